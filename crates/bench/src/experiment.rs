@@ -1,0 +1,113 @@
+//! The experiments by name.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use terrace_sql::EngineConfig;
+
+use crate::chart::Bars;
+use crate::error::{BenchError, Result};
+use crate::grid::Grid;
+use crate::report::Report;
+use crate::{paged_scan, tiers};
+
+/// What an experiment is told.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Budget, tiers, directory and threads.
+    pub engine: EngineConfig,
+    /// Whether the budget was named, so that an experiment must not choose its own.
+    pub dram_is_named: bool,
+    /// TPC-H scale factor.
+    pub scale: f64,
+    /// Rounds; medians count.
+    pub rounds: NonZeroUsize,
+    /// TPC-H queries.
+    pub queries: Vec<u32>,
+    /// This program, which generates in a process of its own.
+    pub program: PathBuf,
+}
+
+/// What an experiment gives: for the eye, for a file, and as a picture.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The rows.
+    pub grid: Grid,
+    /// Lines below them.
+    pub notes: Vec<String>,
+    /// The report.
+    pub report: Report,
+    /// The picture.
+    pub picture: Bars,
+}
+
+/// An experiment that can be run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Experiment {
+    /// [`paged_scan`].
+    PagedScan,
+    /// [`tiers`].
+    Tiers,
+}
+
+impl Experiment {
+    /// Every experiment.
+    pub const ALL: [Experiment; 2] = [Experiment::PagedScan, Experiment::Tiers];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Experiment::PagedScan => "paged-scan",
+            Experiment::Tiers => "tiers",
+        }
+    }
+
+    /// What it answers, in a line.
+    pub fn question(self) -> &'static str {
+        match self {
+            Experiment::PagedScan => {
+                "with ample DRAM, are our tables as fast as DataFusion's in-memory ones?"
+            }
+            Experiment::Tiers => "does a tier between DRAM and the store ever cost time?",
+        }
+    }
+
+    /// The experiment of a name.
+    ///
+    /// # Errors
+    /// [`BenchError::Input`] with the names there are.
+    pub fn named(name: &str) -> Result<Experiment> {
+        Experiment::ALL.into_iter().find(|experiment| experiment.name() == name).ok_or_else(|| {
+            let names: Vec<&str> = Experiment::ALL.iter().map(|known| known.name()).collect();
+            BenchError::input(format!(
+                "there is no experiment {name:?}; there are {}",
+                names.join(", ")
+            ))
+        })
+    }
+
+    /// Runs it. `observe` is told what happens.
+    ///
+    /// # Errors
+    /// What keeps it from giving a finding.
+    pub async fn run(self, setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
+        match self {
+            Experiment::PagedScan => Box::pin(paged_scan::run(setting, observe)).await,
+            Experiment::Tiers => Box::pin(tiers::run(setting, observe)).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_experiments() {
+        for experiment in Experiment::ALL {
+            assert_eq!(Experiment::named(experiment.name()).expect("known"), experiment);
+        }
+        let message = Experiment::named("x").expect_err("unknown").to_string();
+        assert!(message.contains("paged-scan") && message.contains("tiers"), "{message}");
+    }
+}

@@ -1,0 +1,190 @@
+//! Tables on a terminal: columns aligned, numbers to the right.
+
+use std::fmt;
+
+/// Widest a column is printed, in characters; longer values are cut with an ellipsis.
+const WIDTH_MAX: usize = 60;
+
+/// What stands for the end of a value that was cut.
+const ELLIPSIS: &str = "...";
+
+/// Between two columns.
+const GAP: &str = "  ";
+
+/// Rows of text under column titles. `Display` aligns them; a value of several lines takes several
+/// lines of its row.
+#[derive(Clone, Debug, Default)]
+pub struct Grid {
+    titles: Vec<String>,
+    rows: Vec<Vec<Cell>>,
+    wide: bool,
+}
+
+/// The lines of a value, fit to be printed.
+type Cell = Vec<String>;
+
+impl Grid {
+    /// A grid with these column titles and no rows.
+    pub fn new<T: Into<String>>(titles: impl IntoIterator<Item = T>) -> Grid {
+        Grid { titles: titles.into_iter().map(Into::into).collect(), rows: Vec::new(), wide: false }
+    }
+
+    /// The same grid with values of any width printed whole.
+    #[must_use]
+    pub fn wide(mut self) -> Grid {
+        self.wide = true;
+        self
+    }
+
+    /// Adds a row. Values beyond the titles are not printed; missing ones are blank.
+    pub fn push<T: Into<String>>(&mut self, row: impl IntoIterator<Item = T>) {
+        let width = if self.wide { usize::MAX } else { WIDTH_MAX };
+        self.rows.push(row.into_iter().map(|value| cell(&value.into(), width)).collect());
+    }
+
+    /// Rows so far.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    fn column(&self, index: usize) -> Column {
+        let cells = || self.rows.iter().filter_map(|row| row.get(index));
+        let widths = cells().flatten().map(|line| line.chars().count());
+        let title = self.titles[index].chars().count();
+        // A column whose every value reads as a number is set to the right.
+        let mut values = cells().filter(|cell| !cell.concat().is_empty()).peekable();
+        let numeric = values.peek().is_some()
+            && values.all(|cell| cell.len() == 1 && cell.iter().all(|line| is_number(line)));
+        Column { width: widths.chain([title]).max().unwrap_or(0), numeric }
+    }
+}
+
+impl fmt::Display for Grid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns: Vec<Column> = (0..self.titles.len()).map(|at| self.column(at)).collect();
+        write_line(f, &columns, |index| self.titles[index].as_str())?;
+        let rule: Vec<String> = columns.iter().map(|column| "-".repeat(column.width)).collect();
+        writeln!(f, "{}", rule.join(GAP))?;
+        for row in &self.rows {
+            let height = row.iter().map(Vec::len).max().unwrap_or(1);
+            for line in 0..height {
+                let text = |index: usize| row.get(index).and_then(|cell| cell.get(line));
+                write_line(f, &columns, |index| text(index).map_or("", String::as_str))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a column is set.
+struct Column {
+    width: usize,
+    numeric: bool,
+}
+
+fn write_line<'a>(
+    f: &mut fmt::Formatter<'_>,
+    columns: &[Column],
+    text: impl Fn(usize) -> &'a str,
+) -> fmt::Result {
+    let set = |(index, column): (usize, &Column)| {
+        let (text, width) = (text(index), column.width);
+        if column.numeric { format!("{text:>width$}") } else { format!("{text:<width$}") }
+    };
+    let cells: Vec<String> = columns.iter().enumerate().map(set).collect();
+    writeln!(f, "{}", cells.join(GAP).trim_end())
+}
+
+/// The lines of a value, none wider than `width`; what a terminal would obey is spelled out.
+fn cell(value: &str, width: usize) -> Cell {
+    let lines = value.trim_end_matches('\n').split('\n');
+    lines.map(|line| cut(line.chars().flat_map(spelled).collect(), width)).collect()
+}
+
+fn cut(line: String, width: usize) -> String {
+    match line.char_indices().nth(width) {
+        Some(_) => {
+            let kept = width - ELLIPSIS.len();
+            line.chars().take(kept).chain(ELLIPSIS.chars()).collect()
+        }
+        None => line,
+    }
+}
+
+/// A tab as blanks, any other control character as its escape.
+fn spelled(letter: char) -> Vec<char> {
+    match letter {
+        '\t' => vec![' '; 4],
+        letter if letter.is_control() => letter.escape_default().collect(),
+        letter => vec![letter],
+    }
+}
+
+fn is_number(value: &str) -> bool {
+    let digits = value.trim_end_matches(['x', '%']);
+    value == "-" || value == "NULL" || digits.parse::<f64>().is_ok() || is_size(value)
+}
+
+/// `12.5MiB`, as sizes print.
+fn is_size(value: &str) -> bool {
+    let number = value.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = &value[number.len()..];
+    matches!(unit, "B" | "KiB" | "MiB" | "GiB" | "TiB") && number.parse::<f64>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stand_right_and_text_left() {
+        let mut grid = Grid::new(["name", "rows", "size"]);
+        grid.push(["orders", "1500000", "1.5MiB"]);
+        grid.push(["x", "-3.5", "10B"]);
+        let text = grid.to_string();
+        assert_eq!(
+            text,
+            "name       rows    size\n\
+             ------  -------  ------\n\
+             orders  1500000  1.5MiB\n\
+             x          -3.5     10B\n"
+        );
+    }
+
+    #[test]
+    fn long_values_are_cut_unless_wide() {
+        let mut grid = Grid::new(["v"]);
+        grid.push(["x".repeat(100)]);
+        assert!(grid.to_string().contains(&format!("\n{}...\n", "x".repeat(57))));
+        let mut grid = Grid::new(["v"]).wide();
+        grid.push(["x".repeat(100)]);
+        assert!(grid.to_string().contains(&"x".repeat(100)));
+    }
+
+    #[test]
+    fn lines_of_a_value_stand_below_each_other() {
+        let mut grid = Grid::new(["a", "plan"]);
+        grid.push(["1", "Sort\n  Scan\n"]);
+        grid.push(["2", "Scan"]);
+        assert_eq!(grid.to_string(), "a  plan\n-  ------\n1  Sort\n     Scan\n2  Scan\n");
+    }
+
+    #[test]
+    fn control_characters_are_spelled_out() {
+        let mut grid = Grid::new(["v"]);
+        grid.push(["a\tb\u{1b}[31m"]);
+        assert!(grid.to_string().contains("a    b\\u{1b}[31m"), "{grid}");
+    }
+
+    #[test]
+    fn a_short_row_is_blank_at_its_end() {
+        let mut grid = Grid::new(["a", "b"]);
+        grid.push(["1"]);
+        assert_eq!(grid.to_string(), "a  b\n-  -\n1\n");
+    }
+}

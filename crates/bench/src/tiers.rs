@@ -1,0 +1,295 @@
+//! Does a tier between DRAM and the store ever cost time?
+//!
+//! Two engines over the same tables, one with the tier and one without, at budgets smaller than the
+//! data. Each query runs on one and then on the other, round after round; the sums of the medians
+//! of the queries that both can run are compared at each budget.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use terrace_sql::{Engine, EngineConfig, Session};
+use terrace_sys::size::{GIB, MIB, format_bytes};
+use terrace_tier::TierSpec;
+use terrace_tier::spec::EMULATED_LATENCY_NS;
+
+use crate::chart::{Bars, Series};
+use crate::error::{BenchError, Result};
+use crate::experiment::{Finding, Setting};
+use crate::grid::Grid;
+use crate::report::Report;
+use crate::statistic::median;
+use crate::timing::ours;
+use crate::tpch::feed::Generator;
+use crate::tpch::load::{load, refused};
+use crate::tpch::query::Query;
+
+/// Budgets to compare at, unless one is named.
+const DRAM_BYTES: [u64; 3] = [64 * MIB, 128 * MIB, 256 * MIB];
+
+/// Budget under which the tables are loaded.
+const LOAD_DRAM_BYTES: u64 = GIB;
+
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    dram_bytes: u64,
+    query: u32,
+    without_seconds: Option<f64>,
+    with_seconds: Option<f64>,
+    error: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Config {
+    scale: f64,
+    tiers: Vec<String>,
+    threads: usize,
+    rounds: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Budget {
+    dram_bytes: u64,
+    queries: usize,
+    failed: usize,
+    without_seconds: f64,
+    with_seconds: f64,
+    ratio: Option<f64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Summary {
+    budgets: Vec<Budget>,
+    worst_ratio: Option<f64>,
+}
+
+/// Runs the experiment.
+///
+/// # Errors
+/// When the tables cannot be loaded; a query that fails is a row.
+pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
+    let tiers = compared_tiers(&setting.engine.tiers);
+    let config = Config {
+        scale: setting.scale,
+        tiers: tiers.iter().map(ToString::to_string).collect(),
+        threads: setting.engine.threads,
+        rounds: setting.rounds.get(),
+    };
+    let home = Home::of(setting.engine.data_dir.as_deref())?;
+    let pair = [vec![], tiers];
+    let names = ["without", "with"];
+    for (name, tiers) in names.iter().zip(&pair) {
+        let engine = open(setting, &home.path.join(name), tiers, LOAD_DRAM_BYTES)?;
+        let threads = NonZeroUsize::new(setting.engine.threads).unwrap_or(NonZeroUsize::MIN);
+        let (program, scale) = (setting.program.clone(), setting.scale);
+        let generator = Generator { program, scale, threads };
+        load(&engine, &generator, |table| observe(&format!("loading {table} {name} tier"))).await?;
+        engine.close().map_err(refused)?;
+    }
+    let mut rows = Vec::new();
+    for dram_bytes in budgets(setting) {
+        let without = open(setting, &home.path.join(names[0]), &pair[0], dram_bytes)?;
+        let with = open(setting, &home.path.join(names[1]), &pair[1], dram_bytes)?;
+        for number in &setting.queries {
+            observe(&format!("query {number} in {}", format_bytes(dram_bytes)));
+            let query = Query::of(*number)?;
+            rows.push(compare(&without, &with, query, dram_bytes, setting).await?);
+        }
+        without.close().map_err(refused)?;
+        with.close().map_err(refused)?;
+    }
+    finding(&config, &rows)
+}
+
+/// The tiers that were named, or an emulated one of 1 GiB.
+fn compared_tiers(named: &[TierSpec]) -> Vec<TierSpec> {
+    if named.is_empty() {
+        let latency_ns = EMULATED_LATENCY_NS;
+        return vec![TierSpec::Emulated { capacity_bytes: GIB, latency_ns }];
+    }
+    named.to_vec()
+}
+
+fn budgets(setting: &Setting) -> Vec<u64> {
+    match setting.dram_is_named {
+        true => vec![setting.engine.dram_bytes],
+        false => DRAM_BYTES.to_vec(),
+    }
+}
+
+fn open(setting: &Setting, data: &Path, tiers: &[TierSpec], dram_bytes: u64) -> Result<Engine> {
+    let config = EngineConfig {
+        dram_bytes,
+        tiers: tiers.to_vec(),
+        data_dir: Some(data.to_path_buf()),
+        threads: setting.engine.threads,
+    };
+    Engine::open(&config).map_err(refused)
+}
+
+/// The directory of both databases; one that nobody named is removed at the end.
+struct Home {
+    path: PathBuf,
+    temporary: bool,
+}
+
+impl Home {
+    fn of(named: Option<&Path>) -> Result<Home> {
+        let temporary = named.is_none();
+        let path = named.map_or_else(
+            || std::env::temp_dir().join(format!("terrace-tiers-{}", std::process::id())),
+            Path::to_path_buf,
+        );
+        let made = std::fs::create_dir_all(&path);
+        made.map_err(|source| BenchError::file("create", &path, source))?;
+        Ok(Home { path, temporary })
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if self.temporary {
+            // What cannot be removed stays in the system's temporary directory.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+async fn compare(
+    without: &Engine,
+    with: &Engine,
+    query: Query,
+    dram_bytes: u64,
+    setting: &Setting,
+) -> Result<Row> {
+    let text = query.text(setting.scale);
+    let sessions = [without.session().map_err(refused)?, with.session().map_err(refused)?];
+    let mut times = [Vec::new(), Vec::new()];
+    let mut error = None;
+    for round in 0..setting.rounds.get() {
+        for turn in 0..2 {
+            let side = (round + turn) % 2;
+            match time(&sessions[side], &text).await {
+                Ok(seconds) => times[side].push(seconds),
+                Err(failure) => {
+                    error.get_or_insert(format!("{}: {failure}", ["without", "with"][side]));
+                }
+            }
+        }
+    }
+    let valid = |side: usize| median(&times[side]).filter(|_| error.is_none());
+    let (without_seconds, with_seconds) = (valid(0), valid(1));
+    Ok(Row { dram_bytes, query: query.number, without_seconds, with_seconds, error })
+}
+
+async fn time(session: &Session, text: &str) -> Result<f64> {
+    Ok(ours(session, text).await?.seconds)
+}
+
+fn summarise(rows: &[Row]) -> Summary {
+    let mut budgets: Vec<Budget> = Vec::new();
+    for row in rows {
+        if budgets.last().is_none_or(|budget| budget.dram_bytes != row.dram_bytes) {
+            budgets.push(Budget {
+                dram_bytes: row.dram_bytes,
+                queries: 0,
+                failed: 0,
+                without_seconds: 0.0,
+                with_seconds: 0.0,
+                ratio: None,
+            });
+        }
+        let Some(budget) = budgets.last_mut() else { continue };
+        match row.without_seconds.zip(row.with_seconds) {
+            Some((without, with)) => {
+                budget.queries += 1;
+                budget.without_seconds += without;
+                budget.with_seconds += with;
+                budget.ratio = Some(budget.with_seconds / budget.without_seconds);
+            }
+            None => budget.failed += 1,
+        }
+    }
+    let worst_ratio = budgets.iter().filter_map(|budget| budget.ratio).max_by(f64::total_cmp);
+    Summary { budgets, worst_ratio }
+}
+
+fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
+    let summary = summarise(rows);
+    let mut grid = Grid::new(["DRAM", "queries", "failed", "without s", "with s", "ratio"]);
+    for budget in &summary.budgets {
+        grid.push([
+            format_bytes(budget.dram_bytes),
+            budget.queries.to_string(),
+            budget.failed.to_string(),
+            format!("{:.3}", budget.without_seconds),
+            format!("{:.3}", budget.with_seconds),
+            budget.ratio.map_or("-".to_string(), |ratio| format!("{ratio:.3}")),
+        ]);
+    }
+    let failed = rows.iter().filter_map(|row| {
+        let dram = format_bytes(row.dram_bytes);
+        Some(format!("query {} in {dram}, {}", row.query, row.error.as_ref()?))
+    });
+    let tier = config.tiers.join(" ");
+    let notes = failed.chain([format!("tier {tier}, medians of {} rounds", config.rounds)]);
+    Ok(Finding {
+        grid,
+        notes: notes.collect(),
+        picture: picture(config, &summary),
+        report: Report::new("tiers", config, rows, &summary)?,
+    })
+}
+
+fn picture(config: &Config, summary: &Summary) -> Bars {
+    let series = |name: String, value: fn(&Budget) -> f64| Series {
+        name,
+        values: summary.budgets.iter().map(|budget| Some(value(budget))).collect(),
+    };
+    let label = |budget: &Budget| {
+        format!("{} ({} queries)", format_bytes(budget.dram_bytes), budget.queries)
+    };
+    Bars {
+        title: format!("TPC-H scale {}, less DRAM than data", config.scale),
+        unit: "seconds, sum of the queries".into(),
+        categories: summary.budgets.iter().map(label).collect(),
+        series: vec![
+            series("DRAM and store".into(), |budget| budget.without_seconds),
+            series(format!("with {}", config.tiers.join(" ")), |budget| budget.with_seconds),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(dram_bytes: u64, query: u32, times: Option<(f64, f64)>) -> Row {
+        Row {
+            dram_bytes,
+            query,
+            without_seconds: times.map(|times| times.0),
+            with_seconds: times.map(|times| times.1),
+            error: times.is_none().then(|| "without: no memory".to_string()),
+        }
+    }
+
+    #[test]
+    fn sums_are_of_the_queries_that_both_ran() {
+        let rows = [
+            row(64 * MIB, 1, Some((2.0, 1.0))),
+            row(64 * MIB, 2, None),
+            row(64 * MIB, 3, Some((2.0, 1.0))),
+            row(128 * MIB, 1, Some((1.0, 1.5))),
+        ];
+        let summary = summarise(&rows);
+        assert_eq!(summary.budgets.len(), 2);
+        assert_eq!((summary.budgets[0].queries, summary.budgets[0].failed), (2, 1));
+        assert_eq!(summary.budgets[0].ratio, Some(0.5));
+        assert_eq!(summary.worst_ratio, Some(1.5));
+        let config = Config { scale: 1.0, tiers: vec!["emu:1GiB".into()], threads: 2, rounds: 3 };
+        let finding = finding(&config, &rows).expect("finding");
+        assert!(finding.notes[0].contains("query 2 in 64MiB, without: no memory"));
+        assert_eq!(finding.report.rows.len(), 4);
+    }
+}

@@ -1,0 +1,188 @@
+//! Loading the eight tables through SQL, or finding them already there.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use datafusion::arrow::array::{Array, Int64Array, UInt64Array};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::streaming::StreamingTable;
+use datafusion::error::DataFusionError;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::PartitionStream;
+use futures::stream;
+use terrace_sql::{Engine, Output, Session};
+
+use crate::error::{BenchError, Result};
+use crate::tpch::feed::{Batches, Generator};
+use crate::tpch::table::Table;
+
+/// Name under which the batches on their way are known to SQL.
+const SOURCE: &str = "tpch_generator";
+
+/// What loading came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Load {
+    /// Tables loaded now, with their rows; empty when all were there.
+    pub tables: Vec<(Table, u64)>,
+    /// Time it took.
+    pub seconds: f64,
+}
+
+impl Load {
+    /// Whether there was nothing to load.
+    pub fn was_there(&self) -> bool {
+        self.tables.is_empty()
+    }
+}
+
+/// Makes sure that the engine holds the tables of the generator's scale.
+///
+/// A table is one statement, so after an interruption each is whole or empty, and only those that
+/// are not whole are loaded.
+///
+/// # Errors
+/// [`BenchError::Input`] when there are tables of another scale; otherwise what the engine or the
+/// generator says.
+pub async fn load(
+    engine: &Engine,
+    generator: &Generator,
+    mut observe: impl FnMut(Table),
+) -> Result<Load> {
+    let began = Instant::now();
+    let session = loading_session(engine).await?;
+    let mut missing = Vec::new();
+    for table in Table::ALL {
+        if !is_loaded(&session, table, generator.scale).await? {
+            missing.push(table);
+        }
+    }
+    let mut load = Load::default();
+    if missing.is_empty() {
+        return Ok(load);
+    }
+    let (feed, batches) = generator.start(&missing)?;
+    for (table, batches) in missing.iter().zip(batches) {
+        observe(*table);
+        let rows = insert(&session, *table, batches).await?;
+        check_rows(*table, generator.scale, rows)?;
+        load.tables.push((*table, rows));
+    }
+    feed.finish()?;
+    load.seconds = began.elapsed().as_secs_f64();
+    Ok(load)
+}
+
+/// A session whose inserts keep the order of what they are given: keys stay in ranges then, which
+/// is what lets scans skip chunks.
+async fn loading_session(engine: &Engine) -> Result<Session> {
+    let session = engine.session().map_err(refused)?;
+    run(&session, "SET datafusion.optimizer.enable_round_robin_repartition = false").await?;
+    Ok(session)
+}
+
+/// Whether a table is there with the rows of the scale.
+async fn is_loaded(session: &Session, table: Table, scale: f64) -> Result<bool> {
+    if !session.context().table_exist(table.name())? {
+        run(session, &table.definition()).await?;
+        return Ok(false);
+    }
+    let rows = number(session, &format!("SELECT count(*) FROM {table}")).await?.unwrap_or(0);
+    if rows == 0 {
+        return Ok(false);
+    }
+    let same = match table.row_count(scale) {
+        Some(expected) => u64::try_from(rows) == Ok(expected),
+        // Every order has lines, so the last order has some exactly when the scale is the same.
+        None => last_order(session, table, "l_orderkey").await? == last_order_key(session).await?,
+    };
+    if same {
+        return Ok(true);
+    }
+    Err(BenchError::input(format!(
+        "the data directory holds a table {table} of {rows} rows, which is not that of scale \
+         {scale}; name another directory with --data, or drop the tables"
+    )))
+}
+
+async fn last_order_key(session: &Session) -> Result<Option<i64>> {
+    last_order(session, Table::Orders, "o_orderkey").await
+}
+
+async fn last_order(session: &Session, table: Table, key: &str) -> Result<Option<i64>> {
+    number(session, &format!("SELECT max({key}) FROM {table}")).await
+}
+
+fn check_rows(table: Table, scale: f64, rows: u64) -> Result<()> {
+    match table.row_count(scale) {
+        Some(expected) if expected != rows => Err(BenchError::Engine(format!(
+            "{rows} rows of {table} were inserted instead of {expected}"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Inserts a table's batches; the rows that the engine acknowledged.
+async fn insert(session: &Session, table: Table, batches: Batches) -> Result<u64> {
+    let source = Source { schema: table.schema(), batches: Mutex::new(Some(batches)) };
+    let provider = StreamingTable::try_new(table.schema(), vec![Arc::new(source)])?;
+    session.context().register_table(SOURCE, Arc::new(provider))?;
+    let inserted = number(session, &format!("INSERT INTO {table} SELECT * FROM {SOURCE}")).await;
+    session.context().deregister_table(SOURCE)?;
+    inserted?
+        .and_then(|rows| u64::try_from(rows).ok())
+        .ok_or_else(|| BenchError::Engine(format!("the insert into {table} returned no count")))
+}
+
+/// Batches on their way, readable once.
+struct Source {
+    schema: SchemaRef,
+    batches: Mutex<Option<Batches>>,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Source")
+    }
+}
+
+impl PartitionStream for Source {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let batches = stream::unfold(batches, |batches| async {
+            let mut batches = batches?;
+            let batch = batches.recv().await?;
+            let batch = batch.map_err(|error| DataFusionError::External(Box::new(error)));
+            Some((batch, Some(batches)))
+        });
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
+    }
+}
+
+/// Runs a text and gives its outputs.
+pub(crate) async fn run(session: &Session, text: &str) -> Result<Vec<Output>> {
+    session.sql(text).await.map_err(refused)
+}
+
+/// The first value of the first output, as a signed or unsigned 64-bit number.
+async fn number(session: &Session, text: &str) -> Result<Option<i64>> {
+    let outputs = run(session, text).await?;
+    let batch = outputs.iter().flat_map(|output| &output.batches).find(|b| b.num_rows() > 0);
+    let Some(column) = batch.and_then(|batch| batch.columns().first()) else { return Ok(None) };
+    let signed = column.as_any().downcast_ref::<Int64Array>();
+    if let Some(values) = signed.filter(|values| values.is_valid(0)) {
+        return Ok(Some(values.value(0)));
+    }
+    let unsigned = column.as_any().downcast_ref::<UInt64Array>();
+    Ok(unsigned.and_then(|values| i64::try_from(values.value(0)).ok()))
+}
+
+/// An error of the engine, in its own words.
+pub(crate) fn refused(error: terrace_sql::SqlError) -> BenchError {
+    BenchError::Engine(error.to_string())
+}

@@ -1,0 +1,52 @@
+//! What kind of consumer holds the bytes.
+
+use std::fmt;
+
+/// The kind of a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// The frames of a buffer pool.
+    Pool,
+    /// The working memory of one query.
+    Query,
+    /// The resident blocks of a region.
+    Region,
+    /// An allocator's arenas.
+    Heap,
+    /// The object store.
+    Objects,
+    /// Whatever else is held for as long as the process lives.
+    Other,
+}
+
+impl Class {
+    /// Whether a consumer of this class can give bytes back on request and go on more slowly.
+    ///
+    /// Elastic consumers share what the others leave; see [`crate::Consumer::fair_share`].
+    #[must_use]
+    pub const fn is_elastic(self) -> bool {
+        match self {
+            Self::Pool | Self::Query | Self::Region => true,
+            Self::Heap | Self::Objects | Self::Other => false,
+        }
+    }
+
+    /// The name in lower case, as it stands in system tables and errors.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pool => "pool",
+            Self::Query => "query",
+            Self::Region => "region",
+            Self::Heap => "heap",
+            Self::Objects => "objects",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}

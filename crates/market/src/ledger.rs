@@ -1,0 +1,238 @@
+//! The ledger: one budget, its consumers, and what each of them holds.
+//!
+//! There is one lock, over the list of consumers. Grants never take it. It is taken to register,
+//! to list, to change the budget, and for every change while something is owed (see `room`).
+
+use std::sync::PoisonError;
+
+use crate::{
+    Class, Consumer, ConsumerInfo, Denied, MarketError,
+    account::Account,
+    room::{LIMIT_BYTES, Room, debt_bytes, free_bytes},
+    sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering},
+};
+
+/// The account of one memory budget. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    state: Arc<State>,
+}
+
+/// The sums of a ledger at one moment; all in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Totals {
+    /// What may be granted altogether.
+    pub budget: u64,
+    /// What is held and covered by the budget; at most `budget`.
+    pub granted: u64,
+    /// What is held beyond the budget.
+    pub debt: u64,
+    /// What may be granted now; zero while there is debt.
+    pub available: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    room: Room,
+    /// Written under the lock only.
+    budget: AtomicU64,
+    /// How many elastic consumers there are. Written under the lock only.
+    elastic_consumers: AtomicU64,
+    /// What the consumers that are not elastic hold.
+    inelastic_held: AtomicU64,
+    registry: Mutex<Registry>,
+}
+
+#[derive(Debug, Default)]
+struct Registry {
+    accounts: Vec<Arc<Account>>,
+    next_id: u64,
+}
+
+impl Ledger {
+    /// A ledger over `budget_bytes`. A budget above 4 EiB counts as 4 EiB.
+    #[must_use]
+    pub fn new(budget_bytes: u64) -> Self {
+        let budget = budget_bytes.min(LIMIT_BYTES);
+        let state = State {
+            room: Room::new(budget),
+            budget: AtomicU64::new(budget),
+            elastic_consumers: AtomicU64::new(0),
+            inelastic_held: AtomicU64::new(0),
+            registry: Mutex::new(Registry::default()),
+        };
+        Self { state: Arc::new(state) }
+    }
+
+    /// The budget in bytes.
+    #[must_use]
+    pub fn budget(&self) -> u64 {
+        self.state.budget.load(Ordering::Acquire)
+    }
+
+    /// The bytes that are held and covered by the budget.
+    ///
+    /// Beside a concurrent [`Ledger::set_budget`] the answer may belong to either budget;
+    /// [`Ledger::totals`] is consistent.
+    #[must_use]
+    pub fn granted(&self) -> u64 {
+        self.budget().saturating_sub(self.available())
+    }
+
+    /// The bytes that are held beyond the budget. Give this much back and nothing is owed.
+    #[must_use]
+    pub fn debt(&self) -> u64 {
+        debt_bytes(self.state.room.get())
+    }
+
+    /// The bytes that [`Consumer::try_grow`] would grant now; zero while there is debt.
+    #[must_use]
+    pub fn available(&self) -> u64 {
+        free_bytes(self.state.room.get())
+    }
+
+    /// All sums, consistent with each other. Takes the lock.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let _registry = self.lock();
+        let (budget, room) = (self.budget(), self.state.room.get());
+        let available = free_bytes(room);
+        let granted = budget.saturating_sub(available);
+        Totals { budget, granted, debt: debt_bytes(room), available }
+    }
+
+    /// Changes the budget. More room pays debt first.
+    ///
+    /// # Errors
+    /// [`MarketError::BelowHeld`] if consumers hold more than `bytes`: have them shrink first.
+    /// [`MarketError::AboveLimit`] above 4 EiB. The budget is then what it was.
+    pub fn set_budget(&self, bytes: u64) -> Result<(), MarketError> {
+        if bytes > LIMIT_BYTES {
+            return Err(MarketError::AboveLimit { asked: bytes, limit: LIMIT_BYTES });
+        }
+        let registry = self.lock();
+        let now = self.budget();
+        if bytes < now {
+            self.state.room.take(now - bytes).map_err(|free| {
+                let held = now - free + self.debt();
+                MarketError::BelowHeld { asked: bytes, held }
+            })?;
+            self.state.budget.store(bytes, Ordering::Release);
+        } else {
+            self.state.budget.store(bytes, Ordering::Release);
+            let paid = self.state.room.give_and_pay(bytes - now);
+            registry.pay(paid);
+        }
+        Ok(())
+    }
+
+    /// Adds a consumer. Names are for people and need not be unique.
+    pub fn register(&self, name: impl Into<String>, class: Class) -> Consumer {
+        let mut registry = self.lock();
+        let account = Arc::new(Account::new(registry.next_id, name.into().into(), class));
+        registry.next_id += 1;
+        registry.accounts.push(Arc::clone(&account));
+        if class.is_elastic() {
+            self.state.elastic_consumers.fetch_add(1, Ordering::AcqRel);
+        }
+        Consumer::new(self.clone(), account)
+    }
+
+    /// Every live consumer, in the order of registration. Takes the lock.
+    #[must_use]
+    pub fn consumers(&self) -> Vec<ConsumerInfo> {
+        let registry = self.lock();
+        registry.accounts.iter().map(|account| self.describe(account)).collect()
+    }
+
+    pub(crate) fn try_grow(&self, account: &Account, bytes: u64) -> Result<(), Denied> {
+        self.state.room.take(bytes).map_err(|available| Denied {
+            consumer: account.name.clone(),
+            asked: bytes,
+            available,
+            budget: self.budget(),
+        })?;
+        self.count(account, bytes);
+        Ok(())
+    }
+
+    pub(crate) fn grow_or_owe(&self, account: &Account, bytes: u64) {
+        if self.state.room.take(bytes).is_ok() {
+            return self.count(account, bytes);
+        }
+        let _registry = self.lock();
+        let overdraft = self.state.room.take_or_owe(bytes);
+        debug_assert_eq!(overdraft.taken, bytes, "`{}` owes beyond any memory", account.name);
+        account.owe(overdraft.owed);
+        self.count(account, overdraft.taken);
+    }
+
+    /// Gives back at most `bytes` and returns how many of them were held.
+    pub(crate) fn shrink(&self, account: &Account, bytes: u64) -> u64 {
+        let given = account.remove(bytes);
+        if !account.class.is_elastic() {
+            self.state.inelastic_held.fetch_sub(given, Ordering::AcqRel);
+        }
+        if !self.state.room.give(given) {
+            let registry = self.lock();
+            let paid = self.state.room.give_and_pay(given);
+            registry.pay(account.pay(paid));
+        }
+        given
+    }
+
+    pub(crate) fn unregister(&self, account: &Account) {
+        self.shrink(account, u64::MAX);
+        let mut registry = self.lock();
+        registry.accounts.retain(|other| other.id != account.id);
+        if account.class.is_elastic() {
+            self.state.elastic_consumers.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    pub(crate) fn fair_share(&self, account: &Account) -> u64 {
+        if !account.class.is_elastic() {
+            return account.held();
+        }
+        let fixed = self.state.inelastic_held.load(Ordering::Acquire);
+        let sharers = self.state.elastic_consumers.load(Ordering::Acquire).max(1);
+        self.budget().saturating_sub(fixed) / sharers
+    }
+
+    pub(crate) fn describe(&self, account: &Account) -> ConsumerInfo {
+        let held_bytes = account.held();
+        ConsumerInfo {
+            name: account.name.clone(),
+            class: account.class,
+            held_bytes,
+            debt_bytes: account.owed().min(held_bytes),
+            peak_bytes: account.peak(),
+            fair_share_bytes: self.fair_share(account),
+        }
+    }
+
+    fn count(&self, account: &Account, bytes: u64) {
+        account.add(bytes);
+        if !account.class.is_elastic() {
+            self.state.inelastic_held.fetch_add(bytes, Ordering::AcqRel);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Registry> {
+        self.state.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Registry {
+    /// Strikes `bytes` off the debts, oldest consumer first.
+    fn pay(&self, bytes: u64) {
+        let mut left = bytes;
+        for account in &self.accounts {
+            if left == 0 {
+                return;
+            }
+            left = account.pay(left);
+        }
+        debug_assert_eq!(left, 0, "more debt was paid than consumers owe");
+    }
+}

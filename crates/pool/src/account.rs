@@ -1,0 +1,69 @@
+//! A memory tier's bytes: what its frames hold of the tier's ledger.
+
+use std::sync::Mutex;
+
+use terrace_market::{Class, Consumer, Ledger};
+
+use crate::sync::lock;
+
+/// The pool's account with one ledger: at least `floor` bytes, more as frames need them.
+#[derive(Debug)]
+pub(crate) struct Account {
+    consumer: Consumer,
+    floor: u64,
+    used: Mutex<u64>,
+}
+
+impl Account {
+    /// Registers `name` with `ledger` and takes the floor, or says what was available.
+    pub(crate) fn open(
+        ledger: &Ledger,
+        name: &str,
+        floor: u64,
+    ) -> Result<Self, terrace_market::Denied> {
+        let consumer = ledger.register(name, Class::Pool);
+        consumer.try_grow(floor)?;
+        Ok(Self { consumer, floor, used: Mutex::new(0) })
+    }
+
+    /// Takes `bytes` more for a frame. False when the ledger has no room.
+    pub(crate) fn take(&self, bytes: u64) -> bool {
+        let mut used = lock(&self.used);
+        let more = (*used + bytes).max(self.floor) - (*used).max(self.floor);
+        if more > 0 && self.consumer.try_grow(more).is_err() {
+            return false;
+        }
+        *used += bytes;
+        true
+    }
+
+    /// Gives back `bytes` of frames.
+    pub(crate) fn give(&self, bytes: u64) {
+        let mut used = lock(&self.used);
+        debug_assert!(*used >= bytes, "more bytes given back than taken");
+        let left = used.saturating_sub(bytes);
+        let less = (*used).max(self.floor) - left.max(self.floor);
+        *used = left;
+        self.consumer.shrink(less);
+    }
+
+    /// Bytes of frames now.
+    pub(crate) fn used(&self) -> u64 {
+        *lock(&self.used)
+    }
+
+    /// Bytes a frame could take right now.
+    pub(crate) fn room(&self) -> u64 {
+        let used = *lock(&self.used);
+        self.consumer.ledger().available() + self.floor.saturating_sub(used)
+    }
+
+    /// Bytes above the floor, which can go back to the ledger.
+    pub(crate) fn surplus(&self) -> u64 {
+        lock(&self.used).saturating_sub(self.floor)
+    }
+
+    pub(crate) fn budget(&self) -> u64 {
+        self.consumer.ledger().budget()
+    }
+}

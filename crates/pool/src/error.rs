@@ -1,0 +1,127 @@
+//! What can go wrong in a pool.
+
+use std::io;
+use std::time::Duration;
+
+use terrace_sys::size::format_bytes;
+use terrace_tier::store::StoreError;
+
+use crate::page::{PAGE_MAX_BYTES, PageId};
+
+/// An error of the buffer pool.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// Every frame that could make room stayed latched for the whole patience of the pool.
+    #[error(
+        "pool {pool}: no frame for {} within {waited:?}: every page is latched, pinned, or dirty \
+         without a store to go to. Held by: {}",
+        format_bytes(*asked_bytes), list_holders(.holders)
+    )]
+    Exhausted {
+        /// The pool's name.
+        pool: String,
+        /// Bytes of the page that found no frame.
+        asked_bytes: u64,
+        /// How long the pool tried.
+        waited: Duration,
+        /// Spaces with resident bytes, largest first.
+        holders: Vec<(String, u64)>,
+    },
+    /// A page longer than any frame, or longer than the pool's memory, or empty.
+    #[error(
+        "pool {pool}: a page of {asked_bytes} bytes cannot be: pages have 1 byte to {}",
+        format_bytes(*.limit_bytes)
+    )]
+    PageSize {
+        /// The pool's name.
+        pool: String,
+        /// The length asked for.
+        asked_bytes: u64,
+        /// The largest length that fits.
+        limit_bytes: u64,
+    },
+    /// The page was freed, or never was.
+    #[error("pool {pool}: page {page} does not exist (freed, or of another pool)")]
+    NoSuchPage {
+        /// The pool's name.
+        pool: String,
+        /// The page asked for.
+        page: PageId,
+    },
+    /// The page is durable: a directory outside the pool names its bytes.
+    #[error("pool {pool}: page {page} is durable and cannot be written; write a new page instead")]
+    Durable {
+        /// The pool's name.
+        pool: String,
+        /// The page asked for.
+        page: PageId,
+    },
+    /// The page's latch stayed busy.
+    #[error("pool {pool}: page {page} of {space} stayed latched for {waited:?}")]
+    LatchTimeout {
+        /// The pool's name.
+        pool: String,
+        /// The page asked for.
+        page: PageId,
+        /// The page's owner.
+        space: String,
+        /// How long the caller waited.
+        waited: Duration,
+    },
+    /// All page ids are in use.
+    #[error("pool {pool}: all {limit} page ids are in use")]
+    PageIds {
+        /// The pool's name.
+        pool: String,
+        /// How many there are.
+        limit: u64,
+    },
+    /// The pool has no store, which the operation needs.
+    #[error("pool {pool} has no store: give it a file or device tier")]
+    NoStore {
+        /// The pool's name.
+        pool: String,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The pool cannot be set up like this.
+    #[error("pool {pool}: {reason}")]
+    Config {
+        /// The pool's name.
+        pool: String,
+        /// What is wrong and what would be right.
+        reason: String,
+    },
+    /// The kernel refused something the pool needs.
+    #[error("pool {pool}: {what}: {source}")]
+    System {
+        /// The pool's name.
+        pool: String,
+        /// What was being done.
+        what: &'static str,
+        /// The kernel's word.
+        source: io::Error,
+    },
+    /// The pool is shutting down.
+    #[error("pool {pool} is shutting down")]
+    Closed {
+        /// The pool's name.
+        pool: String,
+    },
+}
+
+fn list_holders(holders: &[(String, u64)]) -> String {
+    if holders.is_empty() {
+        return "nobody inside the pool: its budget went to other consumers".to_owned();
+    }
+    let one = |(name, bytes): &(String, u64)| format!("{name} {}", format_bytes(*bytes));
+    holders.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+impl PoolError {
+    pub(crate) fn page_size(pool: &str, asked: usize, limit: u64) -> Self {
+        let limit_bytes = limit.min(PAGE_MAX_BYTES as u64);
+        Self::PageSize { pool: pool.to_owned(), asked_bytes: asked as u64, limit_bytes }
+    }
+}

@@ -1,0 +1,305 @@
+//! Making room: which pages go, and where.
+//!
+//! A page leaves a tier in one of three ways: it is demoted (copied to the next memory tier), it is
+//! dropped because the store has its bytes, or it is written first and then dropped. All three take
+//! the frame's latch only if it is free at once, so nobody ever waits for an evictor and an evictor
+//! for nobody.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::fix::Hold;
+use crate::frame::Frame;
+use crate::page::{FrameId, PageId};
+use crate::pool::Inner;
+use crate::residency::PageView;
+use crate::state::PageState;
+
+/// What an eviction may do to make room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Effort {
+    /// Drop pages that the store has, and demote: no I/O.
+    Clean,
+    /// Also write dirty pages.
+    Write,
+}
+
+/// Frames drawn for one decision, and looks spent at most to find them.
+const SAMPLE: usize = 32;
+const LOOKS_MAX: usize = 4 * SAMPLE;
+/// The lowest share of a sample goes.
+const VICTIM_SHARE: usize = 4;
+/// Decisions in one call, so that a call ends even while others take what it frees.
+const ROUNDS_MAX: usize = 64;
+/// Decisions in a row that may free nothing, as when the store refuses to take dirty pages.
+const IDLE_ROUNDS_MAX: usize = 4;
+/// Bytes written in one batch: enough to keep the device busy, few enough to be held briefly.
+pub(crate) const WRITE_BATCH_BYTES: usize = 8 << 20;
+
+#[derive(Clone, Copy)]
+struct Candidate {
+    id: FrameId,
+    page: PageId,
+    score: f64,
+    len: usize,
+    dirty: bool,
+}
+
+/// A number that differs from call to call and thread to thread.
+fn random() -> u64 {
+    use std::cell::Cell;
+    thread_local!(static STATE: Cell<u64> = const { Cell::new(0) });
+    STATE.with(|state| {
+        // splitmix64, seeded by the address of the thread's own state.
+        let seed = if state.get() == 0 { std::ptr::from_ref(state).addr() as u64 } else { 0 };
+        let next = (state.get() ^ seed).wrapping_add(0x9E37_79B9_7F4A_7C15);
+        state.set(next);
+        let mixed = (next ^ (next >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    })
+}
+
+impl Inner {
+    /// What a policy sees of the page in a frame.
+    pub(crate) fn view(&self, frame: &Frame) -> PageView {
+        PageView {
+            tier: frame.tier(),
+            len_bytes: frame.len().max(1),
+            age_mib: self.now().wrapping_sub(frame.last_fix.load(Ordering::Relaxed)),
+            fixes: frame.fixes.load(Ordering::Relaxed),
+            dirty: frame.dirty.load(Ordering::Relaxed),
+            cold: frame.cold.load(Ordering::Relaxed),
+            grant_use: self.spaces.grant_use(frame.space.load(Ordering::Relaxed)),
+        }
+    }
+
+    fn candidate(&self, id: FrameId, effort: Effort, lower: bool) -> Option<Candidate> {
+        let frame = &self.frames[id];
+        let page = frame.page()?;
+        if frame.latch.is_held() || frame.writing.load(Ordering::Relaxed) {
+            return None;
+        }
+        let view = self.view(frame);
+        let writable = effort == Effort::Write && self.store.is_some();
+        if view.dirty && !writable && !lower {
+            return None;
+        }
+        let score = self.residency.score(&view);
+        Some(Candidate { id, page, score, len: view.len_bytes, dirty: view.dirty })
+    }
+
+    /// Frees at least `bytes` of a tier, or as much as can be; the bytes of the pages that left.
+    ///
+    /// `class` is the size class whose frames the caller wants: half of the draws look there, so
+    /// that a frame comes back warm.
+    pub(crate) fn evict(
+        self: &Arc<Self>,
+        tier: usize,
+        bytes: u64,
+        effort: Effort,
+        class: Option<usize>,
+    ) -> u64 {
+        let mut freed = 0;
+        let mut idle_rounds = 0;
+        for _ in 0..ROUNDS_MAX {
+            // A store that takes no dirty pages must not keep the clean ones here.
+            let effort = if idle_rounds == 0 { effort } else { Effort::Clean };
+            let mut victims = self.sample(tier, effort, class);
+            if victims.is_empty() {
+                victims = self.sweep(tier, effort);
+            }
+            if victims.is_empty() {
+                break;
+            }
+            let gone = self.evict_these(tier, &victims, effort, bytes - freed);
+            freed += gone;
+            idle_rounds = if gone == 0 { idle_rounds + 1 } else { 0 };
+            if freed >= bytes || idle_rounds == IDLE_ROUNDS_MAX {
+                break;
+            }
+        }
+        freed
+    }
+
+    /// The lowest-scored quarter of a random sample, lowest first.
+    fn sample(&self, tier: usize, effort: Effort, class: Option<usize>) -> Vec<Candidate> {
+        let lower = tier + 1 < self.tiers.len();
+        let mut found: Vec<Candidate> = Vec::with_capacity(SAMPLE);
+        for look in 0..LOOKS_MAX {
+            if found.len() == SAMPLE {
+                break;
+            }
+            let wanted = class.filter(|_| look % 2 == 0);
+            let Some(id) = self.tiers[tier].draw(random(), wanted) else { break };
+            if found.iter().all(|candidate| candidate.id != id) {
+                found.extend(self.candidate(id, effort, lower));
+            }
+        }
+        found.sort_by(|a, b| a.score.total_cmp(&b.score));
+        found.truncate(found.len().div_ceil(VICTIM_SHARE));
+        found
+    }
+
+    /// Every frame of the tier once, for when chance found nothing that can go.
+    fn sweep(&self, tier: usize, effort: Effort) -> Vec<Candidate> {
+        let lower = tier + 1 < self.tiers.len();
+        let frames = &self.tiers[tier];
+        let begun = frames.begun();
+        let start = random() % begun.max(1);
+        (0..begun)
+            .filter_map(|step| frames.nth((start + step) % begun))
+            .filter_map(|id| self.candidate(id, effort, lower))
+            .take(SAMPLE / VICTIM_SHARE)
+            .collect()
+    }
+
+    fn evict_these(
+        self: &Arc<Self>,
+        tier: usize,
+        victims: &[Candidate],
+        effort: Effort,
+        bytes: u64,
+    ) -> u64 {
+        let mut freed = 0;
+        let mut dirty = Vec::new();
+        let mut dirty_bytes = 0;
+        for victim in victims {
+            if freed + dirty_bytes as u64 >= bytes && freed + dirty_bytes as u64 > 0 {
+                break;
+            }
+            if self.demote(tier, victim) || (!victim.dirty && self.drop_clean(victim)) {
+                freed += victim.len as u64;
+            } else if victim.dirty && effort == Effort::Write && dirty_bytes < WRITE_BATCH_BYTES {
+                dirty_bytes += victim.len;
+                dirty.push((victim.id, victim.page));
+            }
+        }
+        if !dirty.is_empty() {
+            freed += self.write_and_drop(&dirty);
+        }
+        freed
+    }
+
+    /// Drops a page that the store has, if it is still there, unheld and clean.
+    fn drop_clean(self: &Arc<Self>, victim: &Candidate) -> bool {
+        let frame = &self.frames[victim.id];
+        if !self.try_hold(frame, Hold::Exclusive, victim.page) {
+            return false;
+        }
+        if frame.dirty.load(Ordering::Relaxed) {
+            self.release_exclusive(victim.id);
+            return false;
+        }
+        self.drop_held(victim.id, victim.page);
+        true
+    }
+
+    /// Drops a clean page that the caller holds exclusively.
+    fn drop_held(self: &Arc<Self>, id: FrameId, page: PageId) {
+        let entry = &self.pages[page];
+        let stepped = entry.state.step(&self.lot, PageState::Resident(id), PageState::Stored);
+        debug_assert!(stepped, "{page:?} left {id:?} under an exclusive hold");
+        let tier = self.frames[id].tier();
+        self.vacate(id);
+        self.tier_counters[tier].evicted.add(1);
+        // Whoever dooms a page and finds it held leaves it to the holder.
+        if entry.doomed.load(Ordering::SeqCst) {
+            self.free(page);
+        }
+    }
+
+    fn write_and_drop(self: &Arc<Self>, dirty: &[(FrameId, PageId)]) -> u64 {
+        let mut freed = 0;
+        for (id, page) in self.write_back(dirty) {
+            let frame = &self.frames[id];
+            let len = frame.len() as u64;
+            if frame.latch.try_upgrade() {
+                self.drop_held(id, page);
+                freed += len;
+            } else {
+                self.release_shared(id);
+            }
+        }
+        freed
+    }
+
+    /// Copies a page to the next memory tier, if there is one and the policy wants it there.
+    fn demote(self: &Arc<Self>, tier: usize, victim: &Candidate) -> bool {
+        let lower = tier + 1;
+        let Some(frames) = self.tiers.get(lower) else { return false };
+        let view = self.view(&self.frames[victim.id]);
+        if !self.residency.admit(&view, frames.headroom(), frames.account.budget()) {
+            return false;
+        }
+        let short = (victim.len as u64).saturating_sub(frames.headroom());
+        if short > 0 && self.make_room(lower, victim.len as u64, Effort::Clean, None) == 0 {
+            return false;
+        }
+        let moved = self.move_page(victim.id, victim.page, lower);
+        if moved {
+            self.tier_counters[lower].demoted.add(1);
+        }
+        moved
+    }
+
+    /// Copies a page into a frame of another tier and repoints it. False when it is held, gone, or
+    /// the tier has no frame.
+    pub(crate) fn move_page(self: &Arc<Self>, from: FrameId, page: PageId, tier: usize) -> bool {
+        let source = &self.frames[from];
+        let len = self.pages[page].len();
+        let Some(taken) = self.take_from(tier, len) else { return false };
+        let give_back = || self.tiers[tier].release(&self.frames, taken.frame, len);
+        if !self.try_hold(source, Hold::Exclusive, page) {
+            give_back();
+            return false;
+        }
+        if source.len() != len {
+            self.release_exclusive(from);
+            give_back();
+            return false;
+        }
+        let entry = &self.pages[page];
+        let space = entry.owner().0;
+        // A page that has just been moved down is cold until somebody wants it again.
+        let cold = tier > source.tier();
+        self.occupy(taken.frame, page, space, len, cold);
+        let target = &self.frames[taken.frame];
+        // SAFETY: both frames are held exclusively by this thread, and they are different frames.
+        unsafe { target.bytes_mut().copy_from_slice(source.bytes()) };
+        target.dirty.store(source.dirty.load(Ordering::Relaxed), Ordering::Relaxed);
+        target.last_fix.store(source.last_fix.load(Ordering::Relaxed), Ordering::Relaxed);
+        let to = PageState::Resident(taken.frame);
+        let stepped = entry.state.step(&self.lot, PageState::Resident(from), to);
+        debug_assert!(stepped, "{page:?} left {from:?} under an exclusive hold");
+        self.vacate(from);
+        self.settle(taken.frame, page);
+        true
+    }
+
+    /// Ends the exclusive hold of a page that has just come into a frame.
+    pub(crate) fn settle(self: &Arc<Self>, id: FrameId, page: PageId) {
+        // After the state says where the page is: whoever dooms it later finds this frame.
+        if self.pages[page].doomed.load(Ordering::SeqCst) {
+            self.frames[id].doom(page);
+        }
+        self.release_exclusive(id);
+    }
+
+    /// Moves a page that slower memory serves again and again to the next faster tier, if that has
+    /// room to spare.
+    pub(crate) fn promote(self: &Arc<Self>, page: PageId) {
+        let Some(entry) = self.pages.find(page) else { return };
+        let PageState::Resident(id) = entry.state.get() else { return };
+        let tier = self.frames[id].tier();
+        let Some(upper) = tier.checked_sub(1) else { return };
+        let len = entry.len() as u64;
+        let spare = if upper == 0 { self.low_water() } else { 0 };
+        if self.tiers[upper].headroom() < spare + len {
+            self.make_room(upper, len, Effort::Clean, None);
+        }
+        if self.move_page(id, page, upper) {
+            self.tier_counters[upper].promoted.add(1);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Holds on fixed pages.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use crate::frame::Frame;
+use crate::page::{FrameId, PageId};
+use crate::pool::Inner;
+
+/// A page fixed for reading. Readers share it; nobody writes, moves or evicts it meanwhile.
+pub struct ReadGuard<'a> {
+    pool: &'a Arc<Inner>,
+    frame: FrameId,
+}
+
+/// A page fixed for writing, by this holder alone.
+pub struct WriteGuard<'a> {
+    pool: &'a Arc<Inner>,
+    frame: FrameId,
+}
+
+/// A page held for reading for as long as this lives, on whichever thread. Clones share the hold.
+///
+/// This is what a zero-copy batch keeps: the page stays at its address until the last clone goes.
+#[derive(Clone)]
+pub struct Pinned(Arc<Hold>);
+
+struct Hold {
+    pool: Arc<Inner>,
+    frame: FrameId,
+}
+
+impl<'a> ReadGuard<'a> {
+    /// Takes over a shared hold on `frame`.
+    pub(crate) fn new(pool: &'a Arc<Inner>, frame: FrameId) -> Self {
+        Self { pool, frame }
+    }
+
+    fn frame(&self) -> &Frame {
+        &self.pool.frames[self.frame]
+    }
+
+    /// Makes the hold one that may outlive the space it came from and change threads.
+    pub fn pin(self) -> Pinned {
+        let this = std::mem::ManuallyDrop::new(self);
+        Pinned::new(Arc::clone(this.pool), this.frame)
+    }
+
+    /// Index of the memory tier that the page is in.
+    pub fn tier(&self) -> usize {
+        self.frame().tier()
+    }
+}
+
+impl Deref for ReadGuard<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: this guard is a shared hold, for as long as the reference it gives.
+        unsafe { self.frame().bytes() }
+    }
+}
+
+impl Drop for ReadGuard<'_> {
+    fn drop(&mut self) {
+        self.pool.release_shared(self.frame);
+    }
+}
+
+impl<'a> WriteGuard<'a> {
+    /// Takes over the exclusive hold on `frame`.
+    pub(crate) fn new(pool: &'a Arc<Inner>, frame: FrameId) -> Self {
+        Self { pool, frame }
+    }
+
+    fn frame(&self) -> &Frame {
+        &self.pool.frames[self.frame]
+    }
+
+    /// Lets readers in and writers out, without a gap.
+    pub fn downgrade(self) -> ReadGuard<'a> {
+        let this = std::mem::ManuallyDrop::new(self);
+        this.frame().latch.downgrade(&this.pool.lot);
+        ReadGuard::new(this.pool, this.frame)
+    }
+}
+
+impl Deref for WriteGuard<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: this guard is the exclusive hold; `&self` keeps `deref_mut` away meanwhile.
+        unsafe { self.frame().bytes() }
+    }
+}
+
+impl DerefMut for WriteGuard<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: this guard is the exclusive hold; `&mut self` makes the reference the only one.
+        unsafe { self.frame().bytes_mut() }
+    }
+}
+
+impl Drop for WriteGuard<'_> {
+    fn drop(&mut self) {
+        self.pool.release_exclusive(self.frame);
+    }
+}
+
+impl Pinned {
+    /// Takes over a shared hold on `frame`.
+    pub(crate) fn new(pool: Arc<Inner>, frame: FrameId) -> Self {
+        Self(Arc::new(Hold { pool, frame }))
+    }
+
+    /// Index of the memory tier that the page is in.
+    pub fn tier(&self) -> usize {
+        self.0.pool.frames[self.0.frame].tier()
+    }
+}
+
+impl Deref for Pinned {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the hold is shared and lives as long as `self`.
+        unsafe { self.0.pool.frames[self.0.frame].bytes() }
+    }
+}
+
+impl AsRef<[u8]> for Pinned {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.pool.release_shared(self.frame);
+    }
+}
+
+/// What every guard prints: the page and its length, not its bytes.
+fn describe(f: &mut fmt::Formatter<'_>, kind: &str, frame: &Frame) -> fmt::Result {
+    let page = frame.page().unwrap_or(PageId(0));
+    write!(f, "{kind}(page {page}, {} bytes)", frame.len())
+}
+
+impl fmt::Debug for ReadGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe(f, "ReadGuard", self.frame())
+    }
+}
+
+impl fmt::Debug for WriteGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe(f, "WriteGuard", self.frame())
+    }
+}
+
+impl fmt::Debug for Pinned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe(f, "Pinned", &self.0.pool.frames[self.0.frame])
+    }
+}
+
+// A pin is read-only bytes and an atomic count: a panic elsewhere leaves neither half changed.
+impl std::panic::RefUnwindSafe for Pinned {}
+impl std::panic::UnwindSafe for Pinned {}

@@ -1,0 +1,265 @@
+//! The latch of a frame: one 8-byte word with shared and exclusive holders and a version.
+//!
+//! ```text
+//! bits 63..18  version, +1 at every exclusive release
+//! bit  17      parked: somebody sleeps for this latch
+//! bit  16      exclusive
+//! bits 15..0   shared holders
+//! ```
+//!
+//! A pin is a shared hold that outlives the call that took it, so holds may be released by another
+//! thread than took them. Readers are not held up by a waiting writer: a thread that holds a page
+//! may fix it again while a writer waits, which a fair latch would turn into a deadlock.
+
+use std::time::Instant;
+
+use crate::park::{Look, ParkingLot};
+use crate::sync::{AtomicU64, Ordering, relax, total_order};
+
+const SHARED_MASK: u64 = 0xFFFF;
+const EXCLUSIVE: u64 = 1 << 16;
+const PARKED: u64 = 1 << 17;
+const VERSION_ONE: u64 = 1 << 18;
+const VERSION_MASK: u64 = !(VERSION_ONE - 1);
+
+/// Looks at a busy latch before its thread sleeps: about a microsecond, the length of a short hold.
+const SPINS: u32 = if cfg!(loom) { 1 } else { 64 };
+
+/// A latch word. All zero bytes are an open latch of version 0.
+#[derive(Debug)]
+pub(crate) struct Latch(AtomicU64);
+
+/// The version an optimistic reader saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version(u64);
+
+impl Latch {
+    #[cfg(any(test, loom))]
+    pub(crate) fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Whether anybody holds the latch, shared or exclusive.
+    pub(crate) fn is_held(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & (SHARED_MASK | EXCLUSIVE) != 0
+    }
+
+    /// Takes a shared hold unless the latch is held exclusively.
+    pub(crate) fn try_shared(&self) -> bool {
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & EXCLUSIVE == 0 && word & SHARED_MASK != SHARED_MASK {
+            match self.0.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// Takes the exclusive hold if nobody holds the latch.
+    ///
+    /// Sequentially consistent with the releases: of a thread that dooms a page and then tries its
+    /// latch, and one that releases it and then looks for doom, one sees the other.
+    pub(crate) fn try_exclusive(&self) -> bool {
+        total_order();
+        let mut word = self.0.load(Ordering::SeqCst);
+        while word & (EXCLUSIVE | SHARED_MASK) == 0 {
+            match self.0.compare_exchange_weak(
+                word,
+                word | EXCLUSIVE,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            ) {
+                Ok(_) => return true,
+                Err(now) => word = now,
+            }
+        }
+        false
+    }
+
+    /// Takes a shared hold, sleeping while the latch is busy. False when `deadline` passed.
+    pub(crate) fn shared(&self, lot: &ParkingLot, deadline: Option<Instant>) -> bool {
+        self.acquire(lot, deadline, Self::try_shared)
+    }
+
+    /// Takes the exclusive hold, sleeping while the latch is busy. False when `deadline` passed.
+    pub(crate) fn exclusive(&self, lot: &ParkingLot, deadline: Option<Instant>) -> bool {
+        self.acquire(lot, deadline, Self::try_exclusive)
+    }
+
+    fn acquire(
+        &self,
+        lot: &ParkingLot,
+        deadline: Option<Instant>,
+        take: impl Fn(&Self) -> bool,
+    ) -> bool {
+        for _ in 0..SPINS {
+            if take(self) {
+                return true;
+            }
+            relax();
+        }
+        let slept = lot.park(self.key(), deadline, || {
+            loop {
+                if take(self) {
+                    return Look::Done(());
+                }
+                let word = self.0.load(Ordering::Relaxed);
+                if word & (EXCLUSIVE | SHARED_MASK) == 0 {
+                    continue;
+                }
+                if word & PARKED != 0 || self.swap(word, word | PARKED) {
+                    return Look::Sleep;
+                }
+            }
+        });
+        slept.is_some()
+    }
+
+    fn swap(&self, from: u64, to: u64) -> bool {
+        self.0.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    /// Gives a shared hold back. True when it was the last.
+    pub(crate) fn release_shared(&self, lot: &ParkingLot) -> bool {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            debug_assert!(word & SHARED_MASK != 0, "a shared latch was released twice");
+            let last = word & SHARED_MASK == 1;
+            let next = if last { (word - 1) & !PARKED } else { word - 1 };
+            match self.0.compare_exchange_weak(word, next, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) => {
+                    total_order();
+                    if last && word & PARKED != 0 {
+                        lot.unpark(self.key());
+                    }
+                    return last;
+                }
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Gives the exclusive hold back under a new version.
+    pub(crate) fn release_exclusive(&self, lot: &ParkingLot) {
+        self.leave_exclusive(lot, 0);
+    }
+
+    /// Turns the exclusive hold into a shared one without a gap, under a new version.
+    pub(crate) fn downgrade(&self, lot: &ParkingLot) {
+        self.leave_exclusive(lot, 1);
+    }
+
+    fn leave_exclusive(&self, lot: &ParkingLot, shared: u64) {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            debug_assert!(word & EXCLUSIVE != 0, "an exclusive latch was released twice");
+            let version = (word & VERSION_MASK).wrapping_add(VERSION_ONE);
+            match self.0.compare_exchange_weak(
+                word,
+                version | shared,
+                Ordering::SeqCst,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => {
+                    total_order();
+                    if word & PARKED != 0 {
+                        lot.unpark(self.key());
+                    }
+                    return;
+                }
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Turns a shared hold into the exclusive one if it is the only hold.
+    pub(crate) fn try_upgrade(&self) -> bool {
+        let word = self.0.load(Ordering::Relaxed);
+        word & (SHARED_MASK | EXCLUSIVE) == 1
+            && self
+                .0
+                .compare_exchange(
+                    word,
+                    (word & !SHARED_MASK) | EXCLUSIVE,
+                    Ordering::SeqCst,
+                    Ordering::Relaxed,
+                )
+                .is_ok()
+    }
+
+    /// The version to read under, or `None` while a writer is at work.
+    pub(crate) fn version(&self) -> Option<Version> {
+        let word = self.0.load(Ordering::Acquire);
+        (word & EXCLUSIVE == 0).then_some(Version(word & VERSION_MASK))
+    }
+
+    /// Whether what was read since `seen` is what stands there: no writer came between.
+    pub(crate) fn is_still(&self, seen: Version) -> bool {
+        std::sync::atomic::fence(Ordering::Acquire);
+        self.version() == Some(seen)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn holds_exclude_each_other() {
+        let (latch, lot) = (Latch::new(), ParkingLot::new());
+        assert!(latch.try_shared() && latch.try_shared());
+        assert!(!latch.try_exclusive() && !latch.try_upgrade());
+        assert!(!latch.release_shared(&lot));
+        assert!(latch.try_upgrade() && !latch.try_shared());
+        latch.downgrade(&lot);
+        assert!(latch.try_shared());
+        assert!(!latch.release_shared(&lot) && latch.release_shared(&lot));
+        assert!(latch.try_exclusive() && latch.is_held());
+        latch.release_exclusive(&lot);
+        assert!(!latch.is_held());
+    }
+
+    #[test]
+    fn versions_tell_writers_only() {
+        let (latch, lot) = (Latch::new(), ParkingLot::new());
+        let seen = latch.version().expect("no writer");
+        assert!(latch.try_shared());
+        latch.release_shared(&lot);
+        assert!(latch.is_still(seen));
+        assert!(latch.try_exclusive());
+        assert!(latch.version().is_none() && !latch.is_still(seen));
+        latch.release_exclusive(&lot);
+        assert!(!latch.is_still(seen));
+    }
+
+    #[test]
+    fn a_deadline_ends_the_wait() {
+        let (latch, lot) = (Latch::new(), ParkingLot::new());
+        assert!(latch.try_exclusive());
+        let soon = Instant::now() + Duration::from_millis(5);
+        assert!(!latch.shared(&lot, Some(soon)));
+        latch.release_exclusive(&lot);
+        assert!(latch.shared(&lot, Some(soon)), "an open latch is taken whatever the clock says");
+    }
+
+    #[test]
+    fn the_shared_count_has_a_limit() {
+        let (latch, lot) = (Latch::new(), ParkingLot::new());
+        for _ in 0..SHARED_MASK {
+            assert!(latch.try_shared());
+        }
+        assert!(!latch.try_shared(), "a full count must not run into the exclusive bit");
+        for _ in 0..SHARED_MASK {
+            latch.release_shared(&lot);
+        }
+        assert!(latch.try_exclusive());
+    }
+}

@@ -1,0 +1,91 @@
+//! The n-tier buffer pool.
+//!
+//! A [`Pool`] keeps pages of 4 KiB to 16 MiB in memory tiers - DRAM under the budget of a
+//! [`terrace_market::Ledger`], slower memory below it - and on a store, and moves them between the
+//! tiers by what keeping them is worth. Owners hold their pages in a [`Space`] and reach each by an
+//! 8-byte [`PageRef`] (Logical ID with Physical Address Hinting; Otaki et al., CIDR 2025, section
+//! 3). The page states, the optimistic latches and the clock-free eviction in batches follow
+//! vmcache (Leis et al., SIGMOD 2023) and its n-tier successor.
+//!
+//! ```
+//! use terrace_market::Ledger;
+//! use terrace_pool::{Pool, PoolConfig};
+//!
+//! # fn main() -> Result<(), terrace_pool::PoolError> {
+//! let pool = Pool::new(PoolConfig::new("example", Ledger::new(64 << 20)))?;
+//! let space = pool.create_space("letters", None)?;
+//! let (mut page, mut guard) = space.allocate(4096)?;
+//! guard[..5].copy_from_slice(b"hello");
+//! drop(guard);
+//! assert_eq!(&space.read(&mut page)?[..5], b"hello");
+//! # Ok(())
+//! # }
+//! ```
+
+mod latch;
+mod page;
+mod park;
+mod state;
+mod sync;
+
+#[cfg(not(loom))]
+mod account;
+#[cfg(not(loom))]
+mod allocate;
+#[cfg(not(loom))]
+mod arena;
+#[cfg(not(loom))]
+mod array;
+#[cfg(not(loom))]
+mod error;
+#[cfg(not(loom))]
+mod evict;
+#[cfg(not(loom))]
+mod fix;
+#[cfg(not(loom))]
+mod frame;
+#[cfg(not(loom))]
+mod guard;
+#[cfg(not(loom))]
+mod load;
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(not(loom))]
+mod optimistic;
+#[cfg(not(loom))]
+mod placement;
+#[cfg(not(loom))]
+mod pool;
+#[cfg(not(loom))]
+mod residency;
+#[cfg(not(loom))]
+mod space;
+#[cfg(not(loom))]
+mod stats;
+#[cfg(not(loom))]
+mod table;
+#[cfg(not(loom))]
+mod worker;
+#[cfg(not(loom))]
+mod write_back;
+
+pub use page::{PAGE_MAX_BYTES, PAGE_MIN_BYTES, PageId, PageRef};
+
+#[cfg(not(loom))]
+pub use error::PoolError;
+#[cfg(not(loom))]
+pub use guard::{Pinned, ReadGuard, WriteGuard};
+#[cfg(not(loom))]
+pub use load::Fetch;
+#[cfg(not(loom))]
+pub use optimistic::OptimisticPage;
+#[cfg(not(loom))]
+pub use placement::Pages;
+#[cfg(not(loom))]
+pub use pool::{MEMORY_TIERS_MAX, Pool, PoolConfig};
+#[cfg(not(loom))]
+pub use residency::{PageView, Residency, SampledScore};
+#[cfg(not(loom))]
+pub use space::Space;
+#[cfg(not(loom))]
+pub use stats::{PoolStats, SpaceStats, TierStats};

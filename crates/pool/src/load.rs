@@ -1,0 +1,405 @@
+//! Bringing pages into memory: for the fix that waits, and ahead of time in batches.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use terrace_tier::store::Read;
+
+use crate::arena::Taken;
+use crate::error::PoolError;
+use crate::fix::Hold;
+use crate::guard::Pinned;
+use crate::page::{FrameId, PageId, PageRef};
+use crate::pool::Inner;
+use crate::state::PageState;
+use crate::sync::lock;
+
+/// Bytes and pages read in one batch: beyond these the device has nothing more to overlap.
+const READ_BATCH_BYTES: usize = 16 << 20;
+const READ_BATCH_PAGES: usize = 64;
+/// Prefetches that may wait; more are dropped, since they only save time.
+const PREFETCHES_MAX: usize = 1024;
+/// How long a fetch waits for frames. It is short of the pool's patience because a fetch holds
+/// what it has while it waits for the rest, and its caller can always fix pages one by one.
+const FETCH_PATIENCE: Duration = Duration::from_secs(1);
+/// One in this many pages that a scan brings in is treated as wanted again (bimodal insertion): a
+/// scan larger than memory then keeps a part of itself instead of chasing its own tail.
+const WARM_INSERTION: u64 = 32;
+
+/// What a page is brought in for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Purpose {
+    /// A fix by its owner.
+    Fix,
+    /// A scan: cold until somebody wants it again.
+    Scan,
+}
+
+#[derive(Debug)]
+enum Job {
+    Fetch(Arc<FetchState>),
+    Prefetch(Vec<PageId>),
+}
+
+/// Work for the loader threads.
+#[derive(Debug, Default)]
+pub(crate) struct LoadQueue {
+    jobs: Mutex<VecDeque<Job>>,
+    wake: Condvar,
+}
+
+impl LoadQueue {
+    fn push(&self, job: Job) {
+        lock(&self.jobs).push_back(job);
+        self.wake.notify_one();
+    }
+
+    /// Wakes every loader, as the pool closes.
+    pub(crate) fn wake_all(&self) {
+        drop(lock(&self.jobs));
+        self.wake.notify_all();
+    }
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    pinned: Vec<Option<Pinned>>,
+    /// Set once: all pages are pinned, or what went wrong.
+    done: Option<Result<(), PoolError>>,
+    waker: Option<Waker>,
+    abandoned: bool,
+}
+
+#[derive(Debug)]
+struct FetchState {
+    pages: Vec<PageId>,
+    progress: Mutex<Progress>,
+}
+
+/// Pages on their way into memory; resolves to a pin on each, in the order asked for.
+///
+/// The loader threads read them in batches, so awaiting a fetch never blocks a thread. Dropping it
+/// gives up what is pinned so far.
+///
+/// # Errors
+/// [`PoolError::Exhausted`] when frames for all pages at once did not come free within a second;
+/// fixing the pages one after the other may still succeed. Otherwise as [`crate::Space::read`].
+#[derive(Debug)]
+pub struct Fetch(Arc<FetchState>);
+
+impl Fetch {
+    pub(crate) fn start(pool: &Arc<Inner>, pages: &[PageRef]) -> Self {
+        let pinned: Vec<_> = pages.iter().map(|page| pool.pin_resident(page.id())).collect();
+        let all = pinned.iter().all(Option::is_some);
+        let progress = Progress { pinned, done: all.then_some(Ok(())), ..Default::default() };
+        let pages = pages.iter().map(|page| page.id()).collect();
+        let state = Arc::new(FetchState { pages, progress: Mutex::new(progress) });
+        if !all {
+            pool.loads.push(Job::Fetch(Arc::clone(&state)));
+        }
+        Self(state)
+    }
+
+    /// Blocks the calling thread until the pages are pinned.
+    ///
+    /// # Errors
+    /// As awaiting it.
+    pub fn wait(self) -> Result<Vec<Pinned>, PoolError> {
+        struct Unpark(std::thread::Thread);
+        impl std::task::Wake for Unpark {
+            fn wake(self: Arc<Self>) {
+                self.0.unpark();
+            }
+        }
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut fetch = std::pin::pin!(self);
+        loop {
+            match fetch.as_mut().poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(result) => return result,
+                Poll::Pending => std::thread::park(),
+            }
+        }
+    }
+}
+
+impl Future for Fetch {
+    type Output = Result<Vec<Pinned>, PoolError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut progress = lock(&self.0.progress);
+        match progress.done.take() {
+            Some(Ok(())) => {
+                let pinned = std::mem::take(&mut progress.pinned);
+                Poll::Ready(Ok(pinned.into_iter().flatten().collect()))
+            }
+            Some(Err(error)) => Poll::Ready(Err(error)),
+            None => {
+                progress.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        let mut progress = lock(&self.0.progress);
+        progress.abandoned = true;
+        progress.pinned.clear();
+    }
+}
+
+impl FetchState {
+    fn abandoned(&self) -> bool {
+        lock(&self.progress).abandoned
+    }
+
+    fn put(&self, index: usize, pin: Pinned) {
+        let mut progress = lock(&self.progress);
+        if !progress.abandoned {
+            progress.pinned[index] = Some(pin);
+        }
+    }
+
+    fn missing(&self) -> Vec<usize> {
+        let progress = lock(&self.progress);
+        if progress.abandoned {
+            return Vec::new();
+        }
+        (0..self.pages.len()).filter(|index| progress.pinned[*index].is_none()).collect()
+    }
+
+    fn finish(&self, result: Result<(), PoolError>) {
+        let mut progress = lock(&self.progress);
+        if result.is_err() {
+            progress.pinned.clear();
+        }
+        progress.done = Some(result);
+        if let Some(waker) = progress.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Inner {
+    /// A pin on a page that is in memory and free to read right now.
+    fn pin_resident(self: &Arc<Self>, page: PageId) -> Option<Pinned> {
+        let PageState::Resident(id) = self.pages.find(page)?.state.get() else { return None };
+        if !self.try_hold(&self.frames[id], Hold::Shared, page) {
+            return None;
+        }
+        self.counters.look_ups.add(1);
+        self.after_fix(id);
+        Some(Pinned::new(Arc::clone(self), id))
+    }
+
+    /// See [`crate::Space::prefetch`].
+    pub(crate) fn prefetch(&self, pages: &[PageRef]) {
+        let stored = |page: &PageRef| {
+            let entry = self.pages.find(page.id());
+            entry.is_some_and(|entry| entry.state.get() == PageState::Stored)
+        };
+        let pages: Vec<_> =
+            pages.iter().filter(|page| stored(page)).map(|page| page.id()).collect();
+        if pages.is_empty() || lock(&self.loads.jobs).len() >= PREFETCHES_MAX {
+            return;
+        }
+        self.loads.push(Job::Prefetch(pages));
+    }
+
+    /// A loader thread's life.
+    pub(crate) fn run_loader(self: &Arc<Self>) {
+        loop {
+            let mut jobs = lock(&self.loads.jobs);
+            while jobs.is_empty() && !self.closed.load(Ordering::SeqCst) {
+                jobs = self.loads.wake.wait(jobs).unwrap_or_else(|e| e.into_inner());
+            }
+            let Some(job) = jobs.pop_front() else { return };
+            drop(jobs);
+            match job {
+                Job::Fetch(fetch) => self.serve_fetch(&fetch),
+                Job::Prefetch(pages) => self.serve_prefetch(&pages),
+            }
+        }
+    }
+
+    fn serve_prefetch(self: &Arc<Self>, pages: &[PageId]) {
+        let claimed: Vec<_> = pages.iter().copied().filter(|page| self.claim(*page)).collect();
+        // A page that cannot be read goes back to the store's side; its fix reports why.
+        self.load(&claimed, Purpose::Scan, Instant::now(), |_, loaded| {
+            if let Ok(id) = loaded {
+                self.frames[id].fixes.store(0, Ordering::Relaxed);
+                self.release_shared(id);
+            }
+        });
+    }
+
+    fn serve_fetch(self: &Arc<Self>, fetch: &Arc<FetchState>) {
+        let missing = fetch.missing();
+        let deadline = Instant::now() + FETCH_PATIENCE.min(self.patience);
+        let claimed: Vec<_> =
+            missing.iter().copied().filter(|index| self.claim(fetch.pages[*index])).collect();
+        let pages: Vec<_> = claimed.iter().map(|index| fetch.pages[*index]).collect();
+        let mut failed = None;
+        self.load(&pages, Purpose::Scan, deadline, |index, loaded| match loaded {
+            Ok(id) => {
+                self.after_fix(id);
+                fetch.put(claimed[index], Pinned::new(Arc::clone(self), id));
+            }
+            Err(error) => {
+                failed.get_or_insert(error);
+            }
+        });
+        // The rest is there by now, or on its way by another loader.
+        for index in fetch.missing() {
+            if failed.is_some() {
+                break;
+            }
+            let mut page = PageRef::new(fetch.pages[index], None);
+            match self.fix(&mut page, Hold::Shared) {
+                Ok(id) => fetch.put(index, Pinned::new(Arc::clone(self), id)),
+                Err(error) => failed = Some(error),
+            }
+        }
+        if !fetch.abandoned() {
+            fetch.finish(failed.map_or(Ok(()), Err));
+        }
+    }
+
+    /// Takes a page that is on the store alone as this thread's to load.
+    fn claim(&self, page: PageId) -> bool {
+        self.pages
+            .find(page)
+            .is_some_and(|entry| entry.state.step(&self.lot, PageState::Stored, PageState::Loading))
+    }
+
+    /// Loads a page for a fix that found it on the store alone; somebody else may be faster.
+    pub(crate) fn load_now(self: &Arc<Self>, page: PageId) -> Result<(), PoolError> {
+        if !self.claim(page) {
+            return Ok(());
+        }
+        let mut result = Ok(());
+        self.load(&[page], Purpose::Fix, self.deadline(), |_, loaded| match loaded {
+            Ok(id) => self.release_shared(id),
+            Err(error) => result = Err(error),
+        });
+        result
+    }
+
+    /// Loads claimed pages, as many at a time as find frames; each comes to `done` with its index,
+    /// held shared, or with its error and back in state `Stored`.
+    fn load(
+        self: &Arc<Self>,
+        pages: &[PageId],
+        purpose: Purpose,
+        deadline: Instant,
+        mut done: impl FnMut(usize, Result<FrameId, PoolError>),
+    ) {
+        let mut start = 0;
+        while start < pages.len() {
+            let group = match self.take_group(&pages[start..], deadline) {
+                Ok(group) => group,
+                Err(error) => {
+                    self.unclaim_page(pages[start]);
+                    done(start, Err(error));
+                    start += 1;
+                    continue;
+                }
+            };
+            let count = group.len();
+            let results = self.load_group(&pages[start..start + count], group, purpose);
+            for (offset, result) in results.into_iter().enumerate() {
+                done(start + offset, result);
+            }
+            start += count;
+        }
+    }
+
+    /// Frames for the first of `pages`, waiting for it alone, and for as many more as have room.
+    fn take_group(
+        self: &Arc<Self>,
+        pages: &[PageId],
+        deadline: Instant,
+    ) -> Result<Vec<Taken>, PoolError> {
+        let len_of = |page: PageId| self.pages[page].len();
+        let mut bytes = len_of(pages[0]);
+        let mut group = vec![self.take_frame(bytes, deadline)?];
+        for page in &pages[1..pages.len().min(READ_BATCH_PAGES)] {
+            let len = len_of(*page);
+            bytes += len;
+            if bytes > READ_BATCH_BYTES {
+                break;
+            }
+            match self.take_frame(len, Instant::now()) {
+                Ok(taken) => group.push(taken),
+                Err(_) => break,
+            }
+        }
+        Ok(group)
+    }
+
+    fn load_group(
+        self: &Arc<Self>,
+        pages: &[PageId],
+        group: Vec<Taken>,
+        purpose: Purpose,
+    ) -> Vec<Result<FrameId, PoolError>> {
+        let Some(store) = &self.store else { return Vec::new() };
+        let cold = purpose == Purpose::Scan;
+        let mut reads = Vec::with_capacity(pages.len());
+        for (page, taken) in pages.iter().zip(&group) {
+            let entry = &self.pages[*page];
+            let clock = self.handed_out.load(Ordering::Relaxed) >> 12;
+            let warm = !cold || clock.is_multiple_of(WARM_INSERTION);
+            self.occupy(taken.frame, *page, entry.owner().0, entry.len(), !warm);
+            let Some(stored) = entry.stored() else {
+                unreachable!("{page:?} is on the store alone and has no extent");
+            };
+            // SAFETY: `occupy` took the exclusive hold, which lasts until `publish`, and each frame
+            // of the group is another one.
+            let data = unsafe { self.frames[taken.frame].bytes_mut() };
+            reads.push(Read { stored, data });
+        }
+        let results = store.read_batch(&mut reads);
+        drop(reads);
+        let pages = pages.iter().zip(&group).zip(results);
+        pages
+            .map(|((page, taken), read)| match read {
+                Ok(()) => Ok(self.publish(*page, taken.frame)),
+                Err(error) => {
+                    self.vacate(taken.frame);
+                    self.unclaim_page(*page);
+                    Err(error.into())
+                }
+            })
+            .collect()
+    }
+
+    /// Makes a page that was read resident, and its exclusive hold a shared one.
+    fn publish(self: &Arc<Self>, page: PageId, id: FrameId) -> FrameId {
+        let (entry, frame) = (&self.pages[page], &self.frames[id]);
+        self.counters.loads.add(1);
+        self.counters.loaded_bytes.add(frame.len() as u64);
+        entry.state.step(&self.lot, PageState::Loading, PageState::Resident(id));
+        // After the state says where the page is: whoever dooms it later finds this frame.
+        if entry.doomed.load(Ordering::SeqCst) {
+            frame.doom(page);
+        }
+        frame.latch.downgrade(&self.lot);
+        id
+    }
+
+    /// Puts a page that could not be loaded back, or frees it if that was asked for meanwhile.
+    fn unclaim_page(self: &Arc<Self>, page: PageId) {
+        let entry = &self.pages[page];
+        entry.state.step(&self.lot, PageState::Loading, PageState::Stored);
+        if entry.doomed.load(Ordering::SeqCst) {
+            self.free(page);
+        }
+    }
+}

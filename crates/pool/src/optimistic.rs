@@ -1,0 +1,110 @@
+//! Optimistic reads: look without holding, then check that no writer came between.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use crate::error::PoolError;
+use crate::fix::Hold;
+use crate::frame::Frame;
+use crate::guard::ReadGuard;
+use crate::page::PageRef;
+use crate::pool::Inner;
+use crate::state::PageState;
+
+/// Looks before a reader takes the latch after all.
+const TRIES: usize = 8;
+
+/// The bytes of a page that somebody may be writing: read them by copies.
+#[derive(Clone, Copy, Debug)]
+pub struct OptimisticPage<'a> {
+    data: *const u8,
+    len: usize,
+    _page: PhantomData<&'a [u8]>,
+}
+
+impl OptimisticPage<'_> {
+    fn of(frame: &Frame) -> Self {
+        Self { data: frame.data(), len: frame.len(), _page: PhantomData }
+    }
+
+    /// The page's length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes, as of a page that went away.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies bytes from `offset` on into `into`. False when they are not all within the page.
+    pub fn copy(&self, offset: usize, into: &mut [u8]) -> bool {
+        if offset.checked_add(into.len()).is_none_or(|end| end > self.len) {
+            return false;
+        }
+        for (index, byte) in into.iter_mut().enumerate() {
+            // SAFETY: within the frame's room, which stays mapped as long as the pool; an atomic
+            // load takes whatever a racing writer left there, and the reader's caller discards it.
+            *byte = unsafe { AtomicU8::from_ptr(self.data.add(offset + index).cast_mut()) }
+                .load(Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// The little-endian word at `offset`, which must be a multiple of 8; `None` beyond the page.
+    pub fn u64_at(&self, offset: usize) -> Option<u64> {
+        if !offset.is_multiple_of(8) || offset.checked_add(8)? > self.len {
+            return None;
+        }
+        // SAFETY: as in `copy`; frames are page aligned, so the word is aligned.
+        let word = unsafe { AtomicU64::from_ptr(self.data.add(offset).cast_mut().cast()) };
+        Some(u64::from_le(word.load(Ordering::Relaxed)))
+    }
+}
+
+impl Inner {
+    /// See [`crate::Space::optimistic`].
+    ///
+    /// # Safety
+    /// `read` looks at the bytes through [`OptimisticPage`]'s methods alone.
+    pub(crate) unsafe fn optimistic<T>(
+        self: &Arc<Self>,
+        page: &mut PageRef,
+        mut read: impl FnMut(OptimisticPage<'_>) -> T,
+    ) -> Result<T, PoolError> {
+        for _ in 0..TRIES {
+            let Some(id) = self.look(page) else { break };
+            let frame = &self.frames[id];
+            let Some(seen) = frame.latch.version() else { continue };
+            if !frame.holds(page.id()) {
+                continue;
+            }
+            let value = read(OptimisticPage::of(frame));
+            if frame.holds(page.id()) && frame.latch.is_still(seen) {
+                self.after_fix(id);
+                return Ok(value);
+            }
+        }
+        let id = self.fix(page, Hold::Shared)?;
+        let _hold = ReadGuard::new(self, id);
+        Ok(read(OptimisticPage::of(&self.frames[id])))
+    }
+
+    /// The frame where the page seems to be, without holding it.
+    fn look(&self, page: &mut PageRef) -> Option<crate::page::FrameId> {
+        let hinted = page
+            .hint()
+            .filter(|id| self.frames.find(*id).is_some_and(|frame| frame.holds(page.id())));
+        if hinted.is_some() {
+            return hinted;
+        }
+        match self.pages.find(page.id())?.state.get() {
+            PageState::Resident(id) => {
+                page.repair(id);
+                Some(id)
+            }
+            PageState::Free | PageState::Stored | PageState::Loading => None,
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Where threads sleep until a latch or a page's state changes.
+//!
+//! A word that has sleepers carries a *parked* bit. A sleeper sets it under the bucket's lock and
+//! then waits; whoever changes the word clears the bit with the same atomic step and wakes the
+//! bucket. The bucket's lock closes the gap between "I saw it busy" and "I sleep".
+//!
+//! Locking order: a bucket's lock is the innermost of all; nothing is locked under it.
+
+use std::time::Instant;
+
+use crate::sync::{Condvar, Mutex, lock};
+
+/// Buckets, a power of two. Threads of different words may share one: they wake, look, sleep on.
+const BUCKETS: usize = if cfg!(loom) { 1 } else { 256 };
+
+/// What a sleeper finds when it looks at its word under the bucket's lock.
+pub(crate) enum Look<T> {
+    /// The wait is over.
+    Done(T),
+    /// The word is busy and its parked bit is set: sleep.
+    Sleep,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    lock: Mutex<()>,
+    wake: Condvar,
+}
+
+/// A fixed set of places to sleep, chosen by the address of the word waited for.
+#[derive(Debug)]
+pub(crate) struct ParkingLot {
+    buckets: Vec<Bucket>,
+}
+
+impl ParkingLot {
+    pub(crate) fn new() -> Self {
+        let bucket = || Bucket { lock: Mutex::new(()), wake: Condvar::new() };
+        Self { buckets: (0..BUCKETS).map(|_| bucket()).collect() }
+    }
+
+    fn bucket(&self, key: usize) -> &Bucket {
+        // Words lie 32 or 64 bytes apart; the multiplier spreads their addresses.
+        let hash = key.wrapping_mul(0x9E37_79B9_7F4A_7C15_usize) >> 40;
+        &self.buckets[hash & (BUCKETS - 1)]
+    }
+
+    /// Sleeps until `look` is done, or `None` when `deadline` has passed.
+    ///
+    /// `look` must set the word's parked bit before it says [`Look::Sleep`].
+    pub(crate) fn park<T>(
+        &self,
+        key: usize,
+        deadline: Option<Instant>,
+        mut look: impl FnMut() -> Look<T>,
+    ) -> Option<T> {
+        let bucket = self.bucket(key);
+        let mut guard = lock(&bucket.lock);
+        loop {
+            if let Look::Done(value) = look() {
+                return Some(value);
+            }
+            guard = match deadline {
+                None => bucket.wake.wait(guard).unwrap_or_else(|e| e.into_inner()),
+                Some(deadline) => {
+                    let left = deadline.checked_duration_since(Instant::now())?;
+                    let woken = bucket.wake.wait_timeout(guard, left);
+                    woken.unwrap_or_else(|e| e.into_inner()).0
+                }
+            };
+        }
+    }
+
+    /// Wakes everyone who sleeps for `key`, after the word was changed and its parked bit cleared.
+    pub(crate) fn unpark(&self, key: usize) {
+        let bucket = self.bucket(key);
+        drop(lock(&bucket.lock));
+        bucket.wake.notify_all();
+    }
+}

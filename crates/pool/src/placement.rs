@@ -1,0 +1,119 @@
+//! What every placement of pages offers.
+
+use std::ops::{Deref, DerefMut};
+
+use terrace_tier::store::Stored;
+
+use crate::error::PoolError;
+use crate::guard::{ReadGuard, WriteGuard};
+use crate::optimistic::OptimisticPage;
+use crate::page::PageRef;
+use crate::space::Space;
+
+/// The pages of one owner, wherever the placement keeps them.
+///
+/// In the *framed* placement ([`Space`]) a page sits in a frame and moves by being copied; in a
+/// *mapped* one its address never changes and the kernel moves what is behind it. Index structures
+/// and operators are written against this trait and serve both. The methods promise what those of
+/// [`Space`] promise.
+pub trait Pages: Clone + Send + Sync + 'static {
+    /// A page held for reading.
+    type Read<'a>: Deref<Target = [u8]>
+    where
+        Self: 'a;
+    /// A page held for writing.
+    type Write<'a>: DerefMut<Target = [u8]>
+    where
+        Self: 'a;
+
+    /// Makes a page, all zero, held for writing. See [`Space::allocate`].
+    ///
+    /// # Errors
+    /// As [`Space::allocate`].
+    fn allocate(&self, len_bytes: usize) -> Result<(PageRef, Self::Write<'_>), PoolError>;
+
+    /// Makes a page of bytes that the store has. See [`Space::adopt`].
+    ///
+    /// # Errors
+    /// As [`Space::adopt`].
+    fn adopt(&self, stored: Stored) -> Result<PageRef, PoolError>;
+
+    /// Fixes a page for reading. See [`Space::read`].
+    ///
+    /// # Errors
+    /// As [`Space::read`].
+    fn read(&self, page: &mut PageRef) -> Result<Self::Read<'_>, PoolError>;
+
+    /// Fixes a page for writing. See [`Space::write`].
+    ///
+    /// # Errors
+    /// As [`Space::write`].
+    fn write(&self, page: &mut PageRef) -> Result<Self::Write<'_>, PoolError>;
+
+    /// Reads without holding. See [`Space::optimistic`].
+    ///
+    /// # Errors
+    /// As [`Space::optimistic`].
+    ///
+    /// # Safety
+    /// As [`Space::optimistic`].
+    unsafe fn optimistic<T>(
+        &self,
+        page: &mut PageRef,
+        read: impl FnMut(OptimisticPage<'_>) -> T,
+    ) -> Result<T, PoolError>;
+
+    /// Starts to bring pages into memory. See [`Space::prefetch`].
+    fn prefetch(&self, pages: &[PageRef]);
+
+    /// Writes pages to the store and makes them durable. See [`Space::persist`].
+    ///
+    /// # Errors
+    /// As [`Space::persist`].
+    fn persist(&self, pages: &mut [PageRef]) -> Result<Vec<Stored>, PoolError>;
+
+    /// Frees a page. See [`Space::free`].
+    fn free(&self, page: PageRef);
+}
+
+impl Pages for Space {
+    type Read<'a> = ReadGuard<'a>;
+    type Write<'a> = WriteGuard<'a>;
+
+    fn allocate(&self, len_bytes: usize) -> Result<(PageRef, WriteGuard<'_>), PoolError> {
+        Space::allocate(self, len_bytes)
+    }
+
+    fn adopt(&self, stored: Stored) -> Result<PageRef, PoolError> {
+        Space::adopt(self, stored)
+    }
+
+    fn read(&self, page: &mut PageRef) -> Result<ReadGuard<'_>, PoolError> {
+        Space::read(self, page)
+    }
+
+    fn write(&self, page: &mut PageRef) -> Result<WriteGuard<'_>, PoolError> {
+        Space::write(self, page)
+    }
+
+    unsafe fn optimistic<T>(
+        &self,
+        page: &mut PageRef,
+        read: impl FnMut(OptimisticPage<'_>) -> T,
+    ) -> Result<T, PoolError> {
+        // SAFETY: the caller keeps the same promise.
+        unsafe { Space::optimistic(self, page, read) }
+    }
+
+    fn prefetch(&self, pages: &[PageRef]) {
+        Space::prefetch(self, pages);
+    }
+
+    fn persist(&self, pages: &mut [PageRef]) -> Result<Vec<Stored>, PoolError> {
+        Space::persist(self, pages)
+    }
+
+    fn free(&self, page: PageRef) {
+        Space::free(self, page);
+    }
+}

@@ -1,0 +1,344 @@
+//! The pool: its configuration, its parts, its statistics.
+//!
+//! Locking order, outermost first: a frame's latch, a space's ids, the pool's spaces, the loader's
+//! queue, an arena's lists, an account, a parking bucket. A page's state word is no lock: it is
+//! changed by whoever holds what [`crate::state`] says.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use terrace_market::Ledger;
+use terrace_tier::MemoryTier;
+use terrace_tier::store::{Store, StoreError};
+
+use crate::account::Account;
+use crate::arena::TierFrames;
+use crate::error::PoolError;
+use crate::evict::Effort;
+use crate::frame::FrameTable;
+use crate::load::LoadQueue;
+use crate::page::{FRAMES_MAX, PAGE_IDS_MAX, PAGE_MIN_BYTES, PageId};
+use crate::park::ParkingLot;
+use crate::residency::{Residency, SampledScore};
+use crate::space::{Space, SpaceInner, SpaceTable};
+use crate::stats::{Counters, PoolStats, SpaceStats, TierCounters, TierStats};
+use crate::sync::lock;
+use crate::table::PageTable;
+use crate::worker::Workers;
+
+/// Memory tiers a pool can have; a frame names its tier in a byte, and eviction walks them all.
+pub const MEMORY_TIERS_MAX: usize = 8;
+
+/// How a pool is set up.
+#[derive(Debug)]
+pub struct PoolConfig {
+    /// The pool's name, in statistics and errors.
+    pub name: String,
+    /// The ledger of the DRAM budget, shared with the other consumers.
+    pub ledger: Ledger,
+    /// The memory tiers, fastest first; the first is DRAM, bounded by the ledger.
+    pub memory: Vec<MemoryTier>,
+    /// Where pages go that leave memory.
+    pub store: Option<Arc<Store>>,
+    /// Bytes of DRAM that the pool takes at once and never gives back.
+    pub floor_bytes: u64,
+    /// How long a caller waits for a frame or a latch before it gets an error.
+    pub patience: Duration,
+    /// Threads that read pages ahead of those who will want them.
+    pub loaders: usize,
+    /// Which pages stay.
+    pub residency: Arc<dyn Residency>,
+}
+
+impl PoolConfig {
+    /// A pool of the ledger's whole budget of DRAM without a store, with the default policy.
+    pub fn new(name: impl Into<String>, ledger: Ledger) -> Self {
+        let capacity_bytes = ledger.budget();
+        let dram = MemoryTier { name: "dram".into(), capacity_bytes, node: None, latency_ns: 0 };
+        Self {
+            name: name.into(),
+            ledger,
+            memory: vec![dram],
+            store: None,
+            floor_bytes: 0,
+            patience: Duration::from_secs(30),
+            loaders: 2,
+            residency: Arc::new(SampledScore),
+        }
+    }
+}
+
+/// A buffer pool over memory tiers and a store. Clones are the same pool.
+///
+/// Its background threads end when the last clone, and with it the last [`Space`], is dropped.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    pub(crate) inner: Arc<Inner>,
+    _workers: Arc<Workers>,
+}
+
+/// The parts of a pool, shared with guards and background threads.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) name: String,
+    pub(crate) lot: ParkingLot,
+    pub(crate) frames: FrameTable,
+    pub(crate) pages: PageTable,
+    pub(crate) tiers: Vec<TierFrames>,
+    pub(crate) tier_counters: Vec<TierCounters>,
+    pub(crate) counters: Counters,
+    pub(crate) store: Option<Arc<Store>>,
+    pub(crate) residency: Arc<dyn Residency>,
+    pub(crate) patience: Duration,
+    pub(crate) spaces: SpaceTable,
+    pub(crate) names: Mutex<HashMap<u32, Weak<SpaceInner>>>,
+    pub(crate) loads: LoadQueue,
+    pub(crate) progress: Progress,
+    /// Pages of slower tiers that are worth a frame in a faster one.
+    pub(crate) promotions: Mutex<VecDeque<PageId>>,
+    /// The store's last refusal of a dirty page, until a write succeeds again.
+    pub(crate) write_error: Mutex<Option<StoreError>>,
+    /// Bytes of pages in memory that have no extent yet.
+    pub(crate) unbacked: AtomicU64,
+    /// Bytes of frames handed out so far: the pool's clock.
+    pub(crate) handed_out: AtomicU64,
+    pub(crate) closed: AtomicBool,
+}
+
+/// Where those wait who found no frame, and the background worker that makes room.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    waiting: AtomicUsize,
+    lock: Mutex<()>,
+    frame: Condvar,
+    work: Condvar,
+}
+
+impl Progress {
+    /// Tells those who wait for a frame to look again.
+    pub(crate) fn notify(&self) {
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            drop(lock(&self.lock));
+            self.frame.notify_all();
+        }
+    }
+
+    /// Waits until somebody freed a frame, `longest` at most.
+    pub(crate) fn wait(&self, longest: Duration) {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let guard = lock(&self.lock);
+        drop(self.frame.wait_timeout(guard, longest));
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Wakes the background worker.
+    pub(crate) fn ask(&self) {
+        self.work.notify_one();
+    }
+
+    /// The background worker's sleep.
+    pub(crate) fn idle(&self, longest: Duration) {
+        let guard = lock(&self.lock);
+        drop(self.work.wait_timeout(guard, longest));
+    }
+}
+
+impl Pool {
+    /// Sets a pool up: reserves its address ranges, takes its floor, starts its threads.
+    ///
+    /// # Errors
+    /// [`PoolError::Config`] for tiers that make no sense or a floor that the ledger does not have;
+    /// [`PoolError::System`] when the kernel refuses address space.
+    pub fn new(config: PoolConfig) -> Result<Self, PoolError> {
+        let loaders = config.loaders.max(1);
+        let inner = Arc::new(Inner::new(config)?);
+        let workers = Workers::start(&inner, loaders)?;
+        Ok(Self { inner, _workers: Arc::new(workers) })
+    }
+
+    /// Registers an owner of pages. Beyond `grant_bytes` of memory its pages are the first to go.
+    ///
+    /// # Errors
+    /// [`PoolError::Config`] when 65,535 spaces live already.
+    pub fn create_space(
+        &self,
+        name: impl Into<String>,
+        grant_bytes: Option<u64>,
+    ) -> Result<Space, PoolError> {
+        Space::create(self.clone(), name.into(), grant_bytes)
+    }
+
+    /// Evicts clean pages until at least `bytes` went back to the ledger or none is left to evict;
+    /// the bytes that went. Does no I/O and stops at the pool's floor, so it may be called from
+    /// within a poll.
+    pub fn release_clean(&self, bytes: u64) -> u64 {
+        self.inner.release(bytes, Effort::Clean)
+    }
+
+    /// As [`Pool::release_clean`], and writes dirty pages to the store where clean ones are not
+    /// enough. For callers that may wait for the store.
+    pub fn release(&self, bytes: u64) -> u64 {
+        self.inner.release(bytes, Effort::Write)
+    }
+
+    /// The pool's counters.
+    pub fn stats(&self) -> PoolStats {
+        self.inner.stats()
+    }
+
+    /// The spaces alive, by name.
+    pub fn spaces(&self) -> Vec<SpaceStats> {
+        self.inner.space_stats()
+    }
+
+    /// Where pages go that leave memory.
+    pub fn store(&self) -> Option<&Arc<Store>> {
+        self.inner.store.as_ref()
+    }
+
+    /// The pool's name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+}
+
+fn config_error(pool: &str, reason: impl Into<String>) -> PoolError {
+    PoolError::Config { pool: pool.to_owned(), reason: reason.into() }
+}
+
+impl Inner {
+    fn new(config: PoolConfig) -> Result<Self, PoolError> {
+        let name = config.name;
+        let system = |what| {
+            let pool = name.clone();
+            move |source| PoolError::System { pool, what, source }
+        };
+        if !(1..=MEMORY_TIERS_MAX).contains(&config.memory.len()) {
+            return Err(config_error(&name, format!("needs 1 to {MEMORY_TIERS_MAX} memory tiers")));
+        }
+        let memory: u64 = config.memory.iter().map(|tier| tier.capacity_bytes).sum();
+        let frames: u64 =
+            config.memory.iter().map(|tier| TierFrames::frames(tier.capacity_bytes)).sum();
+        if frames > FRAMES_MAX {
+            return Err(config_error(&name, format!("{frames} frames; at most {FRAMES_MAX}")));
+        }
+        let stored = config.store.as_ref().map_or(0, |store| store.stats().capacity_bytes);
+        let pages = ((memory + stored) / PAGE_MIN_BYTES as u64).clamp(1 << 16, PAGES_MAX);
+        let mut tiers = Vec::new();
+        let mut first = 0_u32;
+        for (index, tier) in config.memory.into_iter().enumerate() {
+            let capacity = tier.capacity_bytes;
+            let account = if index == 0 {
+                Account::open(&config.ledger, &name, config.floor_bytes)
+            } else {
+                Account::open(&Ledger::new(capacity), &name, 0)
+            };
+            let account = account.map_err(|denied| config_error(&name, denied.to_string()))?;
+            let tier = TierFrames::reserve(tier, account, first)
+                .map_err(system("reserving address space for frames"))?;
+            tiers.push(tier);
+            // Bounded by FRAMES_MAX above.
+            first += u32::try_from(TierFrames::frames(capacity)).unwrap_or(u32::MAX);
+        }
+        Ok(Self {
+            lot: ParkingLot::new(),
+            frames: FrameTable::reserve(first as usize)
+                .map_err(system("reserving the frame table"))?,
+            pages: PageTable::reserve(terrace_sys::size::to_usize(pages))
+                .map_err(system("reserving the page table"))?,
+            tier_counters: tiers.iter().map(|_| TierCounters::default()).collect(),
+            tiers,
+            counters: Counters::default(),
+            store: config.store,
+            residency: config.residency,
+            patience: config.patience,
+            spaces: SpaceTable::reserve().map_err(system("reserving the space table"))?,
+            names: Mutex::default(),
+            loads: LoadQueue::default(),
+            progress: Progress::default(),
+            promotions: Mutex::default(),
+            write_error: Mutex::default(),
+            unbacked: AtomicU64::new(0),
+            handed_out: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            name,
+        })
+    }
+
+    /// The pool's clock: MiB of frames handed out so far, modulo 2^32.
+    pub(crate) fn now(&self) -> u32 {
+        // The clock wraps; ages are differences.
+        #[expect(clippy::cast_possible_truncation)]
+        let now = (self.handed_out.load(Ordering::Relaxed) >> 20) as u32;
+        now
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.patience
+    }
+
+    pub(crate) fn store(&self) -> Result<&Arc<Store>, PoolError> {
+        self.store.as_ref().ok_or_else(|| PoolError::NoStore { pool: self.name.clone() })
+    }
+
+    fn space_stats(&self) -> Vec<SpaceStats> {
+        let spaces: Vec<_> = lock(&self.names).values().filter_map(Weak::upgrade).collect();
+        let mut stats: Vec<_> = spaces
+            .iter()
+            .map(|space| SpaceStats {
+                name: space.name.clone(),
+                resident_bytes: self.spaces.resident(space.id),
+                grant_bytes: self.spaces.grant(space.id),
+            })
+            .collect();
+        stats.sort_by(|a, b| a.name.cmp(&b.name));
+        stats
+    }
+
+    /// Who holds the pool's memory, largest first.
+    pub(crate) fn holders(&self) -> Vec<(String, u64)> {
+        let mut holders: Vec<_> = self
+            .space_stats()
+            .into_iter()
+            .filter(|space| space.resident_bytes > 0)
+            .map(|space| (space.name, space.resident_bytes))
+            .collect();
+        holders.sort_by_key(|holder| std::cmp::Reverse(holder.1));
+        holders.truncate(8);
+        holders
+    }
+
+    fn stats(&self) -> PoolStats {
+        let tiers = self.tiers.iter().zip(&self.tier_counters).map(|(tier, counters)| TierStats {
+            name: tier.tier.name.clone(),
+            capacity_bytes: tier.account.budget(),
+            used_bytes: tier.account.used(),
+            page_bytes: tier.page_bytes(),
+            warm_bytes: tier.warm_bytes(),
+            fixes: counters.fixes.get(),
+            fixed_bytes: counters.fixed_bytes.get(),
+            promoted: counters.promoted.get(),
+            demoted: counters.demoted.get(),
+            evicted: counters.evicted.get(),
+        });
+        let counters = &self.counters;
+        PoolStats {
+            name: self.name.clone(),
+            tiers: tiers.collect(),
+            hint_hits: counters.hint_hits.get(),
+            look_ups: counters.look_ups.get(),
+            loads: counters.loads.get(),
+            loaded_bytes: counters.loaded_bytes.get(),
+            write_backs: counters.write_backs.get(),
+            written_bytes: counters.written_bytes.get(),
+            write_failures: counters.write_failures.get(),
+            waits: counters.waits.get(),
+        }
+    }
+}
+
+/// Page ids a pool reserves entries for: 32 GiB of address space, touched as ids come into use.
+const PAGES_MAX: u64 = 1 << 30;
+const _: () = assert!(PAGES_MAX <= PAGE_IDS_MAX);

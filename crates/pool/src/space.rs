@@ -1,0 +1,388 @@
+//! Spaces: the owners of pages.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use terrace_tier::store::Stored;
+
+use crate::array::{Zeroed, ZeroedArray};
+use crate::error::PoolError;
+use crate::fix::Hold;
+use crate::guard::{ReadGuard, WriteGuard};
+use crate::load::Fetch;
+use crate::optimistic::OptimisticPage;
+use crate::page::{PageId, PageRef, page_len};
+use crate::pool::{Inner, Pool};
+use crate::state::PageState;
+use crate::sync::lock;
+
+/// Page ids that a space takes at a time.
+const BLOCK_IDS: u64 = 64;
+/// Spaces a pool can have at once; a frame names its space in 32 bits, the table is small.
+const SPACES_MAX: usize = 1 << 16;
+
+/// What eviction needs to know of a space.
+#[derive(Debug)]
+struct SpaceUse {
+    resident: AtomicU64,
+    grant: AtomicU64,
+}
+
+// SAFETY: atomics alone, valid as zeroes, nothing to drop.
+unsafe impl Zeroed for SpaceUse {}
+
+/// Resident bytes and grants by space id, and the ids in use.
+#[derive(Debug)]
+pub(crate) struct SpaceTable {
+    uses: ZeroedArray<SpaceUse>,
+    begun: AtomicU32,
+    /// Ids of dropped spaces, to be used again when their last pinned page is gone.
+    free: Mutex<VecDeque<u32>>,
+    serial: AtomicU32,
+    next_block: AtomicU64,
+    /// Blocks of dropped spaces, to be used again when all their pages are gone.
+    blocks: Mutex<VecDeque<u64>>,
+}
+
+impl SpaceTable {
+    pub(crate) fn reserve() -> io::Result<Self> {
+        Ok(Self {
+            uses: ZeroedArray::reserve(SPACES_MAX)?,
+            begun: AtomicU32::new(1),
+            free: Mutex::default(),
+            serial: AtomicU32::new(0),
+            next_block: AtomicU64::new(0),
+            blocks: Mutex::default(),
+        })
+    }
+
+    fn of(&self, space: u32) -> &SpaceUse {
+        match self.uses.get(space as usize) {
+            Some(uses) => uses,
+            None => unreachable!("space {space} of {SPACES_MAX}"),
+        }
+    }
+
+    pub(crate) fn came(&self, space: u32, bytes: u64) {
+        self.of(space).resident.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn left(&self, space: u32, bytes: u64) {
+        self.of(space).resident.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn resident(&self, space: u32) -> u64 {
+        self.of(space).resident.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn grant(&self, space: u32) -> Option<u64> {
+        self.of(space).grant.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// Resident bytes over the grant, 0 without one.
+    pub(crate) fn grant_use(&self, space: u32) -> f64 {
+        let grant = self.grant(space);
+        grant.map_or(0.0, |grant| self.resident(space) as f64 / grant.max(1) as f64)
+    }
+
+    fn set_grant(&self, space: u32, grant: Option<u64>) {
+        let word = grant.map_or(0, |grant| grant.saturating_add(1));
+        self.of(space).grant.store(word, Ordering::Relaxed);
+    }
+
+    fn reuse(&self) -> Option<u32> {
+        let mut free = lock(&self.free);
+        let usable = free.iter().take(8).position(|id| self.resident(*id) == 0)?;
+        free.remove(usable)
+    }
+
+    fn open(&self, grant: Option<u64>) -> Option<u32> {
+        let id = self.reuse().or_else(|| {
+            let next = |id: u32| ((id as usize) < SPACES_MAX).then_some(id + 1);
+            self.begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
+        })?;
+        self.set_grant(id, grant);
+        Some(id)
+    }
+}
+
+/// A space's id and serial number, as a page's entry names its owner.
+pub(crate) type Owner = (u32, u32);
+
+/// The page ids of a space.
+#[derive(Debug, Default)]
+struct Ids {
+    blocks: Vec<u64>,
+    /// Ids of the last block used so far.
+    begun: u64,
+    free: Vec<PageId>,
+}
+
+/// What the clones of a [`Space`] share.
+#[derive(Debug)]
+pub(crate) struct SpaceInner {
+    pub(crate) pool: Pool,
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    /// Tells this space from earlier ones of the same id.
+    serial: u32,
+    ids: Mutex<Ids>,
+}
+
+/// A set of pages with an owner, a name and a grant. Clones are the same space.
+///
+/// When the last clone is dropped, the space's pages that are not durable are freed, those still
+/// pinned with their last pin. Durable pages are only forgotten: their bytes stay on the store.
+#[derive(Clone, Debug)]
+pub struct Space(Arc<SpaceInner>);
+
+impl Space {
+    pub(crate) fn create(pool: Pool, name: String, grant: Option<u64>) -> Result<Self, PoolError> {
+        let id = pool.inner.spaces.open(grant).ok_or_else(|| PoolError::Config {
+            pool: pool.inner.name.clone(),
+            reason: format!("{SPACES_MAX} spaces live already; drop one before opening {name}"),
+        })?;
+        let serial = pool.inner.spaces.serial.fetch_add(1, Ordering::Relaxed);
+        let space = Arc::new(SpaceInner { pool, id, name, serial, ids: Mutex::default() });
+        lock(&space.pool.inner.names).insert(id, Arc::downgrade(&space));
+        Ok(Self(space))
+    }
+
+    fn pool(&self) -> &Arc<Inner> {
+        &self.0.pool.inner
+    }
+
+    /// The owner's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The pool that the space's pages are in.
+    pub fn pool_handle(&self) -> &Pool {
+        &self.0.pool
+    }
+
+    /// Bytes of this space's pages in memory.
+    pub fn resident_bytes(&self) -> u64 {
+        self.pool().spaces.resident(self.0.id)
+    }
+
+    /// Changes what the space may hold before its pages are the first to go.
+    pub fn set_grant(&self, grant_bytes: Option<u64>) {
+        self.pool().spaces.set_grant(self.0.id, grant_bytes);
+    }
+
+    /// Makes a page of `len_bytes`, rounded up to 4 KiB, all zero, held for writing.
+    ///
+    /// # Errors
+    /// [`PoolError::PageSize`] outside 1 byte to 16 MiB; [`PoolError::Exhausted`] when no frame
+    /// comes free within the pool's patience; [`PoolError::Store`] when neither memory nor store
+    /// has room for one page more; [`PoolError::PageIds`].
+    pub fn allocate(&self, len_bytes: usize) -> Result<(PageRef, WriteGuard<'_>), PoolError> {
+        let pool = self.pool();
+        let too_large = || PoolError::page_size(&pool.name, len_bytes, u64::MAX);
+        let len = page_len(len_bytes).ok_or_else(too_large)?;
+        pool.admit_new(len)?;
+        let page = self.take_id()?;
+        let taken = match pool.take_frame(len, pool.deadline()) {
+            Ok(taken) => taken,
+            Err(error) => {
+                lock(&self.0.ids).free.push(page);
+                return Err(error);
+            }
+        };
+        let entry = &pool.pages[page];
+        entry.reset(self.0.id, self.0.serial, len);
+        pool.occupy(taken.frame, page, self.0.id, len, false);
+        let frame = &pool.frames[taken.frame];
+        frame.dirty.store(true, Ordering::Relaxed);
+        pool.unbacked.fetch_add(len as u64, Ordering::Relaxed);
+        entry.state.step(&pool.lot, PageState::Free, PageState::Resident(taken.frame));
+        let mut guard = WriteGuard::new(pool, taken.frame);
+        guard[..taken.stale].fill(0);
+        Ok((PageRef::new(page, Some(taken.frame)), guard))
+    }
+
+    /// Makes a page of bytes that are on the store already and that a directory names: durable,
+    /// clean, not in memory yet.
+    ///
+    /// # Errors
+    /// [`PoolError::PageSize`] for an extent longer than a page; [`PoolError::NoStore`];
+    /// [`PoolError::PageIds`].
+    pub fn adopt(&self, stored: Stored) -> Result<PageRef, PoolError> {
+        let pool = self.pool();
+        pool.store()?;
+        let len = usize::try_from(stored.extent.len_bytes).unwrap_or(usize::MAX);
+        if page_len(len) != Some(len) {
+            return Err(PoolError::page_size(&pool.name, len, u64::MAX));
+        }
+        let page = self.take_id()?;
+        let entry = &pool.pages[page];
+        entry.reset(self.0.id, self.0.serial, len);
+        entry.set_durable();
+        entry.set_stored(Some(stored));
+        entry.state.step(&pool.lot, PageState::Free, PageState::Stored);
+        Ok(PageRef::new(page, None))
+    }
+
+    /// Fixes a page for reading, bringing it into memory when it is not there.
+    ///
+    /// # Errors
+    /// [`PoolError::NoSuchPage`], [`PoolError::Exhausted`], [`PoolError::LatchTimeout`], and
+    /// [`PoolError::Store`] when the bytes cannot be read or are not what was written.
+    pub fn read(&self, page: &mut PageRef) -> Result<ReadGuard<'_>, PoolError> {
+        let frame = self.pool().fix(page, Hold::Shared)?;
+        Ok(ReadGuard::new(self.pool(), frame))
+    }
+
+    /// Fixes a page for writing, bringing it into memory when it is not there.
+    ///
+    /// # Errors
+    /// As [`Space::read`], and [`PoolError::Durable`] for a durable page.
+    pub fn write(&self, page: &mut PageRef) -> Result<WriteGuard<'_>, PoolError> {
+        let pool = self.pool();
+        let frame = pool.fix(page, Hold::Exclusive)?;
+        let guard = WriteGuard::new(pool, frame);
+        if pool.pages[page.id()].is_durable() {
+            return Err(PoolError::Durable { pool: pool.name.clone(), page: page.id() });
+        }
+        pool.frames[frame].dirty.store(true, Ordering::Relaxed);
+        Ok(guard)
+    }
+
+    /// Reads a page without holding it, and reads again when a writer came between.
+    ///
+    /// `read` may run several times and must not act on what it saw before it returns.
+    ///
+    /// # Errors
+    /// As [`Space::read`]; after some tries the page is held like any other.
+    ///
+    /// # Safety
+    /// Readers race with writers by design (optimistic latches; vmcache, section 3.3): `read` must
+    /// look at the bytes through the methods of [`OptimisticPage`] alone, which copy them out.
+    pub unsafe fn optimistic<T>(
+        &self,
+        page: &mut PageRef,
+        read: impl FnMut(OptimisticPage<'_>) -> T,
+    ) -> Result<T, PoolError> {
+        // SAFETY: the caller keeps the same promise.
+        unsafe { self.pool().optimistic(page, read) }
+    }
+
+    /// Brings pages into memory by batched reads and pins them; see [`Fetch`].
+    pub fn fetch(&self, pages: &[PageRef]) -> Fetch {
+        Fetch::start(self.pool(), pages)
+    }
+
+    /// Starts to bring pages into memory and does not wait. Pages that cannot be read stay where
+    /// they are: the fix that wants them reports why.
+    pub fn prefetch(&self, pages: &[PageRef]) {
+        self.pool().prefetch(pages);
+    }
+
+    /// Writes pages to the store in one batch and makes them durable; where each one is.
+    ///
+    /// The bytes are safe once the store was synced. A durable page is immutable, and it outlives
+    /// its space.
+    ///
+    /// # Errors
+    /// [`PoolError::Store`] when a write failed: then no page has become durable.
+    /// [`PoolError::NoSuchPage`], [`PoolError::NoStore`].
+    pub fn persist(&self, pages: &mut [PageRef]) -> Result<Vec<Stored>, PoolError> {
+        self.pool().persist(pages)
+    }
+
+    /// Frees a page and its extent, now or with its last pin.
+    pub fn free(&self, page: PageRef) {
+        self.pool().free(page.id());
+    }
+
+    /// Whether the page is in memory, and in which tier, at this moment.
+    pub fn tier_of(&self, page: PageRef) -> Option<usize> {
+        let pool = self.pool();
+        match pool.pages.find(page.id())?.state.get() {
+            PageState::Resident(frame) => Some(pool.frames[frame].tier()),
+            PageState::Free | PageState::Stored | PageState::Loading => None,
+        }
+    }
+
+    fn take_id(&self) -> Result<PageId, PoolError> {
+        let pool = self.pool();
+        let mut ids = lock(&self.0.ids);
+        if let Some(page) = ids.free.pop() {
+            return Ok(page);
+        }
+        if ids.blocks.is_empty() || ids.begun == BLOCK_IDS {
+            let block = pool.take_block()?;
+            ids.blocks.push(block);
+            ids.begun = 0;
+        }
+        let block = ids.blocks[ids.blocks.len() - 1];
+        ids.begun += 1;
+        Ok(PageId(block * BLOCK_IDS + ids.begun - 1))
+    }
+}
+
+fn pages_of(block: u64) -> impl Iterator<Item = PageId> {
+    (block * BLOCK_IDS..(block + 1) * BLOCK_IDS).map(PageId)
+}
+
+impl Inner {
+    /// Ids for a space: a block whose pages are all gone, or one never used.
+    fn take_block(&self) -> Result<u64, PoolError> {
+        let mut blocks = lock(&self.spaces.blocks);
+        // Each look takes one turn of the queue, so a block with a pinned page costs a look a time.
+        for _ in 0..blocks.len().min(8) {
+            let Some(block) = blocks.pop_front() else { break };
+            if pages_of(block).all(|page| self.pages[page].state.get() == PageState::Free) {
+                return Ok(block);
+            }
+            blocks.push_back(block);
+        }
+        let limit = self.pages.capacity();
+        let next = |block: u64| ((block + 1) * BLOCK_IDS <= limit).then_some(block + 1);
+        let block = self.spaces.next_block.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        block.map_err(|_| PoolError::PageIds { pool: self.name.clone(), limit })
+    }
+
+    /// A freed page's id goes back to its space, if the space is alive.
+    pub(crate) fn return_id(&self, (space, serial): Owner, page: PageId) {
+        let space = lock(&self.names).get(&space).and_then(Weak::upgrade);
+        if let Some(space) = space.filter(|space| space.serial == serial) {
+            lock(&space.ids).free.push(page);
+        }
+    }
+
+    pub(crate) fn space_name(&self, space: u32) -> String {
+        let space = lock(&self.names).get(&space).and_then(Weak::upgrade);
+        space.map_or_else(|| "a dropped space".to_owned(), |space| space.name.clone())
+    }
+
+    /// Drops a durable page from memory without touching its extent.
+    fn forget(self: &Arc<Self>, page: PageId) {
+        self.pages[page].set_forgotten();
+        self.free(page);
+    }
+}
+
+impl Drop for SpaceInner {
+    fn drop(&mut self) {
+        let pool = Arc::clone(&self.pool.inner);
+        lock(&pool.names).remove(&self.id);
+        let ids = std::mem::take(&mut *lock(&self.ids));
+        for page in ids.blocks.iter().copied().flat_map(pages_of) {
+            if pool.pages[page].state.get() == PageState::Free {
+                continue;
+            }
+            if pool.pages[page].is_durable() {
+                pool.forget(page);
+            } else {
+                pool.free(page);
+            }
+        }
+        lock(&pool.spaces.blocks).extend(ids.blocks);
+        lock(&pool.spaces.free).push_back(self.id);
+    }
+}

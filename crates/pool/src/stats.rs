@@ -1,0 +1,136 @@
+//! What a pool counts.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+const SHARDS: usize = 16;
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Shard(AtomicU64);
+
+/// A counter whose shards keep threads off each other's cache lines.
+#[derive(Debug, Default)]
+pub(crate) struct Counter([Shard; SHARDS]);
+
+/// The calling thread's shard.
+fn shard() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static SHARD: Cell<usize> = const { Cell::new(usize::MAX) });
+    SHARD.with(|shard| {
+        if shard.get() == usize::MAX {
+            shard.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
+        }
+        shard.get()
+    })
+}
+
+impl Counter {
+    pub(crate) fn add(&self, n: u64) {
+        self.0[shard()].0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.iter().map(|shard| shard.0.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// The counters of one memory tier.
+#[derive(Debug, Default)]
+pub(crate) struct TierCounters {
+    pub(crate) fixes: Counter,
+    pub(crate) fixed_bytes: Counter,
+    pub(crate) promoted: Counter,
+    pub(crate) demoted: Counter,
+    pub(crate) evicted: Counter,
+}
+
+/// The counters of a pool.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) hint_hits: Counter,
+    pub(crate) look_ups: Counter,
+    pub(crate) loads: Counter,
+    pub(crate) loaded_bytes: Counter,
+    pub(crate) write_backs: Counter,
+    pub(crate) written_bytes: Counter,
+    pub(crate) write_failures: Counter,
+    pub(crate) waits: Counter,
+}
+
+/// One memory tier of a pool, as counted.
+#[derive(Clone, Debug)]
+pub struct TierStats {
+    /// The tier's name.
+    pub name: String,
+    /// Bytes the tier may hold: for DRAM, the ledger's budget.
+    pub capacity_bytes: u64,
+    /// Bytes counted against the tier: pages and warm frames.
+    pub used_bytes: u64,
+    /// Bytes of pages.
+    pub page_bytes: u64,
+    /// Bytes of frames without a page, kept for the next.
+    pub warm_bytes: u64,
+    /// Fixes served from this tier.
+    pub fixes: u64,
+    /// Bytes of the pages so fixed.
+    pub fixed_bytes: u64,
+    /// Pages promoted into this tier.
+    pub promoted: u64,
+    /// Pages demoted into this tier.
+    pub demoted: u64,
+    /// Pages evicted from this tier, out of memory.
+    pub evicted: u64,
+}
+
+/// A pool, as counted.
+#[derive(Clone, Debug)]
+pub struct PoolStats {
+    /// The pool's name.
+    pub name: String,
+    /// The memory tiers, fastest first.
+    pub tiers: Vec<TierStats>,
+    /// Fixes whose hint was right.
+    pub hint_hits: u64,
+    /// Fixes that went through the page table.
+    pub look_ups: u64,
+    /// Pages read from the store.
+    pub loads: u64,
+    /// Bytes of the pages so read.
+    pub loaded_bytes: u64,
+    /// Pages written to the store.
+    pub write_backs: u64,
+    /// Bytes of the pages so written.
+    pub written_bytes: u64,
+    /// Writes that the store refused; the pages stay in memory.
+    pub write_failures: u64,
+    /// Times somebody had to wait for a frame.
+    pub waits: u64,
+}
+
+/// A space, as counted.
+#[derive(Clone, Debug)]
+pub struct SpaceStats {
+    /// The owner's name.
+    pub name: String,
+    /// Bytes of the owner's pages in memory.
+    pub resident_bytes: u64,
+    /// Bytes it may hold before its pages are the first to go.
+    pub grant_bytes: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_all_threads_add_up() {
+        let counter = Counter::default();
+        std::thread::scope(|scope| {
+            for _ in 0..SHARDS + 3 {
+                scope.spawn(|| (0..100).for_each(|_| counter.add(2)));
+            }
+        });
+        assert_eq!(counter.get(), (SHARDS as u64 + 3) * 200);
+    }
+}

@@ -1,0 +1,127 @@
+//! The page table: by page id, where the page is and what the store has of it.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use terrace_tier::store::{Extent, Stored};
+
+use crate::array::{Zeroed, ZeroedArray};
+use crate::page::{PAGE_MIN_BYTES, PageId};
+use crate::space::Owner;
+use crate::state::StateWord;
+
+/// What the pool knows of a page. All zero bytes are an id not in use.
+///
+/// `state` says who may change the rest: see [`crate::state`].
+#[derive(Debug)]
+#[repr(align(32))]
+pub(crate) struct PageEntry {
+    pub(crate) state: StateWord,
+    /// Offset of the page's extent in units of 4 KiB, plus 1; 0 without an extent.
+    stored_at: AtomicU64,
+    checksum: AtomicU32,
+    space: AtomicU32,
+    serial: AtomicU32,
+    len_units: AtomicU16,
+    tenure: AtomicU8,
+    /// To be freed as soon as nobody holds or loads the page.
+    pub(crate) doomed: AtomicBool,
+}
+
+// SAFETY: atomics alone, valid as zeroes, nothing to drop.
+unsafe impl Zeroed for PageEntry {}
+
+const TEMPORARY: u8 = 0;
+const DURABLE: u8 = 1;
+const FORGOTTEN: u8 = 2;
+
+const UNIT: u64 = PAGE_MIN_BYTES as u64;
+
+impl PageEntry {
+    pub(crate) fn len(&self) -> usize {
+        usize::from(self.len_units.load(Ordering::Relaxed)) * PAGE_MIN_BYTES
+    }
+
+    /// Makes the entry that of a new page, before its state leaves `Free`.
+    pub(crate) fn reset(&self, space: u32, serial: u32, len: usize) {
+        self.space.store(space, Ordering::Relaxed);
+        self.serial.store(serial, Ordering::Relaxed);
+        let units = u16::try_from(len / PAGE_MIN_BYTES).unwrap_or(u16::MAX);
+        self.len_units.store(units, Ordering::Relaxed);
+        self.tenure.store(TEMPORARY, Ordering::Relaxed);
+        self.doomed.store(false, Ordering::SeqCst);
+        self.set_stored(None);
+    }
+
+    /// The space that the page belongs to.
+    pub(crate) fn owner(&self) -> Owner {
+        (self.space.load(Ordering::Relaxed), self.serial.load(Ordering::Relaxed))
+    }
+
+    /// Whether a directory outside the pool names the extent: it is never written again.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.tenure.load(Ordering::SeqCst) != TEMPORARY
+    }
+
+    pub(crate) fn set_durable(&self) {
+        self.tenure.store(DURABLE, Ordering::SeqCst);
+    }
+
+    /// Whether the page goes without its extent, which the directory goes on naming.
+    pub(crate) fn is_forgotten(&self) -> bool {
+        self.tenure.load(Ordering::SeqCst) == FORGOTTEN
+    }
+
+    pub(crate) fn set_forgotten(&self) {
+        self.tenure.store(FORGOTTEN, Ordering::SeqCst);
+    }
+
+    /// The page's copy on the store. It is stale while the page is dirty.
+    pub(crate) fn stored(&self) -> Option<Stored> {
+        let unit = self.stored_at.load(Ordering::Acquire).checked_sub(1)?;
+        let extent = Extent { offset_bytes: unit * UNIT, len_bytes: self.len() as u64 };
+        Some(Stored { extent, checksum: self.checksum.load(Ordering::Relaxed) })
+    }
+
+    pub(crate) fn set_stored(&self, stored: Option<Stored>) {
+        if let Some(stored) = stored {
+            self.checksum.store(stored.checksum, Ordering::Relaxed);
+        }
+        let unit = stored.map_or(0, |stored| stored.extent.offset_bytes / UNIT + 1);
+        self.stored_at.store(unit, Ordering::Release);
+    }
+}
+
+/// The entries of all page ids, touched as ids come into use.
+#[derive(Debug)]
+pub(crate) struct PageTable(ZeroedArray<PageEntry>);
+
+impl PageTable {
+    pub(crate) fn reserve(pages: usize) -> io::Result<Self> {
+        Ok(Self(ZeroedArray::reserve(pages)?))
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// The page's entry, or `None` for an id that this pool never gave.
+    pub(crate) fn find(&self, page: PageId) -> Option<&PageEntry> {
+        usize::try_from(page.0).ok().and_then(|index| self.0.get(index))
+    }
+}
+
+impl std::ops::Index<PageId> for PageTable {
+    type Output = PageEntry;
+
+    /// # Panics
+    /// When the pool itself made up an id.
+    fn index(&self, page: PageId) -> &PageEntry {
+        match self.find(page) {
+            Some(entry) => entry,
+            None => unreachable!("{page:?} of {}", self.capacity()),
+        }
+    }
+}
+
+const _: () = assert!(size_of::<PageEntry>() == 32);

@@ -1,0 +1,228 @@
+//! What every placement promises, checked over every kind of tiers below it.
+
+mod common;
+
+use common::{KIB, MIB, comes_to_hold, config, pool, space, stamp, store};
+use terrace_pool::{PAGE_MAX_BYTES, PageRef, Pages, Pool, PoolError};
+
+/// Fills more pages than DRAM holds, of all sizes, and finds every byte again, twice.
+fn keeps_every_byte(pages: &impl Pages) {
+    let lens = [4 * KIB, 12 * KIB, 64 * KIB, 100 * KIB, 256 * KIB, 700 * KIB];
+    let mut held: Vec<(PageRef, usize)> = Vec::new();
+    for n in 0..120 {
+        let len = lens[n % lens.len()];
+        let (page, mut bytes) = pages.allocate(len).expect("the store has room");
+        assert!(bytes.len() >= len && bytes.iter().all(|byte| *byte == 0), "new pages are zero");
+        bytes.fill(stamp(n, 0));
+        drop(bytes);
+        held.push((page, bytes_len(len)));
+    }
+    for round in 0..2 {
+        for (n, (page, len)) in held.iter_mut().enumerate() {
+            let mut bytes = pages.write(page).expect("the page is there");
+            assert_eq!(bytes.len(), *len);
+            assert!(bytes.iter().all(|byte| *byte == stamp(n, round)), "page {n} lost its bytes");
+            bytes.fill(stamp(n, round + 1));
+        }
+    }
+    for (n, (page, _)) in held.iter_mut().enumerate() {
+        let bytes = pages.read(page).expect("the page is there");
+        assert!(bytes.iter().all(|byte| *byte == stamp(n, 2)));
+    }
+    for (page, _) in &held {
+        pages.free(*page);
+    }
+    let gone = pages.read(&mut held[0].0);
+    assert!(matches!(gone.err(), Some(PoolError::NoSuchPage { .. })));
+}
+
+fn bytes_len(len: usize) -> usize {
+    len.next_multiple_of(4 * KIB)
+}
+
+#[test]
+fn every_byte_is_kept_over_dram_and_store() {
+    keeps_every_byte(&space(&pool(4 * MIB, &[])));
+}
+
+#[test]
+fn every_byte_is_kept_over_three_tiers() {
+    keeps_every_byte(&space(&pool(4 * MIB, &[2 * MIB])));
+}
+
+#[test]
+fn every_byte_is_kept_over_four_tiers() {
+    keeps_every_byte(&space(&pool(2 * MIB, &[2 * MIB, 8 * MIB])));
+}
+
+#[test]
+fn every_byte_is_kept_without_a_store() {
+    let pool = Pool::new(config(4 * MIB, &[64 * MIB], None)).expect("opens");
+    keeps_every_byte(&space(&pool));
+}
+
+#[test]
+fn freed_pages_leave_nothing_behind() {
+    let pool = pool(4 * MIB, &[2 * MIB]);
+    let pages = space(&pool);
+    keeps_every_byte(&pages);
+    comes_to_hold(&pool, 0, 0);
+    assert_eq!(pages.resident_bytes(), 0);
+}
+
+#[test]
+fn a_dropped_space_leaves_nothing_behind() {
+    let pool = pool(4 * MIB, &[2 * MIB]);
+    let pages = space(&pool);
+    let mut kept = None;
+    for n in 0..64 {
+        let (page, bytes) = pages.allocate(256 * KIB).expect("room");
+        drop(bytes);
+        if n == 63 {
+            let mut page = page;
+            kept = Some(pages.read(&mut page).expect("there").pin());
+        }
+    }
+    drop(pages);
+    assert_eq!(pool.spaces().len(), 0);
+    comes_to_hold(&pool, 256 * KIB, 0);
+    assert_eq!(kept.as_deref().map(<[u8]>::len), Some(256 * KIB));
+    drop(kept);
+    comes_to_hold(&pool, 0, 0);
+}
+
+#[test]
+fn durable_pages_outlive_their_space_and_cannot_be_written() {
+    let pool = pool(4 * MIB, &[]);
+    let pages = space(&pool);
+    let (mut page, mut bytes) = pages.allocate(64 * KIB).expect("room");
+    bytes.fill(7);
+    drop(bytes);
+    let stored = pages.persist(std::slice::from_mut(&mut page)).expect("the store writes");
+    let refused = pages.write(&mut page);
+    assert!(matches!(refused.err(), Some(PoolError::Durable { .. })));
+    drop(pages);
+    comes_to_hold(&pool, 0, 64 * KIB);
+    let pages = space(&pool);
+    let mut page = pages.adopt(stored[0]).expect("the extent is a page");
+    assert!(pages.read(&mut page).expect("readable").iter().all(|byte| *byte == 7));
+    pages.free(page);
+    comes_to_hold(&pool, 0, 0);
+}
+
+#[test]
+fn impossible_pages_are_refused() {
+    let pages = space(&pool(4 * MIB, &[]));
+    for len in [0, PAGE_MAX_BYTES + 1] {
+        let refused = pages.allocate(len).err();
+        assert!(matches!(refused, Some(PoolError::PageSize { .. })), "{len}: {refused:?}");
+    }
+    let too_large = pages.allocate(5 * 1024 * KIB).expect_err("larger than DRAM");
+    assert!(too_large.to_string().contains("4MiB"), "{too_large}");
+    let mut stranger = PageRef::from_bits(u64::MAX);
+    assert!(matches!(pages.read(&mut stranger).err(), Some(PoolError::NoSuchPage { .. })));
+}
+
+#[test]
+fn all_frames_pinned_is_an_error_that_names_the_holder() {
+    let mut config = config(MIB, &[], Some(store(64 * MIB)));
+    config.patience = std::time::Duration::from_millis(50);
+    let pool = Pool::new(config).expect("opens");
+    let pages = pool.create_space("greedy", None).expect("room");
+    let mut pins = Vec::new();
+    let error = loop {
+        match pages.allocate(128 * KIB) {
+            Ok((_, bytes)) => pins.push(bytes.downgrade().pin()),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(pins.len(), 8);
+    let text = error.to_string();
+    assert!(matches!(error, PoolError::Exhausted { .. }) && text.contains("greedy"), "{text}");
+    drop(pins);
+    assert!(pages.allocate(128 * KIB).is_ok(), "the pool goes on when pins are gone");
+}
+
+#[test]
+fn a_writer_waits_for_pins_and_gives_up_in_the_end() {
+    let mut config = config(MIB, &[], Some(store(64 * MIB)));
+    config.patience = std::time::Duration::from_millis(50);
+    let pages = space(&Pool::new(config).expect("opens"));
+    let (mut page, bytes) = pages.allocate(4 * KIB).expect("room");
+    let pin = bytes.downgrade().pin();
+    let refused = pages.write(&mut page).expect_err("pinned");
+    assert!(matches!(refused, PoolError::LatchTimeout { .. }), "{refused}");
+    drop(pin);
+    assert!(pages.write(&mut page).is_ok());
+}
+
+#[test]
+fn fetches_pin_all_or_say_why() {
+    let pool = pool(4 * MIB, &[]);
+    let pages = space(&pool);
+    let refs: Vec<_> = (0..48)
+        .map(|n| {
+            let (page, mut bytes) = pages.allocate(256 * KIB).expect("room");
+            bytes.fill(stamp(n, 0));
+            page
+        })
+        .collect();
+    for (group, chunk) in refs.chunks(8).enumerate() {
+        let pins = pages.fetch(chunk).wait().expect("8 of 16 frames");
+        for (n, pin) in pins.iter().enumerate() {
+            assert!(pin.iter().all(|byte| *byte == stamp(group * 8 + n, 0)));
+        }
+    }
+    let too_many = pages.fetch(&refs).wait().expect_err("12 MiB in 4");
+    assert!(matches!(too_many, PoolError::Exhausted { .. }), "{too_many}");
+    drop(pages.fetch(&refs));
+    pages.prefetch(&refs);
+    assert!(pages.fetch(&refs[..4]).wait().is_ok(), "an abandoned fetch holds nothing");
+}
+
+#[test]
+fn release_clean_gives_the_ledger_its_bytes() {
+    let mut config = config(8 * MIB, &[], Some(store(64 * MIB)));
+    config.floor_bytes = MIB;
+    let ledger = config.ledger.clone();
+    let pool = Pool::new(config).expect("opens");
+    assert_eq!(ledger.granted(), MIB, "the floor is taken at once");
+    let pages = space(&pool);
+    let mut refs: Vec<_> = (0..28).map(|_| pages.allocate(256 * KIB).expect("room").0).collect();
+    assert!(ledger.available() < 2 * MIB);
+    pages.persist(&mut refs).expect("the store writes");
+    assert!(pool.release_clean(4 * MIB) >= 4 * MIB);
+    assert!(ledger.available() >= 4 * MIB);
+    pool.release_clean(u64::MAX);
+    assert!(ledger.granted() >= MIB && ledger.granted() < 2 * MIB, "down to the floor");
+    for page in &mut refs {
+        pages.read(page).expect("evicted pages come back");
+    }
+}
+
+#[test]
+fn optimistic_reads_see_whole_versions() {
+    let pool = pool(4 * MIB, &[]);
+    let pages = space(&pool);
+    let (page, bytes) = pages.allocate(4 * KIB).expect("room");
+    drop(bytes);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut page = page;
+            for round in 0..20_000_u64 {
+                let mut bytes = pages.write(&mut page).expect("there");
+                bytes[..8].copy_from_slice(&round.to_le_bytes());
+                bytes[2048..2056].copy_from_slice(&round.to_le_bytes());
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        let mut page = page;
+        while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+            // SAFETY: the closure reads through the page's methods alone.
+            let seen = unsafe { pages.optimistic(&mut page, |p| (p.u64_at(0), p.u64_at(2048))) };
+            let (first, second) = seen.expect("there");
+            assert_eq!(first, second, "a torn read was let through");
+        }
+    });
+}

@@ -1,0 +1,215 @@
+//! The pool against a map: random operations, evictions, store failures, concurrent readers.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{KIB, MIB, pool, space, stamp};
+use proptest::prelude::*;
+use terrace_pool::{PageRef, Pinned, Space};
+
+#[derive(Clone, Debug)]
+enum Op {
+    Allocate { len: usize },
+    Write { nth: usize, byte: u8 },
+    Read { nth: usize },
+    Pin { nth: usize },
+    Unpin { nth: usize },
+    Persist { nth: usize },
+    Free { nth: usize },
+    Evict { mib: u64 },
+    Prefetch { nth: usize },
+}
+
+fn ops() -> impl Strategy<Value = Op> {
+    let nth = 0..64_usize;
+    prop_oneof![
+        4 => (1..300 * KIB).prop_map(|len| Op::Allocate { len }),
+        4 => (nth.clone(), any::<u8>()).prop_map(|(nth, byte)| Op::Write { nth, byte }),
+        6 => nth.clone().prop_map(|nth| Op::Read { nth }),
+        1 => nth.clone().prop_map(|nth| Op::Pin { nth }),
+        2 => nth.clone().prop_map(|nth| Op::Unpin { nth }),
+        1 => nth.clone().prop_map(|nth| Op::Persist { nth }),
+        2 => nth.clone().prop_map(|nth| Op::Free { nth }),
+        1 => (0..3_u64).prop_map(|mib| Op::Evict { mib }),
+        1 => nth.prop_map(|nth| Op::Prefetch { nth }),
+    ]
+}
+
+/// A page as the test remembers it.
+struct Known {
+    page: PageRef,
+    byte: u8,
+    durable: bool,
+}
+
+#[derive(Default)]
+struct Model {
+    pages: BTreeMap<u64, Known>,
+    /// Pins with the byte that they must show for as long as they live, and their page's id.
+    pins: Vec<(Pinned, u8, u64)>,
+}
+
+impl Model {
+    fn nth(&self, nth: usize) -> Option<u64> {
+        let keys: Vec<_> = self.pages.keys().copied().collect();
+        (!keys.is_empty()).then(|| keys[nth % keys.len()])
+    }
+
+    fn pinned(&self, id: u64) -> bool {
+        self.pins.iter().any(|pin| pin.2 == id)
+    }
+
+    fn apply(&mut self, space: &Space, op: &Op) {
+        match op {
+            Op::Allocate { len } => {
+                let (page, bytes) = space.allocate(*len).expect("the store has room");
+                assert!(bytes.iter().all(|byte| *byte == 0));
+                drop(bytes);
+                let new = Known { page, byte: 0, durable: false };
+                assert!(self.pages.insert(page.id_bits(), new).is_none(), "an id given twice");
+            }
+            Op::Evict { mib } => {
+                space.pool_handle().release_clean(mib * MIB);
+            }
+            Op::Unpin { nth } => {
+                if !self.pins.is_empty() {
+                    let (pin, byte, _) = self.pins.remove(nth % self.pins.len());
+                    assert!(pin.iter().all(|b| *b == byte), "a pinned page changed");
+                }
+            }
+            Op::Write { nth, .. }
+            | Op::Read { nth }
+            | Op::Pin { nth }
+            | Op::Persist { nth }
+            | Op::Free { nth }
+            | Op::Prefetch { nth } => {
+                if let Some(id) = self.nth(*nth) {
+                    self.apply_to(space, op, id);
+                }
+            }
+        }
+    }
+
+    fn apply_to(&mut self, space: &Space, op: &Op, id: u64) {
+        let pinned = self.pinned(id);
+        let known = self.pages.get_mut(&id).expect("chosen from the map");
+        match op {
+            Op::Write { byte, .. } if !known.durable && !pinned => {
+                space.write(&mut known.page).expect("there").fill(*byte);
+                known.byte = *byte;
+            }
+            Op::Read { .. } => {
+                let bytes = space.read(&mut known.page).expect("there");
+                assert!(bytes.iter().all(|byte| *byte == known.byte));
+            }
+            // At most as many pins as leave room for the other pages.
+            Op::Pin { .. } if self.pins.len() < 4 => {
+                let pin = space.read(&mut known.page).expect("there").pin();
+                self.pins.push((pin, known.byte, id));
+            }
+            Op::Persist { .. } => {
+                space.persist(std::slice::from_mut(&mut known.page)).expect("the store writes");
+                known.durable = true;
+            }
+            Op::Free { .. } if !pinned => {
+                space.free(known.page);
+                self.pages.remove(&id);
+            }
+            Op::Prefetch { .. } => space.prefetch(&[known.page]),
+            _ => {}
+        }
+    }
+}
+
+trait IdBits {
+    fn id_bits(&self) -> u64;
+}
+
+impl IdBits for PageRef {
+    fn id_bits(&self) -> u64 {
+        PageRef::to_bits(*self) >> 28
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_pool_is_a_map(ops in prop::collection::vec(ops(), 1..200), tiers in 0..3_usize) {
+        let lower = [MIB, 2 * MIB];
+        let pool = pool(3 * MIB, &lower[..tiers]);
+        let space = space(&pool);
+        let mut model = Model::default();
+        for op in &ops {
+            model.apply(&space, op);
+        }
+        for known in model.pages.values_mut() {
+            let bytes = space.read(&mut known.page).expect("there");
+            prop_assert!(bytes.iter().all(|byte| *byte == known.byte));
+        }
+        for known in model.pages.values() {
+            space.free(known.page);
+        }
+        drop(model);
+        common::comes_to_hold(&pool, 0, 0);
+    }
+}
+
+/// Writers and readers on more pages than DRAM holds, for `TERRACE_SOAK_SECONDS` or a second.
+#[test]
+fn churn_loses_nothing() {
+    let seconds = std::env::var("TERRACE_SOAK_SECONDS").ok();
+    let seconds = seconds.and_then(|seconds| seconds.parse::<u64>().ok());
+    let each = std::time::Duration::from_millis(seconds.unwrap_or(1) * 1000 / 2);
+    for tiers in [&[][..], &[2 * MIB][..]] {
+        churn(tiers, std::time::Instant::now() + each);
+    }
+}
+
+fn churn(lower: &[u64], end: std::time::Instant) {
+    let pool = pool(4 * MIB, lower);
+    let space = space(&pool);
+    let lens = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB];
+    // A page's round is known exactly: it changes under this lock.
+    let pages: Vec<Mutex<(PageRef, usize)>> = (0..160)
+        .map(|n| {
+            let (page, mut bytes) = space.allocate(lens[n % 4]).expect("room");
+            bytes.fill(stamp(n, 0));
+            Mutex::new((page, 0))
+        })
+        .collect();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..4_usize {
+            let (space, pages, stop) = (&space, &pages, &stop);
+            scope.spawn(move || {
+                let mut n = thread * 40;
+                while !stop.load(Ordering::Relaxed) {
+                    n = (n * 7 + 11 + thread) % pages.len();
+                    let mut known = pages[n].lock().expect("no panic");
+                    let (page, round) = &mut *known;
+                    if n % 3 == 0 {
+                        let mut bytes = space.write(page).expect("there");
+                        assert!(bytes.iter().all(|byte| *byte == stamp(n, *round)), "page {n}");
+                        *round += 1;
+                        bytes.fill(stamp(n, *round));
+                    } else {
+                        let bytes = space.read(page).expect("there");
+                        assert!(bytes.iter().all(|byte| *byte == stamp(n, *round)), "page {n}");
+                    }
+                }
+            });
+        }
+        scope.spawn(|| {
+            while std::time::Instant::now() < end {
+                pool.release_clean(MIB);
+                std::thread::sleep(std::time::Duration::from_millis(3));
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+    });
+    assert!(pool.stats().loads > 0, "nothing was ever evicted: {:?}", pool.stats());
+}

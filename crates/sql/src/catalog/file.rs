@@ -1,0 +1,325 @@
+//! The catalog's file: what redb holds, read whole at the start and changed by one transaction
+//! per statement.
+
+use std::path::{Path, PathBuf};
+
+use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
+
+use super::bytes::Missing;
+use super::record::{ChunkRecord, TableRecord, view_from_bytes, view_to_bytes};
+use crate::error::SqlError;
+use crate::sketch::Sketch;
+
+/// Memory of redb's page cache, which is outside the budget. The catalog is read once, at the
+/// start, and a commit touches a few pages.
+const CACHE_BYTES: usize = 4 << 20;
+
+/// Version of the catalog's tables; records carry their own.
+const VERSION: u64 = 1;
+
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+const SCHEMAS: TableDefinition<'_, &str, u8> = TableDefinition::new("schemas");
+const TABLES: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("tables");
+/// Table and chunk.
+const CHUNKS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("chunks");
+/// Table and column.
+const SKETCHES: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("sketches");
+/// Schema and view.
+const VIEWS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("views");
+
+const META_VERSION: &str = "version";
+const META_NEXT_TABLE: &str = "next table";
+
+/// A table with its chunks and sketches, as found in the file.
+pub(super) struct LoadedTable {
+    pub id: u64,
+    pub record: TableRecord,
+    /// By number, ascending.
+    pub chunks: Vec<(u64, ChunkRecord)>,
+    pub sketches: Vec<Sketch>,
+}
+
+/// Everything in the file.
+#[derive(Default)]
+pub(super) struct Loaded {
+    pub next_table: u64,
+    pub schemas: Vec<String>,
+    pub tables: Vec<LoadedTable>,
+    /// Schema, name and text.
+    pub views: Vec<(String, String, String)>,
+}
+
+/// Why a transaction did not end well.
+pub(super) enum CommitFailure {
+    /// Nothing was changed.
+    RolledBack(SqlError),
+    /// The changes may or may not be found when the catalog is opened again.
+    InDoubt(SqlError),
+}
+
+/// An open catalog file.
+pub(super) struct CatalogFile {
+    path: PathBuf,
+    database: Database,
+}
+
+impl CatalogFile {
+    /// Opens the file, and makes it with these schemas where there is none.
+    pub(super) fn open(path: &Path, first_schemas: &[&str]) -> Result<Self, SqlError> {
+        let database = Database::builder().set_cache_size(CACHE_BYTES).create(path);
+        let database = database.map_err(|source| error(path, "open it", source))?;
+        let file = Self { path: path.to_owned(), database };
+        match file.version()? {
+            Some(VERSION) => Ok(file),
+            Some(version) => Err(file.damaged(format!(
+                "it is of version {version} and this program reads version {VERSION}"
+            ))),
+            None => file.initialise(first_schemas).map(|()| file),
+        }
+    }
+
+    fn version(&self) -> Result<Option<u64>, SqlError> {
+        let read = || -> Result<Option<u64>, redb::Error> {
+            match self.database.begin_read()?.open_table(META) {
+                Ok(meta) => Ok(meta.get(META_VERSION)?.map(|version| version.value())),
+                Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        };
+        read().map_err(|source| error(&self.path, "read it", source))
+    }
+
+    fn initialise(&self, first_schemas: &[&str]) -> Result<(), SqlError> {
+        let committed = self.commit(|transaction| {
+            transaction.make_tables()?;
+            transaction.put_next_table(1)?;
+            first_schemas.iter().try_for_each(|schema| transaction.put_schema(schema))
+        });
+        committed.map_err(|failure| match failure {
+            CommitFailure::RolledBack(error) | CommitFailure::InDoubt(error) => error,
+        })
+    }
+
+    /// Reads everything.
+    pub(super) fn load(&self) -> Result<Loaded, SqlError> {
+        let mut loader = Loader { file: self, loaded: Loaded::default() };
+        loader.load().map_err(|failure| match failure {
+            LoadFailure::Read(source) => error(&self.path, "read it", source),
+            LoadFailure::Damaged(what) => self.damaged(what),
+        })?;
+        Ok(loader.loaded)
+    }
+
+    /// Makes the changes of one statement, all or none of them, durable when this returns.
+    pub(super) fn commit(
+        &self,
+        change: impl FnOnce(&Transaction<'_>) -> Result<(), SqlError>,
+    ) -> Result<(), CommitFailure> {
+        let begin = || -> Result<redb::WriteTransaction, redb::Error> {
+            let mut write = self.database.begin_write()?;
+            write.set_durability(Durability::Immediate)?;
+            Ok(write)
+        };
+        let write = begin().map_err(|source| error(&self.path, "begin a change of it", source));
+        let write = write.map_err(CommitFailure::RolledBack)?;
+        change(&Transaction { file: self, write: &write }).map_err(CommitFailure::RolledBack)?;
+        let committed = write.commit();
+        committed
+            .map_err(|source| CommitFailure::InDoubt(error(&self.path, "commit to it", source)))
+    }
+
+    pub(super) fn damaged(&self, what: impl Into<String>) -> SqlError {
+        SqlError::CatalogDamaged { path: self.path.clone(), what: what.into() }
+    }
+}
+
+fn error(path: &Path, action: &'static str, source: impl Into<redb::Error>) -> SqlError {
+    SqlError::Catalog { path: path.to_owned(), action, source: Box::new(source.into()) }
+}
+
+/// The changes of one statement in the making. Dropped unless committed, they leave no trace.
+pub(crate) struct Transaction<'a> {
+    file: &'a CatalogFile,
+    write: &'a redb::WriteTransaction,
+}
+
+impl Transaction<'_> {
+    fn make_tables(&self) -> Result<(), SqlError> {
+        self.change(|write| {
+            write.open_table(META)?.insert(META_VERSION, VERSION)?;
+            write.open_table(SCHEMAS)?;
+            write.open_table(TABLES)?;
+            write.open_table(CHUNKS)?;
+            write.open_table(SKETCHES)?;
+            write.open_table(VIEWS)?;
+            Ok(())
+        })
+    }
+
+    pub(super) fn put_next_table(&self, next: u64) -> Result<(), SqlError> {
+        self.change(|write| Ok(write.open_table(META)?.insert(META_NEXT_TABLE, next).map(drop)?))
+    }
+
+    pub(super) fn put_schema(&self, name: &str) -> Result<(), SqlError> {
+        self.change(|write| Ok(write.open_table(SCHEMAS)?.insert(name, 0).map(drop)?))
+    }
+
+    pub(super) fn remove_schema(&self, name: &str) -> Result<(), SqlError> {
+        self.change(|write| Ok(write.open_table(SCHEMAS)?.remove(name).map(drop)?))
+    }
+
+    pub(super) fn put_view(&self, schema: &str, name: &str, sql: &str) -> Result<(), SqlError> {
+        let record = view_to_bytes(sql);
+        self.change(|write| {
+            Ok(write.open_table(VIEWS)?.insert((schema, name), record.as_slice()).map(drop)?)
+        })
+    }
+
+    pub(super) fn remove_view(&self, schema: &str, name: &str) -> Result<(), SqlError> {
+        self.change(|write| Ok(write.open_table(VIEWS)?.remove((schema, name)).map(drop)?))
+    }
+
+    pub(super) fn put_table(&self, id: u64, record: &TableRecord) -> Result<(), SqlError> {
+        let record = self.unwritable(record.to_bytes())?;
+        self.change(|write| Ok(write.open_table(TABLES)?.insert(id, &*record).map(drop)?))
+    }
+
+    /// Removes a table with its chunks and sketches.
+    pub(super) fn remove_table(&self, id: u64) -> Result<(), SqlError> {
+        self.change(|write| {
+            write.open_table(TABLES)?.remove(id)?;
+            let all = (id, 0)..=(id, u64::MAX);
+            write.open_table(CHUNKS)?.retain_in(all.clone(), |_, _| false)?;
+            write.open_table(SKETCHES)?.retain_in(all, |_, _| false)?;
+            Ok(())
+        })
+    }
+
+    pub(super) fn put_chunk(
+        &self,
+        table: u64,
+        chunk: u64,
+        record: &ChunkRecord,
+    ) -> Result<(), SqlError> {
+        let record = self.unwritable(record.to_bytes())?;
+        self.change(|write| {
+            Ok(write.open_table(CHUNKS)?.insert((table, chunk), &*record).map(drop)?)
+        })
+    }
+
+    pub(crate) fn remove_chunk(&self, table: u64, chunk: u64) -> Result<(), SqlError> {
+        self.change(|write| Ok(write.open_table(CHUNKS)?.remove((table, chunk)).map(drop)?))
+    }
+
+    pub(crate) fn put_sketch(
+        &self,
+        table: u64,
+        column: u64,
+        sketch: &Sketch,
+    ) -> Result<(), SqlError> {
+        let record = sketch.to_bytes();
+        self.change(|write| {
+            Ok(write.open_table(SKETCHES)?.insert((table, column), &*record).map(drop)?)
+        })
+    }
+
+    fn change(
+        &self,
+        change: impl FnOnce(&redb::WriteTransaction) -> Result<(), redb::Error>,
+    ) -> Result<(), SqlError> {
+        change(self.write).map_err(|source| error(&self.file.path, "change it", source))
+    }
+
+    fn unwritable(&self, record: Result<Vec<u8>, Missing>) -> Result<Vec<u8>, SqlError> {
+        record.map_err(|what| SqlError::Refused {
+            what: format!("writing to the catalog ({what})"),
+            instead: "use other column types".to_owned(),
+        })
+    }
+}
+
+enum LoadFailure {
+    Read(redb::Error),
+    Damaged(String),
+}
+
+impl<E: Into<redb::Error>> From<E> for LoadFailure {
+    fn from(error: E) -> Self {
+        Self::Read(error.into())
+    }
+}
+
+fn damaged(what: impl std::fmt::Display) -> impl FnOnce(Missing) -> LoadFailure {
+    move |missing| LoadFailure::Damaged(format!("{what} cannot be read: {missing}"))
+}
+
+struct Loader<'a> {
+    file: &'a CatalogFile,
+    loaded: Loaded,
+}
+
+impl Loader<'_> {
+    fn load(&mut self) -> Result<(), LoadFailure> {
+        let read = self.file.database.begin_read()?;
+        let next_table = read.open_table(META)?.get(META_NEXT_TABLE)?;
+        self.loaded.next_table = next_table.map_or(1, |next| next.value());
+        for entry in read.open_table(SCHEMAS)?.iter()? {
+            self.loaded.schemas.push(entry?.0.value().to_owned());
+        }
+        for entry in read.open_table(VIEWS)?.iter()? {
+            let (key, record) = entry?;
+            let (schema, name) = key.value();
+            let sql = view_from_bytes(record.value());
+            let sql = sql.map_err(damaged(format_args!("view {schema}.{name}")))?;
+            self.loaded.views.push((schema.to_owned(), name.to_owned(), sql));
+        }
+        for entry in read.open_table(TABLES)?.iter()? {
+            let (id, record) = entry?;
+            let table = Self::table(&read, id.value(), record.value())?;
+            self.loaded.tables.push(table);
+        }
+        self.no_orphans(&read)
+    }
+
+    fn table(
+        read: &redb::ReadTransaction,
+        id: u64,
+        record: &[u8],
+    ) -> Result<LoadedTable, LoadFailure> {
+        let record = TableRecord::from_bytes(record);
+        let record = record.map_err(damaged(format_args!("table number {id}")))?;
+        let mut chunks = Vec::new();
+        for entry in read.open_table(CHUNKS)?.range((id, 0)..=(id, u64::MAX))? {
+            let (key, chunk) = entry?;
+            let (_, number) = key.value();
+            let chunk = ChunkRecord::from_bytes(chunk.value(), &record.columns);
+            let what = format_args!("chunk {number} of table {}", record.name);
+            chunks.push((number, chunk.map_err(damaged(what))?));
+        }
+        let columns = record.columns.fields().len();
+        let mut sketches = vec![Sketch::default(); columns];
+        for entry in read.open_table(SKETCHES)?.range((id, 0)..=(id, u64::MAX))? {
+            let (key, sketch) = entry?;
+            let (_, column) = key.value();
+            let place = usize::try_from(column).ok().and_then(|column| sketches.get_mut(column));
+            let found = Sketch::from_bytes(sketch.value());
+            let (Some(place), Some(found)) = (place, found) else {
+                let what = format!("sketch {column} of table {} cannot be read", record.name);
+                return Err(LoadFailure::Damaged(what));
+            };
+            *place = found;
+        }
+        Ok(LoadedTable { id, record, chunks, sketches })
+    }
+
+    /// Every chunk belongs to a table.
+    fn no_orphans(&self, read: &redb::ReadTransaction) -> Result<(), LoadFailure> {
+        use redb::ReadableTableMetadata as _;
+        let found = read.open_table(CHUNKS)?.len()?;
+        let known: usize = self.loaded.tables.iter().map(|table| table.chunks.len()).sum();
+        if usize::try_from(found) == Ok(known) {
+            return Ok(());
+        }
+        Err(LoadFailure::Damaged(format!("{found} chunks, {known} of them in tables")))
+    }
+}

@@ -1,0 +1,73 @@
+//! What makes a statement durable, in an order that a crash may interrupt anywhere: the chunks'
+//! extents are on the device before the catalog names them, and they are free again only after it
+//! names them no more.
+
+use std::sync::Arc;
+
+use terrace_tier::store::Store;
+
+use super::file::{CatalogFile, CommitFailure, Transaction};
+use super::record::ChunkRecord;
+use crate::chunk::Chunk;
+use crate::error::SqlError;
+use crate::failpoint::{Failpoints, Point};
+
+/// The catalog's file and the store it names extents of.
+pub(crate) struct Journal {
+    pub(super) file: CatalogFile,
+    store: Arc<Store>,
+    pub(crate) failpoints: Failpoints,
+}
+
+impl Journal {
+    pub(super) fn new(file: CatalogFile, store: Arc<Store>) -> Self {
+        Self { file, store, failpoints: Failpoints::default() }
+    }
+
+    /// The store that holds the extents.
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Makes `added` durable together with `change`. The chunks belong to the catalog when this
+    /// returns well; otherwise they are still their owner's.
+    ///
+    /// Blocks on the device.
+    pub(crate) fn settle(
+        &self,
+        added: &[Arc<Chunk>],
+        change: impl FnOnce(&Transaction<'_>) -> Result<(), SqlError>,
+    ) -> Result<(), SqlError> {
+        self.failpoints.hit(Point::Sync)?;
+        if !added.is_empty() {
+            self.store.sync()?;
+        }
+        self.failpoints.hit(Point::Commit)?;
+        match self.file.commit(change) {
+            Ok(()) => added.iter().for_each(|chunk| chunk.mark_committed()),
+            Err(CommitFailure::RolledBack(error)) => return Err(error),
+            Err(CommitFailure::InDoubt(error)) => {
+                // The file may name the chunks when it is opened again, so their space must not
+                // serve anything else until then.
+                added.iter().for_each(|chunk| chunk.mark_committed());
+                tracing::error!(%error, chunks = added.len(), "commit in doubt, space withheld");
+                return Err(error);
+            }
+        }
+        // What the file says is what happened, so nothing may fail the statement from here on.
+        if let Err(error) = self.failpoints.hit(Point::Swap) {
+            tracing::error!(%error, "after the commit");
+        }
+        Ok(())
+    }
+}
+
+/// Writes the chunks' records into a transaction.
+pub(crate) fn put_chunks(
+    transaction: &Transaction<'_>,
+    table: u64,
+    chunks: &[Arc<Chunk>],
+) -> Result<(), SqlError> {
+    let mut chunks = chunks.iter();
+    chunks.try_for_each(|chunk| transaction.put_chunk(table, chunk.id, &ChunkRecord::of(chunk)))
+}

@@ -1,0 +1,82 @@
+//! Turns what the catalog's file holds into tables over the pool.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use terrace_pool::{Pool, Space};
+
+use super::file::{Loaded, LoadedTable};
+use super::journal::Journal;
+use super::record::{ChunkRecord, SegmentRecord, TableRecord};
+use super::{Names, SchemaNames, table_space};
+use crate::chunk::{Chunk, ColumnSegment, PageCell};
+use crate::error::SqlError;
+use crate::sketch::Sketch;
+use crate::table::{Table, TableParts};
+
+/// Claims the extents of every chunk and gives each segment a page.
+pub(super) fn names(
+    loaded: Loaded,
+    journal: &Arc<Journal>,
+    pool: &Pool,
+) -> Result<Names, SqlError> {
+    let mut schemas: BTreeMap<String, SchemaNames> =
+        loaded.schemas.into_iter().map(|name| (name, SchemaNames::default())).collect();
+    let homeless = |what: &str, schema: &str| {
+        journal.file.damaged(format!("{what} is in schema {schema}, which does not exist"))
+    };
+    for (schema, name, sql) in loaded.views {
+        let home = schemas.get_mut(&schema).ok_or_else(|| homeless(&name, &schema))?;
+        home.views.insert(name, sql.into());
+    }
+    for table in loaded.tables {
+        let table = adopt(table, journal, pool)?;
+        let home = schemas.get_mut(table.schema_name());
+        let home = home.ok_or_else(|| homeless(table.name(), table.schema_name()))?;
+        home.tables.insert(table.name().to_owned(), table);
+    }
+    Ok(Names { next_table: loaded.next_table, schemas })
+}
+
+fn adopt(loaded: LoadedTable, journal: &Arc<Journal>, pool: &Pool) -> Result<Arc<Table>, SqlError> {
+    let LoadedTable { id, record, chunks, sketches } = loaded;
+    let space = table_space(pool, &record)?;
+    let chunks = chunks.into_iter().map(|(number, chunk)| {
+        let columns = chunk.columns.iter().map(|s| adopt_segment(s, &record, journal, &space));
+        let ChunkRecord { rows, columns: _ } = chunk;
+        let columns = columns.collect::<Result<_, _>>()?;
+        Ok(Arc::new(Chunk::committed(number, rows, columns, space.clone())))
+    });
+    let chunks = chunks.collect::<Result<Vec<_>, SqlError>>()?;
+    Ok(table(id, record, space, chunks, sketches, journal))
+}
+
+fn adopt_segment(
+    segment: &SegmentRecord,
+    table: &TableRecord,
+    journal: &Journal,
+    space: &Space,
+) -> Result<ColumnSegment, SqlError> {
+    let SegmentRecord { stored, len_bytes, statistics } = segment.clone();
+    journal.store().claim(stored.extent).map_err(|error| {
+        let TableRecord { schema_name, name, .. } = table;
+        journal.file.damaged(format!("table {schema_name}.{name} cannot have its bytes: {error}"))
+    })?;
+    let page = PageCell::new(space.adopt(stored)?);
+    Ok(ColumnSegment { page, stored, len_bytes, statistics })
+}
+
+/// A table of these parts.
+pub(super) fn table(
+    id: u64,
+    record: TableRecord,
+    space: Space,
+    chunks: Vec<Arc<Chunk>>,
+    sketches: Vec<Sketch>,
+    journal: &Arc<Journal>,
+) -> Arc<Table> {
+    let TableRecord { schema_name, name, encoding, columns } = record;
+    let journal = journal.clone();
+    let parts = TableParts { id, schema_name, name, columns, encoding, space, journal };
+    Arc::new(Table::new(parts, chunks, sketches))
+}

@@ -1,0 +1,236 @@
+//! The catalog's records: tables, chunks and views as bytes, each with its version first.
+
+use std::io::Cursor;
+
+use datafusion::arrow::array::{ArrayData, make_array};
+use datafusion::arrow::buffer::Buffer;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::ipc::reader::StreamReader;
+use datafusion::arrow::ipc::writer::StreamWriter;
+use datafusion::common::ScalarValue;
+use terrace_tier::store::{Extent, Stored};
+
+use super::bytes::{FieldReader, FieldWriter, Missing};
+use crate::chunk::Chunk;
+use crate::segment::Encoding;
+use crate::statistics::{Bound, SegmentStatistics};
+
+const TABLE_VERSION: u8 = 1;
+const CHUNK_VERSION: u8 = 1;
+const VIEW_VERSION: u8 = 1;
+
+/// A table as the catalog keeps it.
+#[derive(Debug, PartialEq)]
+pub(super) struct TableRecord {
+    pub schema_name: String,
+    pub name: String,
+    pub encoding: Encoding,
+    pub columns: SchemaRef,
+}
+
+impl TableRecord {
+    pub(super) fn to_bytes(&self) -> Result<Vec<u8>, Missing> {
+        let mut fields = FieldWriter::new(TABLE_VERSION);
+        fields.bytes(self.schema_name.as_bytes());
+        fields.bytes(self.name.as_bytes());
+        fields.byte(self.encoding.code());
+        fields.bytes(&schema_to_bytes(&self.columns)?);
+        Ok(fields.finish())
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, Missing> {
+        let mut fields = FieldReader::new(bytes, TABLE_VERSION)?;
+        let (schema_name, name) = (fields.text()?, fields.text()?);
+        let encoding = fields.byte()?;
+        let encoding = Encoding::from_code(encoding)
+            .ok_or_else(|| format!("encoding {encoding}, which is none"))?;
+        let columns = schema_from_bytes(fields.bytes()?)?;
+        fields.end()?;
+        Ok(Self { schema_name, name, encoding, columns })
+    }
+}
+
+/// The schema as an Arrow IPC stream without batches.
+fn schema_to_bytes(schema: &SchemaRef) -> Result<Vec<u8>, Missing> {
+    let writer = StreamWriter::try_new(Vec::new(), schema);
+    let bytes = writer.and_then(StreamWriter::into_inner);
+    bytes.map_err(|error| error.to_string())
+}
+
+fn schema_from_bytes(bytes: &[u8]) -> Result<SchemaRef, Missing> {
+    let reader = StreamReader::try_new(Cursor::new(bytes), None);
+    Ok(reader.map_err(|error| error.to_string())?.schema())
+}
+
+/// A column of a chunk as the catalog keeps it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct SegmentRecord {
+    pub stored: Stored,
+    pub len_bytes: u64,
+    pub statistics: SegmentStatistics,
+}
+
+/// A chunk as the catalog keeps it.
+#[derive(Debug, PartialEq)]
+pub(super) struct ChunkRecord {
+    pub rows: usize,
+    pub columns: Vec<SegmentRecord>,
+}
+
+impl ChunkRecord {
+    pub(super) fn of(chunk: &Chunk) -> Self {
+        let columns = chunk.columns.iter().map(|column| SegmentRecord {
+            stored: column.stored,
+            len_bytes: column.len_bytes,
+            statistics: column.statistics.clone(),
+        });
+        Self { rows: chunk.rows, columns: columns.collect() }
+    }
+
+    pub(super) fn to_bytes(&self) -> Result<Vec<u8>, Missing> {
+        let mut fields = FieldWriter::new(CHUNK_VERSION);
+        fields.len(self.rows);
+        fields.len(self.columns.len());
+        for SegmentRecord { stored, len_bytes, statistics } in &self.columns {
+            fields.word(stored.extent.offset_bytes);
+            fields.word(stored.extent.len_bytes);
+            fields.word(stored.checksum.into());
+            fields.word(*len_bytes);
+            fields.len(statistics.nulls);
+            write_bound(statistics.min.as_ref(), &mut fields)?;
+            write_bound(statistics.max.as_ref(), &mut fields)?;
+            fields.byte(u8::from(statistics.distinct.is_some()));
+            fields.word(statistics.distinct.unwrap_or_default());
+        }
+        Ok(fields.finish())
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8], schema: &SchemaRef) -> Result<Self, Missing> {
+        let mut fields = FieldReader::new(bytes, CHUNK_VERSION)?;
+        let (rows, columns) = (fields.len()?, fields.len()?);
+        if columns != schema.fields().len() {
+            return Err(format!("{columns} columns for {}", schema.fields().len()));
+        }
+        let columns = schema.fields().iter();
+        let columns = columns.map(|field| read_segment(&mut fields, rows, field.data_type()));
+        let columns = columns.collect::<Result<_, _>>()?;
+        fields.end()?;
+        Ok(Self { rows, columns })
+    }
+}
+
+fn read_segment(
+    fields: &mut FieldReader<'_>,
+    rows: usize,
+    data_type: &DataType,
+) -> Result<SegmentRecord, Missing> {
+    let extent = Extent { offset_bytes: fields.word()?, len_bytes: fields.word()? };
+    let checksum = u32::try_from(fields.word()?).map_err(|error| error.to_string())?;
+    let len_bytes = fields.word()?;
+    if len_bytes > extent.len_bytes {
+        return Err(format!("a segment of {len_bytes} bytes in {} bytes", extent.len_bytes));
+    }
+    let nulls = fields.len()?;
+    if nulls > rows {
+        return Err(format!("{nulls} nulls in {rows} rows"));
+    }
+    let min = read_bound(fields, data_type)?;
+    let max = read_bound(fields, data_type)?;
+    let (known, distinct) = (fields.byte()?, fields.word()?);
+    let distinct = (known != 0).then_some(distinct);
+    let statistics = SegmentStatistics { rows, nulls, min, max, distinct };
+    Ok(SegmentRecord { stored: Stored { extent, checksum }, len_bytes, statistics })
+}
+
+const NO_BOUND: u8 = 0;
+const EXACT: u8 = 1;
+const ROUNDED: u8 = 2;
+
+fn write_bound(bound: Option<&Bound>, fields: &mut FieldWriter) -> Result<(), Missing> {
+    let Some(bound) = bound else {
+        fields.byte(NO_BOUND);
+        return Ok(());
+    };
+    fields.byte(if bound.exact { EXACT } else { ROUNDED });
+    fields.bytes(&value_to_bytes(&bound.value)?);
+    Ok(())
+}
+
+fn read_bound(
+    fields: &mut FieldReader<'_>,
+    data_type: &DataType,
+) -> Result<Option<Bound>, Missing> {
+    let exact = match fields.byte()? {
+        NO_BOUND => return Ok(None),
+        EXACT => true,
+        ROUNDED => false,
+        other => return Err(format!("a bound of kind {other}, which is none")),
+    };
+    // Dictionaries are described by their values.
+    let data_type = match data_type {
+        DataType::Dictionary(_, values) => values,
+        data_type => data_type,
+    };
+    let value = value_from_bytes(fields.bytes()?, data_type)?;
+    Ok(Some(Bound { value, exact }))
+}
+
+/// A value that is not null: text and binary as they are, anything else as Arrow stores it.
+fn value_to_bytes(value: &ScalarValue) -> Result<Vec<u8>, Missing> {
+    use ScalarValue::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    match value {
+        Utf8(Some(text)) | LargeUtf8(Some(text)) | Utf8View(Some(text)) => {
+            Ok(text.as_bytes().to_vec())
+        }
+        Binary(Some(bytes)) | LargeBinary(Some(bytes)) | BinaryView(Some(bytes)) => {
+            Ok(bytes.clone())
+        }
+        ScalarValue::Boolean(Some(value)) => Ok(vec![u8::from(*value)]),
+        _ => {
+            let data = value.to_array().map_err(|error| error.to_string())?.to_data();
+            match data.buffers() {
+                [values] => Ok(values.as_slice().to_vec()),
+                _ => Err(format!("no form for a bound of type {}", value.data_type())),
+            }
+        }
+    }
+}
+
+fn value_from_bytes(bytes: &[u8], data_type: &DataType) -> Result<ScalarValue, Missing> {
+    let text = || String::from_utf8(bytes.to_vec()).map_err(|error| error.to_string()).map(Some);
+    match data_type {
+        DataType::Utf8 => text().map(ScalarValue::Utf8),
+        DataType::LargeUtf8 => text().map(ScalarValue::LargeUtf8),
+        DataType::Utf8View => text().map(ScalarValue::Utf8View),
+        DataType::Binary => Ok(ScalarValue::Binary(Some(bytes.to_vec()))),
+        DataType::LargeBinary => Ok(ScalarValue::LargeBinary(Some(bytes.to_vec()))),
+        DataType::BinaryView => Ok(ScalarValue::BinaryView(Some(bytes.to_vec()))),
+        _ => fixed_value(bytes, data_type),
+    }
+}
+
+fn fixed_value(bytes: &[u8], data_type: &DataType) -> Result<ScalarValue, Missing> {
+    let is_fixed = data_type.primitive_width().is_some()
+        || matches!(data_type, DataType::Boolean | DataType::FixedSizeBinary(_));
+    if !is_fixed {
+        return Err(format!("a bound for type {data_type}, which has none"));
+    }
+    let data = ArrayData::builder(data_type.clone()).len(1).add_buffer(Buffer::from(bytes)).build();
+    let array = make_array(data.map_err(|error| error.to_string())?);
+    ScalarValue::try_from_array(&array, 0).map_err(|error| error.to_string())
+}
+
+/// A view: the text of its query.
+pub(super) fn view_to_bytes(sql: &str) -> Vec<u8> {
+    let mut fields = FieldWriter::new(VIEW_VERSION);
+    fields.bytes(sql.as_bytes());
+    fields.finish()
+}
+
+/// The text of a view's query.
+pub(super) fn view_from_bytes(bytes: &[u8]) -> Result<String, Missing> {
+    let mut fields = FieldReader::new(bytes, VIEW_VERSION)?;
+    let sql = fields.text()?;
+    fields.end()?;
+    Ok(sql)
+}

@@ -1,0 +1,136 @@
+//! A chunk: up to 65,536 rows of one table, immutable, one segment (page and extent) per column.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use terrace_pool::{PageRef, Space};
+use terrace_tier::store::Stored;
+
+use crate::statistics::SegmentStatistics;
+
+/// Most rows in a chunk.
+pub const CHUNK_ROWS: usize = 65_536;
+/// Most rows in a block, which is what a scan hands on as one batch.
+pub const BLOCK_ROWS: usize = 8_192;
+/// A chunk ends before its largest segment passes this many bytes.
+pub const SEGMENT_BYTES: usize = 8 << 20;
+/// A chunk ends before its segments together pass this many bytes: a writer holds two chunks, and
+/// a reader pins one, whatever the number of columns.
+pub const CHUNK_BYTES: usize = 32 << 20;
+/// A block ends before its largest column passes this many bytes.
+pub const BLOCK_BYTES: usize = 4 << 20;
+
+/// The reference to a segment's page, shared by every reader of the chunk. A reader takes a copy,
+/// lets the pool repair its hint, and puts it back for the next one.
+#[derive(Debug)]
+pub struct PageCell(AtomicU64);
+
+impl PageCell {
+    /// A cell that holds `page`.
+    #[must_use]
+    pub fn new(page: PageRef) -> Self {
+        Self(AtomicU64::new(page.to_bits()))
+    }
+
+    /// The reference as it was last seen.
+    #[must_use]
+    pub fn get(&self) -> PageRef {
+        PageRef::from_bits(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Remembers a reference whose hint the pool has repaired. It must name the same page.
+    pub fn set(&self, page: PageRef) {
+        self.0.store(page.to_bits(), Ordering::Relaxed);
+    }
+}
+
+/// One column of one chunk.
+#[derive(Debug)]
+pub struct ColumnSegment {
+    /// The page with the segment's bytes.
+    pub page: PageCell,
+    /// Where those bytes are on the store, with their checksum.
+    pub stored: Stored,
+    /// Bytes of the segment; the page and the extent are this rounded up to 4 KiB.
+    pub len_bytes: u64,
+    /// What is known of the values without reading them.
+    pub statistics: SegmentStatistics,
+}
+
+/// What happens to the pages and extents of a chunk when its last owner lets go.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Fate {
+    /// No commit names the chunk: its space is given back.
+    Fresh = 0,
+    /// The catalog names the chunk: its extents stay.
+    Committed = 1,
+    /// A committed statement removed the chunk: its space is given back.
+    Retired = 2,
+}
+
+/// An immutable piece of a table. Dropping the last reference gives the space back unless the
+/// catalog names the chunk.
+#[derive(Debug)]
+pub struct Chunk {
+    /// Number of the chunk in its table, never used twice.
+    pub id: u64,
+    /// Rows in the chunk.
+    pub rows: usize,
+    /// One segment per column of the table, in the order of its schema.
+    pub columns: Vec<ColumnSegment>,
+    space: Space,
+    fate: AtomicU8,
+}
+
+impl Chunk {
+    /// A chunk that no commit names yet.
+    #[must_use]
+    pub fn fresh(id: u64, rows: usize, columns: Vec<ColumnSegment>, space: Space) -> Self {
+        Self { id, rows, columns, space, fate: AtomicU8::new(Fate::Fresh as u8) }
+    }
+
+    /// A chunk that was found in the catalog.
+    #[must_use]
+    pub fn committed(id: u64, rows: usize, columns: Vec<ColumnSegment>, space: Space) -> Self {
+        Self { id, rows, columns, space, fate: AtomicU8::new(Fate::Committed as u8) }
+    }
+
+    /// The pool space that holds the pages.
+    #[must_use]
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// Bytes of the extents of all columns.
+    #[must_use]
+    pub fn extent_bytes(&self) -> u64 {
+        self.columns.iter().map(|column| column.stored.extent.len_bytes).sum()
+    }
+
+    /// References to the pages of the columns in `projection`, in its order.
+    #[must_use]
+    pub fn pages(&self, projection: &[usize]) -> Vec<PageRef> {
+        projection.iter().map(|&column| self.columns[column].page.get()).collect()
+    }
+
+    /// The catalog names the chunk now: its extents outlive the process.
+    pub(crate) fn mark_committed(&self) {
+        self.fate.store(Fate::Committed as u8, Ordering::Release);
+    }
+
+    /// The catalog names the chunk no more: its space goes back with its last reader.
+    pub(crate) fn mark_retired(&self) {
+        self.fate.store(Fate::Retired as u8, Ordering::Release);
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if *self.fate.get_mut() == Fate::Committed as u8 {
+            return;
+        }
+        for column in &self.columns {
+            self.space.free(column.page.get());
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The directory that holds a database: `FORMAT`, `LOCK`, `catalog.redb` and, unless a tier names
+//! another file or a device, `store.terrace`.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use terrace_sys::file::{LockedFile, try_lock};
+
+use crate::error::SqlError;
+
+/// The version of everything below a data directory. A program opens its own version only.
+pub const FORMAT_VERSION: u32 = 1;
+
+const FORMAT_FILE: &str = "FORMAT";
+const FORMAT_NAME: &str = "terrace";
+const LOCK_FILE: &str = "LOCK";
+
+/// An open data directory, locked against every other process until it is dropped. A temporary
+/// one is removed then.
+#[derive(Debug)]
+pub struct DataDir {
+    path: PathBuf,
+    // The lock goes before the directory it is in.
+    _lock: LockedFile,
+    temporary: Option<TempDir>,
+}
+
+impl DataDir {
+    /// Opens the data directory at `path`, and makes it where there is none.
+    ///
+    /// # Errors
+    /// [`SqlError::DataDir`] when another process has it open, when it is of another format
+    /// version, or when it holds files and is no data directory; [`SqlError::DataDirIo`] when it
+    /// cannot be written.
+    pub fn open(path: &Path) -> Result<Self, SqlError> {
+        fs::create_dir_all(path).map_err(|source| io_error(path, "create it", source))?;
+        // Looked at before the lock, so that a foreign directory is left without a trace.
+        let format = read_format(path)?;
+        if format.is_none() {
+            refuse_foreign(path)?;
+        }
+        let lock = lock(path)?;
+        match read_format(path)? {
+            Some(format) => check_format(path, &format)?,
+            None => write_format(path)?,
+        }
+        Ok(Self { path: path.to_owned(), _lock: lock, temporary: None })
+    }
+
+    /// Makes a data directory that is removed when the value is dropped.
+    ///
+    /// # Errors
+    /// [`SqlError::DataDirIo`] when the system's directory for temporary files cannot be written.
+    pub fn temporary() -> Result<Self, SqlError> {
+        let temporary = tempfile::Builder::new().prefix("terrace-").tempdir();
+        let temporary = temporary
+            .map_err(|source| io_error(&std::env::temp_dir(), "make a directory in it", source))?;
+        let mut directory = Self::open(temporary.path())?;
+        directory.temporary = Some(temporary);
+        Ok(directory)
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the directory is removed when the value is dropped.
+    #[must_use]
+    pub fn is_temporary(&self) -> bool {
+        self.temporary.is_some()
+    }
+
+    /// The catalog's file.
+    #[must_use]
+    pub fn catalog(&self) -> PathBuf {
+        self.path.join("catalog.redb")
+    }
+
+    /// The store's file, where no tier names another.
+    #[must_use]
+    pub fn store(&self) -> PathBuf {
+        self.path.join("store.terrace")
+    }
+}
+
+fn lock(path: &Path) -> Result<LockedFile, SqlError> {
+    let file = path.join(LOCK_FILE);
+    try_lock(&file).map_err(|source| match source.kind() {
+        io::ErrorKind::WouldBlock => {
+            let holder = fs::read_to_string(&file).unwrap_or_default();
+            let holder = match holder.trim() {
+                "" => "another process".to_owned(),
+                pid => format!("process {pid}"),
+            };
+            let what = format!(
+                "{holder} has it open, and one process at a time may; end that process or name \
+                 another directory"
+            );
+            SqlError::DataDir { path: path.to_owned(), what }
+        }
+        _ => io_error(&file, "lock it", source),
+    })
+}
+
+/// What `FORMAT` says, or `None` where there is no such file.
+fn read_format(path: &Path) -> Result<Option<String>, SqlError> {
+    let file = path.join(FORMAT_FILE);
+    match fs::read(&file) {
+        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).trim().to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(io_error(&file, "read it", source)),
+    }
+}
+
+fn check_format(path: &Path, format: &str) -> Result<(), SqlError> {
+    let version = match format.split_once(' ') {
+        Some((FORMAT_NAME, version)) => version,
+        _ => return Err(foreign(path, &format!("its FORMAT file says \"{format}\""))),
+    };
+    if version == FORMAT_VERSION.to_string() {
+        return Ok(());
+    }
+    let what = format!(
+        "it is of format version {version} and this program reads version {FORMAT_VERSION}; open \
+         it with the version of Terrace that wrote it, or name another directory"
+    );
+    Err(SqlError::DataDir { path: path.to_owned(), what })
+}
+
+/// Refuses a directory that holds anything but what an interrupted first start leaves.
+fn refuse_foreign(path: &Path) -> Result<(), SqlError> {
+    let entries = fs::read_dir(path).map_err(|source| io_error(path, "list it", source))?;
+    for entry in entries {
+        let entry = entry.map_err(|source| io_error(path, "list it", source))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name != LOCK_FILE && name != temporary_name() {
+            return Err(foreign(path, &format!("it holds {name} and no FORMAT file")));
+        }
+    }
+    Ok(())
+}
+
+fn foreign(path: &Path, why: &str) -> SqlError {
+    let what = format!("it is no Terrace directory: {why}; name an empty or a new directory");
+    SqlError::DataDir { path: path.to_owned(), what }
+}
+
+fn temporary_name() -> String {
+    format!("{FORMAT_FILE}.new")
+}
+
+/// Writes `FORMAT` so that it is there in whole or not at all.
+fn write_format(path: &Path) -> Result<(), SqlError> {
+    let unfinished = path.join(temporary_name());
+    let written = fs::File::create(&unfinished).and_then(|mut file| {
+        writeln!(file, "{FORMAT_NAME} {FORMAT_VERSION}")?;
+        file.sync_all()?;
+        fs::rename(&unfinished, path.join(FORMAT_FILE))?;
+        fs::File::open(path)?.sync_all()
+    });
+    written.map_err(|source| io_error(&unfinished, "write it", source))
+}
+
+fn io_error(path: &Path, action: &'static str, source: io::Error) -> SqlError {
+    SqlError::DataDirIo { path: path.to_owned(), action, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(path: &Path) -> String {
+        DataDir::open(path).expect_err("must be refused").to_string()
+    }
+
+    #[test]
+    fn opens_twice_in_turn_and_not_at_once() {
+        let parent = tempfile::tempdir().expect("tempdir");
+        let path = parent.path().join("deep/data");
+        let first = DataDir::open(&path).expect("a new directory");
+        assert_eq!(fs::read_to_string(path.join("FORMAT")).expect("FORMAT"), "terrace 1\n");
+        let refusal = message(&path);
+        assert!(refusal.contains(&format!("process {}", std::process::id())), "{refusal}");
+        drop(first);
+        DataDir::open(&path).expect("free again");
+    }
+
+    #[test]
+    fn refuses_another_version_and_names_both() {
+        let directory = tempfile::tempdir().expect("tempdir");
+        fs::write(directory.path().join("FORMAT"), "terrace 7\n").expect("write");
+        let refusal = message(directory.path());
+        assert!(refusal.contains("version 7") && refusal.contains("version 1"), "{refusal}");
+    }
+
+    #[test]
+    fn refuses_foreign_directories_and_leaves_no_trace() {
+        let directory = tempfile::tempdir().expect("tempdir");
+        fs::write(directory.path().join("photo.jpg"), "x").expect("write");
+        assert!(message(directory.path()).contains("photo.jpg"));
+        assert_eq!(fs::read_dir(directory.path()).expect("list").count(), 1);
+        fs::write(directory.path().join("FORMAT"), "sqlite 3").expect("write");
+        assert!(message(directory.path()).contains("sqlite 3"));
+    }
+
+    #[test]
+    fn finishes_an_interrupted_first_start() {
+        let directory = tempfile::tempdir().expect("tempdir");
+        fs::write(directory.path().join("LOCK"), "1").expect("write");
+        fs::write(directory.path().join("FORMAT.new"), "terr").expect("write");
+        DataDir::open(directory.path()).expect("open");
+    }
+
+    #[test]
+    fn names_what_cannot_be_written() {
+        let directory = tempfile::tempdir().expect("tempdir");
+        let file = directory.path().join("file");
+        fs::write(&file, "").expect("write");
+        assert!(message(&file.join("data")).contains("cannot create it"));
+    }
+
+    #[test]
+    fn a_temporary_directory_goes_with_its_value() {
+        let directory = DataDir::temporary().expect("temporary");
+        let path = directory.path().to_owned();
+        assert!(path.is_dir() && directory.is_temporary());
+        drop(directory);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,219 @@
+//! The engine: one budget, its tiers, the pool over them, and the database in it.
+
+mod open;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use terrace_market::Ledger;
+use terrace_pool::Pool;
+use terrace_tier::TierSpec;
+use terrace_tier::store::{Blocks, Store};
+
+use crate::catalog::Catalog;
+use crate::data_dir::DataDir;
+use crate::error::SqlError;
+use crate::memory::Reserve;
+use crate::pins::PagePins;
+use crate::query::{Queries, QueryResources};
+use crate::scan::ScanOptions;
+use crate::session::Session;
+use crate::system::TierReport;
+
+/// How an engine is set up.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// The budget: bytes of DRAM for table data, working memory and everything else that counts.
+    pub dram_bytes: u64,
+    /// Slower memory tiers, fastest first, and at most one file or device for the store. Without
+    /// one the store is a file in the directory of the database.
+    pub tiers: Vec<TierSpec>,
+    /// The directory of the database. Without one the database ends with the engine.
+    pub data_dir: Option<PathBuf>,
+    /// Partitions of a query: how many threads work on one at a time.
+    pub threads: usize,
+}
+
+/// A running engine. Clones are the same one; it ends with the last of them and of its sessions.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    state: Arc<EngineState>,
+}
+
+/// What everything in an engine shares.
+pub(crate) struct EngineState {
+    // Fields are dropped in this order: nothing may use the store's file or the directory's lock
+    // once they are gone.
+    catalog: Arc<Catalog>,
+    resources: QueryResources,
+    queries: Arc<Queries>,
+    scans: ScanOptions,
+    memory_tiers: Vec<String>,
+    data_dir: DataDir,
+}
+
+impl Engine {
+    /// Opens the database in the directory of `config`, or a new one that ends with the engine.
+    ///
+    /// # Errors
+    /// [`SqlError::Tier`] for tiers that this machine does not have, [`SqlError::Refused`] for a
+    /// configuration that makes no sense; errors of the directory, the store, the pool and the
+    /// catalog.
+    pub fn open(config: &EngineConfig) -> Result<Self, SqlError> {
+        let state = open::assemble(open::prepare(config)?)?;
+        Ok(Self { state: Arc::new(state) })
+    }
+
+    /// Opens a database whose pages are on `blocks`, of which it may use `capacity_bytes`. The
+    /// tiers of `config` are not opened.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn over_blocks(
+        config: &EngineConfig,
+        blocks: Arc<dyn Blocks>,
+        capacity_bytes: u64,
+    ) -> Result<Self, SqlError> {
+        let data_dir = open::open_dir(config)?;
+        let state = open::assemble(open::Parts {
+            dram_bytes: config.dram_bytes,
+            slower_memory: vec![],
+            store: Arc::new(Store::open(blocks, "blocks", capacity_bytes)?),
+            data_dir,
+            threads: config.threads,
+        })?;
+        Ok(Self { state: Arc::new(state) })
+    }
+
+    /// A new session.
+    ///
+    /// # Errors
+    /// [`SqlError::Pool`] when the pool cannot have one more space.
+    pub fn session(&self) -> Result<Session, SqlError> {
+        Session::new(Arc::clone(&self.state))
+    }
+
+    /// The pool.
+    #[must_use]
+    pub fn pool(&self) -> &Pool {
+        self.state.pool()
+    }
+
+    /// The ledger of the budget.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        self.state.ledger()
+    }
+
+    /// The tables.
+    #[must_use]
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        self.state.catalog()
+    }
+
+    /// The queries that run now.
+    #[must_use]
+    pub fn queries(&self) -> &Arc<Queries> {
+        self.state.queries()
+    }
+
+    /// The account of the bytes that batches keep pinned.
+    #[must_use]
+    pub fn pins(&self) -> &Arc<PagePins> {
+        &self.state.scans.pins
+    }
+
+    /// The tiers with what they hold, fastest first.
+    #[must_use]
+    pub fn tiers(&self) -> Vec<TierReport> {
+        TierReport::of(&self.state)
+    }
+
+    /// Ends the engine, provided that nobody else uses it.
+    ///
+    /// # Errors
+    /// [`SqlError::Refused`] while a session or another clone is alive, and the error that latched
+    /// the store, if one did.
+    pub fn close(self) -> Result<(), SqlError> {
+        let latched = self.pool().store().and_then(|store| store.latched());
+        let Some(state) = Arc::into_inner(self.state) else {
+            return Err(SqlError::Refused {
+                what: "closing an engine that sessions use".to_owned(),
+                instead: "drop the sessions and their query handles first".to_owned(),
+            });
+        };
+        let path = state.data_dir.path().to_owned();
+        drop(state);
+        match latched {
+            Some(error) => Err(SqlError::DataDir { path, what: error }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl EngineState {
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.resources.pool
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        self.resources.budget.ledger()
+    }
+
+    pub(crate) fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    pub(crate) fn queries(&self) -> &Arc<Queries> {
+        &self.queries
+    }
+
+    pub(crate) fn resources(&self) -> &QueryResources {
+        &self.resources
+    }
+
+    pub(crate) fn scan_options(&self) -> &ScanOptions {
+        &self.scans
+    }
+
+    /// The names of the memory tiers, by their index in the pool.
+    pub(crate) fn memory_tier_names(&self) -> &[String] {
+        &self.memory_tiers
+    }
+}
+
+impl fmt::Debug for EngineState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineState")
+            .field("data_dir", &self.data_dir)
+            .field("budget", &self.ledger().budget())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The pool as the reserve of queries: what it holds above its floor.
+#[derive(Debug)]
+struct PoolReserve {
+    pool: Pool,
+    floor_bytes: u64,
+}
+
+impl Reserve for PoolReserve {
+    fn release(&self, bytes: u64) -> u64 {
+        self.pool.release_clean(bytes)
+    }
+
+    fn release_by_writing(&self, bytes: u64) -> u64 {
+        self.pool.release(bytes)
+    }
+
+    fn releasable(&self) -> u64 {
+        self.held().saturating_sub(self.floor_bytes)
+    }
+
+    fn held(&self) -> u64 {
+        let dram = self.pool.stats().tiers.first().map_or(0, |tier| tier.used_bytes);
+        dram.max(self.floor_bytes)
+    }
+}

@@ -1,0 +1,176 @@
+//! What can go wrong in SQL over the pool.
+
+use std::path::PathBuf;
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::DataFusionError;
+use terrace_pool::PoolError;
+use terrace_sys::size::format_bytes;
+use terrace_tier::TierError;
+use terrace_tier::store::StoreError;
+
+use crate::segment::SegmentError;
+
+/// An error of the engine, the catalog or a statement.
+#[derive(Debug, thiserror::Error)]
+pub enum SqlError {
+    /// DataFusion refused or failed the statement.
+    #[error(transparent)]
+    DataFusion(#[from] DataFusionError),
+    /// Arrow refused a computation.
+    #[error(transparent)]
+    Arrow(#[from] ArrowError),
+    /// The buffer pool failed.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A tier is not to be had as it was named.
+    #[error(transparent)]
+    Tier(#[from] TierError),
+    /// A segment of a table cannot be written or read.
+    #[error("table {table}, column {column}: {source}")]
+    Segment {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// What is wrong with it.
+        source: SegmentError,
+    },
+    /// A value that no page holds.
+    #[error(
+        "table {table}, column {column}: a value takes {} and a page holds {}; split the value \
+         over several rows", format_bytes(*bytes), format_bytes(*limit_bytes)
+    )]
+    ValueTooLarge {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// Bytes of the value with its segment.
+        bytes: u64,
+        /// Bytes of the largest page.
+        limit_bytes: u64,
+    },
+    /// A null for a column that takes none.
+    #[error("table {table}, column {column}: the column is NOT NULL and a row has no value for it")]
+    NotNull {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// Rows whose columns are not those of the table.
+    #[error("table {table} takes {expected}, not {found}")]
+    Columns {
+        /// The table.
+        table: String,
+        /// The columns of the table.
+        expected: String,
+        /// The columns of the rows.
+        found: String,
+    },
+    /// A table or view of this name exists.
+    #[error("{name} already exists; drop it first or say CREATE OR REPLACE")]
+    Exists {
+        /// Schema and name.
+        name: String,
+    },
+    /// No table or view of this name.
+    #[error("{name} does not exist")]
+    Missing {
+        /// Schema and name.
+        name: String,
+    },
+    /// No schema of this name.
+    #[error("schema {name} does not exist; CREATE SCHEMA {name} makes it")]
+    MissingSchema {
+        /// The schema.
+        name: String,
+    },
+    /// A schema of this name exists.
+    #[error("schema {name} already exists")]
+    SchemaExists {
+        /// The schema.
+        name: String,
+    },
+    /// A schema that still holds tables or views.
+    #[error("schema {name} still holds {held}; drop it with CASCADE or drop them first")]
+    SchemaNotEmpty {
+        /// The schema.
+        name: String,
+        /// One of its tables or views.
+        held: String,
+    },
+    /// The table was dropped or replaced while a statement was writing to it.
+    #[error("table {name} was dropped while the statement ran; nothing was written")]
+    Dropped {
+        /// Schema and name.
+        name: String,
+    },
+    /// The catalog's file cannot be opened, read or written.
+    #[error("catalog {path}: cannot {action}: {source}")]
+    Catalog {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// The cause.
+        source: Box<redb::Error>,
+    },
+    /// The catalog holds something that this program did not write.
+    #[error("catalog {path} is damaged: {what}")]
+    CatalogDamaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// Something that is not possible, and what is in its place.
+    #[error("{what} is not possible; {instead}")]
+    Refused {
+        /// What was asked.
+        what: String,
+        /// What to do in its place.
+        instead: String,
+    },
+    /// The directory of the data cannot be used.
+    #[error("data directory {path}: {what}")]
+    DataDir {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong and what would be right.
+        what: String,
+    },
+    /// A file of the data directory cannot be read or written.
+    #[error("data directory {path}: cannot {action}: {source}")]
+    DataDirIo {
+        /// The file or directory.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// The system's word.
+        source: std::io::Error,
+    },
+    /// A background task ended without a result.
+    #[error("a background task failed: {0}")]
+    Task(String),
+}
+
+impl From<SqlError> for DataFusionError {
+    fn from(error: SqlError) -> Self {
+        match error {
+            SqlError::DataFusion(error) => error,
+            SqlError::Arrow(error) => error.into(),
+            error => Self::External(Box::new(error)),
+        }
+    }
+}
+
+impl From<tokio::task::JoinError> for SqlError {
+    fn from(error: tokio::task::JoinError) -> Self {
+        Self::Task(error.to_string())
+    }
+}

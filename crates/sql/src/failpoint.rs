@@ -1,0 +1,50 @@
+//! Where tests interrupt a write. Outside tests nothing is kept and nothing is checked.
+
+use crate::error::SqlError;
+
+/// A moment in the life of a statement that writes, named by what comes next.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Point {
+    /// The pages of a chunk are written to the store.
+    Persist,
+    /// A persisted chunk is handed to its statement.
+    Persisted,
+    /// The store is synced.
+    Sync,
+    /// The catalog commits.
+    Commit,
+    /// The new version is shown to readers.
+    Swap,
+}
+
+#[cfg(test)]
+pub(crate) type Hook = std::sync::Arc<dyn Fn(Point) -> Result<(), SqlError> + Send + Sync>;
+
+/// The interruptions a test asked for.
+#[derive(Default)]
+pub(crate) struct Failpoints {
+    #[cfg(test)]
+    hook: std::sync::Mutex<Option<Hook>>,
+}
+
+impl Failpoints {
+    /// Calls `hook` at every point from now on; its error fails the statement there.
+    #[cfg(test)]
+    pub(crate) fn set(&self, hook: Option<Hook>) {
+        *self.hook.lock().expect("no hook panics") = hook;
+    }
+
+    /// Passes `point`, unless a test has it fail.
+    #[cfg(test)]
+    pub(crate) fn hit(&self, point: Point) -> Result<(), SqlError> {
+        let hook = self.hook.lock().expect("no hook panics").clone();
+        hook.map_or(Ok(()), |hook| hook(point))
+    }
+
+    /// Passes `point`.
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "tests may fail here")]
+    pub(crate) fn hit(&self, _: Point) -> Result<(), SqlError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,228 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use terrace_market::Ledger;
+use terrace_sys::size::{KIB, MIB};
+
+use super::*;
+
+/// A pool of clean frames that holds bytes of the ledger.
+#[derive(Debug)]
+struct Frames {
+    consumer: Consumer,
+    released: AtomicU64,
+}
+
+impl Frames {
+    fn holding(ledger: &Ledger, bytes: u64) -> Arc<Self> {
+        let consumer = ledger.register("pool", Class::Pool);
+        assert!(consumer.try_grow(bytes).is_ok());
+        Arc::new(Self { consumer, released: AtomicU64::new(0) })
+    }
+}
+
+impl Reserve for Frames {
+    fn release(&self, bytes: u64) -> u64 {
+        let bytes = bytes.min(self.consumer.held());
+        self.consumer.shrink(bytes);
+        self.released.fetch_add(bytes, Ordering::Relaxed);
+        bytes
+    }
+
+    fn release_by_writing(&self, bytes: u64) -> u64 {
+        self.release(bytes)
+    }
+
+    fn releasable(&self) -> u64 {
+        self.consumer.held()
+    }
+
+    fn held(&self) -> u64 {
+        self.consumer.held()
+    }
+}
+
+fn budget(ledger: &Ledger, frames: &Arc<Frames>) -> Arc<MemoryBudget> {
+    Arc::new(MemoryBudget::new(ledger.clone(), Arc::clone(frames) as _))
+}
+
+fn query(ledger: &Ledger, frames: &Arc<Frames>) -> Arc<dyn MemoryPool> {
+    Arc::new(QueryMemory::new(&budget(ledger, frames), "query 1"))
+}
+
+fn bytes(bytes: u64) -> usize {
+    to_usize(bytes)
+}
+
+#[test]
+fn growth_takes_clean_frames_before_it_is_denied() -> Result<()> {
+    let ledger = Ledger::new(64 * MIB);
+    let frames = Frames::holding(&ledger, 60 * MIB);
+    let pool = query(&ledger, &frames);
+    let join = MemoryConsumer::new("HashJoinInput[0]").register(&pool);
+    join.try_grow(bytes(32 * MIB))?;
+    let released = frames.released.load(Ordering::Relaxed);
+    assert!((28 * MIB..=29 * MIB).contains(&released), "{released}");
+    assert!(ledger.granted() <= ledger.budget());
+    Ok(())
+}
+
+#[test]
+fn a_denial_names_who_asked_and_who_holds() -> Result<()> {
+    let ledger = Ledger::new(16 * MIB);
+    let frames = Frames::holding(&ledger, 0);
+    let pool = query(&ledger, &frames);
+    let sorter = MemoryConsumer::new("ExternalSorter[1]").with_can_spill(true).register(&pool);
+    sorter.try_grow(bytes(6 * MIB))?;
+    let join = MemoryConsumer::new("HashJoinInput[0]").register(&pool);
+    let Err(error) = join.try_grow(bytes(12 * MIB)) else { panic!("12 of 10 MiB were granted") };
+    let text = error.to_string();
+    for part in ["HashJoinInput[0] of query 1", "12MiB", "16MiB", "ExternalSorter[1] 6MiB"] {
+        assert!(text.contains(part), "{part} is not in: {text}");
+    }
+    Ok(())
+}
+
+#[test]
+fn idle_lease_is_one_lease_and_nothing_at_the_end() -> Result<()> {
+    let ledger = Ledger::new(256 * MIB);
+    let frames = Frames::holding(&ledger, 0);
+    let pool = query(&ledger, &frames);
+    let first = MemoryConsumer::new("a").register(&pool);
+    let second = MemoryConsumer::new("b").register(&pool);
+    second.try_grow(1)?;
+    for _ in 0..1000 {
+        first.try_grow(100_000)?;
+    }
+    assert!(ledger.granted() - to_u64(pool.reserved()) <= MIB);
+    first.free();
+    assert!(ledger.granted() <= 1 + MIB);
+    second.free();
+    assert_eq!(ledger.granted(), 0);
+    Ok(())
+}
+
+#[test]
+fn infallible_growth_becomes_debt_that_is_paid_first() -> Result<()> {
+    let ledger = Ledger::new(8 * MIB);
+    let frames = Frames::holding(&ledger, 0);
+    let pool = query(&ledger, &frames);
+    let one = MemoryConsumer::new("one").register(&pool);
+    one.grow(bytes(12 * MIB));
+    assert_eq!(ledger.debt(), 4 * MIB);
+    let two = MemoryConsumer::new("two").register(&pool);
+    assert!(two.try_grow(1).is_err());
+    one.shrink(bytes(4 * MIB));
+    assert_eq!((ledger.debt(), ledger.granted()), (0, 8 * MIB));
+    one.free();
+    two.try_grow(bytes(8 * MIB))
+}
+
+#[test]
+fn an_operator_waits_for_another_query_that_gives_back() -> Result<()> {
+    let ledger = Ledger::new(16 * MIB);
+    let frames = Frames::holding(&ledger, 0);
+    let budget = budget(&ledger, &frames);
+    let first = Arc::new(QueryMemory::new(&budget, "query 1"));
+    let second: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(&budget, "query 2"));
+    let cancelled = Arc::clone(&first);
+    let first: Arc<dyn MemoryPool> = first;
+    let join = MemoryConsumer::new("HashJoinInput[0]").register(&first);
+    let other = MemoryConsumer::new("HashJoinInput[0]").register(&second);
+    join.try_grow(bytes(4 * MIB))?;
+    other.try_grow(bytes(10 * MIB))?;
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| join.try_grow(bytes(8 * MIB)));
+        thread::sleep(Duration::from_millis(30));
+        assert!(!waits.is_finished());
+        other.shrink(bytes(6 * MIB));
+        waits.join().expect("no panic")
+    })?;
+    // A request above the whole budget and one of a query that has ended are refused at once.
+    let began = Instant::now();
+    assert!(join.try_grow(bytes(5 * MIB)).is_err());
+    cancelled.cancel();
+    assert!(join.try_grow(bytes(3 * MIB)).is_err());
+    assert!(began.elapsed() < PATIENCE_WITH_POOL);
+    Ok(())
+}
+
+#[test]
+fn what_a_sort_gives_back_is_kept_for_its_merge() -> Result<()> {
+    let ledger = Ledger::new(16 * MIB);
+    let frames = Frames::holding(&ledger, 0);
+    let pool = query(&ledger, &frames);
+    let sort = MemoryConsumer::new("ExternalSorter[0]").with_can_spill(true).register(&pool);
+    let merge = MemoryConsumer::new("ExternalSorterMerge[0]").register(&pool);
+    let greedy = MemoryConsumer::new("HashJoinInput[0]").register(&pool);
+    sort.try_grow(bytes(8 * MIB))?;
+    greedy.try_grow(bytes(8 * MIB))?;
+    sort.shrink(bytes(4 * MIB));
+    assert!(greedy.try_grow(bytes(MIB)).is_err());
+    merge.try_grow(bytes(4 * MIB))?;
+    assert!(merge.try_grow(bytes(MIB)).is_err());
+    merge.free();
+    sort.free();
+    greedy.try_grow(bytes(8 * MIB))
+}
+
+#[test]
+fn spillable_operators_leave_room_for_one_that_cannot_spill() -> Result<()> {
+    let ledger = Ledger::new(64 * MIB);
+    let frames = Frames::holding(&ledger, 16 * MIB);
+    let pool = query(&ledger, &frames);
+    let sorters: Vec<_> = (0..4)
+        .map(|p| MemoryConsumer::new(format!("ExternalSorter[{p}]")).with_can_spill(true))
+        .map(|consumer| consumer.register(&pool))
+        .collect();
+    for _ in 0..200 {
+        for sorter in &sorters {
+            let _denied_when_full = sorter.try_grow(bytes(512 * KIB));
+        }
+    }
+    let merge = MemoryConsumer::new("SortPreservingMergeExec[0]").register(&pool);
+    merge.try_grow(bytes(8 * MIB))?;
+    let least = sorters.iter().map(MemoryReservation::size).min();
+    assert!(least.is_some_and(|least| least >= bytes(8 * MIB)), "{least:?}");
+    Ok(())
+}
+
+#[test]
+fn everything_comes_back_whatever_the_interleaving() {
+    let ledger = Ledger::new(32 * MIB);
+    let frames = Frames::holding(&ledger, 8 * MIB);
+    let budget = MemoryBudget::new(ledger.clone(), Arc::clone(&frames) as _);
+    let budget = Arc::new(budget.with_patience(Duration::from_millis(1)));
+    let pools = (0..3).map(|n| Arc::new(QueryMemory::new(&budget, format!("query {n}"))) as _);
+    let pools: Vec<Arc<dyn MemoryPool>> = pools.collect();
+    thread::scope(|scope| {
+        for (seed, pool) in pools.iter().cycle().take(6).enumerate() {
+            let ledger = &ledger;
+            scope.spawn(move || churn(pool, ledger, to_u64(seed)));
+        }
+    });
+    assert!(pools.iter().all(|pool| pool.reserved() == 0));
+    assert_eq!(ledger.granted(), frames.consumer.held());
+    drop(pools);
+    assert_eq!(ledger.consumers().len(), 1);
+}
+
+/// Grows, splits and shrinks at random; the ledger must never grant more than its budget.
+fn churn(pool: &Arc<dyn MemoryPool>, ledger: &Ledger, seed: u64) {
+    let spills = seed.is_multiple_of(2);
+    let consumer = MemoryConsumer::new(format!("op[{seed}]")).with_can_spill(spills);
+    let reservation = consumer.register(pool);
+    let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    for _ in 0..5_000 {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let amount = bytes(random % (2 * MIB));
+        match random % 4 {
+            0 => reservation.shrink(amount.min(reservation.size())),
+            1 => drop(reservation.split(amount.min(reservation.size()))),
+            _ => _ = reservation.try_grow(amount),
+        }
+        assert!(ledger.granted() <= ledger.budget());
+    }
+}

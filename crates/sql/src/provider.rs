@@ -1,0 +1,142 @@
+//! A table of the database as DataFusion's planner sees it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{Session as CatalogSession, TableProvider};
+use datafusion::common::{DFSchema, Result, Statistics, exec_err};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::cast;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use futures::FutureExt as _;
+
+use crate::engine::EngineState;
+use crate::scan::{self, ScanOptions};
+use crate::table::Table;
+use crate::write::{self, Assignment, CountExec};
+
+/// A stored table in a session.
+#[derive(Debug)]
+pub(crate) struct StoredTable {
+    table: Arc<Table>,
+    engine: Arc<EngineState>,
+}
+
+impl StoredTable {
+    pub(crate) fn new(table: Arc<Table>, engine: Arc<EngineState>) -> Self {
+        Self { table, engine }
+    }
+
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+}
+
+#[async_trait]
+impl TableProvider for StoredTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(self.table.schema())
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn statistics(&self) -> Option<Statistics> {
+        Some(self.table.snapshot().statistics().as_ref().clone())
+    }
+
+    /// Filters come again as physical ones, which prune chunks; rows are filtered above the scan.
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn CatalogSession,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let partitions = state.config().target_partitions();
+        let options = ScanOptions { partitions, ..self.engine.scan_options().clone() };
+        scan::plan(&self.table, self.table.snapshot(), projection, limit, &options)
+    }
+
+    async fn insert_into(
+        &self,
+        _state: &dyn CatalogSession,
+        input: Arc<dyn ExecutionPlan>,
+        insert_op: InsertOp,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        write::insert_plan(&self.table, input, insert_op)
+    }
+
+    async fn delete_from(
+        &self,
+        state: &dyn CatalogSession,
+        filters: Vec<Expr>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(shown(write::delete_plan(&self.table, self.filter(state, filters)?).as_ref()))
+    }
+
+    async fn update(
+        &self,
+        state: &dyn CatalogSession,
+        assignments: Vec<(String, Expr)>,
+        filters: Vec<Expr>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let filter = self.filter(state, filters)?;
+        let assignments = assignments.into_iter().map(|(name, value)| {
+            let column = self.table.schema().index_of(&name)?;
+            let value = self.physical(state, value)?;
+            let data_type = self.table.schema().field(column).data_type().clone();
+            let value = cast(value, self.table.schema(), data_type)?;
+            Ok(Assignment { column, value })
+        });
+        let assignments = assignments.collect::<Result<_>>()?;
+        Ok(shown(write::update_plan(&self.table, assignments, filter).as_ref()))
+    }
+
+    async fn truncate(&self, _state: &dyn CatalogSession) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(write::truncate_plan(&self.table))
+    }
+}
+
+/// A DELETE or UPDATE inside of EXPLAIN: it is shown and cannot be run, because conditions that
+/// DataFusion's optimiser has dropped are missing from it.
+fn shown(plan: &dyn ExecutionPlan) -> Arc<dyn ExecutionPlan> {
+    let what = displayable(plan).one_line().to_string();
+    CountExec::plan(what.trim().to_owned(), |_| {
+        let refused = exec_err!("EXPLAIN ANALYZE does not run DELETE or UPDATE; say EXPLAIN");
+        async { refused }.boxed()
+    })
+}
+
+impl StoredTable {
+    /// An expression over the rows of the table.
+    fn physical(
+        &self,
+        state: &dyn CatalogSession,
+        expression: Expr,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        let schema = DFSchema::try_from(Arc::clone(self.table.schema()))?;
+        state.create_physical_expr(expression, &schema)
+    }
+
+    /// The conjunction of `filters`; none where there is no filter.
+    fn filter(
+        &self,
+        state: &dyn CatalogSession,
+        filters: Vec<Expr>,
+    ) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+        conjunction(filters).map(|filter| self.physical(state, filter)).transpose()
+    }
+}

@@ -1,0 +1,307 @@
+//! A running query: its memory, its spill space, its progress, and the handle that ends it.
+
+mod progress;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Instant, SystemTime};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use datafusion::execution::disk_manager::DiskManagerBuilder;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::{Stream, StreamExt};
+use terrace_pool::Pool;
+
+use crate::error::SqlError;
+use crate::memory::{MemoryBudget, QueryMemory};
+use crate::pins::PagePins;
+use crate::spill::{SpillCounters, SpillSpace};
+
+pub use progress::Progress;
+
+/// Spilled runs that a sort merges at a time. More of them read in smaller pieces; fewer, and more
+/// passes over the data are needed. 32 runs of the batches DataFusion writes fit most budgets, and
+/// two passes over 32 runs each sort a thousand times the memory.
+const MERGE_FAN_IN: usize = 32;
+
+/// What a query needs of the engine.
+#[derive(Clone)]
+pub(crate) struct QueryResources {
+    pub(crate) budget: Arc<MemoryBudget>,
+    pub(crate) pool: Pool,
+    pub(crate) pins: Arc<PagePins>,
+}
+
+/// A query that runs or is about to.
+pub struct Query {
+    id: u64,
+    text: String,
+    began: Instant,
+    began_at: SystemTime,
+    memory: Arc<QueryMemory>,
+    spilled: Arc<SpillCounters>,
+    plan: OnceLock<Arc<dyn ExecutionPlan>>,
+    rows_returned: AtomicU64,
+}
+
+impl Query {
+    /// The number of the query, never used twice by an engine.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The statement.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// When it began.
+    #[must_use]
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// When it began, by the clock on the wall.
+    #[must_use]
+    pub fn began_at(&self) -> SystemTime {
+        self.began_at
+    }
+
+    /// Its working memory.
+    #[must_use]
+    pub fn memory(&self) -> &Arc<QueryMemory> {
+        &self.memory
+    }
+
+    /// What it has spilled.
+    #[must_use]
+    pub fn spilled(&self) -> &SpillCounters {
+        &self.spilled
+    }
+
+    /// Rows it has returned so far.
+    #[must_use]
+    pub fn rows_returned(&self) -> u64 {
+        self.rows_returned.load(Ordering::Relaxed)
+    }
+
+    /// How far its scans are.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.plan.get().map(Progress::of_plan).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Query {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Query")
+            .field("id", &self.id)
+            .field("text", &self.text)
+            .field("memory", &self.memory)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The queries that run in an engine.
+#[derive(Debug, Default)]
+pub struct Queries {
+    last_id: AtomicU64,
+    running: Mutex<BTreeMap<u64, Arc<Query>>>,
+}
+
+impl Queries {
+    /// The running queries, oldest first.
+    #[must_use]
+    pub fn running(&self) -> Vec<Arc<Query>> {
+        self.lock().values().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Query>>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps a query in the list of those that run until it is dropped.
+#[derive(Debug)]
+pub(crate) struct RunningQuery {
+    query: Arc<Query>,
+    queries: Arc<Queries>,
+    runtime: Arc<RuntimeEnv>,
+}
+
+impl RunningQuery {
+    /// Registers a query: with the ledger, with a space of the pool for what it spills, and in the
+    /// list. `base` lends the runtime its object stores and caches.
+    pub(crate) fn begin(
+        queries: &Arc<Queries>,
+        resources: &QueryResources,
+        base: &RuntimeEnv,
+        text: String,
+    ) -> Result<Self, SqlError> {
+        let id = queries.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let Environment { runtime, memory, spilled } =
+            environment(resources, base, &format!("query {id}"))?;
+        let query = Arc::new(Query {
+            id,
+            text,
+            began: Instant::now(),
+            began_at: SystemTime::now(),
+            memory,
+            spilled,
+            plan: OnceLock::new(),
+            rows_returned: AtomicU64::new(0),
+        });
+        queries.lock().insert(id, Arc::clone(&query));
+        Ok(Self { query, queries: Arc::clone(queries), runtime })
+    }
+
+    /// Starts `plan` in the query's own runtime. Progress is read off `watched`, or the plan.
+    pub(crate) fn start(
+        self,
+        plan: Arc<dyn ExecutionPlan>,
+        watched: Option<Arc<dyn ExecutionPlan>>,
+        context: TaskContext,
+    ) -> Result<QueryHandle> {
+        let context = Arc::new(context.with_runtime(Arc::clone(&self.runtime)));
+        let schema = plan.schema();
+        let stream = execute_stream(Arc::clone(&plan), context)?;
+        let query = Arc::clone(&self.query);
+        // A query is started once.
+        let _ = query.plan.set(watched.unwrap_or(plan));
+        Ok(QueryHandle {
+            id: query.id,
+            schema,
+            stream: Box::pin(QueryStream { stream, running: self }),
+            query,
+        })
+    }
+}
+
+impl Drop for RunningQuery {
+    fn drop(&mut self) {
+        self.query.memory.cancel();
+        self.queries.lock().remove(&self.query.id);
+    }
+}
+
+/// A runtime whose memory and spill files are the pool's.
+pub(crate) struct Environment {
+    pub(crate) runtime: Arc<RuntimeEnv>,
+    pub(crate) memory: Arc<QueryMemory>,
+    pub(crate) spilled: Arc<SpillCounters>,
+}
+
+/// Makes a runtime of its own for `name`, with the object stores and caches of `base`.
+pub(crate) fn environment(
+    resources: &QueryResources,
+    base: &RuntimeEnv,
+    name: &str,
+) -> Result<Environment, SqlError> {
+    let memory = Arc::new(QueryMemory::new(&resources.budget, name));
+    let space = resources.pool.create_space(format!("{name} spill"), None)?;
+    let spill = SpillSpace::new(space, Arc::clone(&resources.pins));
+    let spilled = Arc::clone(spill.counters());
+    let disk = DiskManagerBuilder::default()
+        .with_temp_file_factory(Arc::new(spill))
+        .with_max_spill_merge_fan_in(MERGE_FAN_IN);
+    let runtime = RuntimeEnvBuilder::from_runtime_env(base)
+        .with_memory_pool(Arc::clone(&memory) as _)
+        .with_disk_manager_builder(disk)
+        .build_arc()?;
+    Ok(Environment { runtime, memory, spilled })
+}
+
+/// A statement that runs, or a result that waits to be read.
+///
+/// Nothing happens but what reading the stream asks for and what runs ahead of it. Dropping the
+/// handle, or its stream, cancels the query: its tasks end at their next await, and with them go
+/// its memory, its pins and its spill files.
+pub struct QueryHandle {
+    /// The number of the query.
+    pub id: u64,
+    /// The columns of the result; none for statements that return nothing.
+    pub schema: SchemaRef,
+    /// The rows.
+    pub stream: SendableRecordBatchStream,
+    query: Arc<Query>,
+}
+
+impl QueryHandle {
+    /// What is known of the query while it runs.
+    #[must_use]
+    pub fn query(&self) -> &Arc<Query> {
+        &self.query
+    }
+
+    /// Reads the stream to its end.
+    ///
+    /// # Errors
+    /// What made the query fail.
+    pub async fn collect(mut self) -> Result<Output, SqlError> {
+        let mut batches = Vec::new();
+        while let Some(batch) = self.stream.next().await {
+            batches.push(batch?);
+        }
+        Ok(Output { id: self.id, schema: self.schema, batches })
+    }
+}
+
+impl fmt::Debug for QueryHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueryHandle").field("query", &self.query).finish_non_exhaustive()
+    }
+}
+
+/// The whole result of a statement.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The number of the query.
+    pub id: u64,
+    /// The columns; none for statements that return nothing.
+    pub schema: SchemaRef,
+    /// The rows.
+    pub batches: Vec<RecordBatch>,
+}
+
+impl Output {
+    /// Number of rows.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+}
+
+/// The rows of a query; the query runs until it is dropped.
+struct QueryStream {
+    stream: SendableRecordBatchStream,
+    running: RunningQuery,
+}
+
+impl Stream for QueryStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = self.stream.poll_next_unpin(cx);
+        if let Poll::Ready(Some(Ok(batch))) = &polled {
+            let rows = terrace_sys::size::to_u64(batch.num_rows());
+            self.running.query.rows_returned.fetch_add(rows, Ordering::Relaxed);
+        }
+        polled
+    }
+}
+
+impl RecordBatchStream for QueryStream {
+    fn schema(&self) -> SchemaRef {
+        self.stream.schema()
+    }
+}

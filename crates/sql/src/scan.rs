@@ -1,0 +1,110 @@
+//! Scans of tables: batches that point into the pages of the pool.
+//!
+//! A table is read through DataFusion's own `FileScanConfig` with a [`SegmentSource`] in it: each
+//! chunk is one "file", partitions take chunks from a shared queue, and everything DataFusion knows
+//! about files (limits, projections, filter push-down, statistics, distribution) applies unchanged.
+//! There are no files; the object store that such a plan must name is never asked for anything.
+//!
+//! - A batch is one block of a chunk; its arrays hold the pins of their pages ([`crate::pins`]).
+//! - Only the segments of projected columns are fetched; fetches are awaited, never waited for.
+//! - Chunks that no row can come from are not fetched: by their minima and maxima against the
+//!   query's filters, and against join and top-k filters as they tighten while the query runs
+//!   (`prune`).
+//! - Below a top-k operator, chunks with the best bounds come first (`order`).
+//! - The chunks behind the one being read are on their way meanwhile (`ahead`).
+
+mod ahead;
+mod copy;
+mod counters;
+mod open;
+mod order;
+mod prune;
+mod source;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::common::stats::Precision;
+use datafusion::common::{Result, Statistics};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::object_store::ObjectStoreUrl;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::chunk::Chunk;
+use crate::pins::PagePins;
+use crate::table::{Table, TableVersion};
+
+pub use counters::ScanProgress;
+pub use source::SegmentSource;
+
+/// The scheme and authority of the object store that scans name and never use.
+pub const STORE_URL: &str = "terrace://pool";
+
+/// What a scan of a table needs to know beside the table.
+#[derive(Clone, Debug)]
+pub struct ScanOptions {
+    /// Partitions of the scan, as far as there are chunks for them.
+    pub partitions: usize,
+    /// Bytes of chunks that are asked for ahead of their use.
+    pub ahead_bytes: u64,
+    /// The account of the bytes that batches keep pinned.
+    pub pins: Arc<PagePins>,
+}
+
+/// Plans a scan of `version` of `table`. `projection` are indices of its columns; `None` is all.
+///
+/// # Errors
+/// If the projection names columns that the table does not have.
+pub fn plan(
+    table: &Table,
+    version: Arc<TableVersion>,
+    projection: Option<&Vec<usize>>,
+    limit: Option<usize>,
+    options: &ScanOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let groups = file_groups(table, &version, options.partitions);
+    let statistics = version.statistics().as_ref().clone();
+    let name = format!("{}.{}", table.schema_name(), table.name());
+    let source = SegmentSource::new(name, version, options);
+    let config = FileScanConfigBuilder::new(ObjectStoreUrl::parse(STORE_URL)?, Arc::new(source))
+        .with_file_groups(groups)
+        .with_statistics(statistics)
+        .with_projection_indices(projection.cloned())?
+        .with_limit(limit)
+        .build();
+    Ok(DataSourceExec::from_data_source(config))
+}
+
+/// The number of a chunk in its version, as it travels with its file.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct ChunkNumber(pub(crate) usize);
+
+/// One group of neighbouring chunks per partition. A group's order is the table's, so a scan that
+/// must preserve it does.
+fn file_groups(table: &Table, version: &TableVersion, partitions: usize) -> Vec<FileGroup> {
+    let chunks = version.chunks.len();
+    let groups = partitions.clamp(1, chunks.max(1));
+    (0..groups)
+        .map(|group| {
+            let range = chunks * group / groups..chunks * (group + 1) / groups;
+            let statistics = Arc::new(group_statistics(version, range.clone()));
+            let files = range.map(|number| file(table, &version.chunks[number], number));
+            FileGroup::new(files.collect()).with_statistics(statistics)
+        })
+        .collect()
+}
+
+fn file(table: &Table, chunk: &Chunk, number: usize) -> PartitionedFile {
+    let path = format!("{}/{}/{}", table.schema_name(), table.id(), chunk.id);
+    PartitionedFile::new(path, chunk.extent_bytes()).with_extension(ChunkNumber(number))
+}
+
+/// Statistics of a group: its share of the rows, the columns as of the whole table. Nothing in them
+/// is exact, because a partition that is done takes chunks of the others.
+fn group_statistics(version: &TableVersion, range: Range<usize>) -> Statistics {
+    let rows = version.chunks[range].iter().map(|chunk| chunk.rows).sum();
+    let whole = version.statistics().as_ref().clone();
+    whole.with_num_rows(Precision::Exact(rows)).to_inexact()
+}

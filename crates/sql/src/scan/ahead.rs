@@ -1,0 +1,78 @@
+//! Reading ahead of a scan.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::prune::ChunkFilter;
+use crate::table::TableVersion;
+
+/// Asks the pool for the chunks that a scan will open next. Clones are the same scan, so that its
+/// partitions, which take chunks from one queue, do not ask twice.
+#[derive(Clone, Debug)]
+pub(super) struct ReadAhead {
+    plan: Arc<Plan>,
+}
+
+#[derive(Debug)]
+struct Plan {
+    /// The numbers of the chunks in the order of the queue, and the place of each in it.
+    sequence: Vec<usize>,
+    places: Vec<usize>,
+    /// By number of the chunk.
+    asked: Vec<AtomicBool>,
+    /// Bytes to be ahead by.
+    bytes: u64,
+}
+
+impl ReadAhead {
+    /// `sequence` has each number of a chunk once.
+    pub(super) fn new(sequence: Vec<usize>, bytes: u64) -> Self {
+        let mut places = vec![0; sequence.len()];
+        for (place, chunk) in sequence.iter().enumerate() {
+            places[*chunk] = place;
+        }
+        let asked = sequence.iter().map(|_| AtomicBool::new(false)).collect();
+        Self { plan: Arc::new(Plan { sequence, places, asked, bytes }) }
+    }
+
+    /// The place of a chunk in the queue.
+    pub(super) fn place(&self, chunk: usize) -> usize {
+        self.plan.places.get(chunk).copied().unwrap_or(usize::MAX)
+    }
+
+    /// `chunk` is being opened: the chunks behind it are asked for.
+    pub(super) fn opened(
+        &self,
+        chunk: usize,
+        version: &TableVersion,
+        columns: &[usize],
+        filter: &ChunkFilter,
+    ) {
+        self.first_to_ask(chunk);
+        let mut ahead = 0;
+        let mut pages = Vec::new();
+        let behind = self.plan.sequence.iter().skip(self.place(chunk).saturating_add(1));
+        for next in behind.filter(|next| filter.kept_at_first(**next)) {
+            let next_chunk = &version.chunks[*next];
+            let segments = columns.iter().map(|column| &next_chunk.columns[*column]);
+            ahead += segments.map(|segment| segment.len_bytes).sum::<u64>();
+            // At least one chunk ahead, further ones only as far as they fit.
+            if ahead > self.plan.bytes && !pages.is_empty() {
+                break;
+            }
+            if self.first_to_ask(*next) {
+                pages.extend(next_chunk.pages(columns));
+            }
+            if ahead >= self.plan.bytes {
+                break;
+            }
+        }
+        if !pages.is_empty() {
+            version.chunks[chunk].space().prefetch(&pages);
+        }
+    }
+
+    fn first_to_ask(&self, chunk: usize) -> bool {
+        self.plan.asked.get(chunk).is_some_and(|asked| !asked.swap(true, Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,58 @@
+//! In which order a scan takes its chunks.
+
+use std::cmp::Ordering;
+
+use datafusion::physical_expr::PhysicalSortExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::projection::ProjectionExprs;
+
+use crate::chunk::Chunk;
+use crate::statistics::SegmentStatistics;
+use crate::table::TableVersion;
+
+/// A column of the table by whose bounds chunks are taken: the smallest minimum first, or the
+/// largest maximum first. A top-k operator above then finds its rows early, and its filter rules
+/// out the chunks that follow.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct ChunkOrder {
+    column: usize,
+    descending: bool,
+}
+
+impl ChunkOrder {
+    /// The order that serves a sort by `sort` of what `projection` makes of the table's columns.
+    /// None unless it sorts by a column of the table first.
+    pub(super) fn serving(sort: &[PhysicalSortExpr], projection: &ProjectionExprs) -> Option<Self> {
+        let first = sort.first()?;
+        let output = first.expr.downcast_ref::<Column>()?;
+        let input = &projection.iter().nth(output.index())?.expr;
+        let column = input.downcast_ref::<Column>()?.index();
+        Some(Self { column, descending: first.options.descending })
+    }
+
+    fn compare(self, a: &Chunk, b: &Chunk) -> Ordering {
+        let side = |statistics: &SegmentStatistics| match self.descending {
+            true => statistics.max.as_ref().map(|bound| bound.value.clone()),
+            false => statistics.min.as_ref().map(|bound| bound.value.clone()),
+        };
+        let value = |chunk: &Chunk| side(&chunk.columns[self.column].statistics);
+        let ordering = match (value(a), value(b)) {
+            (Some(a), Some(b)) => a.partial_cmp(&b).unwrap_or(Ordering::Equal),
+            // Chunks without bounds come last either way.
+            (None, None) => Ordering::Equal,
+            (None, Some(_)) => return Ordering::Greater,
+            (Some(_), None) => return Ordering::Less,
+        };
+        if self.descending { ordering.reverse() } else { ordering }
+    }
+}
+
+/// The numbers of all chunks of a version in the order they are taken: that of the table, unless
+/// another one is wanted.
+pub(super) fn sequence(version: &TableVersion, order: Option<ChunkOrder>) -> Vec<usize> {
+    let mut sequence: Vec<usize> = (0..version.chunks.len()).collect();
+    if let Some(order) = order {
+        sequence.sort_by(|a, b| order.compare(&version.chunks[*a], &version.chunks[*b]));
+    }
+    sequence
+}

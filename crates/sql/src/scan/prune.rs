@@ -1,0 +1,92 @@
+//! Which chunks of a scan are worth opening.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr};
+use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
+
+use crate::statistics::{ChunkPruning, prune};
+use crate::table::TableVersion;
+
+/// The filters of a scan against the statistics of its chunks. Clones share what was found once.
+///
+/// Filters of joins and top-k operators become narrower while the query runs. Making a predicate
+/// over statistics of such a filter can take longer than reading a chunk (a join's filter may list
+/// thousands of values), so it is done once per change, for all partitions.
+#[derive(Clone)]
+pub(super) struct ChunkFilter {
+    version: Arc<TableVersion>,
+    filter: Option<Arc<dyn PhysicalExpr>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// What the filters said when the scan began, per chunk.
+    first_look: OnceLock<Vec<bool>>,
+    latest: Mutex<Latest>,
+}
+
+/// The filters as of their last change since then.
+#[derive(Default)]
+struct Latest {
+    tracking: Option<DynamicFilterTracking>,
+    predicate: Option<Arc<PruningPredicate>>,
+}
+
+impl ChunkFilter {
+    pub(super) fn new(version: Arc<TableVersion>, filter: Option<Arc<dyn PhysicalExpr>>) -> Self {
+        Self { version, filter, shared: Arc::default() }
+    }
+
+    /// Whether a chunk may hold a row that the filters let through, by what they said when the
+    /// scan began. All chunks are judged at once, the first time somebody asks.
+    pub(super) fn kept_at_first(&self, chunk: usize) -> bool {
+        let Some(filter) = &self.filter else { return true };
+        let kept = self.shared.first_look.get_or_init(|| {
+            // Watched from before the look, so that no change is missed.
+            self.latest().tracking = Some(DynamicFilterTracking::classify(filter));
+            prune(filter, self.version.schema(), &self.version.chunks)
+        });
+        kept.get(chunk).copied().unwrap_or(true)
+    }
+
+    /// Whether a chunk may hold such a row by what the filters say now.
+    pub(super) fn keeps(&self, chunk: usize) -> bool {
+        let Some(filter) = &self.filter else { return true };
+        if !self.kept_at_first(chunk) {
+            return false;
+        }
+        let Some(predicate) = self.predicate_since(filter) else { return true };
+        let one = ChunkPruning::new(self.version.schema(), &self.version.chunks[chunk..=chunk]);
+        let kept = predicate.prune(&one).ok();
+        kept.and_then(|kept| kept.first().copied()).unwrap_or(true)
+    }
+
+    /// The predicate over statistics of filters that have changed since the scan began. None if
+    /// they have not, or if statistics cannot judge them.
+    fn predicate_since(&self, filter: &Arc<dyn PhysicalExpr>) -> Option<Arc<PruningPredicate>> {
+        let mut latest = self.latest();
+        let watcher = latest.tracking.as_mut().and_then(DynamicFilterTracking::watcher);
+        if watcher.is_some_and(|watcher| watcher.changed()) {
+            let schema = Arc::clone(self.version.schema());
+            let predicate = PruningPredicateBuilder::new().with_file_schema(schema);
+            let predicate = predicate.try_build(Arc::clone(filter));
+            latest.predicate = predicate.ok().filter(|p| !p.always_true()).map(Arc::new);
+        }
+        latest.predicate.clone()
+    }
+
+    fn latest(&self) -> MutexGuard<'_, Latest> {
+        self.shared.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for ChunkFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kept = self.shared.first_look.get();
+        let kept = kept.map(|kept| kept.iter().filter(|kept| **kept).count());
+        f.debug_struct("ChunkFilter").field("kept", &kept).finish_non_exhaustive()
+    }
+}

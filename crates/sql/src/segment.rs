@@ -1,0 +1,117 @@
+//! The segment: one column of one chunk, in one page and one extent.
+//!
+//! A segment begins with a header and a directory, followed by the buffers of its blocks in Arrow
+//! layout, each aligned to 64 bytes. All numbers are little-endian `u32` unless said otherwise.
+//!
+//! ```text
+//!  0  magic "TSEG"           16  rows in the segment
+//!  4  version, encoding: u8  20  bytes of header and directory
+//!  6  zero: u16              24  bytes of the segment
+//!  8  code of the type       28  CRC-32C of header and directory
+//! 12  blocks                 32  per block: rows, offset of its first node
+//!
+//! node: length, buffers, offset and length of each; bit 31 of the number of buffers says that the
+//!       first of them is the validity bitmap. The nodes of a block are its tree of arrays in
+//!       preorder, as the column's type prescribes.
+//! ```
+//!
+//! A block is read without a copy: each buffer becomes an Arrow buffer of exactly its own length
+//! whose owner is the pin of the page, so that what a query is charged for is what it holds. For
+//! that the encoder normalises what it writes: offsets begin at zero, bitmaps at bit zero,
+//! dictionaries and view buffers hold what their rows use and nothing else.
+//!
+//! Header and directory have a checksum of their own and are checked against the page on every
+//! open. What the buffers contain (offsets, text, dictionary keys) was valid when it was encoded,
+//! and the store's checksum over the whole extent vouches that it is still the same.
+
+mod decode;
+mod encode;
+mod format;
+mod kind;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::fmt;
+
+pub use decode::{PageOwner, Segment};
+pub use encode::{BlockPlan, SegmentPlan};
+pub use kind::check_type;
+
+/// How the values of a segment are laid out. Part of the format and of a table's definition.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// Arrow layout, read without a copy.
+    Plain,
+}
+
+impl Encoding {
+    /// The number that stands for the encoding in segments and in the catalog.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Plain => 0,
+        }
+    }
+
+    /// The encoding that `code` stands for.
+    #[must_use]
+    pub fn from_code(code: u8) -> Option<Self> {
+        (code == 0).then_some(Self::Plain)
+    }
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain => f.write_str("plain"),
+        }
+    }
+}
+
+/// Why a segment cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum SegmentError {
+    /// The bytes are no segment of the expected type.
+    #[error("malformed segment: {0}")]
+    Malformed(String),
+    /// Arrow refused an array.
+    #[error("malformed segment: {0}")]
+    Arrow(#[from] datafusion::arrow::error::ArrowError),
+    /// A segment written by a version this one does not know.
+    #[error("segment of format version {found}, this program reads version {expected}")]
+    Version {
+        /// The version in the segment.
+        found: u8,
+        /// The version this program writes.
+        expected: u8,
+    },
+    /// A segment with an encoding this program does not know.
+    #[error("segment with encoding {0}, this program reads encoding 0 (plain)")]
+    Encoding(u8),
+    /// A column type that has no place in a segment.
+    #[error("columns of type {found} cannot be stored; cast it to {instead}")]
+    Type {
+        /// The type.
+        found: String,
+        /// What could be stored in its place.
+        instead: &'static str,
+    },
+    /// The room given to the encoder is not the room the plan asks for.
+    #[error("segment of {needed} bytes does not fit {given} bytes")]
+    Room {
+        /// Bytes of the segment.
+        needed: usize,
+        /// Bytes given.
+        given: usize,
+    },
+    /// A length that the format's 32-bit fields do not hold.
+    #[error("segment of {0} bytes; a segment holds less than 4 GiB")]
+    TooLong(usize),
+}
+
+impl SegmentError {
+    pub(crate) fn malformed(what: impl Into<String>) -> Self {
+        Self::Malformed(what.into())
+    }
+}

@@ -1,0 +1,181 @@
+//! A session: statements in, results out.
+//!
+//! DataFusion parses, plans and runs. What it would do to its own in-memory tables or to the
+//! runtime of the session is done here instead: tables, views and schemas are defined in the
+//! catalog (`define`), settings that would replace the pool are refused (`settings`), deletes
+//! and updates are planned from the statement as it was written (`modify`). Every query runs in a
+//! runtime of its own.
+
+mod define;
+pub(crate) mod hint;
+mod modify;
+mod settings;
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use datafusion::arrow::datatypes::Schema;
+use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
+use datafusion::datasource::object_store::ObjectStoreUrl;
+use datafusion::execution::context::SessionContext;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::{SessionStateBuilder, TaskContext};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::prelude::SessionConfig;
+use datafusion::sql::parser::{DFParserBuilder, Statement};
+use object_store::memory::InMemory;
+use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
+
+use crate::catalog::DEFAULT_SCHEMA;
+use crate::engine::EngineState;
+use crate::error::SqlError;
+use crate::names::{CATALOG, MainCatalog};
+use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment};
+use crate::scan::STORE_URL;
+
+/// Sessions so far, to tell them apart in the ledger.
+static SESSIONS: AtomicU64 = AtomicU64::new(0);
+
+/// A session of an engine. It remembers settings, external tables and prepared statements.
+pub struct Session {
+    engine: Arc<EngineState>,
+    context: SessionContext,
+    names: Arc<MainCatalog>,
+}
+
+impl Session {
+    pub(crate) fn new(engine: Arc<EngineState>) -> Result<Self, SqlError> {
+        let name = format!("session {}", SESSIONS.fetch_add(1, Ordering::Relaxed) + 1);
+        let base = RuntimeEnv::default();
+        let url = ObjectStoreUrl::parse(STORE_URL)?;
+        base.register_object_store(url.as_ref(), Arc::new(InMemory::new()));
+        // What is planned outside of a query, by way of `context`, is accounted for too.
+        let Environment { runtime, .. } = environment(engine.resources(), &base, &name)?;
+        let names = Arc::new(MainCatalog::new(Arc::clone(&engine)));
+        let catalogs = MemoryCatalogProviderList::new();
+        catalogs.register_catalog(CATALOG.to_owned(), Arc::clone(&names) as _);
+        let state = SessionStateBuilder::new()
+            .with_config(config(&engine))
+            .with_runtime_env(runtime)
+            .with_catalog_list(Arc::new(catalogs))
+            .with_default_features()
+            .build();
+        let context = SessionContext::new_with_state(state).enable_url_table();
+        let weak = context.state_weak_ref();
+        names.attach(Box::new(move || weak.upgrade().map(|state| state.read().clone())));
+        Ok(Self { engine, context, names })
+    }
+
+    /// DataFusion's context of the session. Statements run through it do not become queries of
+    /// their own; [`Session::execute`] is the way that does.
+    #[must_use]
+    pub fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    /// Splits a text into statements.
+    ///
+    /// # Errors
+    /// The parser's, with line and column.
+    pub fn parse(&self, text: &str) -> Result<Vec<Statement>, SqlError> {
+        let limit = self.context.state().config_options().sql_parser.recursion_limit.get();
+        let parser = DFParserBuilder::new(text).with_recursion_limit(limit).build();
+        let statements = parser.and_then(|mut parser| parser.parse_statements());
+        statements.map(Into::into).map_err(|error| hint::of_parse_error(text, error))
+    }
+
+    /// Runs every statement of a text to its end, one after the other. The first error ends it;
+    /// what the statements before have done stays done.
+    ///
+    /// # Errors
+    /// The parser's, before anything runs; then those of the statements.
+    pub async fn sql(&self, text: &str) -> Result<Vec<Output>, SqlError> {
+        let mut outputs = Vec::new();
+        for statement in self.parse(text)? {
+            outputs.push(self.execute(statement).await?.collect().await?);
+        }
+        Ok(outputs)
+    }
+
+    /// Plans a statement and starts it. Definitions and settings are done when this returns; all
+    /// else happens while the handle's stream is read.
+    ///
+    /// # Errors
+    /// Those of planning, and of what is done at once.
+    pub async fn execute(&self, statement: Statement) -> Result<QueryHandle, SqlError> {
+        let text = statement.to_string();
+        let (queries, resources) = (self.engine.queries(), self.engine.resources());
+        let base = self.context.runtime_env();
+        let running = RunningQuery::begin(queries, resources, &base, text)?;
+        let Planned { plan, watched } = Box::pin(self.plan(statement)).await?;
+        let context = TaskContext::from(&self.context.state());
+        Ok(running.start(plan, watched, context)?)
+    }
+
+    /// The physical plan of a statement, after what it does at once has been done.
+    async fn plan(&self, statement: Statement) -> Result<Planned, SqlError> {
+        settings::refuse(&statement)?;
+        let state = self.context.state();
+        let plan = state.statement_to_plan(statement).await?;
+        match plan {
+            LogicalPlan::Ddl(definition) => self.define(&state, definition).await,
+            plan => {
+                // Settings and prepared statements are the context's own; anything else this wraps
+                // without running it.
+                let (state, plan) = self.context.execute_logical_plan(plan).await?.into_parts();
+                modify::refuse(&plan)?;
+                let plan = match modify::plan(&state, &plan)? {
+                    Some(plan) => plan,
+                    None => state.create_physical_plan(&plan).await?,
+                };
+                Ok(Planned { plan, watched: None })
+            }
+        }
+    }
+}
+
+/// A statement that is ready to run.
+struct Planned {
+    plan: Arc<dyn ExecutionPlan>,
+    /// The plan whose scans tell how far the statement is, where that is another one.
+    watched: Option<Arc<dyn ExecutionPlan>>,
+}
+
+impl Planned {
+    /// A statement that has been carried out and returns nothing.
+    fn nothing() -> Self {
+        let plan = EmptyExec::new(Arc::new(Schema::empty()));
+        Self { plan: Arc::new(plan), watched: None }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("engine", &self.engine).finish_non_exhaustive()
+    }
+}
+
+/// The settings a session starts with.
+fn config(engine: &EngineState) -> SessionConfig {
+    let partitions = engine.scan_options().partitions;
+    let mut config = SessionConfig::new()
+        .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(true)
+        .with_target_partitions(partitions);
+    let options = config.options_mut();
+    options.execution.sort_spill_reservation_bytes =
+        sort_reservation_bytes(engine.ledger().budget(), partitions);
+    config
+}
+
+/// What each partition of a sort sets aside for merging: DataFusion's 10 MiB, less where all
+/// partitions of a few sorts together would take more than an eighth of the budget with it.
+fn sort_reservation_bytes(budget: u64, partitions: usize) -> usize {
+    let sorts = 2 * to_u64(NonZeroUsize::new(partitions).map_or(1, NonZeroUsize::get));
+    to_usize((budget / 8 / sorts).clamp(512 * KIB, 10 * MIB))
+}

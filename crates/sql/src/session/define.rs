@@ -1,0 +1,247 @@
+//! Statements that define tables, views and schemas of the database.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::common::{
+    Constraints, DFSchema, Result, SchemaReference, TableReference, plan_err,
+};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{
+    CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, DropTable,
+    DropView, LogicalPlan,
+};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::FutureExt;
+
+use super::{Planned, Session};
+use crate::catalog::{IfExists, TableDefinition};
+use crate::error::SqlError;
+use crate::names::CATALOG;
+use crate::segment::Encoding;
+use crate::system::SYSTEM_SCHEMA;
+use crate::view;
+use crate::write::CountExec;
+
+/// Schema and name of something in the database.
+struct Name {
+    schema: String,
+    name: String,
+}
+
+impl Session {
+    /// Carries a definition out, or plans it where it takes rows.
+    pub(super) async fn define(
+        &self,
+        state: &SessionState,
+        definition: DdlStatement,
+    ) -> Result<Planned, SqlError> {
+        match definition {
+            DdlStatement::CreateMemoryTable(create) => self.create_table(state, create).await,
+            DdlStatement::CreateView(create) => self.create_view(state, create).await,
+            DdlStatement::CreateCatalogSchema(create) => self.create_schema(create).await,
+            DdlStatement::DropTable(drop) => self.drop_table(state, drop).await,
+            DdlStatement::DropView(drop) => self.drop_view(state, drop).await,
+            DdlStatement::DropCatalogSchema(drop) => self.drop_schema(drop).await,
+            other => {
+                self.context.execute_logical_plan(LogicalPlan::Ddl(other)).await?;
+                Ok(Planned::nothing())
+            }
+        }
+    }
+
+    async fn create_table(
+        &self,
+        state: &SessionState,
+        create: CreateMemoryTable,
+    ) -> Result<Planned, SqlError> {
+        refuse_unkept(&create)?;
+        let if_exists = match (create.if_not_exists, create.or_replace) {
+            (true, true) => {
+                return Ok(plan_err!("IF NOT EXISTS and OR REPLACE exclude each other")?);
+            }
+            (true, false) => IfExists::Keep,
+            (false, true) => IfExists::Replace,
+            (false, false) => IfExists::Fail,
+        };
+        let Name { schema: schema_name, name } = self.own_name(state, create.name)?;
+        self.refuse_external(&schema_name, &name)?;
+        let input = Arc::unwrap_or_clone(create.input);
+        refuse_duplicates(input.schema())?;
+        let columns = Arc::clone(input.schema().inner());
+        let definition = TableDefinition { schema_name, name, columns, encoding: Encoding::Plain };
+        if matches!(input, LogicalPlan::EmptyRelation(ref empty) if !empty.produce_one_row) {
+            self.engine.catalog().create_table(definition, if_exists).await?;
+            return Ok(Planned::nothing());
+        }
+        let input = state.create_physical_plan(&input).await?;
+        Ok(self.create_table_as(definition, if_exists, input))
+    }
+
+    /// A plan that makes a table of the rows of `input` and returns how many there were.
+    fn create_table_as(
+        &self,
+        definition: TableDefinition,
+        if_exists: IfExists,
+        input: Arc<dyn ExecutionPlan>,
+    ) -> Planned {
+        let catalog = Arc::clone(self.engine.catalog());
+        let what = format!("CreateTableExec: table={}.{}", definition.schema_name, definition.name);
+        let watched = Arc::clone(&input);
+        let plan = CountExec::plan(what, move |context| {
+            let (catalog, definition) = (Arc::clone(&catalog), definition.clone());
+            let input = Arc::clone(&input);
+            async move {
+                let memory = Arc::clone(context.memory_pool());
+                let rows = execute_stream(input, context)?;
+                let made = catalog.create_table_as(definition, if_exists, rows, &memory).await?;
+                Ok(made.unwrap_or(0))
+            }
+            .boxed()
+        });
+        Planned { plan, watched: Some(watched) }
+    }
+
+    async fn create_view(
+        &self,
+        state: &SessionState,
+        create: CreateView,
+    ) -> Result<Planned, SqlError> {
+        if create.temporary {
+            return Err(refused("a temporary view", "leave TEMPORARY out, or use WITH"));
+        }
+        refuse_duplicates(create.input.schema())?;
+        let Name { schema, name } = self.own_name(state, create.name)?;
+        self.refuse_external(&schema, &name)?;
+        let Some(definition) = create.definition else {
+            return Err(refused("a view without its text", "define it by CREATE VIEW"));
+        };
+        let default_schema = &state.config_options().catalog.default_schema;
+        let text = view::text(default_schema, &definition);
+        let catalog = self.engine.catalog();
+        view::refuse_cycle(catalog, state, (&schema, &name), &text)?;
+        catalog.put_view(&schema, &name, &text, create.or_replace).await?;
+        Ok(Planned::nothing())
+    }
+
+    async fn create_schema(&self, create: CreateCatalogSchema) -> Result<Planned, SqlError> {
+        let name = match create.schema_name.split_once('.') {
+            None => create.schema_name.as_str(),
+            Some((CATALOG, name)) => name,
+            Some((catalog, _)) => return Err(other_catalog(catalog)),
+        };
+        refuse_reserved(name)?;
+        self.engine.catalog().create_schema(name, create.if_not_exists).await?;
+        Ok(Planned::nothing())
+    }
+
+    async fn drop_table(&self, state: &SessionState, drop: DropTable) -> Result<Planned, SqlError> {
+        let Name { schema, name } = self.own_name(state, drop.name)?;
+        let dropped = self.names.drop_external(&schema, &name)
+            || self.engine.catalog().drop_table(&schema, &name).await?;
+        if !dropped && self.engine.catalog().view(&schema, &name).is_some() {
+            let name = format!("{schema}.{name}");
+            return Err(refused(&format!("DROP TABLE of the view {name}"), "say DROP VIEW"));
+        }
+        missing_unless(dropped || drop.if_exists, &schema, &name)
+    }
+
+    async fn drop_view(&self, state: &SessionState, drop: DropView) -> Result<Planned, SqlError> {
+        let Name { schema, name } = self.own_name(state, drop.name)?;
+        let dropped = self.engine.catalog().drop_view(&schema, &name).await?;
+        if !dropped && self.engine.catalog().table(&schema, &name).is_some() {
+            let name = format!("{schema}.{name}");
+            return Err(refused(&format!("DROP VIEW of the table {name}"), "say DROP TABLE"));
+        }
+        missing_unless(dropped || drop.if_exists, &schema, &name)
+    }
+
+    async fn drop_schema(&self, drop: DropCatalogSchema) -> Result<Planned, SqlError> {
+        let name = match &drop.name {
+            SchemaReference::Full { catalog, .. } if catalog.as_ref() != CATALOG => {
+                return Err(other_catalog(catalog));
+            }
+            SchemaReference::Full { schema, .. } | SchemaReference::Bare { schema } => schema,
+        };
+        refuse_reserved(name)?;
+        let dropped = self.engine.catalog().drop_schema(name, drop.cascade).await?;
+        if dropped || drop.if_exists {
+            return Ok(Planned::nothing());
+        }
+        Err(SqlError::MissingSchema { name: name.to_string() })
+    }
+
+    /// The schema and name that `reference` means, which must be the database's to define.
+    fn own_name(&self, state: &SessionState, reference: TableReference) -> Result<Name, SqlError> {
+        let defaults = &state.config_options().catalog;
+        let full = reference.resolve(&defaults.default_catalog, &defaults.default_schema);
+        if full.catalog.as_ref() != CATALOG {
+            return Err(other_catalog(&full.catalog));
+        }
+        refuse_reserved(&full.schema)?;
+        Ok(Name { schema: full.schema.to_string(), name: full.table.to_string() })
+    }
+
+    fn refuse_external(&self, schema: &str, name: &str) -> Result<(), SqlError> {
+        match self.names.has_external(schema, name) {
+            true => Err(SqlError::Exists { name: format!("external table {schema}.{name}") }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Refuses what a table would promise and not keep.
+fn refuse_unkept(create: &CreateMemoryTable) -> Result<(), SqlError> {
+    if create.temporary {
+        return Err(refused("a temporary table", "leave TEMPORARY out and drop it when done"));
+    }
+    if create.constraints != Constraints::default() {
+        let instead = "leave the constraint out: no index enforces it";
+        return Err(refused("a table with PRIMARY KEY or UNIQUE", instead));
+    }
+    if let Some((column, _)) = create.column_defaults.first() {
+        let instead = "leave it out and give every row its value";
+        return Err(refused(&format!("a DEFAULT for column {column}"), instead));
+    }
+    Ok(())
+}
+
+/// Refuses columns of the same name. A query may have them, a table may not.
+fn refuse_duplicates(schema: &DFSchema) -> Result<(), SqlError> {
+    let mut names = HashSet::new();
+    match schema.fields().iter().find(|field| !names.insert(field.name())) {
+        None => Ok(()),
+        Some(field) => Err(refused(
+            &format!("two columns of the name {}", field.name()),
+            "give one of them another name with AS",
+        )),
+    }
+}
+
+fn refuse_reserved(schema: &str) -> Result<(), SqlError> {
+    match schema {
+        SYSTEM_SCHEMA | "information_schema" => Err(refused(
+            &format!("defining anything in schema {schema}"),
+            "its tables show the state of the engine; name another schema",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn other_catalog(catalog: &str) -> SqlError {
+    refused(
+        &format!("defining anything in catalog {catalog}"),
+        &format!("the database is the catalog {CATALOG}"),
+    )
+}
+
+fn missing_unless(done: bool, schema: &str, name: &str) -> Result<Planned, SqlError> {
+    match done {
+        true => Ok(Planned::nothing()),
+        false => Err(SqlError::Missing { name: format!("{schema}.{name}") }),
+    }
+}
+
+fn refused(what: &str, instead: &str) -> SqlError {
+    SqlError::Refused { what: what.to_owned(), instead: instead.to_owned() }
+}

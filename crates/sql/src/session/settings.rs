@@ -1,0 +1,50 @@
+//! Settings that a session does not take.
+
+use datafusion::sql::parser::{ResetStatement, Statement};
+use datafusion::sql::sqlparser::ast::{Set, Statement as SqlStatement};
+
+use crate::error::SqlError;
+
+const RUNTIME: &str = "datafusion.runtime.";
+
+/// Refuses SET and RESET of what belongs to the engine: DataFusion would answer them with a memory
+/// pool or a spill directory of its own, beside the budget.
+pub(super) fn refuse(statement: &Statement) -> Result<(), SqlError> {
+    names(statement).into_iter().try_for_each(|name| refuse_name(&name))
+}
+
+/// The variables that a statement sets.
+fn names(statement: &Statement) -> Vec<String> {
+    match statement {
+        Statement::Reset(ResetStatement::Variable(name)) => vec![name.to_string()],
+        Statement::Statement(statement) => match statement.as_ref() {
+            SqlStatement::Set(Set::SingleAssignment { variable, .. }) => vec![variable.to_string()],
+            SqlStatement::Set(Set::ParenthesizedAssignments { variables, .. }) => {
+                variables.iter().map(ToString::to_string).collect()
+            }
+            SqlStatement::Set(Set::MultipleAssignments { assignments }) => {
+                assignments.iter().map(|assignment| assignment.name.to_string()).collect()
+            }
+            _ => vec![],
+        },
+        _ => vec![],
+    }
+}
+
+fn refuse_name(name: &str) -> Result<(), SqlError> {
+    let name = name.replace('"', "").to_ascii_lowercase();
+    let Some(key) = name.strip_prefix(RUNTIME) else { return Ok(()) };
+    let instead = match key {
+        "memory_limit" => {
+            "the budget is the engine's, for all sessions together: start it with --dram, such as \
+             --dram 2GiB"
+        }
+        "temp_directory" | "max_temp_directory_size" => {
+            "spill files are pages of the pool and go where its pages go: start the engine with \
+             --tier file:PATH:SIZE to say where and how much"
+        }
+        "max_spill_merge_fan_in" => "the engine sets how many runs are merged at a time",
+        _ => "the caches of file metadata and listings are the engine's",
+    };
+    Err(SqlError::Refused { what: format!("setting {name}"), instead: instead.to_owned() })
+}

@@ -1,0 +1,297 @@
+//! How many distinct values a column has, in 4 KiB, whatever its size.
+//!
+//! HyperLogLog (Flajolet, Fusy, Gandouet, Meunier, AofA 2007) with 4,096 registers of one byte and
+//! 64-bit hashes, read by the estimator of Ertl ("New cardinality estimation algorithms for
+//! HyperLogLog sketches", 2017, section 4), which needs neither bias tables nor a switch to linear
+//! counting: standard error 1.04 / sqrt(4096) = 1.6 % at every size. Sketches of parts of a column
+//! merge into the sketch of the whole without loss.
+//!
+//! Hashes are part of what the catalog keeps: changing them is a change of format.
+
+const INDEX_BITS: u32 = 12;
+const REGISTERS: usize = 1 << INDEX_BITS;
+/// Bits of a hash that are left for a register's rank.
+const RANK_BITS: u32 = 64 - INDEX_BITS;
+/// A register holds 0 (never touched) to this.
+const RANK_MAX: usize = 53;
+
+const FORM_DENSE: u8 = 0;
+const FORM_SPARSE: u8 = 1;
+
+/// An estimate of distinct values that can be merged.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sketch {
+    registers: Box<[u8; REGISTERS]>,
+}
+
+impl Default for Sketch {
+    fn default() -> Self {
+        Self { registers: Box::new([0; REGISTERS]) }
+    }
+}
+
+impl std::fmt::Debug for Sketch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Sketch(about {})", self.estimate())
+    }
+}
+
+impl Sketch {
+    /// Adds a value by its hash, which must be one of this module's.
+    #[inline]
+    pub fn add(&mut self, hash: u64) {
+        // The highest bits choose the register; the set bit keeps the rank within 53.
+        let index = (hash >> RANK_BITS) as usize;
+        let rest = hash << INDEX_BITS | 1 << (INDEX_BITS - 1);
+        #[expect(clippy::cast_possible_truncation, reason = "at most 53")]
+        let rank = rest.leading_zeros() as u8 + 1;
+        // Soon almost no value changes a register: a branch that is never taken costs less than a
+        // store that the next value may have to wait for.
+        if rank > self.registers[index] {
+            self.registers[index] = rank;
+        }
+    }
+
+    /// Adds every value of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.registers.iter_mut().zip(other.registers.iter()) {
+            *mine = (*mine).max(*theirs);
+        }
+    }
+
+    /// Whether no value was ever added.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.registers.iter().all(|&register| register == 0)
+    }
+
+    /// The estimated number of distinct values.
+    #[must_use]
+    pub fn estimate(&self) -> u64 {
+        let mut counts = [0_u32; RANK_MAX + 1];
+        for &register in self.registers.iter() {
+            counts[usize::from(register).min(RANK_MAX)] += 1;
+        }
+        let estimate = ertl(&counts);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
+        let estimate = estimate.round() as u64;
+        estimate
+    }
+
+    /// The sketch as the catalog keeps it: pairs of index and rank while they are shorter.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let touched = self.registers.iter().filter(|&&register| register != 0).count();
+        if touched * 3 >= REGISTERS {
+            return std::iter::once(FORM_DENSE).chain(self.registers.iter().copied()).collect();
+        }
+        let mut bytes = vec![FORM_SPARSE];
+        for (index, &rank) in (0_u16..).zip(self.registers.iter()) {
+            if rank != 0 {
+                bytes.extend(index.to_le_bytes());
+                bytes.push(rank);
+            }
+        }
+        bytes
+    }
+
+    /// The sketch that [`Sketch::to_bytes`] wrote, or `None` when it did not write these bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (&form, bytes) = bytes.split_first()?;
+        let mut sketch = Self::default();
+        match form {
+            FORM_DENSE => *sketch.registers = bytes.try_into().ok()?,
+            FORM_SPARSE => {
+                let (entries, []) = bytes.as_chunks::<3>() else { return None };
+                for &[low, high, rank] in entries {
+                    let index = usize::from(u16::from_le_bytes([low, high]));
+                    *sketch.registers.get_mut(index)? = rank;
+                }
+            }
+            _ => return None,
+        }
+        let in_range = sketch.registers.iter().all(|&rank| usize::from(rank) <= RANK_MAX);
+        in_range.then_some(sketch)
+    }
+}
+
+/// Ertl's improved raw estimator over the number of registers per rank.
+fn ertl(counts: &[u32; RANK_MAX + 1]) -> f64 {
+    const M: f64 = REGISTERS as f64;
+    let mut z = M * tau(1.0 - f64::from(counts[RANK_MAX]) / M);
+    for &count in counts[1..RANK_MAX].iter().rev() {
+        z = 0.5 * (z + f64::from(count));
+    }
+    z += M * sigma(f64::from(counts[0]) / M);
+    M / (2.0 * std::f64::consts::LN_2) * M / z
+}
+
+/// The part of registers that were never touched; infinite when none ever was.
+fn sigma(mut x: f64) -> f64 {
+    if x >= 1.0 {
+        return f64::INFINITY;
+    }
+    let (mut y, mut z) = (1.0, x);
+    loop {
+        x *= x;
+        let before = z;
+        z += x * y;
+        y += y;
+        if z <= before {
+            return z;
+        }
+    }
+}
+
+/// The part of registers that are full.
+fn tau(mut x: f64) -> f64 {
+    if x <= 0.0 || x >= 1.0 {
+        return 0.0;
+    }
+    let (mut y, mut z) = (1.0, 1.0 - x);
+    loop {
+        x = x.sqrt();
+        let before = z;
+        y *= 0.5;
+        z -= (1.0 - x).powi(2) * y;
+        if z >= before {
+            return z / 3.0;
+        }
+    }
+}
+
+const K0: u64 = 0x9e37_79b9_7f4a_7c15;
+const K1: u64 = 0xbf58_476d_1ce4_e5b9;
+const K2: u64 = 0x94d0_49bb_1331_11eb;
+
+/// The hash of a value of up to eight bytes: the finalizer of SplitMix64 (Steele, Lea, Flood,
+/// OOPSLA 2014).
+#[inline]
+#[must_use]
+pub fn hash_word(word: u64) -> u64 {
+    let mut hash = word.wrapping_add(K0);
+    hash = (hash ^ (hash >> 30)).wrapping_mul(K1);
+    hash = (hash ^ (hash >> 27)).wrapping_mul(K2);
+    hash ^ (hash >> 31)
+}
+
+/// The hash of a value of any length: 16 bytes at a time through a 128-bit product folded in half.
+#[inline]
+#[must_use]
+pub fn hash_bytes(bytes: &[u8]) -> u64 {
+    let mut hash = K0 ^ (bytes.len() as u64).wrapping_mul(K2);
+    let mut rest = bytes;
+    while let Some((block, after)) = rest.split_first_chunk::<16>() {
+        let block = u128::from_le_bytes(*block);
+        hash = fold(hash ^ low(block), K1 ^ high(block));
+        rest = after;
+    }
+    let tail = tail_of(rest);
+    hash = fold(hash ^ low(tail), K2 ^ high(tail));
+    hash_word(hash)
+}
+
+/// Up to 15 bytes as a number, by loads that overlap: the length is hashed already, so they tell
+/// all values apart.
+#[inline]
+fn tail_of(rest: &[u8]) -> u128 {
+    if let (Some(first), Some(last)) = (rest.first_chunk::<8>(), rest.last_chunk::<8>()) {
+        let last = u128::from(u64::from_le_bytes(*last));
+        return last << 64 | u128::from(u64::from_le_bytes(*first));
+    }
+    if let (Some(first), Some(last)) = (rest.first_chunk::<4>(), rest.last_chunk::<4>()) {
+        let last = u128::from(u32::from_le_bytes(*last));
+        return last << 64 | u128::from(u32::from_le_bytes(*first));
+    }
+    match *rest {
+        [] => 0,
+        [a] => a.into(),
+        [a, .., b] => u128::from(a) | u128::from(rest[rest.len() / 2]) << 8 | u128::from(b) << 64,
+    }
+}
+
+/// The hash of a value that is stored inside its view, which no longer value shares.
+#[inline]
+#[must_use]
+pub fn hash_view(view: u128) -> u64 {
+    hash_word(fold(K0 ^ low(view), K1 ^ high(view)))
+}
+
+#[inline]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    low(product) ^ high(product)
+}
+
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the low half is wanted")]
+fn low(word: u128) -> u64 {
+    word as u64
+}
+
+#[inline]
+fn high(word: u128) -> u64 {
+    low(word >> 64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sketch_of(values: impl Iterator<Item = u64>) -> Sketch {
+        let mut sketch = Sketch::default();
+        values.for_each(|value| sketch.add(hash_word(value)));
+        sketch
+    }
+
+    fn error(sketch: &Sketch, truth: u64) -> f64 {
+        (sketch.estimate() as f64 - truth as f64).abs() / truth as f64
+    }
+
+    #[test]
+    fn estimates_are_within_five_percent_at_every_size() {
+        for size in [1, 2, 10, 100, 1_000, 3_000, 10_000, 30_000, 100_000, 1_000_000, 10_000_000] {
+            let sketch = sketch_of((0..size).map(|i| i * 7 + 3));
+            assert!(error(&sketch, size) < 0.05, "{size}: {}", sketch.estimate());
+        }
+        assert_eq!(Sketch::default().estimate(), 0);
+    }
+
+    #[test]
+    fn strings_are_told_apart_by_every_byte() {
+        for prefix in ["", "a", "a prefix of more than sixteen bytes, and of thirty-two"] {
+            let mut sketch = Sketch::default();
+            for i in 0..100_000 {
+                sketch.add(hash_bytes(format!("{prefix}{i}").as_bytes()));
+            }
+            assert!(error(&sketch, 100_000) < 0.05, "{}", sketch.estimate());
+        }
+        assert_ne!(hash_bytes(b""), hash_bytes(b"\0"));
+    }
+
+    #[test]
+    fn parts_merge_into_the_whole() {
+        let mut left = sketch_of(0..60_000);
+        left.merge(&sketch_of(40_000..100_000));
+        assert_eq!(left, sketch_of(0..100_000));
+    }
+
+    #[test]
+    fn bytes_round_trip_in_both_forms() {
+        for size in [0, 1, 500, 5_000, 500_000] {
+            let sketch = sketch_of(0..size);
+            let bytes = sketch.to_bytes();
+            assert!(bytes.len() <= REGISTERS + 1);
+            assert_eq!(Sketch::from_bytes(&bytes), Some(sketch));
+        }
+        assert_eq!(sketch_of(0..3).to_bytes().len(), 10);
+    }
+
+    #[test]
+    fn foreign_bytes_are_refused() {
+        for bytes in [&b""[..], b"\x02", b"\0\0", b"\x01\0", b"\x01\xff\xff\x01", b"\x01\0\0\xff"] {
+            assert_eq!(Sketch::from_bytes(bytes), None, "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Tells which chunks a filter cannot find a row in.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, BooleanArray, UInt64Array};
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::pruning::PruningStatistics;
+use datafusion::common::{Column, ScalarValue};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
+
+use super::{Bound, SegmentStatistics, column_of};
+use crate::chunk::Chunk;
+
+/// The statistics of some chunks of a table, as DataFusion's pruning reads them.
+pub struct ChunkPruning<'a> {
+    schema: &'a SchemaRef,
+    chunks: &'a [Arc<Chunk>],
+}
+
+impl<'a> ChunkPruning<'a> {
+    /// The statistics of `chunks` of a table with this schema.
+    #[must_use]
+    pub fn new(schema: &'a SchemaRef, chunks: &'a [Arc<Chunk>]) -> Self {
+        Self { schema, chunks }
+    }
+
+    fn segments(&self, column: &Column) -> Option<impl Iterator<Item = &'a SegmentStatistics>> {
+        let index = self.schema.index_of(&column.name).ok()?;
+        Some(self.chunks.iter().map(move |chunk| &chunk.columns[index].statistics))
+    }
+
+    fn bounds(
+        &self,
+        column: &Column,
+        side: impl Fn(&'a SegmentStatistics) -> &'a Option<Bound>,
+    ) -> Option<ArrayRef> {
+        let field = self.schema.field_with_name(&column.name).ok()?;
+        let DataType::Dictionary(keys, values) = field.data_type() else {
+            let values = self.segments(column)?.map(|s| side(s).as_ref().map(|b| b.value.clone()));
+            return column_of(values, field.data_type());
+        };
+        let null = ScalarValue::try_from(values.as_ref()).ok()?;
+        let wrapped = self.segments(column)?.map(|segment| {
+            let value = side(segment).as_ref().map_or_else(|| null.clone(), |b| b.value.clone());
+            Some(ScalarValue::Dictionary(keys.clone(), Box::new(value)))
+        });
+        column_of(wrapped, field.data_type())
+    }
+
+    fn counts(
+        &self,
+        column: &Column,
+        count: impl Fn(&SegmentStatistics) -> usize,
+    ) -> Option<ArrayRef> {
+        let counts = self.segments(column)?.map(|segment| u64::try_from(count(segment)).ok());
+        Some(Arc::new(counts.collect::<UInt64Array>()))
+    }
+}
+
+impl PruningStatistics for ChunkPruning<'_> {
+    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.bounds(column, |segment| &segment.min)
+    }
+
+    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.bounds(column, |segment| &segment.max)
+    }
+
+    fn num_containers(&self) -> usize {
+        self.chunks.len()
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
+        self.counts(column, |segment| segment.nulls)
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        let rows = self.chunks.iter().map(|chunk| u64::try_from(chunk.rows).ok());
+        Some(Arc::new(rows.collect::<UInt64Array>()))
+    }
+
+    fn contained(&self, _: &Column, _: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        None
+    }
+}
+
+/// For each chunk, whether it may hold a row that satisfies `filter`. A filter that statistics
+/// cannot judge keeps every chunk.
+#[must_use]
+pub fn prune(
+    filter: &Arc<dyn PhysicalExpr>,
+    schema: &SchemaRef,
+    chunks: &[Arc<Chunk>],
+) -> Vec<bool> {
+    let kept = PruningPredicateBuilder::new()
+        .with_file_schema(schema.clone())
+        .try_build(filter.clone())
+        .and_then(|predicate| predicate.prune(&ChunkPruning::new(schema, chunks)));
+    kept.unwrap_or_else(|error| {
+        tracing::debug!(%error, "filter cannot prune chunks");
+        vec![true; chunks.len()]
+    })
+}

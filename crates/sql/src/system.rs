@@ -1,0 +1,150 @@
+//! The schema `terrace`: what the engine holds, as read-only tables. Values are those of the moment
+//! a query scans them.
+
+mod consumers;
+mod queries;
+mod segments;
+mod tiers;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::catalog::{SchemaProvider, Session as CatalogSession, TableProvider};
+use datafusion::common::{Result, exec_err};
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::engine::EngineState;
+
+pub use tiers::TierReport;
+
+/// The name of the schema.
+pub const SYSTEM_SCHEMA: &str = "terrace";
+
+/// One table of the schema: its columns and what fills them.
+struct View {
+    name: &'static str,
+    columns: fn() -> Vec<Field>,
+    values: fn(&EngineState) -> Vec<ArrayRef>,
+}
+
+const VIEWS: [View; 4] = [
+    View { name: "consumers", columns: consumers::columns, values: consumers::values },
+    View { name: "queries", columns: queries::columns, values: queries::values },
+    View { name: "segments", columns: segments::columns, values: segments::values },
+    View { name: "tiers", columns: tiers::columns, values: tiers::values },
+];
+
+/// The schema itself.
+pub(crate) struct SystemSchema {
+    engine: Arc<EngineState>,
+}
+
+impl SystemSchema {
+    pub(crate) fn new(engine: Arc<EngineState>) -> Self {
+        Self { engine }
+    }
+}
+
+impl fmt::Debug for SystemSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SystemSchema")
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for SystemSchema {
+    fn table_names(&self) -> Vec<String> {
+        VIEWS.iter().map(|view| view.name.to_owned()).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let view = VIEWS.iter().find(|view| view.name == name);
+        Ok(view.map(|view| {
+            let schema = Arc::new(Schema::new((view.columns)()));
+            Arc::new(SystemTable { view, schema, engine: Arc::clone(&self.engine) }) as _
+        }))
+    }
+
+    fn register_table(
+        &self,
+        name: String,
+        _table: Arc<dyn TableProvider>,
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
+        exec_err!("{SYSTEM_SCHEMA}.{name} cannot be made: the schema shows what the engine holds")
+    }
+
+    fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        exec_err!("{SYSTEM_SCHEMA}.{name} cannot be dropped: it shows what the engine holds")
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        VIEWS.iter().any(|view| view.name == name)
+    }
+}
+
+struct SystemTable {
+    view: &'static View,
+    schema: SchemaRef,
+    engine: Arc<EngineState>,
+}
+
+impl fmt::Debug for SystemTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SystemTable({})", self.view.name)
+    }
+}
+
+#[async_trait]
+impl TableProvider for SystemTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn CatalogSession,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let values = (self.view.values)(&self.engine);
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), values)?;
+        let schema = Arc::clone(&self.schema);
+        Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], schema, projection.cloned())?)
+    }
+}
+
+/// A column of text.
+fn text(name: &str) -> Field {
+    Field::new(name, DataType::Utf8, true)
+}
+
+/// A column of counts or bytes.
+fn number(name: &str) -> Field {
+    Field::new(name, DataType::UInt64, true)
+}
+
+/// An array of the values that `value` gives for each of `rows`.
+fn column<T, V, A>(rows: &[T], value: impl FnMut(&T) -> V) -> ArrayRef
+where
+    A: datafusion::arrow::array::Array + FromIterator<V> + 'static,
+{
+    Arc::new(rows.iter().map(value).collect::<A>())
+}
+
+fn texts<T>(rows: &[T], value: impl FnMut(&T) -> Option<String>) -> ArrayRef {
+    column::<T, Option<String>, datafusion::arrow::array::StringArray>(rows, value)
+}
+
+fn numbers<T>(rows: &[T], value: impl FnMut(&T) -> Option<u64>) -> ArrayRef {
+    column::<T, Option<u64>, datafusion::arrow::array::UInt64Array>(rows, value)
+}

@@ -1,0 +1,69 @@
+//! `terrace.queries`: the queries that run now, the one that asks among them.
+
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use datafusion::arrow::array::{ArrayRef, Float64Array, TimestampMicrosecondArray};
+use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
+
+use super::{number, numbers, text, texts};
+use crate::engine::EngineState;
+use crate::query::Query;
+
+pub(super) fn columns() -> Vec<Field> {
+    vec![
+        number("id"),
+        text("statement"),
+        Field::new(
+            "began_at",
+            DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
+            true,
+        ),
+        Field::new("seconds", DataType::Float64, true),
+        number("rows_scanned"),
+        number("rows_total"),
+        number("rows_returned"),
+        number("reserved_bytes"),
+        number("peak_bytes"),
+        number("spilled_bytes"),
+        number("spill_files"),
+        number("dram_bytes"),
+        number("remote_bytes"),
+        number("store_bytes"),
+    ]
+}
+
+pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
+    let queries = engine.queries().running();
+    let rows: Vec<_> = queries.iter().map(|query| (query, query.progress())).collect();
+    vec![
+        numbers(&rows, |(query, _)| Some(query.id())),
+        texts(&rows, |(query, _)| Some(query.text().to_owned())),
+        Arc::new(
+            rows.iter()
+                .map(|(query, _)| began_micros(query))
+                .collect::<TimestampMicrosecondArray>()
+                .with_timezone("+00:00"),
+        ),
+        Arc::new(
+            rows.iter()
+                .map(|(query, _)| Some(query.began().elapsed().as_secs_f64()))
+                .collect::<Float64Array>(),
+        ),
+        numbers(&rows, |(_, progress)| Some(progress.rows)),
+        numbers(&rows, |(_, progress)| progress.rows_total),
+        numbers(&rows, |(query, _)| Some(query.rows_returned())),
+        numbers(&rows, |(query, _)| Some(query.memory().reserved_bytes())),
+        numbers(&rows, |(query, _)| Some(query.memory().peak_bytes())),
+        numbers(&rows, |(query, _)| Some(query.spilled().bytes())),
+        numbers(&rows, |(query, _)| Some(query.spilled().files())),
+        numbers(&rows, |(_, progress)| Some(progress.dram_bytes)),
+        numbers(&rows, |(_, progress)| Some(progress.remote_bytes)),
+        numbers(&rows, |(_, progress)| Some(progress.store_bytes)),
+    ]
+}
+
+fn began_micros(query: &Query) -> Option<i64> {
+    let since = query.began_at().duration_since(UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_micros()).ok()
+}

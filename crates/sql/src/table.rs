@@ -1,0 +1,258 @@
+//! A table: a schema and the current version of its chunks.
+//!
+//! Readers take an [`Arc<TableVersion>`] and keep it for as long as they read; a writer builds the
+//! next version beside it and swaps it in after the catalog has committed. Appends take the
+//! writer's lock for their commit alone; statements that rewrite chunks hold it throughout.
+//!
+//! Locking order: writer (async), then the catalog's transaction, then `current`. `current` is
+//! held for a pointer copy only.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Statistics;
+use terrace_pool::Space;
+use terrace_sys::size::to_u64;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+
+use crate::catalog::{Journal, Transaction, put_chunks};
+use crate::chunk::Chunk;
+use crate::error::SqlError;
+use crate::segment::Encoding;
+use crate::sketch::Sketch;
+use crate::statistics;
+use crate::write::Changes;
+
+/// The chunks of a table as one statement left them. Immutable.
+#[derive(Debug)]
+pub struct TableVersion {
+    /// Counts the commits to the table since the process started.
+    pub number: u64,
+    /// The chunks, oldest first.
+    pub chunks: Vec<Arc<Chunk>>,
+    /// One sketch of distinct values per column, over every row the table ever held since it was
+    /// last emptied.
+    pub sketches: Arc<Vec<Sketch>>,
+    schema: SchemaRef,
+    statistics: OnceLock<Arc<Statistics>>,
+}
+
+impl TableVersion {
+    /// A version made of `chunks`.
+    #[must_use]
+    pub fn new(
+        number: u64,
+        schema: SchemaRef,
+        chunks: Vec<Arc<Chunk>>,
+        sketches: Arc<Vec<Sketch>>,
+    ) -> Self {
+        Self { number, chunks, sketches, schema, statistics: OnceLock::new() }
+    }
+
+    /// The schema of the table.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Rows in all chunks.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.rows).sum()
+    }
+
+    /// Bytes of all extents.
+    #[must_use]
+    pub fn extent_bytes(&self) -> u64 {
+        self.chunks.iter().map(|chunk| chunk.extent_bytes()).sum()
+    }
+
+    /// Statistics of the table for the planner, computed once per version: exact rows, nulls,
+    /// minimum and maximum, estimated distinct values.
+    #[must_use]
+    pub fn statistics(&self) -> Arc<Statistics> {
+        self.statistics.get_or_init(|| Arc::new(statistics::of_version(self))).clone()
+    }
+}
+
+/// What a table is made of beside its rows.
+pub(crate) struct TableParts {
+    pub id: u64,
+    pub schema_name: String,
+    pub name: String,
+    pub columns: SchemaRef,
+    pub encoding: Encoding,
+    pub space: Space,
+    pub journal: Arc<Journal>,
+}
+
+/// A table of the catalog.
+pub struct Table {
+    parts: TableParts,
+    current: RwLock<Arc<TableVersion>>,
+    next_chunk: AtomicU64,
+    dropped: AtomicBool,
+    writer: Arc<AsyncMutex<()>>,
+}
+
+impl Table {
+    pub(crate) fn new(parts: TableParts, chunks: Vec<Arc<Chunk>>, sketches: Vec<Sketch>) -> Self {
+        let next_chunk = chunks.iter().map(|chunk| chunk.id + 1).max().unwrap_or(0);
+        let version = TableVersion::new(0, parts.columns.clone(), chunks, Arc::new(sketches));
+        Self {
+            parts,
+            current: RwLock::new(Arc::new(version)),
+            next_chunk: AtomicU64::new(next_chunk),
+            dropped: AtomicBool::new(false),
+            writer: Arc::default(),
+        }
+    }
+
+    /// The number of the table in the catalog, never used twice.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.parts.id
+    }
+
+    /// The name of the schema that holds the table.
+    #[must_use]
+    pub fn schema_name(&self) -> &str {
+        &self.parts.schema_name
+    }
+
+    /// The name of the table in its schema.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.parts.name
+    }
+
+    /// Schema and name, as errors say it.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        format!("{}.{}", self.parts.schema_name, self.parts.name)
+    }
+
+    /// The columns.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaRef {
+        &self.parts.columns
+    }
+
+    /// How new segments of the table are encoded.
+    #[must_use]
+    pub fn encoding(&self) -> Encoding {
+        self.parts.encoding
+    }
+
+    /// The pool space that holds the table's pages.
+    #[must_use]
+    pub fn space(&self) -> &Space {
+        &self.parts.space
+    }
+
+    /// The chunks as the last committed statement left them. They stay readable for as long as the
+    /// version is held, whatever is committed meanwhile.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<TableVersion> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the table has been dropped from the catalog.
+    #[must_use]
+    pub fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
+    /// Waits for the other writers of the table and keeps them out until the guard is dropped.
+    pub(crate) async fn lock_writer(&self) -> OwnedMutexGuard<()> {
+        self.writer.clone().lock_owned().await
+    }
+
+    pub(crate) fn next_chunk_id(&self) -> u64 {
+        self.next_chunk.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn journal(&self) -> &Arc<Journal> {
+        &self.parts.journal
+    }
+
+    /// Commits `changes` to a table that the catalog holds and shows them to readers. The commit
+    /// runs to its end, whether or not the caller still waits for it. `writer` is this table's.
+    ///
+    /// # Errors
+    /// [`SqlError::Dropped`] when the table is no longer in the catalog; errors of the store and
+    /// of the catalog's file. Then nothing has changed.
+    pub(crate) async fn commit(
+        self: &Arc<Self>,
+        writer: OwnedMutexGuard<()>,
+        changes: Changes,
+    ) -> Result<(), SqlError> {
+        let table = self.clone();
+        let committed = tokio::task::spawn_blocking(move || {
+            let _writer = writer;
+            if table.is_dropped() {
+                return Err(SqlError::Dropped { name: table.full_name() });
+            }
+            let gives_space_back = changes.removes_chunks();
+            table.settle(changes, |_| Ok(()))?;
+            if gives_space_back {
+                table.journal().store().trim();
+            }
+            Ok(())
+        });
+        committed.await?
+    }
+
+    /// Makes `changes` durable together with what `also` adds to the catalog's transaction, and
+    /// shows them to readers. Blocks; the caller keeps other writers out.
+    pub(crate) fn settle(
+        &self,
+        changes: Changes,
+        also: impl FnOnce(&Transaction<'_>) -> Result<(), SqlError>,
+    ) -> Result<(), SqlError> {
+        let id = self.id();
+        let outcome = changes.apply(&self.snapshot());
+        self.journal().settle(&outcome.added, |transaction| {
+            also(transaction)?;
+            for chunk in &outcome.removed {
+                transaction.remove_chunk(id, chunk.id)?;
+            }
+            for &column in &outcome.changed_sketches {
+                transaction.put_sketch(id, to_u64(column), &outcome.sketches[column])?;
+            }
+            put_chunks(transaction, id, &outcome.added)
+        })?;
+        outcome.removed.iter().for_each(|chunk| chunk.mark_retired());
+        self.show(outcome.kept, outcome.sketches);
+        Ok(())
+    }
+
+    /// The catalog holds the table no more: its space goes back with its last reader.
+    pub(crate) fn retire(&self) {
+        self.dropped.store(true, Ordering::Release);
+        self.snapshot().chunks.iter().for_each(|chunk| chunk.mark_retired());
+        self.show(vec![], Arc::new(vec![Sketch::default(); self.schema().fields().len()]));
+    }
+
+    fn show(&self, chunks: Vec<Arc<Chunk>>, sketches: Arc<Vec<Sketch>>) {
+        let number = self.snapshot().number + 1;
+        let version = TableVersion::new(number, self.schema().clone(), chunks, sketches);
+        // The version before is dropped after the lock: its chunks may give their space back.
+        let before = std::mem::replace(
+            &mut *self.current.write().unwrap_or_else(PoisonError::into_inner),
+            Arc::new(version),
+        );
+        drop(before);
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table")
+            .field("id", &self.id())
+            .field("name", &self.full_name())
+            .finish_non_exhaustive()
+    }
+}

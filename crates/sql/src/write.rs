@@ -1,0 +1,95 @@
+//! Statements that write: rows become chunks, chunks become a commit.
+//!
+//! Rows stream through [`ChunkWriter`], which holds at most one chunk on the heap while the one
+//! before it is encoded into pages and persisted. Nothing of a statement is visible, and none of
+//! its space is kept, unless its commit succeeds: chunks that no commit names give their pages and
+//! extents back when they are dropped, which is what an error or a cancellation does.
+
+mod block;
+mod change;
+mod chunk_writer;
+mod dml;
+mod encode;
+mod plan;
+mod rewrite;
+mod sink;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryPool;
+use futures::StreamExt as _;
+
+use crate::error::SqlError;
+use crate::table::Table;
+
+pub(crate) use change::Changes;
+pub use chunk_writer::ChunkWriter;
+pub use dml::dml_plan;
+pub use plan::{CountExec, delete_plan, insert_plan, truncate_plan, update_plan};
+pub use rewrite::Assignment;
+pub use sink::TableSink;
+
+/// Writes `rows` into chunks of `table` that no one sees before they are committed.
+pub(crate) async fn write_rows(
+    table: &Arc<Table>,
+    mut rows: SendableRecordBatchStream,
+    memory: &Arc<dyn MemoryPool>,
+) -> Result<Changes, SqlError> {
+    let mut writer = ChunkWriter::new(table.clone(), memory);
+    while let Some(batch) = rows.next().await {
+        writer.push(batch?).await?;
+    }
+    writer.finish().await
+}
+
+impl Table {
+    /// Adds `rows`, all of them or none, and returns how many there are. `memory` accounts for the
+    /// rows on their way.
+    ///
+    /// # Errors
+    /// Errors of the rows; [`SqlError::NotNull`], [`SqlError::Columns`] and
+    /// [`SqlError::ValueTooLarge`]; errors of the pool, the store and the catalog.
+    pub async fn append(
+        self: &Arc<Self>,
+        rows: SendableRecordBatchStream,
+        memory: &Arc<dyn MemoryPool>,
+    ) -> Result<u64, SqlError> {
+        let changes = write_rows(self, rows, memory).await?;
+        let count = changes.rows();
+        if count > 0 {
+            let writer = self.lock_writer().await;
+            self.commit(writer, changes).await?;
+        }
+        Ok(count)
+    }
+
+    /// Puts `rows` in the place of all rows, in one step, and returns how many there are.
+    ///
+    /// # Errors
+    /// As [`Table::append`].
+    pub async fn overwrite(
+        self: &Arc<Self>,
+        rows: SendableRecordBatchStream,
+        memory: &Arc<dyn MemoryPool>,
+    ) -> Result<u64, SqlError> {
+        let changes = write_rows(self, rows, memory).await?;
+        let count = changes.rows();
+        let writer = self.lock_writer().await;
+        self.commit(writer, changes.replacing_all()).await?;
+        Ok(count)
+    }
+
+    /// Removes all rows and returns how many there were.
+    ///
+    /// # Errors
+    /// Errors of the catalog.
+    pub async fn truncate(self: &Arc<Self>) -> Result<u64, SqlError> {
+        let writer = self.lock_writer().await;
+        let count = u64::try_from(self.snapshot().rows()).unwrap_or(u64::MAX);
+        self.commit(writer, Changes::empty(self.schema()).replacing_all()).await?;
+        Ok(count)
+    }
+}

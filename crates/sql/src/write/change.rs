@@ -1,0 +1,97 @@
+//! What a statement changes in a table, and the version that results.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+
+use crate::chunk::Chunk;
+use crate::sketch::Sketch;
+use crate::table::TableVersion;
+
+/// Which of the chunks that are there go.
+enum Removed {
+    These(HashSet<u64>),
+    All,
+}
+
+/// The changes of one statement to one table.
+pub(crate) struct Changes {
+    added: Vec<Arc<Chunk>>,
+    removed: Removed,
+    sketches: Vec<Sketch>,
+}
+
+/// The chunks and sketches after a change.
+pub(crate) struct Outcome {
+    /// Chunks that the change brings, in order.
+    pub added: Vec<Arc<Chunk>>,
+    /// Chunks that the change removes.
+    pub removed: Vec<Arc<Chunk>>,
+    /// All chunks of the table from now on.
+    pub kept: Vec<Arc<Chunk>>,
+    /// The sketches of the table's columns from now on.
+    pub sketches: Arc<Vec<Sketch>>,
+    /// The columns whose sketch is another one than before.
+    pub changed_sketches: Vec<usize>,
+}
+
+impl Changes {
+    /// No change to a table with this schema.
+    pub(crate) fn empty(schema: &SchemaRef) -> Self {
+        Self::adding(vec![], vec![Sketch::default(); schema.fields().len()])
+    }
+
+    /// New chunks, with a sketch of their values per column.
+    pub(crate) fn adding(added: Vec<Arc<Chunk>>, sketches: Vec<Sketch>) -> Self {
+        Self { added, removed: Removed::These(HashSet::new()), sketches }
+    }
+
+    /// The same, in the place of these chunks.
+    pub(crate) fn replacing(self, removed: HashSet<u64>) -> Self {
+        Self { removed: Removed::These(removed), ..self }
+    }
+
+    /// The same, in the place of everything.
+    pub(crate) fn replacing_all(self) -> Self {
+        Self { removed: Removed::All, ..self }
+    }
+
+    /// Rows in the new chunks.
+    pub(crate) fn rows(&self) -> u64 {
+        let rows = self.added.iter().map(|chunk| chunk.rows).sum::<usize>();
+        u64::try_from(rows).unwrap_or(u64::MAX)
+    }
+
+    /// Whether chunks go.
+    pub(crate) fn removes_chunks(&self) -> bool {
+        match &self.removed {
+            Removed::These(chunks) => !chunks.is_empty(),
+            Removed::All => true,
+        }
+    }
+
+    /// What the changes make of a version.
+    pub(crate) fn apply(self, version: &TableVersion) -> Outcome {
+        let Self { added, removed, mut sketches } = self;
+        let goes = |chunk: &Arc<Chunk>| match &removed {
+            Removed::These(chunks) => chunks.contains(&chunk.id),
+            Removed::All => true,
+        };
+        let (removed_chunks, mut kept): (Vec<_>, Vec<_>) =
+            version.chunks.iter().cloned().partition(goes);
+        kept.extend(added.iter().cloned());
+        // Sketches cannot forget values, so after a DELETE they are an upper bound until the table
+        // is emptied.
+        if matches!(removed, Removed::These(_)) {
+            for (sketch, before) in sketches.iter_mut().zip(version.sketches.iter()) {
+                sketch.merge(before);
+            }
+        }
+        let changed = sketches.iter().zip(version.sketches.iter()).enumerate();
+        let changed = changed.filter(|(_, (after, before))| after != before);
+        let changed_sketches = changed.map(|(column, _)| column).collect();
+        let sketches = Arc::new(sketches);
+        Outcome { added, removed: removed_chunks, kept, sketches, changed_sketches }
+    }
+}

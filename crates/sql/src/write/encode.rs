@@ -1,0 +1,111 @@
+//! Encodes a chunk into pages and persists them.
+
+use std::sync::Arc;
+
+use terrace_pool::{PageRef, Space};
+use terrace_sys::size::to_u64;
+
+use super::block::{Columns, len};
+use crate::chunk::{Chunk, ColumnSegment, PageCell};
+use crate::error::SqlError;
+use crate::failpoint::Point;
+use crate::segment::{BlockPlan, SegmentPlan};
+use crate::sketch::Sketch;
+use crate::statistics::{Collector, SegmentStatistics};
+use crate::table::Table;
+
+/// The blocks of a chunk to be.
+pub(super) struct Gathered {
+    blocks: Vec<Columns>,
+    /// Per column, its plans in the order of the blocks.
+    plans: Vec<Vec<BlockPlan>>,
+    bytes: Vec<usize>,
+    rows: usize,
+}
+
+impl Gathered {
+    pub(super) fn new(columns: usize) -> Self {
+        let plans = (0..columns).map(|_| Vec::new()).collect();
+        Self { blocks: Vec::new(), plans, bytes: vec![0; columns], rows: 0 }
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of the blocks, per column.
+    pub(super) fn bytes(&self) -> &[usize] {
+        &self.bytes
+    }
+
+    pub(super) fn add(&mut self, block: Columns, plans: Vec<BlockPlan>) {
+        self.rows += len(&block);
+        self.blocks.push(block);
+        for (column, plan) in plans.into_iter().enumerate() {
+            self.bytes[column] += plan.bytes();
+            self.plans[column].push(plan);
+        }
+    }
+}
+
+/// A chunk on the store that no commit names yet, and the sketches of its columns.
+pub(super) struct Written {
+    pub(super) chunk: Arc<Chunk>,
+    pub(super) sketches: Vec<Sketch>,
+}
+
+/// Pages that are freed unless they become part of a chunk.
+struct FreshPages<'a> {
+    space: &'a Space,
+    pages: Vec<PageRef>,
+}
+
+impl Drop for FreshPages<'_> {
+    fn drop(&mut self) {
+        self.pages.drain(..).for_each(|page| self.space.free(page));
+    }
+}
+
+/// Encodes and persists a chunk. Blocks on the pool and the device.
+pub(super) fn write_chunk(table: &Table, gathered: Gathered) -> Result<Written, SqlError> {
+    let Gathered { blocks, plans, rows, .. } = gathered;
+    let mut fresh = FreshPages { space: table.space(), pages: Vec::new() };
+    let mut columns = Vec::with_capacity(plans.len());
+    for (index, plans) in plans.into_iter().enumerate() {
+        let data_type = table.schema().field(index).data_type();
+        let plan = SegmentPlan::new(data_type, plans);
+        let len_bytes = plan.bytes();
+        let (page, mut bytes) = table.space().allocate(len_bytes)?;
+        fresh.pages.push(page);
+        plan.write(&mut bytes).map_err(|source| SqlError::Segment {
+            table: table.full_name(),
+            column: table.schema().field(index).name().clone(),
+            source,
+        })?;
+        drop(bytes);
+        columns.push((len_bytes, collect(&blocks, index)?));
+    }
+    table.journal().failpoints.hit(Point::Persist)?;
+    let stored = table.space().persist(&mut fresh.pages)?;
+    let pages = std::mem::take(&mut fresh.pages);
+    let mut sketches = Vec::with_capacity(columns.len());
+    let segments = pages.into_iter().zip(stored).zip(columns);
+    let segments = segments.map(|((page, stored), (len_bytes, (statistics, sketch)))| {
+        sketches.push(sketch);
+        let page = PageCell::new(page);
+        ColumnSegment { page, stored, len_bytes: to_u64(len_bytes), statistics }
+    });
+    let segments = segments.collect();
+    let id = table.next_chunk_id();
+    let chunk = Arc::new(Chunk::fresh(id, rows, segments, table.space().clone()));
+    table.journal().failpoints.hit(Point::Persisted)?;
+    Ok(Written { chunk, sketches })
+}
+
+fn collect(blocks: &[Columns], column: usize) -> Result<(SegmentStatistics, Sketch), SqlError> {
+    let mut collector = Collector::default();
+    for block in blocks {
+        collector.add(&block[column])?;
+    }
+    Ok(collector.finish())
+}

@@ -1,0 +1,63 @@
+//! INSERT as DataFusion runs it: a sink at the end of a plan.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::{Result, not_impl_err};
+use datafusion::datasource::sink::DataSink;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
+
+use crate::table::Table;
+
+/// Writes the rows of a plan to a table, all of them or none.
+#[derive(Debug)]
+pub struct TableSink {
+    table: Arc<Table>,
+    insert: InsertOp,
+}
+
+impl TableSink {
+    /// A sink that adds to `table` or puts rows in the place of all of its rows.
+    ///
+    /// # Errors
+    /// When the statement wants rows replaced by key, which a table without keys cannot do.
+    pub fn new(table: Arc<Table>, insert: InsertOp) -> Result<Self> {
+        match insert {
+            InsertOp::Append | InsertOp::Overwrite => Ok(Self { table, insert }),
+            InsertOp::Replace => not_impl_err!(
+                "REPLACE INTO {}: tables have no keys; use INSERT INTO or INSERT OVERWRITE",
+                table.full_name()
+            ),
+        }
+    }
+}
+
+impl DisplayAs for TableSink {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TableSink(table={}, {})", self.table.full_name(), self.insert)
+    }
+}
+
+#[async_trait]
+impl DataSink for TableSink {
+    fn schema(&self) -> &SchemaRef {
+        self.table.schema()
+    }
+
+    async fn write_all(
+        &self,
+        rows: SendableRecordBatchStream,
+        context: &Arc<TaskContext>,
+    ) -> Result<u64> {
+        let memory = context.memory_pool();
+        let written = match self.insert {
+            InsertOp::Overwrite => self.table.overwrite(rows, memory).await,
+            _ => self.table.append(rows, memory).await,
+        };
+        Ok(written?)
+    }
+}

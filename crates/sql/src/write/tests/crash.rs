@@ -1,0 +1,212 @@
+//! The power fails at every point of every statement: what is acknowledged is there afterwards,
+//! nothing else is, and no space is leaked.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::common::DFSchema;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::prelude::{SessionContext, col, lit};
+use terrace_testkit::{Rng, with_seed};
+use terrace_tier::store::{Blocks, Buffer, Done, Io};
+
+use crate::catalog::IfExists;
+use crate::failpoint::{Hook, Point};
+use crate::test_support::{Database, int_schema, ints, memory, rows_of, stream_of};
+use crate::write::Assignment;
+
+const PAGE: u64 = 4096;
+type Pages = HashMap<u64, Box<[u8]>>;
+
+/// A device with a write cache: only what was synced survives a power cut.
+#[derive(Default)]
+struct CachedBlocks {
+    pages: Mutex<(Pages, Pages)>,
+}
+
+impl CachedBlocks {
+    fn surviving(pages: Pages) -> Self {
+        Self { pages: Mutex::new((pages.clone(), pages)) }
+    }
+
+    /// What the device holds after a power cut at this moment.
+    fn durable(&self) -> Pages {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+}
+
+impl Blocks for CachedBlocks {
+    fn run(&self, batch: &mut [Io<'_>], done: &Done<'_>) {
+        for io in batch {
+            let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+            let numbers = io.offset / PAGE..;
+            match &mut io.buffer {
+                Buffer::WriteFrom(data) => {
+                    let data = data.chunks_exact(4096).map(Box::from);
+                    pages.0.extend(numbers.zip(data));
+                }
+                Buffer::ReadInto(data) => {
+                    for (number, data) in numbers.zip(data.chunks_exact_mut(4096)) {
+                        match pages.0.get(&number) {
+                            Some(page) => data.copy_from_slice(page),
+                            None => data.fill(0),
+                        }
+                    }
+                }
+            }
+            drop(pages);
+            io.result = Ok(());
+            done(io);
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        pages.1 = pages.0.clone();
+        Ok(())
+    }
+
+    fn ensure(&self, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Freed space is gone at once, synced or not: whoever frees too early finds nothing left.
+    fn punch(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = |number: &u64| !(offset / PAGE..(offset + len_bytes) / PAGE).contains(number);
+        pages.0.retain(|number, _| kept(number));
+        pages.1.retain(|number, _| kept(number));
+        Ok(())
+    }
+
+    fn truncate(&self, end_bytes: u64) -> io::Result<()> {
+        self.punch(end_bytes, u64::MAX / 2)
+    }
+
+    fn kind(&self) -> &str {
+        "cached"
+    }
+}
+
+/// The rows of every table.
+type Contents = BTreeMap<String, Vec<i64>>;
+
+/// A moment at which the power may fail, and what is on the devices then.
+struct Cut {
+    point: Point,
+    catalog: PathBuf,
+    pages: Pages,
+}
+
+async fn contents(database: &Database) -> Contents {
+    let mut contents = Contents::new();
+    for table in database.catalog.tables("public") {
+        contents.insert(table.name().to_owned(), rows_of(&table).await);
+    }
+    contents
+}
+
+/// Keeps a copy of both devices at every point.
+fn recorder(
+    directory: &Path,
+    blocks: &Arc<CachedBlocks>,
+    cuts: &Arc<Mutex<Vec<Cut>>>,
+    prefix: String,
+) -> Hook {
+    let (directory, blocks, cuts) = (directory.to_owned(), blocks.clone(), cuts.clone());
+    Arc::new(move |point| {
+        let mut cuts = cuts.lock().expect("no hook panics");
+        let catalog = directory.join(format!("{prefix}-{}.redb", cuts.len()));
+        std::fs::copy(directory.join("catalog.redb"), &catalog).expect("copy");
+        cuts.push(Cut { point, catalog, pages: blocks.durable() });
+        Ok(())
+    })
+}
+
+fn physical(expr: datafusion::prelude::Expr) -> Arc<dyn PhysicalExpr> {
+    let schema = DFSchema::try_from(int_schema()).expect("schema");
+    SessionContext::new().create_physical_expr(expr, &schema).expect("expression")
+}
+
+/// A random statement; it may fail because its table is or is not there.
+async fn statement(database: &Database, rng: &mut Rng) {
+    let name = ["a", "b"][rng.index(2)];
+    let first = i64::try_from(rng.below(1_000)).expect("small");
+    let rows = vec![ints(first..first + 70_000), ints(0..first)];
+    let rows = || stream_of(&int_schema(), rows.clone());
+    let some = physical(col("i").lt(lit(first * 30)));
+    match (rng.index(8), database.find(name)) {
+        (0, _) | (_, None) => {
+            let replace = [IfExists::Fail, IfExists::Replace][rng.index(2)];
+            let rows = vec![ints(first..first + 70_000)];
+            drop(database.table_as(name, replace, &int_schema(), rows).await);
+        }
+        (1 | 2, Some(table)) => {
+            table.append(rows(), &memory()).await.expect("append");
+        }
+        (3, Some(table)) => {
+            table.overwrite(rows(), &memory()).await.expect("overwrite");
+        }
+        (4, Some(table)) => {
+            table.delete(Some(some), &memory()).await.expect("delete");
+        }
+        (5, Some(table)) => {
+            let value = physical(col("i") + lit(1_i64));
+            let set = vec![Assignment { column: 0, value }];
+            table.update(set, Some(some), &memory()).await.expect("update");
+        }
+        (6, Some(table)) => {
+            table.truncate().await.expect("truncate");
+        }
+        (_, Some(_)) => {
+            database.catalog.drop_table("public", name).await.expect("drop");
+        }
+    }
+}
+
+async fn run(seed: u64) {
+    let directory = tempfile::tempdir().expect("tempdir");
+    let blocks = Arc::new(CachedBlocks::default());
+    let path = directory.path().join("catalog.redb");
+    let database = Database::open(&path, blocks.clone()).expect("open");
+    let mut rng = Rng::new(seed);
+    let mut points = Vec::new();
+    for round in 0..25 {
+        let before = contents(&database).await;
+        let cuts = Arc::new(Mutex::new(Vec::new()));
+        let hook = recorder(directory.path(), &blocks, &cuts, format!("{round}"));
+        database.catalog.set_failpoint(Some(hook));
+        statement(&database, &mut rng).await;
+        database.catalog.set_failpoint(None);
+        let after = contents(&database).await;
+        database.assert_no_leak();
+        let cuts = std::mem::take(&mut *cuts.lock().expect("no hook panics"));
+        for cut in cuts {
+            points.push(cut.point);
+            let expected = if cut.point == Point::Swap { &after } else { &before };
+            let survivors = Arc::new(CachedBlocks::surviving(cut.pages));
+            let reopened = Database::open(&cut.catalog, survivors).expect("reopen");
+            assert_eq!(&contents(&reopened).await, expected, "round {round}, {:?}", cut.point);
+            reopened.assert_no_leak();
+            // The survivor is a database like any other.
+            let schema = int_schema();
+            let again = reopened.table_as("c", IfExists::Fail, &schema, vec![ints(0..9)]).await;
+            assert_eq!(again.expect("usable"), Some(9));
+            drop(reopened);
+            std::fs::remove_file(&cut.catalog).expect("remove");
+        }
+    }
+    for point in [Point::Persist, Point::Persisted, Point::Sync, Point::Commit, Point::Swap] {
+        assert!(points.contains(&point), "{point:?} was never passed");
+    }
+}
+
+#[test]
+fn a_power_cut_loses_and_shows_nothing() {
+    with_seed(|seed| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build();
+        runtime.expect("runtime").block_on(run(seed));
+    });
+}

@@ -1,0 +1,82 @@
+//! What the query tests share: engines over memory, and results as text.
+
+#![allow(dead_code, reason = "each test binary uses some of it")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use terrace_sql::{Engine, EngineConfig, Session, SqlError};
+use terrace_tier::store::MemoryBlocks;
+
+pub const MIB: u64 = 1 << 20;
+
+/// Bytes of the store in memory that engines of these tests have.
+const STORE_BYTES: u64 = 4 << 30;
+
+/// A configuration of two partitions without a directory.
+pub fn config(dram_bytes: u64) -> EngineConfig {
+    EngineConfig { dram_bytes, tiers: vec![], data_dir: None, threads: 2 }
+}
+
+/// An engine whose store is in memory.
+pub fn engine(dram_bytes: u64) -> Engine {
+    let blocks = Arc::new(MemoryBlocks::new(STORE_BYTES));
+    Engine::over_blocks(&config(dram_bytes), blocks, STORE_BYTES).expect("engine")
+}
+
+/// An engine whose database is in a directory.
+pub fn engine_in(path: &Path, dram_bytes: u64) -> Engine {
+    let data_dir = Some(path.to_owned());
+    Engine::open(&EngineConfig { data_dir, ..config(dram_bytes) }).expect("engine in a directory")
+}
+
+/// The last result of a text, as a table without its rules.
+pub async fn show(session: &Session, text: &str) -> String {
+    match try_show(session, text).await {
+        Ok(table) => table,
+        Err(error) => panic!("{text}\n{error}"),
+    }
+}
+
+pub async fn try_show(session: &Session, text: &str) -> Result<String, SqlError> {
+    let outputs = session.sql(text).await?;
+    let Some(last) = outputs.last() else { return Ok(String::new()) };
+    Ok(last.batches.iter().flat_map(lines).collect::<Vec<_>>().join("\n"))
+}
+
+/// One line per row, with a blank between columns.
+pub fn lines(batch: &RecordBatch) -> Vec<String> {
+    let options = FormatOptions::default();
+    let columns = batch.columns().iter();
+    let columns = columns.map(|column| ArrayFormatter::try_new(column, &options).expect("format"));
+    let columns: Vec<_> = columns.collect();
+    let line = |row| columns.iter().map(|c| c.value(row).to_string()).collect::<Vec<_>>().join(" ");
+    (0..batch.num_rows()).map(line).collect()
+}
+
+/// The error of a text that must fail.
+pub async fn error(session: &Session, text: &str) -> String {
+    match try_show(session, text).await {
+        Ok(table) => panic!("{text}\nshould fail and gave\n{table}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Waits until `holds` does; what tasks that were cancelled hold comes back a moment later.
+pub async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within ten seconds: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// A path in `directory` as it stands in a statement.
+pub fn quoted(directory: &Path, name: &str) -> (PathBuf, String) {
+    let path = directory.join(name);
+    let text = format!("'{}'", path.display());
+    (path, text)
+}

@@ -1,0 +1,201 @@
+//! A process that writes is killed at random moments, again and again on the same directory: what
+//! it acknowledged is there, at most the one statement under way may be there beside it, in whole,
+//! and no space is leaked.
+//!
+//! The process re-executes itself as the victim. `TERRACE_KILL_ROUNDS` sets the number of rounds,
+//! `TERRACE_SEED` the moments.
+
+#![allow(clippy::print_stdout, reason = "the victim acknowledges its statements by it")]
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use datafusion::arrow::array::AsArray as _;
+use datafusion::arrow::datatypes::Int64Type;
+use terrace_sql::{Engine, EngineConfig, Session};
+use terrace_testkit::{Rng, with_seed};
+
+type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
+
+const VICTIM: &str = "TERRACE_KILL_VICTIM";
+const ROUNDS: &str = "TERRACE_KILL_ROUNDS";
+const ROUNDS_DEFAULT: u64 = 40;
+/// Statements that the rows of one insertion survive.
+const LIFETIME: i64 = 12;
+
+fn main() -> Result<()> {
+    if let Ok(victim) = std::env::var(VICTIM) {
+        let (first, directory) = victim.split_once(' ').ok_or("first statement and directory")?;
+        return runtime()?.block_on(write_for_ever(Path::new(directory), first.parse()?));
+    }
+    let rounds = std::env::var(ROUNDS).map_or(Ok(ROUNDS_DEFAULT), |rounds| rounds.parse())?;
+    with_seed(|seed| {
+        let statements = runtime().and_then(|runtime| runtime.block_on(kill(seed, rounds)));
+        let statements = statements.unwrap_or_else(|error| panic!("{error}"));
+        println!("{rounds} kills, {statements} statements, nothing lost, shown or leaked");
+    });
+    Ok(())
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    Ok(builder.worker_threads(2).enable_all().build()?)
+}
+
+fn open(directory: &Path) -> Result<(Engine, Session)> {
+    let data_dir = Some(directory.to_owned());
+    let config = EngineConfig { dram_bytes: 64 << 20, tiers: vec![], data_dir, threads: 2 };
+    let engine = Engine::open(&config)?;
+    let session = engine.session()?;
+    Ok((engine, session))
+}
+
+/// Rows per tag of `t` and rows of every other table.
+type State = (BTreeMap<i64, i64>, BTreeMap<String, i64>);
+
+/// Rows that statement `number` writes: sometimes one, sometimes more than two chunks.
+fn rows(number: i64) -> i64 {
+    match number % 4 {
+        0 => 140_000 + number % 1_000,
+        1 => 1,
+        _ => 1_000 * (number % 30) + 1,
+    }
+}
+
+/// The text of statement `number` and what it does to the state.
+fn statement(number: i64, state: &mut State) -> String {
+    let (tags, tables) = state;
+    let source = format!(
+        "SELECT {number} AS tag, value AS i, concat('row ', value, ' of {number}') AS s \
+         FROM generate_series(1, {})",
+        rows(number)
+    );
+    match number % 10 {
+        3 | 8 => {
+            tables.insert(format!("c{number}"), rows(number));
+            format!("CREATE TABLE c{number} AS {source}")
+        }
+        5 | 7 if tables.len() > 2 => {
+            let (table, _) = tables.pop_first().expect("more than two");
+            format!("DROP TABLE {table}")
+        }
+        6 => {
+            tags.retain(|tag, _| *tag >= number - LIFETIME);
+            format!("DELETE FROM t WHERE tag < {}", number - LIFETIME)
+        }
+        9 if number % 7 == 0 => {
+            tags.clear();
+            tags.insert(number, rows(number));
+            format!("INSERT OVERWRITE t {source}")
+        }
+        _ => {
+            tags.insert(number, rows(number));
+            format!("INSERT INTO t {source}")
+        }
+    }
+}
+
+/// The state after the first statements.
+fn state_after(last: i64) -> State {
+    let mut state = State::default();
+    (1..=last).for_each(|number| drop(statement(number, &mut state)));
+    state
+}
+
+/// The victim: says the number of each statement once it is acknowledged.
+async fn write_for_ever(directory: &Path, first: i64) -> Result<()> {
+    let (_engine, session) = open(directory)?;
+    let mut state = state_after(first - 1);
+    for number in first.. {
+        session.sql(&statement(number, &mut state)).await?;
+        println!("{number}");
+        std::io::stdout().flush()?;
+    }
+    Ok(())
+}
+
+async fn kill(seed: u64, rounds: u64) -> Result<i64> {
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("data");
+    let (engine, session) = open(&path)?;
+    session.sql("CREATE TABLE t (tag BIGINT, i BIGINT, s VARCHAR)").await?;
+    drop((session, engine));
+    let mut rng = Rng::new(seed);
+    let mut last = 0;
+    for round in 0..rounds {
+        let patience = Duration::from_millis(20 + rng.below(400));
+        let acknowledged = victim(&path, last + 1, patience)?.unwrap_or(last);
+        let (engine, session) = open(&path).map_err(|error| format!("round {round}: {error}"))?;
+        let found = state(&engine, &session).await?;
+        last = match found {
+            found if found == state_after(acknowledged) => acknowledged,
+            found if found == state_after(acknowledged + 1) => acknowledged + 1,
+            found => {
+                let expected = state_after(acknowledged);
+                return Err(format!("round {round}: {found:?} after {expected:?}").into());
+            }
+        };
+        assert_no_leak(&engine);
+    }
+    Ok(last)
+}
+
+/// Runs a victim from statement `first` on, kills it, and returns the last statement that it
+/// acknowledged.
+fn victim(path: &Path, first: i64, patience: Duration) -> Result<Option<i64>> {
+    let mut victim = Command::new(std::env::current_exe()?)
+        .env(VICTIM, format!("{first} {}", path.display()))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    std::thread::sleep(patience);
+    if let Some(status) = victim.try_wait()? {
+        let mut why = String::new();
+        victim.stderr.take().ok_or("no stderr")?.read_to_string(&mut why)?;
+        return Err(format!("the victim ended by itself, {status}: {why}").into());
+    }
+    victim.kill()?;
+    victim.wait()?;
+    let output = BufReader::new(victim.stdout.take().ok_or("no stdout")?);
+    let lines = output.lines().collect::<Result<Vec<_>, _>>()?;
+    Ok(lines.last().map(|line| line.parse()).transpose()?)
+}
+
+/// What the database holds, every row of it read.
+async fn state(engine: &Engine, session: &Session) -> Result<State> {
+    let outputs = session
+        .sql(
+            "SELECT tag, count(DISTINCT i), max(i), min(length(s)) FROM t GROUP BY tag \
+             ORDER BY tag",
+        )
+        .await?;
+    let mut tags = BTreeMap::new();
+    for batch in outputs.iter().flat_map(|output| &output.batches) {
+        let [tag, count, max, _] = batch.columns() else { return Err("four columns".into()) };
+        let numbers = |column: usize| batch.column(column).as_primitive::<Int64Type>().values();
+        assert_eq!(count, max, "rows 1 to n of {tag:?}");
+        tags.extend(numbers(0).iter().copied().zip(numbers(1).iter().copied()));
+    }
+    let mut tables = BTreeMap::new();
+    for table in engine.catalog().tables("public") {
+        if table.name() != "t" {
+            let text = format!("SELECT count(DISTINCT concat(tag, i, s)) FROM {}", table.name());
+            let outputs = session.sql(&text).await?;
+            let count = outputs[0].batches[0].column(0).as_primitive::<Int64Type>().value(0);
+            tables.insert(table.name().to_owned(), count);
+        }
+    }
+    Ok((tags, tables))
+}
+
+fn assert_no_leak(engine: &Engine) {
+    let named: u64 =
+        engine.catalog().tables("public").iter().map(|table| table.snapshot().extent_bytes()).sum();
+    let store = engine.pool().store().expect("a store").stats();
+    assert_eq!(store.used_bytes, named, "the store holds what the catalog names");
+    assert_eq!(store.double_frees, 0);
+}

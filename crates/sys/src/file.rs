@@ -1,0 +1,564 @@
+//! Files and block devices with direct I/O.
+
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::size::{PAGE_BYTES, to_u64};
+use crate::transfer::{Buffer, Io};
+
+/// How often a transfer that was interrupted or put off is tried again before it is an error.
+pub(crate) const RETRY_COUNT_MAX: u32 = 64;
+
+/// What positions, lengths and addresses of direct transfers must be multiples of.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Alignment {
+    /// For addresses in memory, in bytes.
+    pub memory_bytes: u64,
+    /// For positions and lengths, in bytes.
+    pub offset_bytes: u64,
+}
+
+/// A file or block device whose transfers bypass the page cache.
+///
+/// File systems that refuse direct I/O are served through the page cache;
+/// [`DirectFile::is_direct`] tells. Transfers and system calls take `&self` and may be made by many
+/// threads at once.
+#[derive(Debug)]
+pub struct DirectFile {
+    file: File,
+    direct: bool,
+    block_device: bool,
+    alignment: Alignment,
+}
+
+impl DirectFile {
+    /// Opens a file for reading and writing, creating it when it is missing, and keeps its
+    /// contents.
+    ///
+    /// # Errors
+    /// When the path cannot be opened, or is a block device or directory.
+    pub fn create(path: &Path) -> io::Result<DirectFile> {
+        let opened = open_with(path, OpenOptions::new().read(true).write(true).create(true), 0)?;
+        if !opened.file.metadata()?.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        Ok(opened)
+    }
+
+    /// Opens a block device exclusively: one that is mounted, or open this way elsewhere, is
+    /// refused as busy.
+    ///
+    /// # Errors
+    /// When the device cannot be opened or the path is something else.
+    pub fn device(path: &Path) -> io::Result<DirectFile> {
+        if !std::fs::metadata(path)?.file_type().is_block_device() {
+            return Err(io::Error::other("it is not a block device"));
+        }
+        open_with(path, OpenOptions::new().read(true).write(true), libc::O_EXCL)
+    }
+
+    /// Creates a file without a name in `dir`; its space is free again when it is closed, however
+    /// the process ends.
+    ///
+    /// # Errors
+    /// When the directory is missing or not writable.
+    pub fn temporary(dir: &Path) -> io::Result<DirectFile> {
+        let mut options = OpenOptions::new();
+        let unnamed = open_with(dir, options.read(true).write(true), libc::O_TMPFILE);
+        match unnamed.as_ref().map_err(io::Error::raw_os_error) {
+            Err(Some(libc::EOPNOTSUPP | libc::EISDIR | libc::ENOENT)) if dir.is_dir() => {
+                create_unlinked(dir)
+            }
+            _ => unnamed,
+        }
+    }
+
+    /// Whether transfers bypass the page cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    /// Whether it is a block device: its length is fixed.
+    #[must_use]
+    pub fn is_block_device(&self) -> bool {
+        self.block_device
+    }
+
+    /// What transfers must be aligned to.
+    #[must_use]
+    pub fn alignment(&self) -> Alignment {
+        self.alignment
+    }
+
+    /// Bytes of the file or the device.
+    ///
+    /// # Errors
+    /// When the kernel cannot tell.
+    pub fn len(&self) -> io::Result<u64> {
+        if self.block_device {
+            return (&self.file).seek(io::SeekFrom::End(0));
+        }
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// Whether it has no bytes.
+    ///
+    /// # Errors
+    /// As [`DirectFile::len`].
+    pub fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Allocates space for a range and makes the file long enough to hold it. Where the file system
+    /// cannot allocate ahead, the file becomes long and sparse, and room shows at the write.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::StorageFull`] or [`io::ErrorKind::QuotaExceeded`] without room.
+    pub fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        match self.fallocate(0, offset, len) {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+                let end = offset.saturating_add(len);
+                if self.len()? < end { self.file.set_len(end) } else { Ok(()) }
+            }
+            result => result,
+        }
+    }
+
+    /// Gives the space of a range back; it reads as zero afterwards.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::Unsupported`] where the file system or device cannot.
+    pub fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.fallocate(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset, len)
+    }
+
+    /// Cuts the file off, or makes it longer without allocating.
+    ///
+    /// # Errors
+    /// When it is a device or the file system refuses.
+    pub fn truncate(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    /// Waits until completed writes are on the device (`fdatasync`).
+    ///
+    /// # Errors
+    /// When the device fails; what it lost is unknown.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    /// Fills `data` from `offset`.
+    ///
+    /// # Errors
+    /// When the device fails or the file ends within the range.
+    pub fn read_at(&self, offset: u64, data: &mut [u8]) -> io::Result<()> {
+        let len = data.len();
+        let read = |done: usize| self.file.read_at(&mut data[done..], offset + to_u64(done));
+        transfer(len, io::ErrorKind::UnexpectedEof, read)
+    }
+
+    /// Writes all of `data` at `offset`.
+    ///
+    /// # Errors
+    /// When the device fails or has no room.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let write = |done: usize| self.file.write_at(&data[done..], offset + to_u64(done));
+        transfer(data.len(), io::ErrorKind::WriteZero, write)
+    }
+
+    /// Bytes that this user may still write to the file system of the file; zero for a device.
+    ///
+    /// # Errors
+    /// When the file system cannot tell.
+    pub fn free_bytes(&self) -> io::Result<u64> {
+        if self.block_device {
+            return Ok(0);
+        }
+        // SAFETY: a descriptor that `self` keeps open.
+        file_system_free(|status| unsafe { libc::fstatvfs(self.file.as_raw_fd(), status) })
+    }
+
+    /// Performs transfers that follow one another in the file, see
+    /// [`run_len`](crate::transfer::run_len): all by one call, or each by its own when that does
+    /// not do everything. Sets their results.
+    pub fn transfer(&self, run: &mut [Io<'_>]) {
+        if run.len() > 1 && self.vectored(run) {
+            return run.iter_mut().for_each(|io| io.result = Ok(()));
+        }
+        for io in run {
+            io.result = match &mut io.buffer {
+                Buffer::ReadInto(data) => self.read_at(io.offset, data),
+                Buffer::WriteFrom(data) => self.write_at(io.offset, data),
+            };
+        }
+    }
+
+    /// Whether one call moved every byte of the run.
+    fn vectored(&self, run: &mut [Io<'_>]) -> bool {
+        let (Some(first), Ok(count)) = (run.first(), i32::try_from(run.len())) else {
+            return false;
+        };
+        let Ok(offset) = libc::off_t::try_from(first.offset) else { return false };
+        let write = first.buffer.is_write();
+        let mut buffers = Vec::with_capacity(run.len());
+        for io in run.iter_mut() {
+            let (start, iov_len) = io.buffer.as_raw();
+            buffers.push(libc::iovec { iov_base: start.cast(), iov_len });
+        }
+        let fd = self.file.as_raw_fd();
+        // SAFETY: each entry is a buffer that `run` borrows beyond the call, exclusively where the
+        // call writes to it; the list is a local of `count` entries.
+        let moved = unsafe {
+            match write {
+                true => libc::pwritev(fd, buffers.as_ptr(), count, offset),
+                false => libc::preadv(fd, buffers.as_ptr(), count, offset),
+            }
+        };
+        let wanted: usize = run.iter().map(|io| io.buffer.len()).sum();
+        usize::try_from(moved) == Ok(wanted)
+    }
+
+    /// Locks the file for this process alone, until it is closed.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when another process, or another open file here, has it.
+    pub fn try_lock(&self) -> io::Result<()> {
+        lock_soon(&self.file)
+    }
+
+    fn fallocate(&self, mode: i32, offset: u64, len: u64) -> io::Result<()> {
+        let too_far = |_| io::Error::from(io::ErrorKind::FileTooLarge);
+        let offset = libc::off_t::try_from(offset).map_err(too_far)?;
+        let len = libc::off_t::try_from(len).map_err(too_far)?;
+        for _ in 0..RETRY_COUNT_MAX {
+            // SAFETY: plain numbers and a descriptor that `self` keeps open.
+            if unsafe { libc::fallocate(self.file.as_raw_fd(), mode, offset, len) } == 0 {
+                return Ok(());
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(error);
+            }
+        }
+        Err(io::ErrorKind::Interrupted.into())
+    }
+}
+
+impl AsFd for DirectFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// Repeats a positioned transfer until `len` bytes are done; `ended` is the error of no progress.
+fn transfer(
+    len: usize,
+    ended: io::ErrorKind,
+    mut step: impl FnMut(usize) -> io::Result<usize>,
+) -> io::Result<()> {
+    let (mut done, mut retries) = (0, 0);
+    while done < len {
+        match step(done) {
+            Ok(0) => return Err(ended.into()),
+            Ok(count) => (done, retries) = (done + count, 0),
+            Err(error) if is_transient(&error) && retries < RETRY_COUNT_MAX => retries += 1,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the same call may succeed if it is made again at once.
+pub(crate) fn is_transient(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
+}
+
+fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<DirectFile> {
+    let direct = options.custom_flags(flags | libc::O_DIRECT).open(path);
+    let refused = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
+    let (file, direct) = match direct {
+        Err(error) if refused(&error) => (options.custom_flags(flags).open(path)?, false),
+        direct => (direct?, true),
+    };
+    let block_device = file.metadata()?.file_type().is_block_device();
+    let alignment = match (direct, direct_alignment(&file)) {
+        (true, alignment) => alignment.unwrap_or(PAGE_ALIGNMENT),
+        (false, _) => Alignment { memory_bytes: 1, offset_bytes: 1 },
+    };
+    Ok(DirectFile { file, direct, block_device, alignment })
+}
+
+/// What every device takes, for kernels before 6.1, which do not tell.
+const PAGE_ALIGNMENT: Alignment =
+    Alignment { memory_bytes: to_u64(PAGE_BYTES), offset_bytes: to_u64(PAGE_BYTES) };
+
+/// The kernel's word (`statx` with `STATX_DIOALIGN`); `None` where it has none.
+fn direct_alignment(file: &File) -> Option<Alignment> {
+    // SAFETY: all zero is a value of this struct of integers.
+    let mut status: libc::statx = unsafe { std::mem::zeroed() };
+    // SAFETY: the path is a literal, the descriptor open, the result a local that the call fills.
+    let result = unsafe {
+        libc::statx(
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            libc::STATX_DIOALIGN,
+            &raw mut status,
+        )
+    };
+    let known = result == 0 && status.stx_mask & libc::STATX_DIOALIGN != 0;
+    (known && status.stx_dio_offset_align > 0).then(|| Alignment {
+        memory_bytes: u64::from(status.stx_dio_mem_align),
+        offset_bytes: u64::from(status.stx_dio_offset_align),
+    })
+}
+
+/// For file systems without unnamed files: a name that is removed at once.
+fn create_unlinked(dir: &Path) -> io::Result<DirectFile> {
+    for attempt in 0..RETRY_COUNT_MAX {
+        let path = dir.join(format!(".terrace-{}-{attempt}", std::process::id()));
+        let mut options = OpenOptions::new();
+        match open_with(&path, options.read(true).write(true).create_new(true), 0) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(file) => {
+                std::fs::remove_file(&path)?;
+                return Ok(file);
+            }
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// A file that this process has locked; unlocked when dropped, or when the process ends.
+#[derive(Debug)]
+pub struct LockedFile {
+    file: File,
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // The lock goes with the descriptor; the number alone would mislead. A file that cannot be
+        // emptied still holds no lock, so the error changes nothing.
+        drop(self.file.set_len(0));
+    }
+}
+
+/// Locks `path`, created when missing, for this process alone and writes the process id into it.
+///
+/// # Errors
+/// [`io::ErrorKind::WouldBlock`] when another process has it (the message names its id), or what
+/// the file system says.
+pub fn try_lock(path: &Path) -> io::Result<LockedFile> {
+    let mut options = OpenOptions::new();
+    let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+    if let Err(error) = lock_soon(&file) {
+        if error.kind() != io::ErrorKind::WouldBlock {
+            return Err(error);
+        }
+        let holder = std::fs::read_to_string(path).unwrap_or_default();
+        let message = match holder.trim() {
+            "" => "another process has locked it".to_string(),
+            holder => format!("process {holder} has locked it"),
+        };
+        return Err(io::Error::new(io::ErrorKind::WouldBlock, message));
+    }
+    file.set_len(0)?;
+    writeln!(file, "{}", std::process::id())?;
+    Ok(LockedFile { file })
+}
+
+/// How long a lock is tried for. A process that was just forked off the last holder shares its lock
+/// until it starts its own program, a moment later.
+const LOCK_PATIENCE: Duration = Duration::from_millis(100);
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+fn lock_soon(file: &File) -> io::Result<()> {
+    let start = Instant::now();
+    loop {
+        match file.try_lock().map_err(io::Error::from) {
+            Err(error)
+                if error.kind() == io::ErrorKind::WouldBlock && start.elapsed() < LOCK_PATIENCE =>
+            {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Bytes that this user may still write to the file system of `path`.
+///
+/// # Errors
+/// When the path is missing.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the path ends in a zero byte and lives beyond the call.
+    file_system_free(|status| unsafe { libc::statvfs(path.as_ptr(), status) })
+}
+
+fn file_system_free(query: impl FnOnce(*mut libc::statvfs) -> i32) -> io::Result<u64> {
+    // SAFETY: all zero is a value of this struct of integers.
+    let mut status: libc::statvfs = unsafe { std::mem::zeroed() };
+    if query(&raw mut status) != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(status.f_bavail.saturating_mul(status.f_frsize))
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::buffer::AlignedBuffer;
+    use crate::size::MIB;
+
+    /// A directory of its own that is removed at the end.
+    struct Scratch(std::path::PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let path = std::env::temp_dir().join(format!("terrace-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).expect("the temporary directory is writable");
+            Scratch(path)
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).expect("created in `new`");
+        }
+    }
+
+    fn pattern(len: usize) -> AlignedBuffer {
+        let mut data = AlignedBuffer::zeroed(len);
+        for (index, byte) in data.iter_mut().enumerate() {
+            *byte = u8::try_from(index % 251).expect("below 251");
+        }
+        data
+    }
+
+    #[test]
+    fn bytes_come_back_after_opening_again() {
+        let scratch = Scratch::new("file");
+        let path = scratch.0.join("data");
+        let data = pattern(64 * 1024);
+        let file = DirectFile::create(&path).expect("writable");
+        assert!(file.alignment().offset_bytes <= 4096);
+        file.allocate(0, MIB).expect("room");
+        assert_eq!(file.len().expect("a file"), MIB);
+        file.write_at(8192, &data).expect("room");
+        file.sync().expect("a healthy device");
+        drop(file);
+        let file = DirectFile::create(&path).expect("still there");
+        let mut back = AlignedBuffer::zeroed(data.len());
+        file.read_at(8192, &mut back).expect("written above");
+        assert_eq!(&*back, &*data);
+        let error = file.read_at(MIB - 4096, &mut back).expect_err("the file ends");
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn runs_are_transferred_together_or_one_by_one() {
+        let scratch = Scratch::new("run");
+        let file = DirectFile::create(&scratch.0.join("data")).expect("writable");
+        let data = pattern(5 * 4096);
+        let mut writes: Vec<Io<'_>> =
+            data.chunks(4096).zip(0..).map(|(page, index)| Io::write(index * 4096, page)).collect();
+        file.transfer(&mut writes);
+        assert!(writes.iter().all(|io| io.result.is_ok()));
+        let mut back = AlignedBuffer::zeroed(7 * 4096);
+        let mut reads: Vec<Io<'_>> = back
+            .chunks_mut(4096)
+            .zip(0..)
+            .map(|(page, index)| Io::read(index * 4096, page))
+            .collect();
+        file.transfer(&mut reads);
+        let whole: Vec<bool> = reads.iter().map(|io| io.result.is_ok()).collect();
+        assert_eq!(whole, [true, true, true, true, true, false, false], "beyond the end");
+        assert_eq!(back[..data.len()], data[..]);
+    }
+
+    #[test]
+    fn punched_and_truncated_space_is_given_back() {
+        use std::os::unix::fs::MetadataExt;
+        let scratch = Scratch::new("punch");
+        let path = scratch.0.join("data");
+        let file = DirectFile::create(&path).expect("writable");
+        file.allocate(0, 4 * MIB).expect("room");
+        file.write_at(0, &pattern(4 << 20)).expect("room");
+        let used = || std::fs::metadata(&path).expect("there").blocks() * 512;
+        assert!(used() >= 4 * MIB);
+        file.punch(MIB, 2 * MIB).expect("supported where tests run");
+        assert!(used() < 3 * MIB, "{}", used());
+        let mut data = pattern(4096);
+        file.read_at(2 * MIB, &mut data).expect("a hole");
+        assert!(data.iter().all(|byte| *byte == 0));
+        file.truncate(4096).expect("a file");
+        assert!(used() <= 8192);
+    }
+
+    #[test]
+    fn temporary_files_have_no_name() {
+        let scratch = Scratch::new("temporary");
+        let unnamed = DirectFile::temporary(&scratch.0).expect("writable");
+        let unlinked = create_unlinked(&scratch.0).expect("writable");
+        for file in [unnamed, unlinked] {
+            file.write_at(0, &pattern(4096)).expect("room");
+            assert_eq!(file.len().expect("open"), 4096);
+        }
+        assert_eq!(std::fs::read_dir(&scratch.0).expect("there").count(), 0);
+        assert!(DirectFile::temporary(&scratch.0.join("missing")).is_err());
+    }
+
+    #[test]
+    fn what_is_no_device_or_no_file_is_refused() {
+        let scratch = Scratch::new("kinds");
+        let path = scratch.0.join("data");
+        DirectFile::create(&path).expect("writable");
+        let error = DirectFile::device(&path).expect_err("a file");
+        assert!(error.to_string().contains("not a block device"), "{error}");
+        assert!(DirectFile::create(&scratch.0).is_err());
+        assert!(DirectFile::device(&scratch.0.join("missing")).is_err());
+    }
+
+    #[test]
+    fn a_lock_is_for_one_and_names_its_holder() {
+        let scratch = Scratch::new("lock");
+        let path = scratch.0.join("LOCK");
+        let held = try_lock(&path).expect("free");
+        let error = try_lock(&path).expect_err("held");
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+        drop(held);
+        try_lock(&path).expect("free again");
+        assert!(free_bytes(&scratch.0).expect("there") > 0);
+        let file = DirectFile::create(&path).expect("writable");
+        assert!(file.free_bytes().expect("open") > 0);
+        assert!(free_bytes(&scratch.0.join("missing")).is_err());
+    }
+
+    #[test]
+    fn transfers_go_on_after_short_and_interrupted_steps() {
+        let mut steps = [Ok(3), Err(io::ErrorKind::Interrupted.into()), Ok(4)].into_iter();
+        let mut seen = Vec::new();
+        let result = transfer(7, io::ErrorKind::UnexpectedEof, |done| {
+            seen.push(done);
+            steps.next().expect("three steps do")
+        });
+        assert!(result.is_ok());
+        assert_eq!(seen, [0, 3, 3]);
+        let put_off = || Err(io::Error::from(io::ErrorKind::WouldBlock));
+        let error = transfer(1, io::ErrorKind::WriteZero, |_| put_off()).expect_err("for ever");
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        let error = transfer(1, io::ErrorKind::WriteZero, |_| Ok(0)).expect_err("no progress");
+        assert_eq!(error.kind(), io::ErrorKind::WriteZero);
+    }
+}

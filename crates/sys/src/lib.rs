@@ -1,0 +1,30 @@
+//! Thin, typed wrappers of the kernel interfaces Terrace uses. No other crate makes system calls.
+//!
+//! | module | what it wraps |
+//! |---|---|
+//! | [`size`] | byte sizes: checked conversion, rounding, parsing, printing |
+//! | [`buffer`] | heap buffers aligned for direct I/O |
+//! | [`map`] | anonymous reservations that are committed by touching and decommitted by range |
+//! | [`pages`] | such memory with one owner, as slices |
+//! | [`transfer`] | one positioned transfer of a batch |
+//! | [`file`](mod@file) | files and block devices with direct I/O, locks, free space |
+//! | [`uring`] | batches of transfers through io_uring |
+//! | [`numa`] | the memory nodes of this machine |
+//! | [`process`] | resident memory and processor time of this process |
+//! | [`probe`] | what this kernel offers and grants |
+//!
+//! Every system call is either made with numbers alone or with memory that the wrapper owns or has
+//! borrowed for the length of the call; each `unsafe` block says which.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod buffer;
+pub mod file;
+pub mod map;
+pub mod numa;
+pub mod pages;
+pub mod probe;
+pub mod process;
+pub mod size;
+pub mod transfer;
+pub mod uring;

@@ -1,0 +1,106 @@
+//! The memory nodes of this machine.
+
+use std::fs;
+use std::path::Path;
+
+const NODES: &str = "/sys/devices/system/node";
+
+/// A NUMA node with memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The kernel's number.
+    pub id: u32,
+    /// Bytes of memory it has.
+    pub total_bytes: u64,
+    /// Bytes that are free now.
+    pub free_bytes: u64,
+    /// Its processors; none for a CXL memory expander.
+    pub cpus: Vec<u32>,
+}
+
+/// The nodes that have memory, in order. A kernel without NUMA has node 0 alone.
+///
+/// A single node is given all memory of the machine: guests whose memory is plugged in as they need
+/// it count less of it in the node than in the whole.
+#[must_use]
+pub fn nodes() -> Vec<Node> {
+    let nodes = read_nodes(Path::new(NODES));
+    match nodes.as_slice() {
+        [] => vec![whole_machine()],
+        [only] => vec![Node { id: only.id, ..whole_machine() }],
+        _ => nodes,
+    }
+}
+
+fn read_nodes(root: &Path) -> Vec<Node> {
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    let mut nodes: Vec<Node> = entries
+        .filter_map(|entry| {
+            let id = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
+            read_node(id, &entry.path())
+        })
+        .filter(|node| node.total_bytes > 0)
+        .collect();
+    nodes.sort_by_key(|node| node.id);
+    nodes
+}
+
+fn read_node(id: u32, path: &Path) -> Option<Node> {
+    let memory = fs::read_to_string(path.join("meminfo")).ok()?;
+    let cpus = fs::read_to_string(path.join("cpulist")).unwrap_or_default();
+    Some(Node {
+        id,
+        total_bytes: kib_field(&memory, "MemTotal:")?,
+        free_bytes: kib_field(&memory, "MemFree:")?,
+        cpus: parse_list(&cpus),
+    })
+}
+
+fn whole_machine() -> Node {
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let count = std::thread::available_parallelism().map_or(1, usize::from);
+    Node {
+        id: 0,
+        total_bytes: kib_field(&memory, "MemTotal:").unwrap_or(0),
+        free_bytes: kib_field(&memory, "MemFree:").unwrap_or(0),
+        cpus: (0..).take(count).collect(),
+    }
+}
+
+/// The bytes of a line such as `Node 0 MemTotal: 123 kB` or `MemTotal: 123 kB`.
+pub(crate) fn kib_field(text: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines();
+    let rest = lines.find_map(|line| line.split_once(name).map(|(_, rest)| rest))?;
+    rest.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The numbers of the kernel's list form: `0-3,8,10-11`.
+fn parse_list(text: &str) -> Vec<u32> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
+    };
+    text.trim().split(',').filter_map(range).flatten().collect()
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_a_node_with_memory_and_processors() {
+        let nodes = nodes();
+        assert!(nodes.iter().any(|node| node.total_bytes > 0 && !node.cpus.is_empty()));
+        assert!(whole_machine().total_bytes > 0);
+    }
+
+    #[test]
+    fn the_kernels_forms_are_read() {
+        assert_eq!(parse_list("0-3,8,10-11\n"), [0, 1, 2, 3, 8, 10, 11]);
+        assert!(parse_list("\n").is_empty());
+        let text = "Node 1 MemTotal:       16 kB\nNode 1 MemFree:        4 kB\n";
+        assert_eq!(kib_field(text, "MemFree:"), Some(4096));
+        assert_eq!(kib_field(text, "MemUsed:"), None);
+        assert!(read_nodes(Path::new("/nonexistent")).is_empty());
+    }
+}

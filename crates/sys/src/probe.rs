@@ -1,0 +1,255 @@
+//! What this kernel offers and grants to this process, found by asking, never by version alone.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use crate::map::{Mapping, decommits_in_batches};
+use crate::numa::{self, Node, kib_field};
+use crate::size::PAGE_BYTES;
+use crate::uring::Ring;
+
+/// Whether a facility works here, and if not, what the kernel said and what would help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// It works.
+    Works,
+    /// It does not, for this reason.
+    Missing(String),
+}
+
+impl Support {
+    /// Whether it works.
+    #[must_use]
+    pub fn works(&self) -> bool {
+        matches!(self, Support::Works)
+    }
+}
+
+/// What was found. [`Probe::detect`] takes about a millisecond.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    /// The kernel's release, for people.
+    pub kernel_release: String,
+    /// Batches of direct transfers.
+    pub io_uring: Support,
+    /// Paging in user space.
+    pub userfaultfd: Support,
+    /// What userfaultfd can do, by the kernel's names.
+    pub userfaultfd_features: Vec<&'static str>,
+    /// Decommitting many ranges in one call.
+    pub process_madvise: Support,
+    /// Moving pages between nodes.
+    pub move_pages: Support,
+    /// When transparent huge pages are given: `always`, `madvise`, `never`, or `absent`.
+    pub huge_pages: String,
+    /// Bytes of memory in all.
+    pub memory_bytes: u64,
+    /// Bytes that could be taken without paging.
+    pub memory_available_bytes: u64,
+    /// The limit of the control group, if it has one.
+    pub memory_limit_bytes: Option<u64>,
+    /// Processors that this process may use.
+    pub cpus: usize,
+    /// Nodes with memory.
+    pub nodes: Vec<Node>,
+    /// The most mappings that a process may have.
+    pub mappings_max: u64,
+    /// Whether the effective user is root.
+    pub root: bool,
+}
+
+impl Probe {
+    /// Asks the kernel.
+    #[must_use]
+    pub fn detect() -> Probe {
+        let (userfaultfd, userfaultfd_features) = userfaultfd();
+        let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        Probe {
+            kernel_release: read_trimmed("/proc/sys/kernel/osrelease"),
+            io_uring: io_uring(),
+            userfaultfd,
+            userfaultfd_features,
+            process_madvise: process_madvise(),
+            move_pages: move_pages(),
+            huge_pages: huge_pages(),
+            memory_bytes: kib_field(&memory, "MemTotal:").unwrap_or(0),
+            memory_available_bytes: kib_field(&memory, "MemAvailable:").unwrap_or(0),
+            memory_limit_bytes: memory_limit_bytes(),
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            nodes: numa::nodes(),
+            mappings_max: read_trimmed("/proc/sys/vm/max_map_count").parse().unwrap_or(0),
+            // SAFETY: returns a number and cannot fail.
+            root: unsafe { libc::geteuid() } == 0,
+        }
+    }
+}
+
+fn read_trimmed(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_string()
+}
+
+fn io_uring() -> Support {
+    match Ring::new(2) {
+        Ok(_) => Support::Works,
+        Err(error) => Support::Missing(match error.raw_os_error() {
+            Some(libc::ENOSYS) => "the kernel was built without it".into(),
+            Some(libc::EPERM | libc::EACCES) => format!(
+                "the kernel refuses it ({error}): set kernel.io_uring_disabled to 0, or allow it \
+                 in the container's seccomp profile"
+            ),
+            Some(libc::ENOMEM) => format!("{error}: raise the limit of locked memory (ulimit -l)"),
+            _ => error.to_string(),
+        }),
+    }
+}
+
+fn process_madvise() -> Support {
+    if decommits_in_batches() {
+        return Support::Works;
+    }
+    Support::Missing("the kernel does not take MADV_DONTNEED there (6.13 and later do)".into())
+}
+
+fn move_pages() -> Support {
+    match query_page_node() {
+        Ok(_) => Support::Works,
+        Err(error) => Support::Missing(error.to_string()),
+    }
+}
+
+/// Asks on which node a page of this process lies.
+fn query_page_node() -> io::Result<i32> {
+    let mapping = Mapping::reserve(PAGE_BYTES)?;
+    mapping.populate(0, PAGE_BYTES)?;
+    let pages = [mapping.as_ptr()];
+    let mut status = [i32::MIN];
+    // SAFETY: both arrays are locals of the length given; no node array means that nothing moves.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            0,
+            pages.len(),
+            pages.as_ptr(),
+            std::ptr::null::<i32>(),
+            status.as_mut_ptr(),
+            0,
+        )
+    };
+    if result == 0 { Ok(status[0]) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Names of the feature bits of userfaultfd, from bit 0.
+const USERFAULTFD_FEATURES: [&str; 17] = [
+    "wp",
+    "event-fork",
+    "event-remap",
+    "event-remove",
+    "missing-hugetlbfs",
+    "missing-shmem",
+    "event-unmap",
+    "sigbus",
+    "thread-id",
+    "minor-hugetlbfs",
+    "minor-shmem",
+    "exact-address",
+    "wp-hugetlbfs-shmem",
+    "wp-unpopulated",
+    "poison",
+    "wp-async",
+    "move",
+];
+
+/// `struct uffdio_api` of the kernel's interface.
+#[repr(C)]
+struct UffdioApi {
+    api: u64,
+    features: u64,
+    ioctls: u64,
+}
+
+const UFFDIO_API: libc::Ioctl = 0xc018_aa3f;
+const UFFD_API: u64 = 0xaa;
+const UFFD_USER_MODE_ONLY: libc::c_int = 1;
+
+fn userfaultfd() -> (Support, Vec<&'static str>) {
+    match open_userfaultfd(0).and_then(|fd| userfaultfd_features(&fd)) {
+        Ok(features) => (Support::Works, features),
+        Err(error) if open_userfaultfd(UFFD_USER_MODE_ONLY).is_ok() => {
+            let reason = format!(
+                "only for faults of user code ({error}): set vm.unprivileged_userfaultfd to 1 or \
+                 grant CAP_SYS_PTRACE"
+            );
+            (Support::Missing(reason), Vec::new())
+        }
+        Err(error) => (Support::Missing(error.to_string()), Vec::new()),
+    }
+}
+
+fn open_userfaultfd(flags: libc::c_int) -> io::Result<OwnedFd> {
+    let flags = flags | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    // SAFETY: takes and returns plain numbers.
+    let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
+    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
+    // SAFETY: the descriptor was opened just now and belongs to nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Asking for no feature makes the kernel tell all that it has.
+fn userfaultfd_features(fd: &OwnedFd) -> io::Result<Vec<&'static str>> {
+    let mut api = UffdioApi { api: UFFD_API, features: 0, ioctls: 0 };
+    // SAFETY: the struct is a local of the form that this request reads and fills.
+    if unsafe { libc::ioctl(fd.as_raw_fd(), UFFDIO_API, &raw mut api) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let named = USERFAULTFD_FEATURES.iter().enumerate();
+    Ok(named.filter(|(bit, _)| api.features >> bit & 1 == 1).map(|(_, name)| *name).collect())
+}
+
+/// The word in brackets of `always [madvise] never`.
+fn huge_pages() -> String {
+    let text = read_trimmed("/sys/kernel/mm/transparent_hugepage/enabled");
+    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    chosen.map_or("absent", |(word, _)| word).to_string()
+}
+
+/// The lowest `memory.max` from this process's control group up to the root.
+fn memory_limit_bytes() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?.to_string();
+    let mut group = std::path::Path::new("/sys/fs/cgroup").join(path);
+    let mut lowest = None;
+    while group.starts_with("/sys/fs/cgroup") {
+        let limit = fs::read_to_string(group.join("memory.max"));
+        let limit = limit.ok().and_then(|text| text.trim().parse::<u64>().ok());
+        lowest = lowest.into_iter().chain(limit).min();
+        if !group.pop() {
+            break;
+        }
+    }
+    lowest
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_probe_finds_what_every_linux_has() {
+        let probe = Probe::detect();
+        assert!(probe.kernel_release.starts_with(|c: char| c.is_ascii_digit()));
+        assert!(probe.memory_bytes > 0 && probe.memory_available_bytes <= probe.memory_bytes);
+        assert!(probe.cpus > 0 && !probe.nodes.is_empty() && probe.mappings_max > 0);
+        assert!(["always", "madvise", "never", "absent"].contains(&probe.huge_pages.as_str()));
+        assert_eq!(probe.userfaultfd.works(), !probe.userfaultfd_features.is_empty());
+    }
+
+    #[test]
+    fn what_is_missing_says_why() {
+        let probe = Probe::detect();
+        let all = [probe.io_uring, probe.userfaultfd, probe.process_madvise, probe.move_pages];
+        for support in all {
+            assert!(!matches!(support, Support::Missing(reason) if reason.is_empty()));
+        }
+    }
+}

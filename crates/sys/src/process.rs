@@ -1,0 +1,77 @@
+//! What the kernel says about this process: resident memory and processor time.
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use crate::size::{PAGE_BYTES, to_u64};
+
+/// Bytes of this process in physical memory now, from `/proc/self/statm`.
+///
+/// # Errors
+/// When `/proc` is not readable.
+pub fn resident_bytes() -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/self/statm")?;
+    let pages = text.split_whitespace().nth(1).and_then(|field| field.parse::<u64>().ok());
+    pages.map(|pages| pages * to_u64(PAGE_BYTES)).ok_or_else(|| unreadable("/proc/self/statm"))
+}
+
+/// The most bytes that were in physical memory since the start or [`reset_peak_resident`].
+///
+/// # Errors
+/// When `/proc` is not readable.
+pub fn peak_resident_bytes() -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/self/status")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kib.map(|kib| kib * 1024).ok_or_else(|| unreadable("/proc/self/status"))
+}
+
+/// Starts the peak of [`peak_resident_bytes`] anew from what is resident now.
+///
+/// # Errors
+/// When `/proc/self/clear_refs` is not writable.
+pub fn reset_peak_resident() -> io::Result<()> {
+    fs::write("/proc/self/clear_refs", "5")
+}
+
+/// Processor time, user and system, that all threads of this process have used.
+#[must_use]
+pub fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a local that the call fills; the clock exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+fn unreadable(path: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{path} has an unknown form"))
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resident_memory_follows_what_is_touched() {
+        let before = resident_bytes().expect("/proc is there");
+        let data = vec![1u8; 64 << 20];
+        let after = resident_bytes().expect("/proc is there");
+        assert!(after >= before + (32 << 20), "{before} -> {after}");
+        assert!(peak_resident_bytes().expect("/proc is there") >= after);
+        drop(data);
+        reset_peak_resident().expect("clear_refs is writable");
+        assert!(peak_resident_bytes().expect("/proc is there") < after);
+    }
+
+    #[test]
+    fn processor_time_advances_with_work() {
+        let before = cpu_time();
+        let mut sum = 0u64;
+        while cpu_time() == before {
+            sum = std::hint::black_box(sum.wrapping_mul(31) + 1);
+        }
+        assert!(cpu_time() > before);
+    }
+}

@@ -1,0 +1,29 @@
+//! The allocator of the program, tuned so that freed memory leaves the process.
+//!
+//! Query operators allocate on the heap under grants of the ledger. What they free must leave the
+//! resident set soon, or the process would hold more than its budget: unused pages go back to the
+//! kernel after a tenth of a second, by a thread of the allocator's own.
+
+use std::ffi::c_char;
+
+use tikv_jemallocator::Jemalloc;
+
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
+
+/// Options in jemalloc's own syntax, ended by a zero byte.
+const OPTIONS: &[u8] =
+    b"background_thread:true,dirty_decay_ms:100,muzzy_decay_ms:0,narenas:4,abort_conf:true\0";
+
+/// A pointer that jemalloc reads once, before `main`.
+#[repr(transparent)]
+pub struct Options(*const c_char);
+
+// SAFETY: the pointer is to a constant that is never written, so any thread may read it.
+unsafe impl Sync for Options {}
+
+// SAFETY: jemalloc declares this symbol as a pointer to a string ended by zero that it only reads;
+// `Options` is a transparent wrapper of such a pointer to a constant, and no other symbol of this
+// name exists in the program (the crate that binds jemalloc only declares it).
+#[unsafe(export_name = "_rjem_malloc_conf")]
+pub static MALLOC_OPTIONS: Options = Options(OPTIONS.as_ptr().cast());

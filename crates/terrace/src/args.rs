@@ -1,0 +1,255 @@
+//! The command line.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use terrace_bench::tpch::table::Table;
+use terrace_sys::size::parse_bytes;
+use terrace_tier::TierSpec;
+
+/// One memory budget over several tiers, and SQL on top of it.
+#[derive(Debug, Parser)]
+#[command(name = "terrace", version, about, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub options: Options,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command. A configuration file may give the same ones; these win over it.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Options {
+    /// Budget of DRAM for everything: cached data, working memory of queries, spill buffers;
+    /// half of physical memory where none is given
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
+    pub dram: Option<u64>,
+
+    /// A tier below DRAM, fastest first: node1:8GiB, cxl:16GiB, emu:8GiB@250ns,
+    /// file:/data/terrace:100GiB, dev:/dev/nvme1n1 (repeatable)
+    #[arg(long = "tier", global = true, value_name = "SPEC")]
+    pub tiers: Vec<TierSpec>,
+
+    /// Directory that holds the tables; without one they go when the program ends
+    #[arg(long, global = true, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+
+    /// Threads that run queries; as many as there are processors where none is given
+    #[arg(long, global = true, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+
+    /// TOML file with the keys dram, tier, data, threads; without it, terrace/config.toml of the
+    /// user's configuration directory is read where it exists
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Say on standard error what happens inside; up to -vvv for more
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run SQL: statements from the command line, from files, or at a prompt
+    Sql(SqlArgs),
+    /// Generate TPC-H, load it, run its 22 queries and check every answer
+    Tpch(TpchArgs),
+    /// Say what this machine offers, what was chosen, and what is missing
+    Doctor(DoctorArgs),
+    /// Run an experiment; without a name, list them
+    Bench(BenchArgs),
+    /// Write generated tables to standard output as Arrow streams
+    #[command(name = terrace_bench::tpch::feed::GENERATE_COMMAND, hide = true)]
+    Generate(GenerateArgs),
+    /// Write the answers of DataFusion over in-memory tables to standard output as JSON
+    #[command(name = terrace_bench::tpch::reference::REFERENCE_COMMAND, hide = true)]
+    Reference(ReferenceArgs),
+}
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Aligned columns
+    #[default]
+    Table,
+    /// Comma-separated values with a header
+    Csv,
+    /// One JSON array of objects per result
+    Json,
+    /// One JSON object per row and line
+    Ndjson,
+}
+
+#[derive(Args, Debug)]
+pub struct SqlArgs {
+    /// Run these statements and leave (repeatable)
+    #[arg(short = 'c', long = "command", value_name = "SQL")]
+    pub commands: Vec<String>,
+
+    /// Run the statements of this file and leave; after those of -c (repeatable)
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// A prompt even where the input is no terminal: a statement that fails does not end it
+    #[arg(short, long, conflicts_with_all = ["commands", "files"])]
+    pub interactive: bool,
+
+    /// How results are written
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+
+    /// Rows of a result that a table shows; 0 for all. The other formats write every row
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub rows: usize,
+}
+
+#[derive(Args, Debug)]
+pub struct TpchArgs {
+    /// Scale factor: 1 is about 1 GB of text; fractions work
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale,
+          allow_negative_numbers = true)]
+    pub scale: f64,
+
+    /// Queries to run, such as 1,3,18; all where none is given
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = query_number)]
+    pub queries: Vec<u32>,
+
+    /// Runs of each query; the median counts
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub repeat: NonZeroUsize,
+
+    /// Write the report to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+
+    /// Keep the tables in a new directory even without --data, and say where
+    #[arg(long)]
+    pub keep: bool,
+
+    /// Succeed although queries failed for want of memory; a wrong answer never succeeds
+    #[arg(long)]
+    pub allow_failures: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Write the report to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct BenchArgs {
+    /// Which experiment
+    pub name: Option<String>,
+
+    /// TPC-H scale factor
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale,
+          allow_negative_numbers = true)]
+    pub scale: f64,
+
+    /// Rounds; medians count
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub rounds: NonZeroUsize,
+
+    /// Queries to run, such as 1,3,18; all where none is given
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = query_number)]
+    pub queries: Vec<u32>,
+
+    /// Write the report to this file, and a picture beside it
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+pub struct GenerateArgs {
+    #[arg(long, value_parser = scale)]
+    pub scale: f64,
+    #[arg(long)]
+    pub generator_threads: NonZeroUsize,
+    #[arg(long, value_delimiter = ',')]
+    pub tables: Vec<Table>,
+}
+
+#[derive(Args, Debug)]
+pub struct ReferenceArgs {
+    #[arg(long, value_parser = scale)]
+    pub scale: f64,
+    #[arg(long)]
+    pub generator_threads: NonZeroUsize,
+    #[arg(long, value_delimiter = ',', value_parser = query_number)]
+    pub queries: Vec<u32>,
+}
+
+/// A size in bytes, as `2GiB`.
+fn size(text: &str) -> Result<u64, String> {
+    parse_bytes(text)
+}
+
+/// A scale factor. Below a thousandth some tables are empty; above 100,000 keys overflow.
+fn scale(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(scale) if (0.001..=100_000.0).contains(&scale) => Ok(scale),
+        _ => Err("a scale factor is a number from 0.001 to 100000".into()),
+    }
+}
+
+/// A number from 1 to 22.
+fn query_number(text: &str) -> Result<u32, String> {
+    match text.trim().parse::<u32>() {
+        Ok(number @ 1..=22) => Ok(number),
+        _ => Err("the queries are numbered from 1 to 22".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Cli, String> {
+        let words = std::iter::once("terrace").chain(words.iter().copied());
+        Cli::try_parse_from(words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn global_options_stand_before_and_after_the_command() {
+        for words in [["--dram", "1GiB", "sql"], ["sql", "--dram", "1GiB"]] {
+            assert_eq!(parse(&words).expect("parsed").options.dram, Some(1 << 30));
+        }
+    }
+
+    #[test]
+    fn wrong_values_are_refused_with_what_would_be_right() {
+        for (words, hint) in [
+            (vec!["sql", "--dram", "lots"], "lots"),
+            (vec!["sql", "--tier", "floppy:1GiB"], "floppy"),
+            (vec!["tpch", "--scale", "-1"], "0.001"),
+            (vec!["tpch", "--scale", "x"], "0.001"),
+            (vec!["tpch", "--queries", "1,23"], "1 to 22"),
+            (vec!["sql", "--threads", "0"], "0"),
+            (vec!["sql", "--format", "xml"], "ndjson"),
+        ] {
+            let message = parse(&words).expect_err("refused");
+            assert!(message.contains(hint), "{words:?}: {message}");
+        }
+    }
+
+    #[test]
+    fn lists_and_repeated_options() {
+        let cli = parse(&["tpch", "--queries", "1,3,18"]).expect("parsed");
+        let Command::Tpch(tpch) = cli.command else { panic!("not tpch") };
+        assert_eq!(tpch.queries, [1, 3, 18]);
+        let cli = parse(&["sql", "-c", "a", "-c", "b"]).expect("parsed");
+        let Command::Sql(sql) = cli.command else { panic!("not sql") };
+        assert_eq!(sql.commands, ["a", "b"]);
+    }
+}

@@ -1,0 +1,58 @@
+//! `terrace bench`: experiments by name.
+
+use std::io::{Write, stdout};
+
+use indicatif::ProgressBar;
+use terrace_bench::experiment::{Experiment, Finding, Setting};
+use terrace_bench::grid::Grid;
+use tokio::runtime::Runtime;
+
+use crate::args::BenchArgs;
+use crate::error::Result;
+use crate::settings::Settings;
+use crate::tpch::{chosen, spinner, this_program};
+
+/// Runs the command.
+///
+/// # Errors
+/// When there is no such experiment, or it gives no finding.
+pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<()> {
+    let Some(name) = &args.name else { return list() };
+    let experiment = Experiment::named(name)?;
+    let setting = Setting {
+        engine: settings.engine(),
+        dram_is_named: !settings.dram_is_default,
+        scale: args.scale,
+        rounds: args.rounds,
+        queries: chosen(&args.queries),
+        program: this_program()?,
+    };
+    let bar: ProgressBar = spinner();
+    let mut observe = |step: &str| bar.set_message(step.to_string());
+    let finding = runtime.block_on(experiment.run(&setting, &mut observe));
+    bar.finish_and_clear();
+    let finding = finding?;
+    print(&finding)?;
+    if let Some(file) = &args.json {
+        finding.report.write(file)?;
+        finding.picture.draw(&file.with_extension("svg"))?;
+    }
+    Ok(())
+}
+
+fn list() -> Result<()> {
+    let mut grid = Grid::new(["experiment", "question"]).wide();
+    for experiment in Experiment::ALL {
+        grid.push([experiment.name(), experiment.question()]);
+    }
+    Ok(write!(stdout(), "{grid}")?)
+}
+
+fn print(finding: &Finding) -> Result<()> {
+    let mut out = stdout().lock();
+    write!(out, "{}", finding.grid)?;
+    for note in &finding.notes {
+        writeln!(out, "{note}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! The configuration file: the global options as TOML.
+
+use std::env;
+use std::fs;
+use std::io::ErrorKind;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use terrace_sys::size::parse_bytes;
+use terrace_tier::TierSpec;
+
+use crate::error::{CliError, Result};
+
+/// What a configuration file may say.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// As `--dram`.
+    #[serde(default, deserialize_with = "size")]
+    pub dram: Option<u64>,
+    /// As `--tier`: one specification or a list of them.
+    #[serde(default, rename = "tier")]
+    pub tiers: Tiers,
+    /// As `--data`.
+    pub data: Option<PathBuf>,
+    /// As `--threads`.
+    pub threads: Option<NonZeroUsize>,
+}
+
+/// A list of tiers, which may be written as a single string when it has one entry.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(try_from = "OneOrMany")]
+pub struct Tiers(pub Vec<TierSpec>);
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a tier such as \"emu:1GiB\", or a list of them")]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl TryFrom<OneOrMany> for Tiers {
+    type Error = String;
+
+    fn try_from(value: OneOrMany) -> std::result::Result<Tiers, String> {
+        let texts = match value {
+            OneOrMany::One(text) => vec![text],
+            OneOrMany::Many(texts) => texts,
+        };
+        let parsed = texts.iter().map(|text| text.parse::<TierSpec>());
+        parsed.collect::<std::result::Result<_, _>>().map(Tiers).map_err(|error| error.to_string())
+    }
+}
+
+impl Config {
+    /// The file that was named, or the user's own where there is one, or nothing.
+    ///
+    /// # Errors
+    /// [`CliError::Config`] when a file that was named, or that exists, cannot be read or says
+    /// something that is no option.
+    pub fn load(named: Option<&Path>) -> Result<Config> {
+        match named {
+            Some(path) => Config::read(path),
+            None => match user_file() {
+                Some(path) if path.exists() => Config::read(&path),
+                _ => Ok(Config::default()),
+            },
+        }
+    }
+
+    fn read(path: &Path) -> Result<Config> {
+        let refused = |message: String| CliError::Config { path: path.to_path_buf(), message };
+        let text = fs::read_to_string(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => refused("there is no such file".into()),
+            _ => refused(error.to_string()),
+        })?;
+        toml::from_str(&text).map_err(|error| refused(error.to_string().trim_end().to_string()))
+    }
+}
+
+/// `terrace/config.toml` below the user's configuration directory.
+fn user_file() -> Option<PathBuf> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")))?;
+    Some(base.join("terrace").join("config.toml"))
+}
+
+/// A size as a string with a unit or as a number of bytes.
+fn size<'de, D: serde::Deserializer<'de>>(source: D) -> std::result::Result<Option<u64>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a size such as \"2GiB\"")]
+    enum Size {
+        Bytes(u64),
+        Text(String),
+    }
+    match Size::deserialize(source)? {
+        Size::Bytes(bytes) => Ok(Some(bytes)),
+        Size::Text(text) => parse_bytes(&text).map(Some).map_err(serde::de::Error::custom),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> std::result::Result<Config, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_option_can_be_written() {
+        let config = parse(
+            "dram = \"1GiB\"\ntier = [\"emu:1GiB\", \"file:/data/t:2GiB\"]\n\
+             data = \"/data/db\"\nthreads = 2\n",
+        )
+        .expect("parsed");
+        assert_eq!(config.dram, Some(1 << 30));
+        assert_eq!(config.tiers.0.len(), 2);
+        assert_eq!(config.data.as_deref(), Some(Path::new("/data/db")));
+        assert_eq!(config.threads.map(NonZeroUsize::get), Some(2));
+    }
+
+    #[test]
+    fn one_tier_needs_no_list_and_a_size_no_unit() {
+        let config = parse("tier = \"emu:1GiB\"\ndram = 4096\n").expect("parsed");
+        assert_eq!(config.tiers.0.len(), 1);
+        assert_eq!(config.dram, Some(4096));
+        assert!(parse("").expect("parsed").tiers.0.is_empty());
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_with_the_known_ones() {
+        let message = parse("drum = 1\n").expect_err("refused");
+        for key in ["drum", "dram", "tier", "data", "threads"] {
+            assert!(message.contains(key), "{message}");
+        }
+    }
+
+    #[test]
+    fn wrong_values_are_refused() {
+        assert!(parse("dram = \"lots\"\n").expect_err("refused").contains("lots"));
+        assert!(parse("tier = \"floppy:1\"\n").expect_err("refused").contains("floppy"));
+        assert!(parse("threads = 0\n").is_err());
+    }
+}

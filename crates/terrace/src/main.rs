@@ -1,0 +1,79 @@
+//! The command line of Terrace: it composes everything and holds no logic of its own.
+
+mod allocator;
+mod args;
+mod bench;
+mod child;
+mod config;
+mod doctor;
+mod error;
+mod settings;
+mod sql;
+mod tpch;
+
+use std::io::{Write, stderr};
+use std::process::ExitCode;
+
+use clap::Parser;
+use tokio::runtime::{Builder, Runtime};
+use tracing::Level;
+
+use args::{Cli, Command};
+use error::{CliError, Result};
+use settings::Settings;
+
+/// Exit code after an interruption, as shells have it.
+const INTERRUPTED: u8 = 130;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    trace(cli.options.verbose);
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read the output has seen enough of it.
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(CliError::Said) => ExitCode::FAILURE,
+        Err(error) => {
+            // Standard error may be gone too; there is no other place to say so.
+            let _ = writeln!(stderr(), "error: {error}");
+            match error {
+                CliError::Interrupted => ExitCode::from(INTERRUPTED),
+                _ => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    let settings = Settings::resolve(&cli.options)?;
+    let runtime = runtime(&settings)?;
+    match &cli.command {
+        Command::Sql(args) => sql::run(&runtime, &settings, args),
+        Command::Tpch(args) => tpch::run(&runtime, &settings, args),
+        Command::Doctor(args) => doctor::run(&settings, args),
+        Command::Bench(args) => bench::run(&runtime, &settings, args),
+        Command::Generate(args) => child::generate(args),
+        Command::Reference(args) => child::reference(&runtime, args),
+    }
+}
+
+/// The threads that run queries, named for whoever looks at them.
+fn runtime(settings: &Settings) -> Result<Runtime> {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(settings.threads.get())
+        .thread_name("terrace-query")
+        .enable_all()
+        .build()?;
+    Ok(runtime)
+}
+
+/// Messages of the program's insides on standard error: warnings always, more with `-v`.
+fn trace(verbose: u8) {
+    let level = match verbose {
+        0 => Level::WARN,
+        1 => Level::INFO,
+        2 => Level::DEBUG,
+        _ => Level::TRACE,
+    };
+    tracing_subscriber::fmt().with_max_level(level).with_writer(stderr).without_time().init();
+}

@@ -1,0 +1,113 @@
+//! The options in force: the command line over the configuration file over the defaults.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use terrace_sql::EngineConfig;
+use terrace_sys::probe::Probe;
+use terrace_tier::TierSpec;
+
+use crate::args::Options;
+use crate::config::Config;
+use crate::error::Result;
+
+/// Options with nothing left open but the directory.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The budget of DRAM in bytes.
+    pub dram_bytes: u64,
+    /// Whether nobody named the budget.
+    pub dram_is_default: bool,
+    /// Tiers below DRAM.
+    pub tiers: Vec<TierSpec>,
+    /// Where tables are kept.
+    pub data: Option<PathBuf>,
+    /// Threads that run queries.
+    pub threads: NonZeroUsize,
+}
+
+impl Settings {
+    /// Reads the configuration file and fills what the command line leaves open.
+    ///
+    /// # Errors
+    /// [`crate::error::CliError::Config`] as [`Config::load`] has it.
+    pub fn resolve(options: &Options) -> Result<Settings> {
+        let config = Config::load(options.config.as_deref())?;
+        let probe = Probe::detect();
+        Ok(Settings::merge(options, config, &probe))
+    }
+
+    fn merge(options: &Options, config: Config, probe: &Probe) -> Settings {
+        let dram = options.dram.or(config.dram);
+        let tiers = if options.tiers.is_empty() { config.tiers.0 } else { options.tiers.clone() };
+        let cpus = NonZeroUsize::new(probe.cpus).unwrap_or(NonZeroUsize::MIN);
+        Settings {
+            dram_bytes: dram.unwrap_or(default_dram(probe)),
+            dram_is_default: dram.is_none(),
+            tiers,
+            data: options.data.clone().or(config.data),
+            threads: options.threads.or(config.threads).unwrap_or(cpus),
+        }
+    }
+
+    /// What the engine is opened with.
+    pub fn engine(&self) -> EngineConfig {
+        EngineConfig {
+            dram_bytes: self.dram_bytes,
+            tiers: self.tiers.clone(),
+            data_dir: self.data.clone(),
+            threads: self.threads.get(),
+        }
+    }
+}
+
+/// Half of the memory that this process may use, in whole MiB.
+fn default_dram(probe: &Probe) -> u64 {
+    let usable = probe.memory_limit_bytes.unwrap_or(u64::MAX).min(probe.memory_bytes);
+    (usable / 2) >> 20 << 20
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config() -> Config {
+        toml::from_str("dram = \"1GiB\"\ntier = \"emu:1GiB\"\nthreads = 3\ndata = \"/a\"\n")
+            .expect("config")
+    }
+
+    #[test]
+    fn the_command_line_wins_over_the_file() {
+        let options = Options {
+            dram: Some(5 << 20),
+            tiers: vec!["emu:2GiB".parse().expect("tier")],
+            data: Some("/b".into()),
+            threads: NonZeroUsize::new(7),
+            ..Options::default()
+        };
+        let settings = Settings::merge(&options, config(), &Probe::detect());
+        assert_eq!(settings.dram_bytes, 5 << 20);
+        assert_eq!(settings.tiers, options.tiers);
+        assert_eq!(settings.data, options.data);
+        assert_eq!(settings.threads.get(), 7);
+    }
+
+    #[test]
+    fn the_file_wins_over_the_defaults() {
+        let settings = Settings::merge(&Options::default(), config(), &Probe::detect());
+        assert_eq!(settings.dram_bytes, 1 << 30);
+        assert!(!settings.dram_is_default);
+        assert_eq!(settings.tiers.len(), 1);
+        assert_eq!(settings.threads.get(), 3);
+    }
+
+    #[test]
+    fn the_default_is_half_of_the_memory() {
+        let probe = Probe::detect();
+        let settings = Settings::merge(&Options::default(), Config::default(), &probe);
+        assert!(settings.dram_is_default);
+        assert!(settings.dram_bytes <= probe.memory_bytes / 2);
+        assert!(settings.dram_bytes > 0);
+        assert_eq!(settings.threads.get(), probe.cpus);
+    }
+}

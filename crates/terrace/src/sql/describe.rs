@@ -1,0 +1,69 @@
+//! `\d`: the tables of a session, and the columns of one.
+
+use datafusion::common::TableReference;
+use datafusion::prelude::SessionContext;
+use terrace_bench::grid::Grid;
+
+use crate::error::{CliError, Result};
+
+/// Tables and views of every schema but the standard's own.
+pub async fn tables(context: &SessionContext) -> Grid {
+    let mut grid = Grid::new(["schema", "table", "columns"]).wide();
+    for (schema, table) in table_names(context) {
+        let reference = TableReference::partial(schema.clone(), table.clone());
+        // A table dropped since the names were read is left out.
+        if let Ok(provider) = context.table_provider(reference).await {
+            let columns = provider.schema().fields().len().to_string();
+            grid.push([schema, table, columns]);
+        }
+    }
+    grid
+}
+
+/// The columns of a table, named as in SQL: with its schema where that is not the default one.
+///
+/// # Errors
+/// When there is no such table.
+pub async fn columns(context: &SessionContext, name: &str) -> Result<Grid> {
+    let provider = context
+        .table_provider(TableReference::from(name))
+        .await
+        .map_err(|_| CliError::Usage(format!("there is no table {name}; \\d lists them")))?;
+    let mut grid = Grid::new(["column", "type", "null"]).wide();
+    for field in provider.schema().fields() {
+        let null = if field.is_nullable() { "yes" } else { "no" };
+        grid.push([field.name().clone(), field.data_type().to_string(), null.to_string()]);
+    }
+    Ok(grid)
+}
+
+/// Words worth completing: tables, alone and with their schema, and their columns.
+pub async fn words(context: &SessionContext) -> Vec<String> {
+    let mut words = Vec::new();
+    for (schema, table) in table_names(context) {
+        let reference = TableReference::partial(schema.clone(), table.clone());
+        if let Ok(provider) = context.table_provider(reference).await {
+            words.extend(provider.schema().fields().iter().map(|field| field.name().clone()));
+        }
+        words.push(format!("{schema}.{table}"));
+        words.push(table);
+        words.push(schema);
+    }
+    words
+}
+
+/// Schema and name of every table, sorted. The standard's own schema describes the others and is
+/// not listed.
+fn table_names(context: &SessionContext) -> Vec<(String, String)> {
+    let catalog_name = context.copied_config().options().catalog.default_catalog.clone();
+    let Some(catalog) = context.catalog(&catalog_name) else { return Vec::new() };
+    let schemas = catalog.schema_names().into_iter().filter(|name| name != "information_schema");
+    let mut names: Vec<(String, String)> = schemas
+        .filter_map(|name| Some((catalog.schema(&name)?, name)))
+        .flat_map(|(schema, name)| {
+            schema.table_names().into_iter().map(move |table| (name.clone(), table))
+        })
+        .collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,82 @@
+//! `terrace sql`: statements from the command line, from files, from a pipe, or at a prompt.
+
+mod complete;
+mod describe;
+mod meta;
+mod print;
+mod progress;
+mod repl;
+mod run;
+mod split;
+
+use std::fs;
+use std::io::{IsTerminal, Read, Write, stderr, stdin};
+use std::path::Path;
+
+use terrace_sql::Engine;
+use terrace_sys::size::format_bytes;
+use tokio::runtime::Runtime;
+
+use crate::args::SqlArgs;
+use crate::error::{CliError, Result};
+use crate::settings::Settings;
+use print::Style;
+use repl::Repl;
+use run::Runner;
+
+/// Runs the command.
+///
+/// # Errors
+/// The first error of a statement of `-c`, `-f` or a pipe; at a prompt only what ends the prompt.
+pub fn run(runtime: &Runtime, settings: &Settings, args: &SqlArgs) -> Result<()> {
+    // Files are read before anything runs: a missing one must not leave half of the work done.
+    let scripts = scripts(args)?;
+    let engine = Engine::open(&settings.engine())?;
+    let style = Style { format: args.format, rows: args.rows };
+    let runner = {
+        let _inside = runtime.enter();
+        Runner::new(engine.session()?, style)?
+    };
+    let outcome = if !scripts.is_empty() {
+        run_scripts(runtime, runner, &scripts)
+    } else if args.interactive || stdin().is_terminal() {
+        greet(settings)?;
+        Repl::new(runtime, runner).and_then(Repl::run)
+    } else {
+        let mut text = String::new();
+        stdin().read_to_string(&mut text)?;
+        run_scripts(runtime, runner, &[text])
+    };
+    let closed = engine.close();
+    outcome?;
+    Ok(closed?)
+}
+
+/// The texts of `-c`, then those of `-f`.
+fn scripts(args: &SqlArgs) -> Result<Vec<String>> {
+    let read = |path: &Path| {
+        fs::read_to_string(path)
+            .map_err(|source| CliError::File { path: path.to_path_buf(), source })
+    };
+    let files = args.files.iter().map(|path| read(path));
+    args.commands.iter().cloned().map(Ok).chain(files).collect()
+}
+
+fn run_scripts(runtime: &Runtime, mut runner: Runner, scripts: &[String]) -> Result<()> {
+    for statement in scripts.iter().flat_map(|text| split::statements(text)) {
+        runtime.block_on(runner.run(statement))?;
+    }
+    Ok(())
+}
+
+fn greet(settings: &Settings) -> Result<()> {
+    let dram = format_bytes(settings.dram_bytes);
+    let why = if settings.dram_is_default { ", half of the memory; --dram changes it" } else { "" };
+    let data = match &settings.data {
+        Some(path) => format!("tables are kept in {}", path.display()),
+        None => "tables go when you leave; --data DIR keeps them".to_string(),
+    };
+    let mut out = stderr();
+    writeln!(out, "terrace {}: DRAM budget {dram}{why}", env!("CARGO_PKG_VERSION"))?;
+    Ok(writeln!(out, "{data}; \\? for help")?)
+}

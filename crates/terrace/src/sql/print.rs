@@ -1,0 +1,228 @@
+//! Writing results: aligned columns, CSV, JSON.
+//!
+//! A printer is fed batch by batch. Only the rows that a table shows are kept, as text; every other
+//! format writes each batch and forgets it, so that a result of any size passes through.
+
+use std::io::Write;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::csv;
+use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::error::ArrowError;
+use datafusion::arrow::json::writer::{JsonArray, LineDelimited};
+use datafusion::arrow::json::{Writer as JsonWriter, WriterBuilder};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use terrace_bench::grid::Grid;
+
+use crate::args::Format;
+use crate::error::{CliError, Result};
+
+/// How results are written, and how much of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// The format.
+    pub format: Format,
+    /// Rows that a table shows; 0 for all.
+    pub rows: usize,
+}
+
+/// Writes one result.
+pub enum Printer<W: Write> {
+    /// Aligned columns.
+    Table(Box<TablePrinter<W>>),
+    /// Comma-separated values.
+    Csv(Box<csv::Writer<W>>),
+    /// One array.
+    Json(JsonWriter<W, JsonArray>),
+    /// One object a line.
+    Ndjson(JsonWriter<W, LineDelimited>),
+}
+
+impl<W: Write> Printer<W> {
+    /// A printer of results with this schema.
+    ///
+    /// # Errors
+    /// When the format cannot hold a column of the schema.
+    pub fn new(style: Style, schema: &Schema, output: W) -> Result<Printer<W>> {
+        let json = || WriterBuilder::new().with_explicit_nulls(true);
+        Ok(match style.format {
+            Format::Table => {
+                Printer::Table(Box::new(TablePrinter::new(schema, style.rows, output)))
+            }
+            Format::Csv => {
+                let mut writer = csv::WriterBuilder::new().with_header(true).build(output);
+                // A result without rows still has a header.
+                let header = RecordBatch::new_empty(schema.clone().into());
+                writer.write(&header).map_err(unprintable)?;
+                Printer::Csv(Box::new(writer))
+            }
+            Format::Json => Printer::Json(json().build(output)),
+            Format::Ndjson => Printer::Ndjson(json().build(output)),
+        })
+    }
+
+    /// Writes a batch.
+    ///
+    /// # Errors
+    /// When a value cannot be printed or the output is gone.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        match self {
+            Printer::Table(table) => table.write(batch),
+            Printer::Csv(writer) => writer.write(batch).map_err(unprintable),
+            Printer::Json(writer) => writer.write(batch).map_err(unprintable),
+            Printer::Ndjson(writer) => writer.write(batch).map_err(unprintable),
+        }
+    }
+
+    /// Ends the result.
+    ///
+    /// # Errors
+    /// When the output is gone.
+    pub fn finish(self) -> Result<()> {
+        match self {
+            Printer::Table(table) => table.finish(),
+            Printer::Csv(writer) => Ok(writer.into_inner().flush()?),
+            Printer::Json(mut writer) => {
+                writer.finish().map_err(unprintable)?;
+                let mut output = writer.into_inner();
+                writeln!(output)?;
+                Ok(output.flush()?)
+            }
+            Printer::Ndjson(mut writer) => {
+                writer.finish().map_err(unprintable)?;
+                Ok(writer.into_inner().flush()?)
+            }
+        }
+    }
+}
+
+/// Keeps the rows to show as text and counts the others.
+pub struct TablePrinter<W: Write> {
+    output: W,
+    grid: Grid,
+    limit: usize,
+    rows: usize,
+}
+
+impl<W: Write> TablePrinter<W> {
+    fn new(schema: &Schema, limit: usize, output: W) -> TablePrinter<W> {
+        let grid = Grid::new(schema.fields().iter().map(|field| field.name().clone())).wide();
+        let limit = if limit == 0 { usize::MAX } else { limit };
+        TablePrinter { output, grid, limit, rows: 0 }
+    }
+
+    fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.rows += batch.num_rows();
+        let show = batch.num_rows().min(self.limit - self.grid.len());
+        if show == 0 {
+            return Ok(());
+        }
+        let options = FormatOptions::default().with_null("NULL").with_display_error(true);
+        let columns = batch
+            .columns()
+            .iter()
+            .map(|column| ArrayFormatter::try_new(column.as_ref(), &options))
+            .collect::<std::result::Result<Vec<_>, _>>()
+            .map_err(unprintable)?;
+        for row in 0..show {
+            self.grid.push(columns.iter().map(|column| column.value(row).to_string()));
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        write!(self.output, "{}", self.grid)?;
+        writeln!(self.output, "{}", row_note(self.rows, self.grid.len()))?;
+        Ok(self.output.flush()?)
+    }
+}
+
+/// `3 rows`, or `1000 rows, 100 shown`.
+fn row_note(rows: usize, shown: usize) -> String {
+    let noun = if rows == 1 { "row" } else { "rows" };
+    match rows == shown {
+        true => format!("{rows} {noun}"),
+        false => format!("{rows} {noun}, {shown} shown"),
+    }
+}
+
+/// An error of Arrow's writers: the output's own where it is one.
+fn unprintable(error: ArrowError) -> CliError {
+    match error {
+        ArrowError::IoError(_, source) => CliError::Output(source),
+        other => CliError::Usage(format!("this result cannot be written: {other}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{Int64Array, StringArray};
+    use datafusion::arrow::datatypes::{DataType, Field, SchemaRef};
+
+    use super::*;
+
+    fn schema() -> SchemaRef {
+        Arc::new(Schema::new(vec![
+            Field::new("id", DataType::Int64, false),
+            Field::new("name", DataType::Utf8, true),
+        ]))
+    }
+
+    fn batch(first: i64) -> RecordBatch {
+        let ids = Int64Array::from(vec![first, first + 1]);
+        let names = StringArray::from(vec![Some("a,\"b"), None]);
+        RecordBatch::try_new(schema(), vec![Arc::new(ids), Arc::new(names)]).expect("batch")
+    }
+
+    fn printed(format: Format, rows: usize, batches: i64) -> String {
+        let mut output = Vec::new();
+        let style = Style { format, rows };
+        let mut printer = Printer::new(style, &schema(), &mut output).expect("printer");
+        for number in 0..batches {
+            printer.write(&batch(number * 2)).expect("written");
+        }
+        printer.finish().expect("finished");
+        String::from_utf8(output).expect("text")
+    }
+
+    #[test]
+    fn tables_show_a_limited_number_of_rows_and_count_all() {
+        let text = printed(Format::Table, 3, 50);
+        assert!(text.ends_with("100 rows, 3 shown\n"), "{text}");
+        assert_eq!(text.lines().count(), 2 + 3 + 1);
+        let text = printed(Format::Table, 0, 50);
+        assert!(text.ends_with("100 rows\n"), "{text}");
+        assert_eq!(text.lines().count(), 2 + 100 + 1);
+        assert!(printed(Format::Table, 3, 0).ends_with("0 rows\n"));
+        assert!(text.contains("NULL"));
+    }
+
+    #[test]
+    fn csv_has_one_header_even_without_rows() {
+        assert_eq!(printed(Format::Csv, 1, 0), "id,name\n");
+        let expected = "id,name\n0,\"a,\"\"b\"\n1,\n2,\"a,\"\"b\"\n3,\n";
+        assert_eq!(printed(Format::Csv, 1, 2), expected);
+    }
+
+    #[test]
+    fn json_is_one_array_with_every_key() {
+        let text = printed(Format::Json, 1, 2);
+        let value: serde_json::Value = serde_json::from_str(&text).expect("json");
+        assert_eq!(value.as_array().map(Vec::len), Some(4));
+        assert!(value[1]["name"].is_null());
+        assert!(value[1].as_object().expect("object").contains_key("name"));
+        assert_eq!(printed(Format::Json, 1, 0), "[]\n");
+    }
+
+    #[test]
+    fn ndjson_is_one_object_a_line() {
+        let text = printed(Format::Ndjson, 1, 2);
+        assert_eq!(text.lines().count(), 4);
+        for line in text.lines() {
+            serde_json::from_str::<serde_json::Value>(line).expect("json");
+        }
+        assert_eq!(printed(Format::Ndjson, 1, 0), "");
+    }
+}

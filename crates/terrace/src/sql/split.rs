@@ -1,0 +1,170 @@
+//! Cutting text into statements at the semicolons that end them.
+
+/// Statements of a text, without their semicolons; blank ones are left out.
+pub fn statements(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(end) = end_of_statement(rest) {
+        found.push(&rest[..end]);
+        rest = &rest[end + 1..];
+    }
+    found.push(rest);
+    found.retain(|statement| !is_blank(statement));
+    found
+}
+
+/// Whether the text ends with a whole statement: nothing but blanks and comments after the last
+/// semicolon.
+pub fn is_complete(text: &str) -> bool {
+    let mut rest = text;
+    while let Some(end) = end_of_statement(rest) {
+        rest = &rest[end + 1..];
+    }
+    is_blank(rest)
+}
+
+/// Position of the semicolon that ends the first statement.
+fn end_of_statement(text: &str) -> Option<usize> {
+    let mut at = 0;
+    while at < text.len() {
+        if text[at..].starts_with(';') {
+            return Some(at);
+        }
+        at += token_length(&text[at..]);
+    }
+    None
+}
+
+/// Whether there is nothing but blanks and comments. An unfinished comment is something.
+fn is_blank(text: &str) -> bool {
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text[at..];
+        let comment = rest.starts_with("--") || (rest.starts_with("/*") && closed_comment(rest));
+        if !comment && !rest.starts_with(char::is_whitespace) {
+            return false;
+        }
+        at += token_length(rest);
+    }
+    true
+}
+
+/// Bytes of the first token: a quoted text, a comment, or one character. What is not closed runs
+/// to the end.
+fn token_length(text: &str) -> usize {
+    let first = text.chars().next();
+    match first {
+        Some(quote @ ('\'' | '"')) => quoted_length(text, quote),
+        Some('-') if text.starts_with("--") => text.find('\n').unwrap_or(text.len()),
+        Some('/') if text.starts_with("/*") => comment_length(text).unwrap_or(text.len()),
+        Some('$') => dollar_length(text).unwrap_or(1),
+        Some(letter) if is_word(letter) => word_length(text),
+        Some(other) => other.len_utf8(),
+        None => 0,
+    }
+}
+
+fn is_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
+}
+
+/// A name or number; it may hold dollar signs that begin no quotation.
+fn word_length(text: &str) -> usize {
+    text.find(|letter: char| !is_word(letter) && letter != '$').unwrap_or(text.len())
+}
+
+/// `'it''s'`: the doubled quote reads as two quoted texts that touch, which cuts nothing wrongly.
+fn quoted_length(text: &str, quote: char) -> usize {
+    text[1..].find(quote).map_or(text.len(), |at| at + 2)
+}
+
+fn closed_comment(text: &str) -> bool {
+    comment_length(text).is_some()
+}
+
+/// Comments nest.
+fn comment_length(text: &str) -> Option<usize> {
+    let mut depth = 0_u32;
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text[at..];
+        if rest.starts_with("/*") {
+            depth += 1;
+            at += 2;
+        } else if rest.starts_with("*/") {
+            depth -= 1;
+            at += 2;
+            if depth == 0 {
+                return Some(at);
+            }
+        } else {
+            at += rest.chars().next().map_or(1, char::len_utf8);
+        }
+    }
+    None
+}
+
+/// `$$text$$` or `$tag$text$tag$`; a lone dollar sign, as in `$1`, begins no quotation.
+fn dollar_length(text: &str) -> Option<usize> {
+    let tag_end = text[1..].find('$')? + 2;
+    let tag = &text[..tag_end];
+    let name = &tag[1..tag.len() - 1];
+    let valid = name.chars().all(is_word) && !name.starts_with(|first: char| first.is_numeric());
+    if !valid {
+        return None;
+    }
+    Some(text[tag_end..].find(tag).map_or(text.len(), |at| tag_end + at + tag.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn semicolons_end_statements() {
+        assert_eq!(statements("select 1; select 2"), ["select 1", " select 2"]);
+        assert_eq!(statements(" ; ;\n"), [""; 0]);
+        assert_eq!(statements(""), [""; 0]);
+    }
+
+    #[test]
+    fn quoted_semicolons_do_not() {
+        for text in [
+            "select ';'",
+            "select 'it''s;'",
+            "select \"a;b\" from t",
+            "select $$a;b$$",
+            "select $x$a;$$b;$x$",
+            "select 1 -- no; end\n + 2",
+            "select /* a; /* b; */ c; */ 1",
+            "select 'one\n;two'",
+        ] {
+            assert_eq!(statements(text), [text], "{text}");
+            assert_eq!(statements(&format!("{text};{text}")), [text, text], "{text}");
+        }
+    }
+
+    #[test]
+    fn a_dollar_sign_alone_quotes_nothing() {
+        assert_eq!(statements("execute a($1); select $2"), ["execute a($1)", " select $2"]);
+        assert_eq!(statements("select a$b; select c$d"), ["select a$b", " select c$d"]);
+    }
+
+    #[test]
+    fn completeness() {
+        for text in ["", " \n", "select 1;", "select 1; -- done", "select ';';", "a; /* b */"] {
+            assert!(is_complete(text), "{text}");
+        }
+        for text in ["select 1", "select ';", "a; b", "a; /* b", "select \"x;", "$$;"] {
+            assert!(!is_complete(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_letters_are_no_trouble() {
+        assert_eq!(
+            statements("select '\u{e4};\u{20ac}'; select \u{fc}"),
+            ["select '\u{e4};\u{20ac}'", " select \u{fc}"]
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! kill -9 at random points: every acknowledged statement is there after a restart, at most the one
+//! that was running beside them, nothing else, and no space is lost.
+//!
+//! `TERRACE_SOAK_ROUNDS` is how often the program is killed, `TERRACE_SOAK_SEED` repeats a run.
+
+use std::env;
+use std::fmt::Write;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::time::{Duration, SystemTime};
+
+use crate::harness::Home;
+use crate::model::{Change, Dice, State};
+
+/// Statements that one process is given, more than it can do before it is killed.
+const CHANGES: usize = 400;
+
+/// Longest life of a process in milliseconds. Starting takes some of it, so that recovery is cut
+/// short now and then too.
+const LIFE_MS: u64 = 900;
+
+fn variable(name: &str) -> Option<u64> {
+    env::var(name).ok().map(|text| text.parse().expect(name))
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "what a long run came to")]
+fn killed_at_random_points_nothing_acknowledged_is_lost() {
+    let rounds = variable("TERRACE_SOAK_ROUNDS").unwrap_or(8);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+    let seed = variable("TERRACE_SOAK_SEED").unwrap_or(u64::from(now.subsec_nanos()));
+    let mut dice = Dice::new(seed);
+    let home = Home::new();
+    home.rows("CREATE TABLE t (batch BIGINT NOT NULL, k BIGINT NOT NULL, name VARCHAR NOT NULL)");
+    let (mut state, mut fresh, mut acknowledged) = (State::default(), 0, 0);
+    for round in 0..rounds {
+        let changes = changes(&state, &mut dice, &mut fresh);
+        let done = run_and_kill(&home, &changes, &mut dice);
+        acknowledged += done;
+        state = verify(&home, &state, &changes, done, &format!("seed {seed}, round {round}"));
+    }
+    println!("seed {seed}: {rounds} processes killed, {acknowledged} changes acknowledged");
+    assert!(acknowledged > 0, "no process lived long enough to do anything");
+}
+
+/// A sequence of changes that fit one after the other.
+fn changes(state: &State, dice: &mut Dice, fresh: &mut u64) -> Vec<Change> {
+    let mut state = state.clone();
+    let next = |_| {
+        let change = state.next_change(dice, fresh);
+        state.apply(change);
+        change
+    };
+    (0..CHANGES).map(next).collect()
+}
+
+/// Runs the changes in a process that is killed after a while. The number of changes that it
+/// acknowledged.
+fn run_and_kill(home: &Home, changes: &[Change], dice: &mut Dice) -> usize {
+    let mut script = String::new();
+    for (index, change) in changes.iter().enumerate() {
+        write!(script, "{};\nSELECT {index} AS done;\n", change.sql()).expect("text");
+    }
+    let script = home.write("script.sql", &script);
+    let (script, data) = (script.to_string_lossy(), home.path("data"));
+    let arguments =
+        ["sql", "--dram", "64MiB", "--data", &data, "--format", "ndjson", "-f", &script];
+    let mut command = home.command(&arguments);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    let reader = count_done(&mut child);
+    std::thread::sleep(Duration::from_millis(dice.roll(LIFE_MS)));
+    child.kill().expect("killed");
+    let ended = child.wait_with_output().expect("ended");
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "", "it was killed and did not fail");
+    reader.join().expect("read")
+}
+
+/// Counts the acknowledgements as they come. A line cut short by the kill is none.
+fn count_done(child: &mut Child) -> std::thread::JoinHandle<usize> {
+    let mut output = BufReader::new(child.stdout.take().expect("stdout"));
+    std::thread::spawn(move || {
+        let mut done = 0;
+        let mut line = String::new();
+        while output.read_line(&mut line).expect("read") > 0 {
+            if line == format!("{{\"done\":{done}}}\n") {
+                done += 1;
+            }
+            line.clear();
+        }
+        done
+    })
+}
+
+/// The database holds what `done` changes make of the state before, or one change more.
+fn verify(home: &Home, before: &State, changes: &[Change], done: usize, when: &str) -> State {
+    let mut acknowledged = before.clone();
+    changes[..done].iter().for_each(|change| acknowledged.apply(*change));
+    let mut ahead = acknowledged.clone();
+    changes[done..].iter().take(1).for_each(|change| ahead.apply(*change));
+    let found = State::read(home);
+    assert!(
+        found == acknowledged || found == ahead,
+        "{when}: after {done} acknowledged changes, running {:?}:\nfound {found:?}\n\
+         expected {acknowledged:?}\nor {ahead:?}",
+        changes.get(done)
+    );
+    let space = "SELECT (SELECT coalesce(sum(store_bytes), 0) FROM terrace.segments) AS named, \
+                 (SELECT sum(used_bytes) FROM terrace.tiers WHERE kind = 'store') AS used";
+    let space = &home.rows(space)[0];
+    assert_eq!(space["named"].as_u64(), space["used"].as_u64(), "{when}: space is lost: {space}");
+    found
+}

@@ -1,0 +1,11 @@
+//! The program, run as a user runs it.
+
+mod bench;
+mod config;
+mod durability;
+mod harness;
+mod model;
+mod prompt;
+mod refusals;
+mod sql;
+mod tpch;

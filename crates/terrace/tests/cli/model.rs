@@ -1,0 +1,146 @@
+//! What a database should hold after a sequence of statements, and what it holds.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::harness::Home;
+
+/// A small generator of numbers, the same ones for the same seed (SplitMix64).
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Dice {
+        Dice(seed)
+    }
+
+    /// A number from 0 to below `bound`.
+    pub fn roll(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+/// Tables of their own, at most, so that reading them all stays quick.
+const TABLES_MAX: usize = 12;
+
+/// A statement that changes the database, whole or not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Adds a batch of rows to table `t`.
+    Insert { batch: u64, rows: u64 },
+    /// Removes a batch from table `t`.
+    Delete { batch: u64 },
+    /// Makes a table of its own.
+    Create { table: u64, rows: u64 },
+    /// Drops it.
+    Drop { table: u64 },
+    /// Empties table `t`.
+    Truncate,
+}
+
+impl Change {
+    pub fn sql(self) -> String {
+        match self {
+            Change::Insert { batch, rows } => format!(
+                "INSERT INTO t SELECT {batch}, value, 'row ' || value \
+                 FROM generate_series(1, {rows})"
+            ),
+            Change::Delete { batch } => format!("DELETE FROM t WHERE batch = {batch}"),
+            Change::Create { table, rows } => format!(
+                "CREATE TABLE c{table} AS SELECT value AS k, 'row ' || value AS name \
+                 FROM generate_series(1, {rows})"
+            ),
+            Change::Drop { table } => format!("DROP TABLE c{table}"),
+            Change::Truncate => "TRUNCATE TABLE t".to_string(),
+        }
+    }
+}
+
+/// The rows of each batch of `t` and of each table of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    pub batches: BTreeMap<u64, u64>,
+    pub tables: BTreeMap<u64, u64>,
+}
+
+impl State {
+    pub fn apply(&mut self, change: Change) {
+        match change {
+            Change::Insert { batch, rows } => drop(self.batches.insert(batch, rows)),
+            Change::Delete { batch } => drop(self.batches.remove(&batch)),
+            Change::Create { table, rows } => drop(self.tables.insert(table, rows)),
+            Change::Drop { table } => drop(self.tables.remove(&table)),
+            Change::Truncate => self.batches.clear(),
+        }
+    }
+
+    /// A change that fits this state. Names are never used twice, so that rows tell where they
+    /// come from.
+    pub fn next_change(&self, dice: &mut Dice, fresh: &mut u64) -> Change {
+        *fresh += 1;
+        let any = |map: &BTreeMap<u64, u64>, dice: &mut Dice| {
+            let index = dice.roll(map.len().max(1) as u64);
+            map.keys().nth(usize::try_from(index).expect("small")).copied()
+        };
+        if self.tables.len() > TABLES_MAX
+            && let Some(table) = any(&self.tables, dice)
+        {
+            return Change::Drop { table };
+        }
+        match dice.roll(20) {
+            0..=2 if let Some(batch) = any(&self.batches, dice) => Change::Delete { batch },
+            3..=5 if let Some(table) = any(&self.tables, dice) => Change::Drop { table },
+            6 if self.batches.len() > 10 => Change::Truncate,
+            7..=11 => Change::Create { table: *fresh, rows: rows(dice) },
+            _ => Change::Insert { batch: *fresh, rows: rows(dice) },
+        }
+    }
+
+    /// What the database in `home` holds. Every row is checked on the way: the keys of a batch are
+    /// 1 to its count, and its texts belong to them.
+    pub fn read(home: &Home) -> State {
+        let mut state = State::default();
+        for row in home.rows(&format!("SELECT batch, {FOLD} FROM t GROUP BY batch")) {
+            let batch = row["batch"].as_u64().expect("batch");
+            assert_eq!(state.batches.insert(batch, whole_rows(&row)), None);
+        }
+        let names = "SELECT table_name FROM information_schema.tables \
+                     WHERE table_schema = 'public' AND table_name <> 't'";
+        let names = home.rows(names);
+        let names = names.iter().map(|row| row["table_name"].as_str().expect("name"));
+        let tables = names.map(|name| name.strip_prefix('c').expect("a table of ours"));
+        let tables: Vec<u64> = tables.map(|number| number.parse().expect("number")).collect();
+        let folds: Vec<String> =
+            tables.iter().map(|table| format!("SELECT {FOLD} FROM c{table}")).collect();
+        let rows = if folds.is_empty() { Vec::new() } else { home.rows(&folds.join(";")) };
+        assert_eq!(rows.len(), tables.len());
+        state.tables = tables.into_iter().zip(rows.iter().map(whole_rows)).collect();
+        state
+    }
+}
+
+/// Count and sums of keys and texts.
+const FOLD: &str =
+    "count(*) AS n, sum(k) AS s, sum(CASE WHEN name = 'row ' || k THEN 1 ELSE 0 END) AS good";
+
+/// The count of a group whose rows are whole and right.
+fn whole_rows(row: &Value) -> u64 {
+    let rows = row["n"].as_u64().expect("count");
+    assert_eq!(row["s"].as_u64(), Some(rows * (rows + 1) / 2), "{row}");
+    assert_eq!(row["good"].as_u64(), Some(rows), "{row}");
+    rows
+}
+
+/// Mostly small changes, and some over many chunks.
+fn rows(dice: &mut Dice) -> u64 {
+    match dice.roll(6) {
+        0 => 100_000 + dice.roll(300_000),
+        1..=2 => 1_000 + dice.roll(50_000),
+        _ => 1 + dice.roll(1_000),
+    }
+}

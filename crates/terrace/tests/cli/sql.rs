@@ -1,0 +1,160 @@
+//! Statements from the command line, files and pipes; formats; what stays after a restart.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::harness::{Home, Ran};
+
+#[test]
+fn a_table_is_aligned_and_counts_its_rows() {
+    let out = Home::new().ok(&["sql", "-c", "SELECT 1 AS one, 'x' AS letter"]);
+    assert_eq!(out, "one  letter\n---  ------\n  1  x\n1 row\n");
+}
+
+#[test]
+fn long_results_are_cut_with_a_note_and_only_as_tables() {
+    let home = Home::new();
+    let statement = "SELECT value FROM generate_series(1, 1000)";
+    let out = home.ok(&["sql", "--rows", "5", "-c", statement]);
+    assert_eq!(out.lines().count(), 2 + 5 + 1, "{out}");
+    assert!(out.ends_with("1000 rows, 5 shown\n"), "{out}");
+    let out = home.ok(&["sql", "--rows", "5", "--format", "csv", "-c", statement]);
+    assert_eq!(out.lines().count(), 1001, "{out}");
+}
+
+#[test]
+fn formats() {
+    let home = Home::new();
+    let statement = "SELECT * FROM (VALUES (1, 'a,b'), (2, NULL)) AS t(id, name) ORDER BY id";
+    let run = |format| home.ok(&["sql", "--format", format, "-c", statement]);
+    assert_eq!(run("csv"), "id,name\n1,\"a,b\"\n2,\n");
+    assert_eq!(run("json"), "[{\"id\":1,\"name\":\"a,b\"},{\"id\":2,\"name\":null}]\n");
+    assert_eq!(run("ndjson"), "{\"id\":1,\"name\":\"a,b\"}\n{\"id\":2,\"name\":null}\n");
+}
+
+#[test]
+fn commands_run_before_files_and_both_in_order() {
+    let home = Home::new();
+    let file = home.write("script.sql", "-- a comment; with a semicolon\nSELECT 3 AS n;\n");
+    let file = file.to_string_lossy();
+    let arguments = [
+        "sql",
+        "--format",
+        "csv",
+        "-f",
+        &file,
+        "-c",
+        "SELECT 1 AS n; SELECT ';' AS n",
+        "-f",
+        &file,
+    ];
+    assert_eq!(home.ok(&arguments), "n\n1\nn\n;\nn\n3\nn\n3\n");
+}
+
+#[test]
+fn a_pipe_is_a_script() {
+    let home = Home::new();
+    let mut command = home.command(&["sql", "--format", "csv"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("started");
+    let mut input = child.stdin.take().expect("stdin");
+    input.write_all(b"CREATE TABLE t (a INT);\nINSERT INTO t VALUES (1), (2);\n").expect("write");
+    input.write_all(b"SELECT sum(a) AS s FROM t").expect("write");
+    drop(input);
+    let ran = Ran::of(child.wait_with_output().expect("ended"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(ran.out, "count\n2\ns\n3\n");
+}
+
+#[test]
+fn the_first_error_ends_the_run_and_keeps_what_was_done() {
+    let home = Home::new();
+    let data = home.path("data");
+    let ran = home.run(&[
+        "sql",
+        "--data",
+        &data,
+        "-c",
+        "CREATE TABLE t AS SELECT 1 AS a; SELECT missing FROM t; DROP TABLE t",
+    ]);
+    ran.refused(1, &["missing"]);
+    assert_eq!(home.rows("SELECT a FROM t")[0]["a"], 1);
+}
+
+#[test]
+fn tables_stay_after_a_restart() {
+    let home = Home::new();
+    home.rows("CREATE TABLE t (id BIGINT NOT NULL, name VARCHAR)");
+    let rows =
+        home.rows("INSERT INTO t SELECT value, 'n' || value FROM generate_series(1, 200000)");
+    assert_eq!(rows[0]["count"], 200_000);
+    home.rows("CREATE TABLE u AS SELECT id % 10 AS digit, count(*) AS n FROM t GROUP BY 1");
+    let rows = home.rows("SELECT count(*) AS n, sum(id) AS s, max(name) AS m FROM t");
+    assert_eq!(rows[0]["n"], 200_000);
+    assert_eq!(rows[0]["s"], 200_000_u64 * 200_001 / 2);
+    assert_eq!(rows[0]["m"], "n99999");
+    assert_eq!(home.rows("SELECT sum(n) AS n FROM u")[0]["n"], 200_000);
+}
+
+#[test]
+fn files_come_in_and_go_out() {
+    let home = Home::new();
+    let (parquet, csv) = (home.path("t.parquet"), home.path("t.csv"));
+    home.rows(&format!(
+        "CREATE TABLE t AS SELECT value AS id, 'n' || value AS name FROM generate_series(1, 1000);
+         COPY t TO '{parquet}';
+         COPY t TO '{csv}' STORED AS CSV OPTIONS ('format.has_header' 'true')"
+    ));
+    home.rows(&format!(
+        "CREATE TABLE p AS SELECT * FROM '{parquet}'; CREATE TABLE c AS SELECT * FROM '{csv}'"
+    ));
+    for table in ["p", "c"] {
+        let rows = home.rows(&format!("SELECT sum(id) AS s, count(name) AS n FROM {table}"));
+        assert_eq!((rows[0]["s"].as_i64(), rows[0]["n"].as_i64()), (Some(500_500), Some(1000)));
+    }
+}
+
+#[test]
+fn a_missing_file_of_data_is_named() {
+    let ran = Home::new().run(&["sql", "-c", "CREATE TABLE t AS SELECT * FROM '/no/such.parquet'"]);
+    ran.refused(1, &["/no/such.parquet"]);
+}
+
+#[test]
+fn an_interrupted_statement_ends_the_run_and_harms_nothing() {
+    let home = Home::new();
+    home.rows("CREATE TABLE t AS SELECT value AS id FROM generate_series(1, 1000)");
+    let data = home.path("data");
+    let long = "INSERT INTO t SELECT a.id FROM t a, t b, t c, t d";
+    let mut command = home.command(&["sql", "--dram", "64MiB", "--data", &data, "-c", long]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    std::thread::sleep(Duration::from_secs(2));
+    let pid = child.id().to_string();
+    let signal = Command::new("kill").args(["-INT", &pid]).status().expect("kill");
+    assert!(signal.success());
+    let ran = Ran::of(child.wait_with_output().expect("ended"));
+    ran.refused(130, &["interrupted"]);
+    assert_eq!(home.rows("SELECT count(*) AS n FROM t")[0]["n"], 1000);
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let home = Home::new();
+    let program = env!("CARGO_BIN_EXE_terrace");
+    let script = format!(
+        "{program} sql --format csv -c 'SELECT value FROM generate_series(1, 10000000)' | head -3; \
+         exit ${{PIPESTATUS[0]}}"
+    );
+    let mut command = home.command(&[]);
+    let environment: Vec<_> =
+        command.get_envs().map(|(k, v)| (k.to_owned(), v.map(ToOwned::to_owned))).collect();
+    command = Command::new("bash");
+    command.args(["-c", &script]);
+    for (name, value) in environment {
+        command.env(name, value.expect("set"));
+    }
+    let ran = Ran::of(command.output().expect("started"));
+    assert_eq!(ran.out, "value\n1\n2\n", "{ran:?}");
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:?}");
+}

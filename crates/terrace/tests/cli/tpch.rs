@@ -1,0 +1,114 @@
+//! `terrace tpch` at small scales.
+
+use serde_json::Value;
+
+use crate::harness::{Home, json};
+
+fn run(home: &Home, arguments: &[&str]) -> (String, Value) {
+    let file = home.path("report.json");
+    let arguments = [&["tpch", "--json", &file], arguments].concat();
+    (home.ok(&arguments), json(&file))
+}
+
+#[test]
+fn every_answer_is_right_and_the_report_has_its_shape() {
+    let home = Home::new();
+    let (out, report) = run(&home, &["--scale", "0.01", "--dram", "256MiB"]);
+    assert!(out.contains("22 of 22 right"), "{out}");
+    let mut keys: Vec<&String> = report.as_object().expect("object").keys().collect();
+    keys.sort();
+    assert_eq!(keys, ["config", "experiment", "machine", "rows", "summary"]);
+    assert_eq!(report["experiment"], "tpch");
+    assert!(report["machine"]["cpus"].as_u64().expect("cpus") > 0);
+    assert_eq!(report["config"]["dram_bytes"], 256 << 20);
+    let summary = &report["summary"];
+    assert_eq!(summary["correct"], 22, "{out}");
+    assert_eq!(summary["total"], 22);
+    assert_eq!(summary["failed"], 0);
+    assert!(summary["seconds"].as_f64().expect("seconds") > 0.0);
+    assert!(summary["peak_rss_bytes"].as_u64().expect("bytes") > 0);
+    let rows = report["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 22);
+    for (index, row) in rows.iter().enumerate() {
+        assert_eq!(row["query"], index + 1);
+        assert!(row["seconds"].as_f64().expect("seconds") > 0.0);
+        assert_eq!(row["correct"], true);
+        assert!(row["error"].is_null());
+        assert!(row["peak_dram_bytes"].as_u64().expect("bytes") <= 256 << 20);
+        assert!(!row["tiers"].as_array().expect("tiers").is_empty());
+    }
+}
+
+#[test]
+fn tables_that_are_there_are_not_loaded_again() {
+    let home = Home::new();
+    let data = home.path("data");
+    let arguments = ["--scale", "0.01", "--dram", "128MiB", "--data", &data, "--queries", "1,6"];
+    let (out, report) = run(&home, &arguments);
+    assert!(out.contains("2 of 2 right") && out.contains("loaded"), "{out}");
+    assert!(report["summary"]["loaded_rows"].as_u64().expect("rows") > 80_000);
+    let (out, report) = run(&home, &[&arguments[..], &["--repeat", "3"]].concat());
+    assert!(out.contains("2 of 2 right") && !out.contains("loaded"), "{out}");
+    assert_eq!(report["summary"]["loaded_rows"], 0);
+    let other = ["tpch", "--scale", "0.02", "--data", &data, "--queries", "6"];
+    home.run(&other).refused(1, &["scale 0.02", "--data"]);
+}
+
+#[test]
+fn a_wrong_answer_fails_the_run_and_is_named() {
+    let home = Home::new();
+    let data = home.path("data");
+    let arguments = ["--scale", "0.01", "--dram", "128MiB", "--data", &data, "--queries", "4"];
+    run(&home, &arguments);
+    // Orders keep their count and their keys; some change their priority.
+    home.rows("UPDATE orders SET o_orderpriority = '1-URGENT' WHERE o_orderkey < 1000");
+    let ran = home.run(&[&["tpch"], &arguments[..], &["--allow-failures"]].concat());
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.out.contains("WRONG"), "{ran:?}");
+    assert!(ran.out.contains("0 of 1 right") && ran.out.contains("1 wrong"), "{ran:?}");
+}
+
+#[test]
+fn failed_queries_are_listed_and_fail_the_run_unless_allowed() {
+    let home = Home::new();
+    let file = home.path("report.json");
+    let data = home.path("data");
+    run(&home, &["--scale", "0.1", "--dram", "128MiB", "--data", &data, "--queries", "6"]);
+    // Hash joins over all of lineitem have no room in the smallest budget.
+    let queries = ["--scale", "0.1", "--dram", "16MiB", "--queries", "6,18,21"];
+    let arguments = [&["tpch", "--data", &data, "--json", &file], &queries[..]].concat();
+    let ran = home.run(&arguments);
+    let summary = &json(&file)["summary"];
+    let failed = summary["failed"].as_u64().expect("failed");
+    assert_eq!(summary["correct"].as_u64().expect("correct") + failed, 3, "{ran:?}");
+    assert_eq!(ran.code, Some(i32::from(failed > 0)), "{ran:?}");
+    let ran = home.run(&[&arguments[..], &["--allow-failures"]].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for row in json(&file)["rows"].as_array().expect("rows") {
+        let error = row["error"].as_str().unwrap_or_default();
+        assert_eq!(row["correct"], error.is_empty());
+        assert!(error.is_empty() || ran.out.contains(error), "{ran:?}");
+    }
+}
+
+#[test]
+fn memory_stays_within_the_budget_and_its_allowance() {
+    let home = Home::new();
+    let (out, report) = run(&home, &["--scale", "0.1", "--dram", "64MiB", "--allow-failures"]);
+    let peak = report["summary"]["peak_rss_bytes"].as_u64().expect("bytes");
+    assert!(peak <= (64 + 200) << 20, "{peak} bytes resident: {out}");
+}
+
+#[test]
+fn kept_tables_are_found_again() {
+    let home = Home::new();
+    let temporary = home.write("tmp/x", "").parent().expect("directory").to_path_buf();
+    let mut command =
+        home.command(&["tpch", "--scale", "0.01", "--dram", "128MiB", "--queries", "6", "--keep"]);
+    let ran = crate::harness::Ran::of(command.env("TMPDIR", &temporary).output().expect("started"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let kept = ran.err.split("kept in ").nth(1).expect("named").trim().to_string();
+    let out =
+        home.ok(&["sql", "--data", &kept, "--format", "csv", "-c", "SELECT count(*) FROM part"]);
+    assert!(out.ends_with("\n2000\n"), "{out}");
+}

@@ -1,0 +1,397 @@
+//! Blocks that fail as devices do.
+//!
+//! # The fault model
+//!
+//! A device, and the path to it, may do each of the following to any transfer. Each is a [`Fault`];
+//! what a store owes its callers is beside it.
+//!
+//! | fault | the device | the store |
+//! |---|---|---|
+//! | [`Fault::Eio`] | refuses; nothing moves | a named error; a write or sync latches |
+//! | [`Fault::Short`] | moves a part, then no more | a named error; a write latches |
+//! | [`Fault::Full`] | has no room (ENOSPC) | `Full`; usable again after freeing |
+//! | [`Fault::Torn`] | writes a part, reports success | `Corrupt` at the next read |
+//! | [`Fault::Lost`] | writes nothing, reports success | `Corrupt` at the next read |
+//! | [`Fault::Misdirected`] | writes to another place, reports success | `Corrupt` at both places |
+//! | [`Fault::FlippedBit`] | changes a bit, in either direction, reports success | `Corrupt` |
+//! | [`Fault::Delay`] | takes long | waits |
+//!
+//! Parts are multiples of 512 bytes, what a sector promises. The model has no fault in which bytes
+//! change and the checksum holds: 32 bits miss one in 4 billion of random changes. Nor does a
+//! read return the bytes of an older write of the same extent *and* the caller present that older
+//! checksum: callers keep checksums apart from the device.
+//!
+//! Faults are planned ([`When::Nth`]) or drawn from a seed ([`When::OneIn`]); the same seed and the
+//! same order of transfers give the same faults.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use terrace_sys::buffer::AlignedBuffer;
+use terrace_sys::size::{to_u64, to_usize};
+use terrace_tier::store::{Blocks, Buffer, Done, Io};
+
+use crate::seed::Rng;
+
+/// What goes wrong, see the module's table.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// An input/output error.
+    Eio,
+    /// No room left on the device.
+    Full,
+    /// A part is transferred, then an error.
+    Short,
+    /// A part is written and success reported.
+    Torn,
+    /// Nothing is written and success reported.
+    Lost,
+    /// The bytes are written elsewhere and success reported.
+    Misdirected,
+    /// One bit changes and success is reported.
+    FlippedBit,
+    /// The transfer takes this much longer.
+    Delay(Duration),
+}
+
+/// Which calls a rule applies to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Each read of a batch.
+    Read,
+    /// Each write of a batch.
+    Write,
+    /// [`Blocks::sync`].
+    Sync,
+    /// [`Blocks::ensure`].
+    Grow,
+}
+
+/// Which of the calls it strikes.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum When {
+    /// The n-th call after the rule was made, counted from 1, and only that.
+    Nth(u64),
+    /// Any call, with a probability of one in so many.
+    OneIn(u64),
+    /// Every call.
+    Always,
+}
+
+#[derive(Debug)]
+struct Rule {
+    target: Target,
+    when: When,
+    fault: Fault,
+    calls: u64,
+}
+
+struct Plan {
+    rules: Vec<Rule>,
+    rng: Rng,
+    struck: Vec<(Target, Fault)>,
+    /// The end of what was made room for: where misdirected writes may land.
+    end_bytes: u64,
+}
+
+impl Plan {
+    /// The fault for one call: the first rule that strikes. All rules count the call.
+    fn draw(&mut self, target: Target) -> Option<Fault> {
+        let mut drawn = None;
+        for rule in self.rules.iter_mut().filter(|rule| rule.target == target) {
+            rule.calls += 1;
+            let strikes = match rule.when {
+                When::Nth(nth) => rule.calls == nth,
+                When::OneIn(times) => self.rng.one_in(times),
+                When::Always => true,
+            };
+            if strikes && drawn.is_none() {
+                drawn = Some(rule.fault);
+            }
+        }
+        self.struck.extend(drawn.map(|fault| (target, fault)));
+        drawn
+    }
+}
+
+/// Other blocks, with faults.
+pub struct FaultyBlocks {
+    inner: Arc<dyn Blocks>,
+    plan: Mutex<Plan>,
+}
+
+impl FaultyBlocks {
+    /// Blocks that do what `inner` does until a rule is made. Chance is drawn from `seed`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Blocks>, seed: u64) -> FaultyBlocks {
+        let rng = Rng::new(seed);
+        let plan = Plan { rules: Vec::new(), rng, struck: Vec::new(), end_bytes: 0 };
+        FaultyBlocks { inner, plan: Mutex::new(plan) }
+    }
+
+    /// Adds a rule.
+    pub fn inject(&self, target: Target, when: When, fault: Fault) {
+        self.plan().rules.push(Rule { target, when, fault, calls: 0 });
+    }
+
+    /// Removes all rules: the device is sound from now on, what it damaged stays damaged.
+    pub fn heal(&self) {
+        self.plan().rules.clear();
+    }
+
+    /// The faults that struck, in order.
+    #[must_use]
+    pub fn struck(&self) -> Vec<(Target, Fault)> {
+        self.plan().struck.clone()
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One sound transfer of the inner blocks.
+    fn read(&self, offset: u64, data: &mut [u8]) -> io::Result<()> {
+        let mut batch = [Io::read(offset, data)];
+        self.inner.run(&mut batch, &|_| ());
+        let [io] = batch;
+        io.result
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut batch = [Io::write(offset, data)];
+        self.inner.run(&mut batch, &|_| ());
+        let [io] = batch;
+        io.result
+    }
+
+    fn strike(&self, fault: Fault, offset: u64, buffer: &mut Buffer<'_>) -> io::Result<()> {
+        match (fault, buffer) {
+            (Fault::Eio, _) => Err(io::Error::from_raw_os_error(EIO)),
+            (Fault::Full, _) => Err(io::ErrorKind::StorageFull.into()),
+            (Fault::Delay(time), buffer) => {
+                std::thread::sleep(time);
+                self.pass(offset, buffer)
+            }
+            (Fault::Short, Buffer::ReadInto(data)) => {
+                let part = self.part(data.len());
+                self.read(offset, data)?;
+                data[part..].fill(0xee);
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+            (Fault::Short, Buffer::WriteFrom(data)) => {
+                self.write_part(offset, data)?;
+                Err(io::ErrorKind::WriteZero.into())
+            }
+            (Fault::FlippedBit, Buffer::ReadInto(data)) => {
+                self.read(offset, data)?;
+                self.flip(data);
+                Ok(())
+            }
+            (Fault::FlippedBit, Buffer::WriteFrom(data)) => {
+                let mut copy = AlignedBuffer::copy_of(data);
+                self.flip(&mut copy);
+                self.write(offset, &copy)
+            }
+            (Fault::Torn, Buffer::WriteFrom(data)) => self.write_part(offset, data),
+            (Fault::Lost, Buffer::WriteFrom(_)) => Ok(()),
+            (Fault::Misdirected, Buffer::WriteFrom(data)) => self.write_elsewhere(offset, data),
+            (Fault::Torn | Fault::Lost | Fault::Misdirected, Buffer::ReadInto(_)) => {
+                Err(io::Error::other("the fault model has this fault for writes alone"))
+            }
+        }
+    }
+
+    fn pass(&self, offset: u64, buffer: &mut Buffer<'_>) -> io::Result<()> {
+        match buffer {
+            Buffer::ReadInto(data) => self.read(offset, data),
+            Buffer::WriteFrom(data) => self.write(offset, data),
+        }
+    }
+
+    fn flip(&self, data: &mut [u8]) {
+        let mut plan = self.plan();
+        let byte = plan.rng.index(data.len());
+        data[byte] ^= 1 << plan.rng.below(8);
+    }
+
+    /// A multiple of a sector, above zero and below `len`.
+    fn part(&self, len: usize) -> usize {
+        let sectors = to_u64(len) / SECTOR_BYTES;
+        to_usize((1 + self.plan().rng.below(sectors.max(2) - 1)) * SECTOR_BYTES)
+    }
+
+    /// The first sectors of `data`, over what is there: whole blocks are written, because the inner
+    /// blocks may take nothing less.
+    fn write_part(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let part = self.part(data.len());
+        let mut block = AlignedBuffer::zeroed(data.len());
+        self.read(offset, &mut block)?;
+        block[..part].copy_from_slice(&data[..part]);
+        self.write(offset, &block)
+    }
+
+    /// Just behind or before where it belongs; lost when there is room in neither place.
+    fn write_elsewhere(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let len = to_u64(data.len());
+        let end_bytes = self.plan().end_bytes;
+        if offset + 2 * len <= end_bytes {
+            return self.write(offset + len, data);
+        }
+        match offset.checked_sub(len) {
+            Some(before) => self.write(before, data),
+            None => Ok(()),
+        }
+    }
+}
+
+const SECTOR_BYTES: u64 = 512;
+/// The number of the error on Linux.
+const EIO: i32 = 5;
+
+impl Blocks for FaultyBlocks {
+    fn run(&self, batch: &mut [Io<'_>], done: &Done<'_>) {
+        let target = |io: &Io<'_>| if io.buffer.is_write() { Target::Write } else { Target::Read };
+        let faults: Vec<Option<Fault>> = {
+            let mut plan = self.plan();
+            batch.iter().map(|io| plan.draw(target(io))).collect()
+        };
+        if faults.iter().all(Option::is_none) {
+            return self.inner.run(batch, done);
+        }
+        for (io, fault) in batch.iter_mut().zip(faults) {
+            io.result = match fault {
+                None => self.pass(io.offset, &mut io.buffer),
+                Some(fault) => self.strike(fault, io.offset, &mut io.buffer),
+            };
+            if io.result.is_ok() {
+                done(io);
+            }
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let drawn = self.plan().draw(Target::Sync);
+        call_fault(drawn)?;
+        self.inner.sync()
+    }
+
+    fn ensure(&self, end_bytes: u64) -> io::Result<()> {
+        let drawn = self.plan().draw(Target::Grow);
+        call_fault(drawn)?;
+        self.inner.ensure(end_bytes)?;
+        let mut plan = self.plan();
+        plan.end_bytes = plan.end_bytes.max(end_bytes);
+        Ok(())
+    }
+
+    fn punch(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        self.inner.punch(offset, len_bytes)
+    }
+
+    fn truncate(&self, end_bytes: u64) -> io::Result<()> {
+        self.inner.truncate(end_bytes)?;
+        self.plan().end_bytes = end_bytes;
+        Ok(())
+    }
+
+    fn room_bytes(&self) -> u64 {
+        self.inner.room_bytes()
+    }
+
+    fn alignment_bytes(&self) -> u64 {
+        self.inner.alignment_bytes()
+    }
+
+    fn kind(&self) -> &str {
+        "faulty"
+    }
+}
+
+/// What a fault means for a call that moves no bytes.
+fn call_fault(fault: Option<Fault>) -> io::Result<()> {
+    match fault {
+        None => Ok(()),
+        Some(Fault::Full) => Err(io::ErrorKind::StorageFull.into()),
+        Some(Fault::Delay(time)) => {
+            std::thread::sleep(time);
+            Ok(())
+        }
+        Some(_) => Err(io::Error::from_raw_os_error(EIO)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_tier::store::MemoryBlocks;
+
+    use super::*;
+
+    fn faulty() -> FaultyBlocks {
+        let faulty = FaultyBlocks::new(Arc::new(MemoryBlocks::new(1 << 20)), 7);
+        faulty.ensure(1 << 20).expect("room");
+        faulty
+    }
+
+    fn page(value: u8) -> AlignedBuffer {
+        AlignedBuffer::copy_of(&[value; 4096])
+    }
+
+    fn run(blocks: &FaultyBlocks, io: Io<'_>) -> io::Result<()> {
+        let mut batch = [io];
+        blocks.run(&mut batch, &|_| ());
+        let [io] = batch;
+        io.result
+    }
+
+    #[test]
+    fn the_nth_write_fails_and_only_that() {
+        let blocks = faulty();
+        blocks.inject(Target::Write, When::Nth(2), Fault::Eio);
+        let outcomes: Vec<bool> =
+            (0..4).map(|_| run(&blocks, Io::write(0, &page(1))).is_ok()).collect();
+        assert_eq!(outcomes, [true, false, true, true]);
+        assert_eq!(blocks.struck(), [(Target::Write, Fault::Eio)]);
+    }
+
+    #[test]
+    fn silent_faults_report_success_and_damage() {
+        for fault in [Fault::Torn, Fault::Lost, Fault::Misdirected, Fault::FlippedBit] {
+            let blocks = faulty();
+            run(&blocks, Io::write(4096, &page(1))).expect("sound");
+            blocks.inject(Target::Write, When::Nth(1), fault);
+            run(&blocks, Io::write(4096, &page(2))).expect("the fault is silent");
+            let mut back = page(0);
+            run(&blocks, Io::read(4096, &mut back)).expect("sound");
+            assert_ne!(&*back, &*page(2), "{fault:?}");
+            let mut beside = page(0);
+            run(&blocks, Io::read(8192, &mut beside)).expect("sound");
+            assert_eq!(*beside == *page(2), fault == Fault::Misdirected);
+        }
+    }
+
+    #[test]
+    fn chance_repeats_with_its_seed() {
+        let outcomes = |seed| {
+            let blocks = FaultyBlocks::new(Arc::new(MemoryBlocks::new(1 << 20)), seed);
+            blocks.inject(Target::Read, When::OneIn(3), Fault::Eio);
+            let read = || run(&blocks, Io::read(0, &mut page(0))).is_ok();
+            (0..64).map(|_| read()).collect::<Vec<bool>>()
+        };
+        assert_eq!(outcomes(5), outcomes(5));
+        assert_ne!(outcomes(5), outcomes(6));
+    }
+
+    #[test]
+    fn calls_without_bytes_fail_too_and_heal() {
+        let blocks = faulty();
+        blocks.inject(Target::Sync, When::Always, Fault::Eio);
+        blocks.inject(Target::Grow, When::Always, Fault::Full);
+        assert_eq!(blocks.sync().expect_err("planned").raw_os_error(), Some(EIO));
+        let error = blocks.ensure(8192).expect_err("planned");
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        blocks.heal();
+        blocks.sync().expect("sound");
+        blocks.ensure(8192).expect("sound");
+    }
+}

@@ -1,0 +1,109 @@
+//! Random tests that can be run again.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A small, fast generator (SplitMix64; Steele, Lea, Flood: Fast Splittable Pseudorandom Number
+/// Generators, OOPSLA 2014, figure 16). The same seed gives the same numbers for ever.
+#[derive(Clone, Debug)]
+pub struct Rng {
+    state: u64,
+}
+
+impl Rng {
+    /// A generator from a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Rng {
+        Rng { state: seed }
+    }
+
+    /// The next 64 bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`.
+    ///
+    /// # Panics
+    /// When `bound` is zero.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next_u64() % bound
+    }
+
+    /// An index below `len`.
+    ///
+    /// # Panics
+    /// When `len` is zero.
+    pub fn index(&mut self, len: usize) -> usize {
+        let len = u64::try_from(len).unwrap_or(u64::MAX);
+        usize::try_from(self.below(len)).unwrap_or(0)
+    }
+
+    /// True once in `times` on average.
+    pub fn one_in(&mut self, times: u64) -> bool {
+        self.below(times.max(1)) == 0
+    }
+
+    /// Fills a slice.
+    pub fn fill(&mut self, data: &mut [u8]) {
+        for chunk in data.chunks_mut(8) {
+            chunk.copy_from_slice(&self.next_u64().to_le_bytes()[..chunk.len()]);
+        }
+    }
+}
+
+/// Runs a random test with the seed in `TERRACE_SEED`, or a fresh one. When it fails, the seed and
+/// how to use it are printed.
+///
+/// # Panics
+/// When the test does, or when `TERRACE_SEED` is not a number.
+pub fn with_seed(test: impl FnOnce(u64)) {
+    let seed = match std::env::var("TERRACE_SEED") {
+        Ok(text) => match text.parse() {
+            Ok(seed) => seed,
+            Err(_) => panic!("TERRACE_SEED is \"{text}\"; it must be a number below 2^64"),
+        },
+        Err(_) => fresh(),
+    };
+    let _printed_on_failure = Announcement { seed };
+    test(seed);
+}
+
+fn fresh() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Rng::new(u64::from(now.subsec_nanos()) ^ now.as_secs().rotate_left(32)).next_u64()
+}
+
+struct Announcement {
+    seed: u64,
+}
+
+impl Drop for Announcement {
+    #[expect(clippy::print_stderr, reason = "the test harness shows it with the failure")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let name = std::thread::current().name().unwrap_or("NAME").to_string();
+            eprintln!("to run it again: TERRACE_SEED={} cargo test {name}", self.seed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_numbers() {
+        let mut first = Rng::new(1234567);
+        assert_eq!(first.next_u64(), 6_457_827_717_110_365_317, "the published sequence");
+        assert_eq!(first.next_u64(), 3_203_168_211_198_807_973);
+        let mut data = [0u8; 13];
+        first.fill(&mut data);
+        assert!(data.iter().any(|byte| *byte != 0));
+        let hits = (0..4000).filter(|_| first.one_in(4)).count();
+        assert!((800..1200).contains(&hits), "{hits}");
+    }
+}

@@ -1,0 +1,70 @@
+//! Positioned system calls, several threads to a large batch.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use terrace_sys::file::DirectFile;
+use terrace_sys::transfer::run_len;
+
+use super::Engine;
+use crate::store::{Done, Io};
+
+/// Threads of one batch at most, the caller among them. The device of the reference machine is
+/// saturated by four 256 KiB reads in flight.
+const THREADS_MAX: usize = 4;
+/// What keeps the device busy for some 200 us, which pays for the 30 us that a thread costs.
+const BYTES_PER_THREAD_MIN: usize = 256 << 10;
+/// Short transfers take the processors as much as the device: 1.5 ms of them pay for a thread also
+/// when the processors are busy.
+const RUNS_PER_THREAD_MIN: usize = 32;
+
+pub(super) struct Pread;
+
+impl Engine for Pread {
+    fn run(&self, file: &DirectFile, batch: &mut [Io<'_>], done: &Done<'_>) {
+        let threads = threads_worth(batch);
+        let queue = Mutex::new(batch);
+        if threads == 1 {
+            return drain(file, &queue, done);
+        }
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                // A thread that the system does not give is no loss: the others do its part.
+                let builder = thread::Builder::new().name("terrace-pread".into());
+                drop(builder.spawn_scoped(scope, || drain(file, &queue, done)));
+            }
+            drain(file, &queue, done);
+        });
+    }
+
+    fn name(&self) -> &'static str {
+        "pread"
+    }
+}
+
+fn threads_worth(batch: &[Io<'_>]) -> usize {
+    let (mut bytes, mut runs, mut rest) = (0, 0, batch);
+    while !rest.is_empty() {
+        let (run, others) = rest.split_at(run_len(rest));
+        bytes += run.iter().map(|io| io.buffer.len()).sum::<usize>();
+        (runs, rest) = (runs + 1, others);
+    }
+    let worth = (bytes / BYTES_PER_THREAD_MIN).max(runs / RUNS_PER_THREAD_MIN);
+    worth.min(runs).clamp(1, THREADS_MAX)
+}
+
+/// Performs runs of the batch until none is left.
+fn drain(file: &DirectFile, queue: &Mutex<&mut [Io<'_>]>, done: &Done<'_>) {
+    while let Some(run) = next_run(queue) {
+        file.transfer(run);
+        run.iter_mut().filter(|io| io.result.is_ok()).for_each(done);
+    }
+}
+
+fn next_run<'b, 'd>(queue: &Mutex<&'b mut [Io<'d>]>) -> Option<&'b mut [Io<'d>]> {
+    let mut rest = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    let batch = std::mem::take(&mut *rest);
+    let (run, others) = batch.split_at_mut(run_len(batch));
+    *rest = others;
+    (!run.is_empty()).then_some(run)
+}

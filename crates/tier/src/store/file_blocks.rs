@@ -1,0 +1,118 @@
+//! Blocks on a file or a block device.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use terrace_sys::file::DirectFile;
+use terrace_sys::size::{GIB, MIB};
+
+use super::engine::{self, Engine, EngineChoice};
+use super::{Blocks, Done, Io};
+
+/// A file grows by an eighth of its length, within these bounds: few calls, little slack.
+const GROWTH_BYTES_MIN: u64 = 16 * MIB;
+const GROWTH_BYTES_MAX: u64 = GIB;
+
+/// A file that grows and shrinks with what it holds, or a block device.
+pub struct FileBlocks {
+    file: DirectFile,
+    engine: Box<dyn Engine>,
+    capacity_bytes: u64,
+    /// Up to where space is allocated.
+    allocated: Mutex<u64>,
+}
+
+impl FileBlocks {
+    /// Blocks on an open file, which never grows beyond `capacity_bytes`.
+    ///
+    /// # Errors
+    /// When the length cannot be read or io_uring is demanded and refused.
+    pub fn open(
+        file: DirectFile,
+        capacity_bytes: u64,
+        choice: EngineChoice,
+    ) -> io::Result<FileBlocks> {
+        let allocated = Mutex::new(file.len()?);
+        if !file.is_direct() {
+            tracing::warn!("the file system refuses direct I/O: the page cache holds pages too");
+        }
+        Ok(FileBlocks { engine: engine::open(choice)?, capacity_bytes, allocated, file })
+    }
+
+    /// Whether transfers bypass the page cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.file.is_direct()
+    }
+
+    fn allocated(&self) -> MutexGuard<'_, u64> {
+        self.allocated.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Allocates a generous step, or the bare need when the file system has no room for that.
+    fn grow(&self, from: u64, end_bytes: u64) -> io::Result<u64> {
+        let step = (from / 8).clamp(GROWTH_BYTES_MIN, GROWTH_BYTES_MAX);
+        let generous = from.saturating_add(step).min(self.capacity_bytes).max(end_bytes);
+        match self.file.allocate(from, generous - from) {
+            Err(error) if super::error::is_full(&error) => {
+                // A failed step may have left part of itself behind.
+                self.file.truncate(from)?;
+                self.file.allocate(from, end_bytes - from).map(|()| end_bytes)
+            }
+            result => result.map(|()| generous),
+        }
+    }
+}
+
+impl Blocks for FileBlocks {
+    fn run(&self, batch: &mut [Io<'_>], done: &Done<'_>) {
+        self.engine.run(&self.file, batch, done);
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn ensure(&self, end_bytes: u64) -> io::Result<()> {
+        let mut allocated = self.allocated();
+        if end_bytes <= *allocated {
+            return Ok(());
+        }
+        if self.file.is_block_device() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        *allocated = self.grow(*allocated, end_bytes)?;
+        Ok(())
+    }
+
+    fn punch(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        self.file.punch(offset, len_bytes)
+    }
+
+    fn truncate(&self, end_bytes: u64) -> io::Result<()> {
+        let mut allocated = self.allocated();
+        if self.file.is_block_device() || *allocated <= end_bytes {
+            return Ok(());
+        }
+        self.file.truncate(end_bytes)?;
+        *allocated = end_bytes;
+        Ok(())
+    }
+
+    fn room_bytes(&self) -> u64 {
+        self.file.free_bytes().unwrap_or(0)
+    }
+
+    fn alignment_bytes(&self) -> u64 {
+        let alignment = self.file.alignment();
+        alignment.memory_bytes.max(alignment.offset_bytes)
+    }
+
+    fn kind(&self) -> &str {
+        match (self.engine.name(), self.file.is_direct()) {
+            (name, true) => name,
+            ("io_uring", false) => "io_uring through the page cache",
+            (_, false) => "pread through the page cache",
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The first failure, kept for good.
+
+use std::sync::OnceLock;
+
+use super::StoreError;
+
+/// Set once by the first failed write or sync.
+#[derive(Debug, Default)]
+pub(super) struct Latch {
+    first: OnceLock<String>,
+}
+
+impl Latch {
+    pub(super) fn set(&self, error: &StoreError) {
+        if self.first.set(error.to_string()).is_ok() {
+            tracing::error!(%error, "the store takes no more writes");
+        }
+    }
+
+    pub(super) fn first(&self) -> Option<String> {
+        self.first.get().cloned()
+    }
+}

@@ -1,0 +1,124 @@
+//! Blocks in memory: for tests, and for a session without a disk.
+
+use std::io;
+use std::sync::{PoisonError, RwLock};
+
+use terrace_sys::size::{MIB, to_u64, to_usize};
+
+use super::{Blocks, Buffer, Done, Io};
+
+const CHUNK_BYTES: u64 = MIB;
+
+type Chunk = RwLock<Option<Box<[u8]>>>;
+
+/// Memory in chunks of 1 MiB that exist once written to. Bytes never written read as zero.
+pub struct MemoryBlocks {
+    chunks: Vec<Chunk>,
+    capacity_bytes: u64,
+}
+
+impl MemoryBlocks {
+    /// Room for `capacity_bytes`.
+    #[must_use]
+    pub fn new(capacity_bytes: u64) -> Self {
+        let count = to_usize(capacity_bytes.div_ceil(CHUNK_BYTES));
+        MemoryBlocks { chunks: (0..count).map(|_| RwLock::default()).collect(), capacity_bytes }
+    }
+
+    /// Bytes of memory that chunks take now.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        let present =
+            |chunk: &&Chunk| chunk.read().unwrap_or_else(PoisonError::into_inner).is_some();
+        to_u64(self.chunks.iter().filter(present).count()) * CHUNK_BYTES
+    }
+
+    fn transfer(&self, offset: u64, buffer: &mut Buffer<'_>) -> io::Result<()> {
+        self.within(offset, to_u64(buffer.len()))?;
+        match buffer {
+            Buffer::ReadInto(data) => self.read(offset, data),
+            Buffer::WriteFrom(data) => self.write(offset, data),
+        }
+        Ok(())
+    }
+
+    fn read(&self, offset: u64, mut data: &mut [u8]) {
+        let mut at = offset;
+        while !data.is_empty() {
+            let (index, start, len) = piece(at, data.len());
+            let (head, tail) = data.split_at_mut(len);
+            let chunk = self.chunks[index].read().unwrap_or_else(PoisonError::into_inner);
+            match chunk.as_deref() {
+                Some(bytes) => head.copy_from_slice(&bytes[start..start + len]),
+                None => head.fill(0),
+            }
+            (data, at) = (tail, at + to_u64(len));
+        }
+    }
+
+    fn write(&self, offset: u64, mut data: &[u8]) {
+        let mut at = offset;
+        while !data.is_empty() {
+            let (index, start, len) = piece(at, data.len());
+            let (head, tail) = data.split_at(len);
+            let mut chunk = self.chunks[index].write().unwrap_or_else(PoisonError::into_inner);
+            let bytes = chunk.get_or_insert_with(|| vec![0; to_usize(CHUNK_BYTES)].into());
+            bytes[start..start + len].copy_from_slice(head);
+            (data, at) = (tail, at + to_u64(len));
+        }
+    }
+
+    fn drop_chunks(&self, first: u64, end: u64) {
+        for chunk in self.chunks.iter().take(to_usize(end)).skip(to_usize(first)) {
+            *chunk.write().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+    }
+
+    fn within(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        match offset.checked_add(len_bytes) {
+            Some(end) if end <= self.capacity_bytes => Ok(()),
+            _ => Err(io::ErrorKind::StorageFull.into()),
+        }
+    }
+}
+
+/// The chunk, the position in it and the bytes there of a transfer at `offset` of `len` bytes.
+fn piece(offset: u64, len: usize) -> (usize, usize, usize) {
+    let start = offset % CHUNK_BYTES;
+    let len = len.min(to_usize(CHUNK_BYTES - start));
+    (to_usize(offset / CHUNK_BYTES), to_usize(start), len)
+}
+
+impl Blocks for MemoryBlocks {
+    fn run(&self, batch: &mut [Io<'_>], done: &Done<'_>) {
+        for io in batch {
+            io.result = self.transfer(io.offset, &mut io.buffer);
+            if io.result.is_ok() {
+                done(io);
+            }
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn ensure(&self, end_bytes: u64) -> io::Result<()> {
+        self.within(0, end_bytes)
+    }
+
+    fn punch(&self, offset: u64, len_bytes: u64) -> io::Result<()> {
+        self.within(offset, len_bytes)?;
+        self.drop_chunks(offset.div_ceil(CHUNK_BYTES), (offset + len_bytes) / CHUNK_BYTES);
+        Ok(())
+    }
+
+    fn truncate(&self, end_bytes: u64) -> io::Result<()> {
+        self.drop_chunks(end_bytes.div_ceil(CHUNK_BYTES), to_u64(self.chunks.len()));
+        Ok(())
+    }
+
+    fn kind(&self) -> &str {
+        "memory"
+    }
+}

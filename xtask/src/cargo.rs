@@ -1,0 +1,99 @@
+//! Runs cargo and passes its output on.
+
+use std::{
+    env,
+    io::{BufRead, BufReader, Write},
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use crate::counts::Counts;
+
+/// What a command left behind.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    /// Whether it ended with success.
+    pub ok: bool,
+    /// The tests it ran.
+    pub counts: Counts,
+}
+
+impl Outcome {
+    /// As a result that names the step.
+    pub fn result(self, step: &str) -> Result<(), String> {
+        if self.ok { Ok(()) } else { Err(format!("{step}: failed ({})", self.counts)) }
+    }
+
+    /// Both: success if both succeeded, tests added up.
+    pub fn and(mut self, other: Self) -> Self {
+        self.ok &= other.ok;
+        self.counts += other.counts;
+        self
+    }
+}
+
+/// The cargo that runs us, in the root of the workspace.
+pub fn cargo(root: &Path) -> Command {
+    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    command(root, program.as_os_str())
+}
+
+/// The cargo of the nightly toolchain, through rustup's proxy.
+pub fn nightly(root: &Path) -> Command {
+    let mut command = command(root, "cargo".as_ref());
+    // The proxy of the toolchain that runs us would win over the one asked for.
+    command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").arg("+nightly");
+    command
+}
+
+fn command(root: &Path, program: &std::ffi::OsStr) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root).env("CARGO_TERM_COLOR", "never");
+    command
+}
+
+/// Runs it, shows what it prints and counts the tests.
+pub fn run(mut command: Command) -> Outcome {
+    let line = describe(&command);
+    println!("$ {line}");
+    let child = command.stdout(Stdio::piped()).spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("{line}: {error}");
+            return Outcome::default();
+        }
+    };
+    let mut counts = Counts::default();
+    if let Some(output) = child.stdout.take() {
+        counts = pass_on(BufReader::new(output));
+    }
+    let ok = match child.wait() {
+        Ok(status) => status.success(),
+        Err(error) => {
+            eprintln!("{line}: {error}");
+            false
+        }
+    };
+    Outcome { ok, counts }
+}
+
+fn pass_on(output: impl BufRead) -> Counts {
+    let mut counts = Counts::default();
+    let mut screen = std::io::stdout().lock();
+    for line in output.split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        if let Some(more) = Counts::parse(line.trim_end()) {
+            counts += more;
+        }
+        // A closed terminal is no reason to stop the checks.
+        let _ = writeln!(screen, "{line}");
+    }
+    counts
+}
+
+fn describe(command: &Command) -> String {
+    let mut words = vec!["cargo".to_owned()];
+    words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
+    words.join(" ")
+}

@@ -1,0 +1,133 @@
+//! Everything a change passes, in the order of what fails fastest.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    cargo::{self, Outcome},
+    counts::Counts,
+    features, job, loom, miri, tidy,
+};
+
+/// The crates that build without DataFusion; they are tested in debug as well, where overflow
+/// checks and debug assertions are on.
+const LOW_CRATES: &[&str] =
+    &["terrace-sys", "terrace-market", "terrace-tier", "terrace-pool", "terrace-testkit", "xtask"];
+
+/// One check by name.
+struct Step {
+    name: &'static str,
+    run: fn(&Path) -> Outcome,
+}
+
+const STEPS: &[Step] = &[
+    Step { name: "format", run: format },
+    Step { name: "tidy", run: |root| passed(tidy::run(root)) },
+    Step { name: "features", run: |root| passed(features::run(root)) },
+    Step { name: "low crates in debug", run: debug },
+    Step { name: "loom", run: loom::run },
+    Step { name: "miri", run: miri::run_if_installed },
+    Step { name: "main job", run: |root| passed(job::run(root)) },
+    Step { name: "tests", run: tests },
+    Step { name: "lint", run: lint },
+    Step { name: "documentation", run: documentation },
+];
+
+/// Runs every step, also after one failed, and ends with one line of counts.
+pub fn run(root: &Path) -> Result<(), String> {
+    let mut report = Vec::new();
+    for step in STEPS {
+        println!("\n== {}", step.name);
+        let start = Instant::now();
+        let outcome = (step.run)(root);
+        report.push((step.name, outcome, start.elapsed()));
+    }
+    println!("\n== summary");
+    for (name, outcome, took) in &report {
+        println!("{}", line(name, *outcome, *took));
+    }
+    let counts = total(report.iter().map(|(_, outcome, _)| *outcome));
+    println!("{counts}");
+    if counts.failed > 0 { Err("a check failed".to_owned()) } else { Ok(()) }
+}
+
+/// All tests; a step that failed without a failing test counts as one.
+fn total(outcomes: impl Iterator<Item = Outcome>) -> Counts {
+    let mut sum = Counts::default();
+    for outcome in outcomes {
+        sum += outcome.counts;
+        if !outcome.ok && outcome.counts.failed == 0 {
+            sum.failed += 1;
+        }
+    }
+    sum
+}
+
+fn line(name: &str, outcome: Outcome, took: Duration) -> String {
+    let verdict = if outcome.ok { "ok" } else { "FAILED" };
+    let mut line = format!("{name:<20} {verdict:<7} {:>5} s", took.as_secs());
+    if outcome.counts != Counts::default() {
+        line.push_str(&format!("  {}", outcome.counts));
+    }
+    line
+}
+
+fn passed(result: Result<(), String>) -> Outcome {
+    if let Err(message) = &result {
+        eprintln!("{message}");
+    }
+    Outcome { ok: result.is_ok(), counts: Counts::default() }
+}
+
+fn format(root: &Path) -> Outcome {
+    let mut command = cargo::cargo(root);
+    command.args(["fmt", "--all", "--", "--check"]);
+    cargo::run(command)
+}
+
+/// Clippy and rustdoc take their dependencies from the same check build; the profile is the one
+/// of everything else, so that build scripts and procedural macros are shared too.
+fn lint(root: &Path) -> Outcome {
+    let mut command = cargo::cargo(root);
+    command.args(["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+    cargo::run(command)
+}
+
+fn documentation(root: &Path) -> Outcome {
+    let mut command = cargo::cargo(root);
+    command
+        .args(["doc", "--release", "--workspace", "--no-deps"])
+        .env("RUSTDOCFLAGS", "-D warnings");
+    cargo::run(command)
+}
+
+fn tests(root: &Path) -> Outcome {
+    let mut command = cargo::cargo(root);
+    command.args(["test", "--release", "--workspace", "--no-fail-fast"]);
+    cargo::run(command)
+}
+
+fn debug(root: &Path) -> Outcome {
+    let mut command = cargo::cargo(root);
+    command.args(["test", "--no-fail-fast"]);
+    command.args(LOW_CRATES.iter().flat_map(|name| ["--package", name]));
+    cargo::run(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_step_is_never_counted_as_none() {
+        let counts = Counts { passed: 5, failed: 0, ignored: 0 };
+        let good = Outcome { ok: true, counts };
+        let broken = Outcome { ok: false, counts };
+        assert_eq!(total([good, good].into_iter()).failed, 0);
+        assert_eq!(total([good, broken].into_iter()).failed, 1);
+        let failed = Outcome { ok: false, counts: Counts { failed: 3, ..counts } };
+        assert_eq!(total([failed].into_iter()).failed, 3);
+    }
+}

@@ -1,0 +1,63 @@
+//! How many tests passed and failed, from what the test programs print.
+
+use std::{fmt, ops::AddAssign};
+
+/// Tests passed, failed and ignored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub passed: u64,
+    pub failed: u64,
+    pub ignored: u64,
+}
+
+impl Counts {
+    /// The counts in one line of output, if it is the summary of a test program.
+    ///
+    /// `test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; ...`
+    pub fn parse(line: &str) -> Option<Self> {
+        let (_, summary) = line.strip_prefix("test result: ")?.split_once(". ")?;
+        let mut counts = Self::default();
+        for part in summary.split(';') {
+            match part.trim().split_once(' ') {
+                Some((number, "passed")) => counts.passed = number.parse().ok()?,
+                Some((number, "failed")) => counts.failed = number.parse().ok()?,
+                Some((number, "ignored")) => counts.ignored = number.parse().ok()?,
+                _ => {}
+            }
+        }
+        Some(counts)
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)?;
+        if self.ignored > 0 {
+            write!(f, ", {} ignored", self.ignored)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_summary_and_nothing_else() {
+        let line = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; \
+                    0 filtered out; finished in 0.01s";
+        let counts = Counts { passed: 12, failed: 3, ignored: 1 };
+        assert_eq!(Counts::parse(line), Some(counts));
+        assert_eq!(Counts::parse("test reads ... ok"), None);
+        assert_eq!(counts.to_string(), "12 passed, 3 failed, 1 ignored");
+    }
+}

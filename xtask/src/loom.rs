@@ -1,0 +1,38 @@
+//! The lock-free words under the loom model checker.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+use crate::cargo::{self, Outcome};
+
+/// The crates with loom programs and where they are.
+const PROGRAMS: &[(&str, &[&str])] =
+    &[("terrace-market", &["--test", "loom"]), ("terrace-pool", &["--lib", "loom_tests"])];
+
+/// Runs every loom program.
+pub fn run(root: &Path) -> Outcome {
+    let mut all = Outcome { ok: true, ..Outcome::default() };
+    for (package, target) in PROGRAMS {
+        let mut command = cargo::cargo(root);
+        command
+            .args(["test", "--release", "--package", package])
+            .args(*target)
+            .env("RUSTFLAGS", "--cfg loom")
+            .env("CARGO_TARGET_DIR", subdirectory(root, "loom"));
+        let outcome = cargo::run(command);
+        if outcome.ok && outcome.counts.passed == 0 {
+            eprintln!("{package}: no loom program ran");
+            all.ok = false;
+        }
+        all = all.and(outcome);
+    }
+    all
+}
+
+/// A directory of its own below the target directory, for builds with other flags.
+pub fn subdirectory(root: &Path, name: &str) -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    root.join(target).join(name)
+}

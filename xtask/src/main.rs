@@ -1,0 +1,74 @@
+//! The checks a change passes before it lands: `cargo x ci` runs all of them.
+//!
+//! The package depends on nothing of Terrace, so that it builds in seconds.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod cargo;
+mod ci;
+mod counts;
+mod features;
+mod job;
+mod loom;
+mod miri;
+mod soak;
+mod tidy;
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+const USAGE: &str = "\
+cargo x COMMAND
+
+  ci      everything a change passes: fmt, tidy, features, clippy, docs, tests, loom, Miri where
+          it is installed, the low crates in debug, the README's main job at a small scale
+  tidy    the house rules: lengths, banned calls, unsafe, layers, links
+  features  one set of compiled dependencies serves running and testing
+  loom    the lock-free words under the loom model checker
+  miri    the crates without system calls under Miri (needs a nightly toolchain with miri)
+  soak    the long versions of the tests: [--seconds N] [--rounds N] [--seed N]
+  job     the README's main job at a small scale";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let (command, rest) = match arguments.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("", &[][..]),
+    };
+    match run(command, rest) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: &str, rest: &[String]) -> Result<(), String> {
+    let root = root();
+    if command == "soak" {
+        return soak::run(&root, rest);
+    }
+    if let Some(unknown) = rest.first() {
+        return Err(format!("`{command}` takes no argument, but got `{unknown}`\n\n{USAGE}"));
+    }
+    match command {
+        "ci" => ci::run(&root),
+        "tidy" => tidy::run(&root),
+        "features" => features::run(&root),
+        "loom" => loom::run(&root).result("loom"),
+        "miri" => miri::run(&root).result("miri"),
+        "job" => job::run(&root),
+        other => Err(format!("`{other}` is not a command\n\n{USAGE}")),
+    }
+}
+
+/// The root of the workspace: the directory above this package.
+fn root() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package).to_path_buf()
+}

@@ -1,0 +1,62 @@
+//! The crates without system calls under Miri.
+
+use std::{path::Path, process::Stdio};
+
+use crate::{
+    cargo::{self, Outcome},
+    loom::subdirectory,
+};
+
+/// The crates and what to run of them: all of the ledger, and of the others what neither reads
+/// files nor waits for the clock, against which Miri is a thousand times too slow. Under Miri
+/// reserved memory comes from the heap, so that every access to a frame is checked.
+const PROGRAMS: &[(&str, &[&str])] = &[
+    ("terrace-market", &[]),
+    ("terrace-sys", &["--lib", "--", "buffer", "map", "pages", "size", "transfer"]),
+    ("terrace-tier", &["--lib", "--", "store::tests"]),
+    ("terrace-pool", &["--lib"]),
+    ("terrace-pool", &["--doc"]),
+];
+
+const MISSING: &str = "\
+miri: NOT RUN. There is no nightly toolchain with Miri on this machine.
+miri: `rustup toolchain install nightly --component miri --component rust-src` installs it.";
+
+/// Runs Miri, or fails and says what is missing.
+pub fn run(root: &Path) -> Outcome {
+    if !installed(root) {
+        eprintln!("{MISSING}");
+        return Outcome::default();
+    }
+    let mut all = Outcome { ok: true, ..Outcome::default() };
+    for (package, tests) in PROGRAMS {
+        let mut command = cargo::nightly(root);
+        command
+            .args(["miri", "test", "--package", package])
+            .args(*tests)
+            .env("CARGO_TARGET_DIR", subdirectory(root, "miri"));
+        let outcome = cargo::run(command);
+        if outcome.ok && outcome.counts.passed == 0 {
+            eprintln!("miri of {package}: no test ran");
+            all.ok = false;
+        }
+        all = all.and(outcome);
+    }
+    all
+}
+
+/// Runs Miri where it is installed. A machine without it is no reason to fail, but says so.
+pub fn run_if_installed(root: &Path) -> Outcome {
+    if installed(root) {
+        return run(root);
+    }
+    eprintln!("{MISSING}");
+    Outcome { ok: true, ..Outcome::default() }
+}
+
+/// Whether the nightly toolchain has Miri.
+fn installed(root: &Path) -> bool {
+    let mut command = cargo::nightly(root);
+    command.args(["miri", "--version"]).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}

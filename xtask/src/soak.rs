@@ -1,0 +1,79 @@
+//! The long versions of the tests.
+//!
+//! A test that gets better with time reads how long it may run: `TERRACE_SOAK_SECONDS` for tests
+//! that go by the clock, `TERRACE_SOAK_ROUNDS` for tests that go by rounds (kill -9, churn), and
+//! `TERRACE_SOAK_SEED` to repeat a run. Without them it runs for about a second, so that no test
+//! is ever ignored.
+
+use std::path::Path;
+
+use crate::cargo;
+
+/// The test programs that read the variables.
+const PROGRAMS: &[(&str, &[&str])] = &[
+    ("terrace-market", &["--test", "stress"]),
+    ("terrace-pool", &["--test", "model"]),
+    ("terrace", &["--test", "cli", "durability"]),
+];
+
+/// How long to soak.
+#[derive(Debug, PartialEq, Eq)]
+struct Plan {
+    seconds: u64,
+    rounds: u64,
+    seed: Option<u64>,
+}
+
+/// Runs the long tests one after the other.
+pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
+    let plan = parse(arguments)?;
+    for (package, target) in PROGRAMS {
+        let mut command = cargo::cargo(root);
+        command
+            .args(["test", "--release", "--package", package])
+            .args(*target)
+            .args(["--", "--nocapture", "--test-threads=1"])
+            .env("TERRACE_SOAK_SECONDS", plan.seconds.to_string())
+            .env("TERRACE_SOAK_ROUNDS", plan.rounds.to_string());
+        if let Some(seed) = plan.seed {
+            command.env("TERRACE_SOAK_SEED", seed.to_string());
+        }
+        let outcome = cargo::run(command);
+        if outcome.ok && outcome.counts.passed == 0 {
+            return Err(format!("soak of {package}: no test ran"));
+        }
+        outcome.result(&format!("soak of {package}"))?;
+    }
+    Ok(())
+}
+
+fn parse(arguments: &[String]) -> Result<Plan, String> {
+    let mut plan = Plan { seconds: 60, rounds: 200, seed: None };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or_else(|| format!("`{word}` wants a number"))?;
+        let number = value.parse().map_err(|_| format!("`{word} {value}`: not a number"))?;
+        match word.as_str() {
+            "--seconds" => plan.seconds = number,
+            "--rounds" => plan.rounds = number,
+            "--seed" => plan.seed = Some(number),
+            other => return Err(format!("`{other}`: soak takes --seconds, --rounds and --seed")),
+        }
+    }
+    Ok(plan)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_its_arguments() {
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let plan = Plan { seconds: 60, rounds: 7, seed: Some(3) };
+        assert_eq!(parse(&words("--rounds 7 --seed 3")), Ok(plan));
+        assert!(parse(&words("--rounds")).is_err());
+        assert!(parse(&words("--rounds many")).is_err());
+        assert!(parse(&words("--minutes 3")).is_err());
+    }
+}

@@ -1,0 +1,75 @@
+//! The house rules that a program can check.
+//!
+//! Every rule is a function from the tree to findings. The rules run as a test as well, so that
+//! `cargo test` alone notices.
+
+mod banned;
+mod layers;
+mod links;
+mod region;
+mod rust;
+mod shape;
+mod text;
+mod tree;
+mod unsafety;
+
+use std::{fmt, path::Path};
+
+use tree::Tree;
+
+/// One breach of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Finding {
+    path: String,
+    line: usize,
+    message: String,
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line, message: message.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.message)
+    }
+}
+
+const RULES: &[fn(&Tree) -> Vec<Finding>] =
+    &[text::check, shape::check, banned::check, unsafety::check, layers::check, links::check];
+
+/// Checks the whole tree and prints what it found.
+pub fn run(root: &Path) -> Result<(), String> {
+    let tree = Tree::read(root)?;
+    let findings = check(&tree);
+    for finding in &findings {
+        println!("{finding}");
+    }
+    if findings.is_empty() {
+        println!("tidy: {} files", tree.files.len());
+        return Ok(());
+    }
+    Err(format!("tidy: {} findings in {} files", findings.len(), tree.files.len()))
+}
+
+fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings: Vec<_> = RULES.iter().flat_map(|rule| rule(tree)).collect();
+    findings.sort();
+    findings.dedup();
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tree_is_tidy() {
+        let tree = Tree::read(&crate::root()).expect("the tree can be read");
+        assert!(tree.files.len() > 20, "only {} files were found", tree.files.len());
+        let findings: Vec<_> = check(&tree).iter().map(ToString::to_string).collect();
+        assert!(findings.is_empty(), "\n{}", findings.join("\n"));
+    }
+}

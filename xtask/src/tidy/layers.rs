@@ -1,0 +1,148 @@
+//! Crates look down: a crate uses only crates on lower floors.
+
+use toml::{Table, Value};
+
+use super::{
+    Finding,
+    tree::{File, Tree},
+};
+
+/// The floor of every crate. Two crates on one floor do not know each other.
+const FLOORS: &[(&str, u32)] = &[
+    ("terrace-sys", 1),
+    ("terrace-market", 1),
+    ("terrace-tier", 2),
+    ("terrace-pool", 3),
+    ("terrace-sql", 5),
+    ("terrace-bench", 6),
+    ("terrace", 7),
+];
+
+/// The support for tests uses the tiers and is used by tests alone.
+const TESTKIT: (&str, u32) = ("terrace-testkit", 3);
+
+/// Packages that only some crates may use, and from which floor on.
+const HEAVY: &[&str] = &["arrow", "datafusion", "object_store", "parquet"];
+const HEAVY_FLOOR: u32 = 4;
+const KERNEL: &[&str] = &["io-uring", "libc"];
+
+/// Reads every crate's manifest.
+pub fn check(tree: &Tree) -> Vec<Finding> {
+    let manifest = |file: &&File| file.path.ends_with("/Cargo.toml");
+    tree.files.iter().filter(manifest).flat_map(manifest_faults).collect()
+}
+
+fn manifest_faults(file: &File) -> Vec<Finding> {
+    let messages = match file.text.parse::<Table>() {
+        Ok(manifest) => faults(&manifest),
+        Err(error) => vec![format!("not a manifest: {error}")],
+    };
+    messages.into_iter().map(|message| Finding::new(&file.path, 1, message)).collect()
+}
+
+fn faults(manifest: &Table) -> Vec<String> {
+    let mut faults = Vec::new();
+    let name = manifest
+        .get("package")
+        .and_then(|package| package.get("name"))
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if name != "xtask" && floor(name).is_none() {
+        faults.push(format!("`{name}` has no floor in the list of layers"));
+    }
+    let inherits = manifest.get("lints").and_then(|lints| lints.get("workspace"));
+    if inherits != Some(&Value::Boolean(true)) {
+        faults.push("`[lints] workspace = true` is missing".to_owned());
+    }
+    for (kind, dependency, value) in dependencies(manifest) {
+        if value.get("workspace") != Some(&Value::Boolean(true)) {
+            faults.push(format!("`{dependency}` takes no version from the workspace"));
+        }
+        faults.extend(layer_fault(name, kind, dependency));
+    }
+    faults
+}
+
+/// Every dependency with the kind of its table, those of targets included.
+fn dependencies(manifest: &Table) -> Vec<(&str, &str, &Value)> {
+    let targets = manifest.get("target").and_then(Value::as_table);
+    let tables = targets.into_iter().flat_map(Table::values).filter_map(Value::as_table);
+    let mut found = Vec::new();
+    for table in tables.chain([manifest]) {
+        for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            let entries = table.get(kind).and_then(Value::as_table);
+            for (name, value) in entries.into_iter().flatten() {
+                found.push((kind, name.as_str(), value));
+            }
+        }
+    }
+    found
+}
+
+fn layer_fault(name: &str, kind: &str, dependency: &str) -> Option<String> {
+    let own = floor(name).unwrap_or(0);
+    if KERNEL.contains(&dependency) && name != "terrace-sys" {
+        return Some(format!("`{dependency}` is for terrace-sys alone; wrap the call there"));
+    }
+    if HEAVY.contains(&dependency) && own < HEAVY_FLOOR {
+        return Some(format!("`{dependency}` would pull DataFusion into a crate below SQL"));
+    }
+    if dependency == TESTKIT.0 {
+        let tests_only = kind == "dev-dependencies";
+        return (!tests_only).then(|| format!("`{dependency}` is for tests alone"));
+    }
+    let other = floor(dependency)?;
+    (other >= own).then(|| format!("`{dependency}` is on floor {other}, `{name}` on floor {own}"))
+}
+
+fn floor(name: &str) -> Option<u32> {
+    FLOORS.iter().chain([&TESTKIT]).find(|(other, _)| *other == name).map(|(_, floor)| *floor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(name: &str, dependencies: &str) -> Vec<String> {
+        let text =
+            format!("[package]\nname = \"{name}\"\n[lints]\nworkspace = true\n{dependencies}\n");
+        let tree = Tree::of(&[("crates/x/Cargo.toml", &text)]);
+        check(&tree).into_iter().map(|it| it.message).collect()
+    }
+
+    #[test]
+    fn a_crate_looks_down() {
+        let good = "[dependencies]\nterrace-sys.workspace = true\nthiserror.workspace = true";
+        assert_eq!(messages("terrace-tier", good), [""; 0]);
+        assert_eq!(messages("terrace-market", good).len(), 1);
+        let up = "[dependencies]\nterrace-sql.workspace = true";
+        assert_eq!(messages("terrace-pool", up).len(), 1);
+    }
+
+    #[test]
+    fn the_heavy_and_the_kernel_stay_where_they_belong() {
+        assert_eq!(
+            messages("terrace-pool", "[dependencies]\ndatafusion.workspace = true").len(),
+            1
+        );
+        assert_eq!(messages("terrace-sql", "[dependencies]\ndatafusion.workspace = true"), [""; 0]);
+        assert_eq!(messages("terrace-tier", "[dependencies]\nlibc.workspace = true").len(), 1);
+        let target = "[target.\"cfg(unix)\".dependencies]\nlibc.workspace = true";
+        assert_eq!(messages("terrace-tier", target).len(), 1);
+    }
+
+    #[test]
+    fn the_testkit_is_for_tests() {
+        let own = "dependencies]\nterrace-testkit.workspace = true";
+        assert_eq!(messages("terrace-pool", &format!("[dev-{own}")), [""; 0]);
+        assert_eq!(messages("terrace-pool", &format!("[{own}")).len(), 1);
+    }
+
+    #[test]
+    fn versions_and_lints_come_from_the_workspace() {
+        assert_eq!(messages("terrace-sys", "[dependencies]\nlibc = \"0.2\"").len(), 1);
+        let bare = Tree::of(&[("crates/x/Cargo.toml", "[package]\nname = \"terrace-sys\"\n")]);
+        assert_eq!(check(&bare).len(), 1);
+        assert_eq!(messages("terrace-new", "").len(), 1);
+    }
+}
