@@ -9,7 +9,16 @@ use std::{
 use terrace_market::{Class, Ledger, Totals};
 
 const BUDGET: u64 = 1 << 16;
+/// Rounds of one thread, much less than a second of work.
 const ROUNDS: u64 = if cfg!(miri) { 50 } else { 50_000 };
+
+/// [`ROUNDS`], or that many for every second of `TERRACE_SOAK_SECONDS`.
+fn rounds() -> u64 {
+    let seconds = std::env::var("TERRACE_SOAK_SECONDS").map_or(1, |text| {
+        text.parse().unwrap_or_else(|_| panic!("TERRACE_SOAK_SECONDS is {text:?}, not a number"))
+    });
+    ROUNDS * seconds
+}
 
 /// A small generator, so that every thread has its own repeatable sequence.
 struct Sequence(u64);
@@ -28,7 +37,7 @@ fn churn(ledger: &Ledger, seed: u64, outside: &AtomicU64) {
     let mut random = Sequence(seed);
     let consumer = ledger.register(format!("query {seed}"), Class::Query);
     let mut held = 0;
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds() {
         let bytes = random.next(BUDGET / 4);
         if random.next(2) == 0 && consumer.try_grow(bytes).is_ok() {
             outside.fetch_add(bytes, SeqCst);
@@ -93,7 +102,7 @@ fn debts_add_up() {
             scope.spawn(move || {
                 let mut random = Sequence(seed);
                 let own = ledger.register(format!("query {seed}"), Class::Query);
-                for _ in 0..ROUNDS / 4 {
+                for _ in 0..rounds() / 4 {
                     let bytes = random.next(BUDGET / 8);
                     own.grow_or_owe(bytes);
                     shared.grow_or_owe(bytes);

@@ -3,24 +3,50 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use common::{KIB, MIB, pool, space, stamp};
 use proptest::prelude::*;
-use terrace_pool::{PageRef, Pinned, Space};
+use terrace_pool::{PageRef, Pinned, Pool, PoolError, Space};
+use terrace_testkit::{Fault, FaultyBlocks, Target, When};
+use terrace_tier::store::{MemoryBlocks, Store};
 
 #[derive(Clone, Debug)]
 enum Op {
-    Allocate { len: usize },
-    Write { nth: usize, byte: u8 },
-    Read { nth: usize },
-    Pin { nth: usize },
-    Unpin { nth: usize },
-    Persist { nth: usize },
-    Free { nth: usize },
-    Evict { mib: u64 },
-    Prefetch { nth: usize },
+    Allocate {
+        len: usize,
+    },
+    Write {
+        nth: usize,
+        byte: u8,
+    },
+    Read {
+        nth: usize,
+    },
+    Pin {
+        nth: usize,
+    },
+    Unpin {
+        nth: usize,
+    },
+    Persist {
+        nth: usize,
+    },
+    Free {
+        nth: usize,
+    },
+    Evict {
+        mib: u64,
+    },
+    Prefetch {
+        nth: usize,
+    },
+    /// From now on the store fails one read in so many, until it is healed.
+    Break {
+        one_in: u64,
+    },
+    Heal,
 }
 
 fn ops() -> impl Strategy<Value = Op> {
@@ -35,6 +61,8 @@ fn ops() -> impl Strategy<Value = Op> {
         2 => nth.clone().prop_map(|nth| Op::Free { nth }),
         1 => (0..3_u64).prop_map(|mib| Op::Evict { mib }),
         1 => nth.prop_map(|nth| Op::Prefetch { nth }),
+        1 => (1..4_u64).prop_map(|one_in| Op::Break { one_in }),
+        1 => Just(Op::Heal),
     ]
 }
 
@@ -50,9 +78,35 @@ struct Model {
     pages: BTreeMap<u64, Known>,
     /// Pins with the byte that they must show for as long as they live, and their page's id.
     pins: Vec<(Pinned, u8, u64)>,
+    /// Whether the store may fail reads.
+    broken: bool,
+    /// Reads that it failed.
+    failures: usize,
 }
 
 impl Model {
+    /// What the pool answered, or nothing where the store failed and may have.
+    fn answer<T>(&mut self, answer: Result<T, PoolError>) -> Option<T> {
+        match answer {
+            Ok(answer) => Some(answer),
+            Err(PoolError::Store(_)) if self.broken => {
+                self.failures += 1;
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn set_faults(&mut self, blocks: &FaultyBlocks, one_in: Option<u64>) {
+        blocks.heal();
+        self.broken = one_in.is_some();
+        for fault in [Fault::Eio, Fault::FlippedBit] {
+            if let Some(one_in) = one_in {
+                blocks.inject(Target::Read, When::OneIn(one_in), fault);
+            }
+        }
+    }
+
     fn nth(&self, nth: usize) -> Option<u64> {
         let keys: Vec<_> = self.pages.keys().copied().collect();
         (!keys.is_empty()).then(|| keys[nth % keys.len()])
@@ -62,8 +116,10 @@ impl Model {
         self.pins.iter().any(|pin| pin.2 == id)
     }
 
-    fn apply(&mut self, space: &Space, op: &Op) {
+    fn apply(&mut self, space: &Space, blocks: &FaultyBlocks, op: &Op) {
         match op {
+            Op::Break { one_in } => self.set_faults(blocks, Some(*one_in)),
+            Op::Heal => self.set_faults(blocks, None),
             Op::Allocate { len } => {
                 let (page, bytes) = space.allocate(*len).expect("the store has room");
                 assert!(bytes.iter().all(|byte| *byte == 0));
@@ -95,32 +151,34 @@ impl Model {
 
     fn apply_to(&mut self, space: &Space, op: &Op, id: u64) {
         let pinned = self.pinned(id);
-        let known = self.pages.get_mut(&id).expect("chosen from the map");
+        let Known { mut page, mut byte, mut durable } = self.pages.remove(&id).expect("chosen");
         match op {
-            Op::Write { byte, .. } if !known.durable && !pinned => {
-                space.write(&mut known.page).expect("there").fill(*byte);
-                known.byte = *byte;
+            Op::Write { byte: new, .. } if !durable && !pinned => {
+                if let Some(mut bytes) = self.answer(space.write(&mut page)) {
+                    bytes.fill(*new);
+                    byte = *new;
+                }
             }
             Op::Read { .. } => {
-                let bytes = space.read(&mut known.page).expect("there");
-                assert!(bytes.iter().all(|byte| *byte == known.byte));
+                if let Some(bytes) = self.answer(space.read(&mut page)) {
+                    assert!(bytes.iter().all(|found| *found == byte));
+                }
             }
             // At most as many pins as leave room for the other pages.
             Op::Pin { .. } if self.pins.len() < 4 => {
-                let pin = space.read(&mut known.page).expect("there").pin();
-                self.pins.push((pin, known.byte, id));
+                if let Some(bytes) = self.answer(space.read(&mut page)) {
+                    self.pins.push((bytes.pin(), byte, id));
+                }
             }
             Op::Persist { .. } => {
-                space.persist(std::slice::from_mut(&mut known.page)).expect("the store writes");
-                known.durable = true;
+                let done = space.persist(std::slice::from_mut(&mut page));
+                durable |= self.answer(done).is_some();
             }
-            Op::Free { .. } if !pinned => {
-                space.free(known.page);
-                self.pages.remove(&id);
-            }
-            Op::Prefetch { .. } => space.prefetch(&[known.page]),
+            Op::Free { .. } if !pinned => return space.free(page),
+            Op::Prefetch { .. } => space.prefetch(&[page]),
             _ => {}
         }
+        self.pages.insert(id, Known { page, byte, durable });
     }
 }
 
@@ -140,12 +198,16 @@ proptest! {
     #[test]
     fn the_pool_is_a_map(ops in prop::collection::vec(ops(), 1..200), tiers in 0..3_usize) {
         let lower = [MIB, 2 * MIB];
-        let pool = pool(3 * MIB, &lower[..tiers]);
+        let blocks = Arc::new(FaultyBlocks::new(Arc::new(MemoryBlocks::new(64 * MIB)), 1));
+        let store = Store::open(blocks.clone(), "faulty", 64 * MIB).expect("opens");
+        let config = common::config(3 * MIB, &lower[..tiers], Some(Arc::new(store)));
+        let pool = Pool::new(config).expect("opens");
         let space = space(&pool);
         let mut model = Model::default();
         for op in &ops {
-            model.apply(&space, op);
+            model.apply(&space, &blocks, op);
         }
+        model.set_faults(&blocks, None);
         for known in model.pages.values_mut() {
             let bytes = space.read(&mut known.page).expect("there");
             prop_assert!(bytes.iter().all(|byte| *byte == known.byte));
@@ -161,9 +223,7 @@ proptest! {
 /// Writers and readers on more pages than DRAM holds, for `TERRACE_SOAK_SECONDS` or a second.
 #[test]
 fn churn_loses_nothing() {
-    let seconds = std::env::var("TERRACE_SOAK_SECONDS").ok();
-    let seconds = seconds.and_then(|seconds| seconds.parse::<u64>().ok());
-    let each = std::time::Duration::from_millis(seconds.unwrap_or(1) * 1000 / 2);
+    let each = terrace_testkit::soak_time() / 2;
     for tiers in [&[][..], &[2 * MIB][..]] {
         churn(tiers, std::time::Instant::now() + each);
     }

@@ -53,16 +53,22 @@ fn unreadable(path: &str) -> io::Error {
 mod tests {
     use super::*;
 
+    /// Other tests of this process come and go beside this one, and the kernel's counters lag by
+    /// some pages per processor: what is touched is large beside both.
     #[test]
     fn resident_memory_follows_what_is_touched() {
+        const TOUCHED: usize = 512 << 20;
+        const SLACK: u64 = 192 << 20;
         let before = resident_bytes().expect("/proc is there");
-        let data = vec![1u8; 64 << 20];
+        let data = std::hint::black_box(vec![1u8; TOUCHED]);
         let after = resident_bytes().expect("/proc is there");
-        assert!(after >= before + (32 << 20), "{before} -> {after}");
-        assert!(peak_resident_bytes().expect("/proc is there") >= after);
+        assert!(after + SLACK >= before + to_u64(TOUCHED), "{before} -> {after}");
+        let peak = peak_resident_bytes().expect("/proc is there");
+        assert!(peak + SLACK >= after, "{after}, at most {peak}");
         drop(data);
         reset_peak_resident().expect("clear_refs is writable");
-        assert!(peak_resident_bytes().expect("/proc is there") < after);
+        let peak = peak_resident_bytes().expect("/proc is there");
+        assert!(peak + SLACK < after, "{after}, after the reset at most {peak}");
     }
 
     #[test]

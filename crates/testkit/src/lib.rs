@@ -15,4 +15,4 @@ pub mod faulty;
 pub mod seed;
 
 pub use faulty::{Fault, FaultyBlocks, Target, When};
-pub use seed::{Rng, with_seed};
+pub use seed::{Rng, soak_rounds, soak_time, with_seed};

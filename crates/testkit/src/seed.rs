@@ -1,6 +1,6 @@
-//! Random tests that can be run again.
+//! Random tests that can be run again, and for longer.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A small, fast generator (SplitMix64; Steele, Lea, Flood: Fast Splittable Pseudorandom Number
 /// Generators, OOPSLA 2014, figure 16). The same seed gives the same numbers for ever.
@@ -55,21 +55,39 @@ impl Rng {
     }
 }
 
-/// Runs a random test with the seed in `TERRACE_SEED`, or a fresh one. When it fails, the seed and
-/// how to use it are printed.
+/// Rounds of a test that finds more the longer it runs: `TERRACE_SOAK_ROUNDS`, or the default.
 ///
 /// # Panics
-/// When the test does, or when `TERRACE_SEED` is not a number.
+/// When the variable is not a number.
+#[must_use]
+pub fn soak_rounds(default: u64) -> u64 {
+    variable("TERRACE_SOAK_ROUNDS").unwrap_or(default)
+}
+
+/// Time of a test that finds more the longer it runs: `TERRACE_SOAK_SECONDS`, or a second.
+///
+/// # Panics
+/// When the variable is not a number.
+#[must_use]
+pub fn soak_time() -> Duration {
+    Duration::from_secs(variable("TERRACE_SOAK_SECONDS").unwrap_or(1))
+}
+
+/// Runs a random test with the seed in `TERRACE_SOAK_SEED`, or a fresh one. When it fails, the
+/// seed and how to use it are printed.
+///
+/// # Panics
+/// When the test does, or when the variable is not a number.
 pub fn with_seed(test: impl FnOnce(u64)) {
-    let seed = match std::env::var("TERRACE_SEED") {
-        Ok(text) => match text.parse() {
-            Ok(seed) => seed,
-            Err(_) => panic!("TERRACE_SEED is \"{text}\"; it must be a number below 2^64"),
-        },
-        Err(_) => fresh(),
-    };
+    let seed = variable("TERRACE_SOAK_SEED").unwrap_or_else(fresh);
     let _printed_on_failure = Announcement { seed };
     test(seed);
+}
+
+fn variable(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    let number = text.parse();
+    Some(number.unwrap_or_else(|_| panic!("{name} is \"{text}\"; it must be a number below 2^64")))
 }
 
 fn fresh() -> u64 {
@@ -86,7 +104,7 @@ impl Drop for Announcement {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let name = std::thread::current().name().unwrap_or("NAME").to_string();
-            eprintln!("to run it again: TERRACE_SEED={} cargo test {name}", self.seed);
+            eprintln!("to run it again: TERRACE_SOAK_SEED={} cargo test {name}", self.seed);
         }
     }
 }

@@ -3,11 +3,12 @@
 //!
 //! `TERRACE_SOAK_ROUNDS` is how often the program is killed, `TERRACE_SOAK_SEED` repeats a run.
 
-use std::env;
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
+
+use terrace_testkit::{soak_rounds, with_seed};
 
 use crate::harness::Home;
 use crate::model::{Change, Dice, State};
@@ -19,16 +20,13 @@ const CHANGES: usize = 400;
 /// short now and then too.
 const LIFE_MS: u64 = 900;
 
-fn variable(name: &str) -> Option<u64> {
-    env::var(name).ok().map(|text| text.parse().expect(name))
+#[test]
+fn killed_at_random_points_nothing_acknowledged_is_lost() {
+    with_seed(|seed| kill(seed, soak_rounds(8)));
 }
 
-#[test]
 #[expect(clippy::print_stdout, reason = "what a long run came to")]
-fn killed_at_random_points_nothing_acknowledged_is_lost() {
-    let rounds = variable("TERRACE_SOAK_ROUNDS").unwrap_or(8);
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
-    let seed = variable("TERRACE_SOAK_SEED").unwrap_or(u64::from(now.subsec_nanos()));
+fn kill(seed: u64, rounds: u64) {
     let mut dice = Dice::new(seed);
     let home = Home::new();
     home.rows("CREATE TABLE t (batch BIGINT NOT NULL, k BIGINT NOT NULL, name VARCHAR NOT NULL)");
