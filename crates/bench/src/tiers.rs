@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use terrace_sql::{Engine, EngineConfig, Session};
+use terrace_sql::{Engine, EngineConfig};
 use terrace_sys::size::{GIB, MIB, format_bytes};
 use terrace_tier::TierSpec;
 use terrace_tier::spec::EMULATED_LATENCY_NS;
@@ -165,25 +165,32 @@ async fn compare(
     let text = query.text(setting.scale);
     let sessions = [without.session().map_err(refused)?, with.session().map_err(refused)?];
     let mut times = [Vec::new(), Vec::new()];
+    let mut counts = [None, None];
     let mut error = None;
     for round in 0..setting.rounds.get() {
         for turn in 0..2 {
             let side = (round + turn) % 2;
-            match time(&sessions[side], &text).await {
-                Ok(seconds) => times[side].push(seconds),
+            match ours(&sessions[side], &text).await {
+                Ok(timed) => {
+                    times[side].push(timed.seconds);
+                    counts[side] = Some(timed.rows);
+                }
                 Err(failure) => {
                     error.get_or_insert(format!("{}: {failure}", ["without", "with"][side]));
                 }
             }
         }
     }
+    if let [Some(without), Some(with)] = counts
+        && without != with
+    {
+        let number = query.number;
+        let what = format!("query {number} gave {without} rows without and {with} with the tier");
+        return Err(BenchError::Engine(what));
+    }
     let valid = |side: usize| median(&times[side]).filter(|_| error.is_none());
     let (without_seconds, with_seconds) = (valid(0), valid(1));
     Ok(Row { dram_bytes, query: query.number, without_seconds, with_seconds, error })
-}
-
-async fn time(session: &Session, text: &str) -> Result<f64> {
-    Ok(ours(session, text).await?.seconds)
 }
 
 fn summarise(rows: &[Row]) -> Summary {

@@ -9,6 +9,7 @@ use tokio::runtime::Runtime;
 
 use crate::args::BenchArgs;
 use crate::error::Result;
+use crate::interrupt;
 use crate::settings::Settings;
 use crate::tpch::{chosen, spinner, this_program};
 
@@ -29,15 +30,14 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
     };
     let bar: ProgressBar = spinner();
     let mut observe = |step: &str| bar.set_message(step.to_string());
-    let finding = runtime.block_on(experiment.run(&setting, &mut observe));
+    let finding = interrupt::run(runtime, experiment.run(&setting, &mut observe));
     bar.finish_and_clear();
     let finding = finding?;
-    print(&finding)?;
     if let Some(file) = &args.json {
         finding.report.write(file)?;
         finding.picture.draw(&file.with_extension("svg"))?;
     }
-    Ok(())
+    print(&finding)
 }
 
 fn list() -> Result<()> {

@@ -50,6 +50,12 @@ pub enum CliError {
     /// Everything has been said already; only the exit code is left.
     #[error("failed")]
     Said,
+    /// The reader of the output left before the last statement ran.
+    #[error("the reader of the output is gone; {left} more statements did not run")]
+    Unread {
+        /// Statements that did not run.
+        left: usize,
+    },
     /// The user interrupted.
     #[error("interrupted")]
     Interrupted,

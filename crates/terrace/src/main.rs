@@ -7,6 +7,7 @@ mod child;
 mod config;
 mod doctor;
 mod error;
+mod interrupt;
 mod settings;
 mod sql;
 mod tpch;
@@ -22,8 +23,9 @@ use args::{Cli, Command};
 use error::{CliError, Result};
 use settings::Settings;
 
-/// Exit code after an interruption, as shells have it.
+/// Exit codes after an interruption and after a closed pipe, as shells have them.
 const INTERRUPTED: u8 = 130;
+const PIPE_CLOSED: u8 = 141;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
             let _ = writeln!(stderr(), "error: {error}");
             match error {
                 CliError::Interrupted => ExitCode::from(INTERRUPTED),
+                CliError::Unread { .. } => ExitCode::from(PIPE_CLOSED),
                 _ => ExitCode::FAILURE,
             }
         }

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::io::{Write, stderr, stdout};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use terrace_bench::grid::Grid;
@@ -13,6 +13,7 @@ use tokio::runtime::Runtime;
 
 use crate::args::TpchArgs;
 use crate::error::{CliError, Result};
+use crate::interrupt;
 use crate::settings::Settings;
 
 /// Runs the command.
@@ -34,17 +35,16 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &TpchArgs) -> Result<()
     };
     let bar = spinner();
     let queries = run_queries(engine, &plan, |step| bar.set_message(describe(step)));
-    let outcome = runtime.block_on(Box::pin(queries));
+    let outcome = interrupt::run(runtime, queries);
     bar.finish_and_clear();
     let outcome = outcome?;
-    print(&outcome)?;
-    if let Some(path) = kept {
-        writeln!(stderr(), "the tables are kept in {}", path.display())?;
-    }
     if let Some(file) = &args.json {
         outcome.report()?.write(file)?;
     }
-    verdict(&outcome, args.allow_failures)
+    let printed = print(&outcome, kept.as_deref());
+    // A wrong answer fails the run whoever reads on.
+    verdict(&outcome, args.allow_failures)?;
+    printed
 }
 
 /// The queries of a list, or all of them.
@@ -83,7 +83,11 @@ fn describe(step: Step) -> String {
     }
 }
 
-fn print(outcome: &Outcome) -> Result<()> {
+fn print(outcome: &Outcome, kept: Option<&Path>) -> Result<()> {
+    if let Some(path) = kept {
+        writeln!(stderr(), "the tables are kept in {}", path.display())?;
+    }
+
     let tiers = outcome.rows.first().map(|row| row.reading.tiers.as_slice()).unwrap_or_default();
     let fixed = ["query", "seconds", "rows", "answer"].map(String::from);
     let from = tiers.iter().map(|tier| match tier.kind {

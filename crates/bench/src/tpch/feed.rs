@@ -4,10 +4,10 @@
 //! thread here reads them and hands batches over bounded channels. Dropping a receiver ends the
 //! thread, and the closed pipe ends the child.
 
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufReader, BufWriter, Read, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 
 use datafusion::arrow::array::RecordBatch;
@@ -94,9 +94,32 @@ impl Feed {
     }
 }
 
+/// A reader that remembers the last bytes it gave.
+///
+/// A stream that breaks off between two messages looks to its reader like one that ended; the
+/// marker at the end tells them apart.
+struct Tail<R> {
+    input: R,
+    last: [u8; 8],
+}
+
+/// The end of an IPC stream: the mark of a message and the length zero.
+const END_OF_STREAM: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+
+impl<R: Read> Read for Tail<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        let len = self.last.len();
+        let new = count.min(len);
+        self.last.rotate_left(new);
+        self.last[len - new..].copy_from_slice(&buffer[count - new..count]);
+        Ok(count)
+    }
+}
+
 /// Reads one IPC stream per sender; stops at the first error or when nobody listens.
-fn read_tables(output: ChildStdout, senders: Vec<Sender<Result<RecordBatch>>>) {
-    let mut input = BufReader::with_capacity(1 << 20, output);
+fn read_tables(output: impl Read, senders: Vec<Sender<Result<RecordBatch>>>) {
+    let mut input = Tail { input: BufReader::with_capacity(1 << 20, output), last: [0; 8] };
     for sender in senders {
         let batches = match StreamReader::try_new(&mut input, None) {
             Ok(batches) => batches,
@@ -111,6 +134,11 @@ fn read_tables(output: ChildStdout, senders: Vec<Sender<Result<RecordBatch>>>) {
             if sender.blocking_send(batch.map_err(BenchError::from)).is_err() || failed {
                 return;
             }
+        }
+        if input.last != END_OF_STREAM {
+            let broken = BenchError::Feed("it ended in the middle of a table".into());
+            let _ = sender.blocking_send(Err(broken));
+            return;
         }
     }
 }
@@ -149,6 +177,19 @@ mod tests {
             let reader = StreamReader::try_new(&mut input, None).expect("stream");
             let rows: usize = reader.map(|batch| batch.expect("batch").num_rows()).sum();
             assert_eq!(u64::try_from(rows).ok(), table.row_count(0.01), "{table}");
+        }
+    }
+
+    #[test]
+    fn a_feed_that_breaks_off_is_an_error_wherever_it_does() {
+        let mut bytes = Vec::new();
+        write_tables(&mut bytes, 0.01, NonZeroUsize::MIN, &[Table::Region]).expect("written");
+        for len in 0..=bytes.len() {
+            let (sender, mut batches) = channel(BATCHES_IN_FLIGHT);
+            read_tables(&bytes[..len], vec![sender]);
+            let read = std::iter::from_fn(|| batches.blocking_recv());
+            let whole = read.collect::<Result<Vec<_>>>().is_ok();
+            assert_eq!(whole, len == bytes.len(), "{len} of {} bytes", bytes.len());
         }
     }
 

@@ -63,8 +63,16 @@ fn scripts(args: &SqlArgs) -> Result<Vec<String>> {
 }
 
 fn run_scripts(runtime: &Runtime, mut runner: Runner, scripts: &[String]) -> Result<()> {
-    for statement in scripts.iter().flat_map(|text| split::statements(text)) {
-        runtime.block_on(runner.run(statement))?;
+    let mut statements = scripts.iter().flat_map(|text| split::statements(text));
+    while let Some(statement) = statements.next() {
+        match runtime.block_on(runner.run(statement)) {
+            // Nobody reads on; what is left may be there for more than its output.
+            Err(error) if error.is_broken_pipe() => match statements.count() {
+                0 => return Err(error),
+                left => return Err(CliError::Unread { left }),
+            },
+            done => done?,
+        };
     }
     Ok(())
 }

@@ -158,3 +158,22 @@ fn a_reader_that_leaves_early_is_no_error() {
     assert_eq!(ran.out, "value\n1\n2\n", "{ran:?}");
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:?}");
 }
+
+#[test]
+fn a_closed_pipe_ends_a_script_and_says_what_did_not_run() {
+    let home = Home::new();
+    let data = home.path("data");
+    let script = home.write(
+        "script.sql",
+        "CREATE TABLE t (x BIGINT);\nSELECT * FROM generate_series(1, 3000000);\n\
+         INSERT INTO t VALUES (1);",
+    );
+    let script = script.to_str().expect("text");
+    let arguments = ["sql", "--dram", "64MiB", "--data", &data, "--format", "csv", "-f", script];
+    let mut command = home.command(&arguments);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    drop(child.stdout.take());
+    let ran = Ran::of(child.wait_with_output().expect("ended"));
+    ran.refused(141, &["1 more statement"]);
+    assert_eq!(home.rows("SELECT count(*) AS n FROM t")[0]["n"], 0);
+}

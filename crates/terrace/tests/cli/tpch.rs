@@ -121,3 +121,22 @@ fn kept_tables_are_found_again() {
         home.ok(&["sql", "--data", &kept, "--format", "csv", "-c", "SELECT count(*) FROM part"]);
     assert!(out.ends_with("\n2000\n"), "{out}");
 }
+
+#[test]
+fn an_interrupted_run_leaves_nothing_behind() {
+    let home = Home::new();
+    let temporary = home.write("tmp/x", "").parent().expect("directory").to_path_buf();
+    let mut command = home.command(&["tpch", "--scale", "1", "--dram", "128MiB"]);
+    let child = command.env("TMPDIR", &temporary).stderr(std::process::Stdio::piped()).spawn();
+    let child = child.expect("started");
+    let left = || std::fs::read_dir(&temporary).expect("listed").count();
+    while left() < 2 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let pid = child.id().to_string();
+    let signal = std::process::Command::new("kill").args(["-INT", &pid]).status().expect("kill");
+    assert!(signal.success());
+    let ran = crate::harness::Ran::of(child.wait_with_output().expect("ended"));
+    ran.refused(130, &["interrupted"]);
+    assert_eq!(left(), 1, "the database is still there");
+}

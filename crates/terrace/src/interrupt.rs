@@ -1,0 +1,25 @@
+//! Ctrl-C for commands that run one long piece of work.
+
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::error::{CliError, Result};
+
+/// Runs `work` to its end or to a Ctrl-C. What is interrupted is dropped, and with it the
+/// temporary directories and processes that it keeps.
+///
+/// # Errors
+/// [`CliError::Interrupted`], or those of the work.
+pub fn run<T, E>(runtime: &Runtime, work: impl Future<Output = Result<T, E>>) -> Result<T>
+where
+    CliError: From<E>,
+{
+    runtime.block_on(async {
+        let mut interrupts = signal(SignalKind::interrupt())?;
+        tokio::select! {
+            biased;
+            _ = interrupts.recv() => Err(CliError::Interrupted),
+            result = Box::pin(work) => Ok(result?),
+        }
+    })
+}
