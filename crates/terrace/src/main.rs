@@ -14,6 +14,7 @@ mod tpch;
 
 use std::io::{Write, stderr};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
 use tokio::runtime::{Builder, Runtime};
@@ -26,6 +27,9 @@ use settings::Settings;
 /// Exit codes after an interruption and after a closed pipe, as shells have them.
 const INTERRUPTED: u8 = 130;
 const PIPE_CLOSED: u8 = 141;
+
+/// How long the program waits at its end for tasks that were cancelled.
+const SHUTDOWN: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -50,13 +54,21 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<()> {
     let settings = Settings::resolve(&cli.options)?;
     let runtime = runtime(&settings)?;
+    let result = dispatch(cli, &runtime, &settings);
+    // An operator that was cancelled ends at its next await, which a join without keys may not
+    // reach for long; nobody waits for what it would say.
+    runtime.shutdown_timeout(SHUTDOWN);
+    result
+}
+
+fn dispatch(cli: &Cli, runtime: &Runtime, settings: &Settings) -> Result<()> {
     match &cli.command {
-        Command::Sql(args) => sql::run(&runtime, &settings, args),
-        Command::Tpch(args) => tpch::run(&runtime, &settings, args),
-        Command::Doctor(args) => doctor::run(&settings, args),
-        Command::Bench(args) => bench::run(&runtime, &settings, args),
+        Command::Sql(args) => sql::run(runtime, settings, args),
+        Command::Tpch(args) => tpch::run(runtime, settings, args),
+        Command::Doctor(args) => doctor::run(settings, args),
+        Command::Bench(args) => bench::run(runtime, settings, args),
         Command::Generate(args) => child::generate(args),
-        Command::Reference(args) => child::reference(&runtime, args),
+        Command::Reference(args) => child::reference(runtime, args),
     }
 }
 

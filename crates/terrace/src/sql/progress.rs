@@ -59,10 +59,13 @@ impl Drop for Progress {
 }
 
 /// A bar where the end is known, and what is known beside it, on one line.
+///
+/// The line does not fill the terminal: the `^C` that a terminal shows at its end would begin
+/// another one, and the bar could not be taken away.
 fn style(known: bool) -> ProgressStyle {
     let template = match known {
-        true => "{elapsed} {bar:20} {percent:>3}% {wide_msg}",
-        false => "{elapsed} {spinner} {wide_msg}",
+        true => "{elapsed} {bar:20} {percent:>3}% {msg}",
+        false => "{elapsed} {spinner} {msg}",
     };
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

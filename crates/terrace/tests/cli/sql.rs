@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::harness::{Home, Ran};
 
@@ -176,4 +176,20 @@ fn a_closed_pipe_ends_a_script_and_says_what_did_not_run() {
     let ran = Ran::of(child.wait_with_output().expect("ended"));
     ran.refused(141, &["1 more statement"]);
     assert_eq!(home.rows("SELECT count(*) AS n FROM t")[0]["n"], 0);
+}
+
+#[test]
+fn a_join_without_keys_is_interrupted_too() {
+    let home = Home::new();
+    home.rows("CREATE TABLE t AS SELECT value AS id FROM generate_series(1, 1000000)");
+    let data = home.path("data");
+    let long = "SELECT count(*) FROM t a, t b, t c WHERE a.id + b.id + c.id = 0";
+    let mut command = home.command(&["sql", "--dram", "64MiB", "--data", &data, "-c", long]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    std::thread::sleep(Duration::from_secs(1));
+    let interrupted = Instant::now();
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());
+    Ran::of(child.wait_with_output().expect("ended")).refused(130, &["interrupted"]);
+    assert!(interrupted.elapsed() < Duration::from_secs(5), "{:?}", interrupted.elapsed());
 }
