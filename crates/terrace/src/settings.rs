@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use terrace_sql::EngineConfig;
+use terrace_sys::file::is_in_memory;
 use terrace_sys::probe::Probe;
 use terrace_tier::TierSpec;
 
@@ -50,8 +51,17 @@ impl Settings {
         }
     }
 
-    /// What the engine is opened with.
+    /// What the engine is opened with. Warns when what leaves the budget would stay in DRAM.
     pub fn engine(&self) -> EngineConfig {
+        let stored = self.tiers.iter().any(|tier| !tier.is_memory());
+        let directory = self.data.clone().unwrap_or_else(std::env::temp_dir);
+        if !stored && is_in_memory(&directory).unwrap_or(false) {
+            let directory = directory.display();
+            tracing::warn!(
+                "{directory} is a file system in memory: what the budget has no room for takes \
+                 DRAM there; name a directory on a device with --data or TMPDIR"
+            );
+        }
         EngineConfig {
             dram_bytes: self.dram_bytes,
             tiers: self.tiers.clone(),

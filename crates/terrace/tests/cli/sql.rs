@@ -193,3 +193,17 @@ fn a_join_without_keys_is_interrupted_too() {
     Ran::of(child.wait_with_output().expect("ended")).refused(130, &["interrupted"]);
     assert!(interrupted.elapsed() < Duration::from_secs(5), "{:?}", interrupted.elapsed());
 }
+
+#[test]
+fn a_data_directory_in_memory_is_warned_of() {
+    let home = Home::new();
+    let shm = std::path::Path::new("/dev/shm");
+    let directory = tempfile::tempdir_in(shm).expect("writable wherever Linux runs");
+    let data = directory.path().join("data");
+    std::fs::create_dir(&data).expect("made");
+    let data = data.to_str().expect("text");
+    let arguments = ["sql", "--dram", "64MiB", "--data", data, "-c", "SELECT 1"];
+    let ran = home.run(&arguments);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.err.contains("file system in memory") && ran.err.contains("TMPDIR"), "{ran:?}");
+}
