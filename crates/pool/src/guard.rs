@@ -31,6 +31,15 @@ struct Hold {
     frame: FrameId,
 }
 
+/// A page held for writing, by this holder alone, for as long as this lives, on whichever thread.
+///
+/// Operators keep the pages they fill this way between two batches. The page neither moves nor
+/// leaves memory, and nobody else reads it, until this is dropped.
+pub struct PinnedMut {
+    pool: Arc<Inner>,
+    frame: FrameId,
+}
+
 impl<'a> ReadGuard<'a> {
     /// Takes over a shared hold on `frame`.
     pub(crate) fn new(pool: &'a Arc<Inner>, frame: FrameId) -> Self {
@@ -83,6 +92,12 @@ impl<'a> WriteGuard<'a> {
         let this = std::mem::ManuallyDrop::new(self);
         this.frame().latch.downgrade(&this.pool.lot);
         ReadGuard::new(this.pool, this.frame)
+    }
+
+    /// Makes the hold one that may outlive the space it came from and change threads.
+    pub fn pin(self) -> PinnedMut {
+        let this = std::mem::ManuallyDrop::new(self);
+        PinnedMut { pool: Arc::clone(this.pool), frame: this.frame }
     }
 }
 
@@ -141,6 +156,39 @@ impl Drop for Hold {
     }
 }
 
+impl PinnedMut {
+    fn frame(&self) -> &Frame {
+        &self.pool.frames[self.frame]
+    }
+
+    /// Index of the memory tier that the page is in.
+    pub fn tier(&self) -> usize {
+        self.frame().tier()
+    }
+}
+
+impl Deref for PinnedMut {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: this pin is the exclusive hold; `&self` keeps `deref_mut` away meanwhile.
+        unsafe { self.frame().bytes() }
+    }
+}
+
+impl DerefMut for PinnedMut {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: this pin is the exclusive hold; `&mut self` makes the reference the only one.
+        unsafe { self.frame().bytes_mut() }
+    }
+}
+
+impl Drop for PinnedMut {
+    fn drop(&mut self) {
+        self.pool.release_exclusive(self.frame);
+    }
+}
+
 /// What every guard prints: the page and its length, not its bytes.
 fn describe(f: &mut fmt::Formatter<'_>, kind: &str, frame: &Frame) -> fmt::Result {
     let page = frame.page().unwrap_or(PageId(0));
@@ -162,6 +210,12 @@ impl fmt::Debug for WriteGuard<'_> {
 impl fmt::Debug for Pinned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         describe(f, "Pinned", &self.0.pool.frames[self.0.frame])
+    }
+}
+
+impl fmt::Debug for PinnedMut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        describe(f, "PinnedMut", self.frame())
     }
 }
 

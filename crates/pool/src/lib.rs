@@ -74,7 +74,7 @@ pub use page::{PAGE_MAX_BYTES, PAGE_MIN_BYTES, PageId, PageRef};
 #[cfg(not(loom))]
 pub use error::PoolError;
 #[cfg(not(loom))]
-pub use guard::{Pinned, ReadGuard, WriteGuard};
+pub use guard::{Pinned, PinnedMut, ReadGuard, WriteGuard};
 #[cfg(not(loom))]
 pub use load::Fetch;
 #[cfg(not(loom))]

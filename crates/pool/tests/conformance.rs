@@ -157,6 +157,33 @@ fn a_writer_waits_for_pins_and_gives_up_in_the_end() {
 }
 
 #[test]
+fn an_owned_pin_for_writing_is_alone_until_it_is_dropped() {
+    let mut config = config(MIB, &[], Some(store(64 * MIB)));
+    config.patience = std::time::Duration::from_millis(50);
+    let pages = space(&Pool::new(config).expect("opens"));
+    let (mut page, bytes) = pages.allocate(256 * KIB).expect("room");
+    let mut pin = bytes.pin();
+    std::thread::scope(|scope| {
+        scope.spawn(|| pin.fill(7));
+    });
+    assert!(matches!(pages.read(&mut page), Err(PoolError::LatchTimeout { .. })));
+    let others: Vec<_> = (0..16).map(|_| pages.allocate(256 * KIB).expect("room").0).collect();
+    assert_eq!(pages.tier_of(page), Some(0), "the pinned page stayed, others made room");
+    assert!(others.iter().any(|other| pages.tier_of(*other).is_none()));
+    drop(pin);
+    for _ in 0..16 {
+        pages.allocate(256 * KIB).expect("room");
+    }
+    assert_eq!(pages.tier_of(page), None, "it left as soon as it could");
+    assert!(pages.read(&mut page).expect("written back").iter().all(|byte| *byte == 7));
+    let pin = pages.write(&mut page).expect("free").pin();
+    pages.free(page);
+    assert!(pin.iter().all(|byte| *byte == 7), "a freed page goes with its pin");
+    drop(pin);
+    assert!(matches!(pages.read(&mut page), Err(PoolError::NoSuchPage { .. })));
+}
+
+#[test]
 fn fetches_pin_all_or_say_why() {
     let pool = pool(4 * MIB, &[]);
     let pages = space(&pool);

@@ -1,0 +1,59 @@
+//! What can go wrong in a paged operator.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::DataFusionError;
+use terrace_pool::{PAGE_MAX_BYTES, PoolError};
+use terrace_sys::size::format_bytes;
+
+/// The result of what a paged operator does.
+pub type Result<T, E = ExecError> = std::result::Result<T, E>;
+
+/// Why a paged operator failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecError {
+    /// The pool could not make, read or hold a page.
+    #[error("a page of an operator: {0}")]
+    Pool(#[from] PoolError),
+    /// Arrow could not build or convert an array.
+    #[error("{0}")]
+    Arrow(#[from] ArrowError),
+    /// A value is longer than a page.
+    #[error("a value of {} is longer than a page, which has at most {}",
+        format_bytes(*.0), format_bytes(PAGE_MAX_BYTES as u64))]
+    ValueTooLong(u64),
+    /// A row is wider than a page.
+    #[error("rows of {} columns need {} each; a page has at most {}",
+        .columns, format_bytes(*.width as u64), format_bytes(PAGE_MAX_BYTES as u64))]
+    RowTooWide {
+        /// Columns of the row.
+        columns: usize,
+        /// Bytes of the row.
+        width: usize,
+    },
+    /// Rows cannot hold values of a type.
+    #[error("rows cannot hold values of type {0}")]
+    Type(DataType),
+    /// A row was asked for while its page was not pinned, or for writing while pinned for reading.
+    #[error("row {row} of page {page} is not pinned{how}; this is a mistake of the operator")]
+    NotPinned {
+        /// Index of the page.
+        page: usize,
+        /// Index of the row in the page.
+        row: usize,
+        /// How it was wanted.
+        how: &'static str,
+    },
+    /// Columns do not fit a layout.
+    #[error("{0}")]
+    Mismatch(String),
+}
+
+impl From<ExecError> for DataFusionError {
+    fn from(error: ExecError) -> Self {
+        match error {
+            ExecError::Arrow(error) => DataFusionError::ArrowError(Box::new(error), None),
+            error => DataFusionError::External(Box::new(error)),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Query operators whose state lives in pages of the pool.
+//!
+//! DataFusion's operators keep what they collect on the heap and fail, or write files, when their
+//! memory is refused. The operators here keep it in *row pages* ([`rows`]): what they work on is
+//! pinned and counted, and what they cannot hold they unpin, whereupon the pool keeps the pages in
+//! memory as long as that pays and moves them to slower tiers when it does not (Kuiper, Boncz,
+//! Muehleisen: Robust External Hash Aggregation in the Solid State Age, ICDE 2024; Otaki et al.,
+//! CIDR 2025). [`PagedOperators`] puts them into a plan; [`QueryExtension`] tells them where their
+//! memory is.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`memory`] | what an operator may hold, and whom it asks |
+//! | [`rows`] | rows in pages: append, gather, compare |
+//! | [`rule`] | the physical optimizer rule that puts paged operators into a plan |
+//! | [`stream`] | streams written as straight code |
+
+mod error;
+pub mod memory;
+pub mod rows;
+pub mod rule;
+pub mod stream;
+
+pub use error::{ExecError, Result};
+pub use memory::{FixedMemory, Grant, QueryExtension, QueryMemory};
+pub use rule::PagedOperators;

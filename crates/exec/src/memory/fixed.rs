@@ -1,0 +1,160 @@
+//! A query's memory of a fixed size, for tests and for programs without a ledger.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use terrace_pool::Space;
+use tokio::sync::watch;
+
+use super::{Grant, QueryMemory};
+
+/// Memory of `limit` bytes that the operators of one query share, first come first served.
+#[derive(Clone, Debug)]
+pub struct FixedMemory {
+    space: Space,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    limit_bytes: AtomicU64,
+    held_bytes: AtomicU64,
+    peak_bytes: AtomicU64,
+    spilled_bytes: AtomicU64,
+    suspended: watch::Sender<bool>,
+    names: Mutex<Vec<String>>,
+}
+
+#[derive(Debug)]
+struct FixedGrant {
+    shared: Arc<Shared>,
+    held_bytes: AtomicU64,
+}
+
+impl FixedMemory {
+    /// Memory of `limit_bytes`; the operators' pages are those of `space`.
+    #[must_use]
+    pub fn new(space: Space, limit_bytes: u64) -> Self {
+        let shared = Shared {
+            limit_bytes: AtomicU64::new(limit_bytes),
+            held_bytes: AtomicU64::new(0),
+            peak_bytes: AtomicU64::new(0),
+            spilled_bytes: AtomicU64::new(0),
+            suspended: watch::Sender::new(false),
+            names: Mutex::default(),
+        };
+        Self { space, shared: Arc::new(shared) }
+    }
+
+    /// Changes the limit. What is held above it becomes excess.
+    pub fn set_limit(&self, bytes: u64) {
+        self.shared.limit_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes that all operators hold now.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.shared.held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The most bytes held at one time.
+    #[must_use]
+    pub fn peak_bytes(&self) -> u64 {
+        self.shared.peak_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes unpinned for lack of memory.
+    #[must_use]
+    pub fn spilled_bytes(&self) -> u64 {
+        self.shared.spilled_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Asks every operator to stop at its next batch.
+    pub fn suspend(&self) {
+        self.shared.suspended.send_replace(true);
+    }
+
+    /// Lets suspended operators go on.
+    pub fn resume(&self) {
+        self.shared.suspended.send_replace(false);
+    }
+
+    /// The names that operators registered with, in order.
+    #[must_use]
+    pub fn operators(&self) -> Vec<String> {
+        self.shared.names.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl QueryMemory for FixedMemory {
+    fn space(&self) -> &Space {
+        &self.space
+    }
+
+    fn register(&self, name: &str) -> Arc<dyn Grant> {
+        let mut names = self.shared.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.push(name.to_owned());
+        Arc::new(FixedGrant { shared: Arc::clone(&self.shared), held_bytes: AtomicU64::new(0) })
+    }
+}
+
+impl FixedGrant {
+    fn took(&self, bytes: u64, held: u64) {
+        self.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.shared.peak_bytes.fetch_max(held, Ordering::Relaxed);
+    }
+}
+
+impl Grant for FixedGrant {
+    fn try_grow(&self, bytes: u64) -> bool {
+        let limit = self.shared.limit_bytes.load(Ordering::Relaxed);
+        let fits = |held: u64| held.checked_add(bytes).filter(|held| *held <= limit);
+        let took = self.shared.held_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        took.map(|held| self.took(bytes, held + bytes)).is_ok()
+    }
+
+    fn grow(&self, bytes: u64) {
+        let held = self.shared.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.took(bytes, held + bytes);
+    }
+
+    fn shrink(&self, bytes: u64) {
+        self.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.shared.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    fn excess_bytes(&self) -> u64 {
+        let limit = self.shared.limit_bytes.load(Ordering::Relaxed);
+        let excess = self.shared.held_bytes.load(Ordering::Relaxed).saturating_sub(limit);
+        excess.min(self.held_bytes())
+    }
+
+    fn suspended(&self) -> Option<BoxFuture<'static, ()>> {
+        let mut suspended = self.shared.suspended.subscribe();
+        let is_suspended = *suspended.borrow_and_update();
+        is_suspended.then(|| {
+            let resumed = async move {
+                // The sender is gone only when nobody is left to suspend anything.
+                drop(suspended.wait_for(|suspended| !suspended).await);
+            };
+            resumed.boxed()
+        })
+    }
+
+    fn count_spilled(&self, bytes: u64) {
+        self.shared.spilled_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for FixedGrant {
+    fn drop(&mut self) {
+        let held = self.held_bytes.load(Ordering::Relaxed);
+        self.shared.held_bytes.fetch_sub(held, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,294 @@
+//! Rows in pages of the pool.
+//!
+//! A [`RowLayout`] says where the parts of a row are. [`RowPages`] is an append-only collection of
+//! rows: *fixed* pages with one slot per column and row, and *variable* pages with the bytes of
+//! strings too long for their slot (Kuiper, Muehleisen: Saving Private Hash Join, VLDB 2024,
+//! section 3). A slot names a variable page by its index and an offset, so nothing has to be
+//! computed anew when pages come back at another address.
+//!
+//! Columns go in and out column by column, in typed loops: [`RowLayout::prepare`] makes columns
+//! ready, [`RowPages::append`] writes them, [`RowPages::resolve`] turns addresses into [`Rows`],
+//! and those gather columns or compare them in the page.
+//!
+//! What is pinned is counted in the grant of the collection's operator. Bytes that
+//! [`RowPages::try_reserve`] was granted are used up by the pages appended or pinned next; what
+//! goes beyond them is taken whether there is room or not. Unpinned pages cost no grant.
+//!
+//! Expected cost in DRAM: append and gather move about as many bytes per second as `take` does,
+//! a gather of rows in random order one cache miss per row for all of its columns
+//! (`cargo run --release -p terrace-exec --example rows`).
+
+mod append;
+mod cells;
+mod columns;
+mod equal;
+mod gather;
+mod layout;
+mod pins;
+mod residency;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use terrace_pool::{PageRef, Space};
+use terrace_sys::size::to_u64;
+
+use crate::{ExecError, Grant, Result};
+
+pub use columns::Columns;
+pub use equal::Equality;
+pub use gather::Rows;
+pub use layout::RowLayout;
+use layout::{ROW_BITS, page_bytes};
+use pins::PinTable;
+pub use residency::Access;
+
+/// The place of a row in its collection: 32 bits of page, 16 bits of row.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RowAddress(u64);
+
+impl RowAddress {
+    /// No row: all its columns are null.
+    pub const NONE: Self = Self(u64::MAX);
+    /// Bits that an address has; only [`RowAddress::NONE`] has more.
+    pub const BITS: u32 = 32 + ROW_BITS;
+
+    /// The address as a word.
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    /// The address that [`RowAddress::to_bits`] wrote.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    fn new(page: usize, row: usize) -> Self {
+        Self(to_u64(page) << ROW_BITS | to_u64(row))
+    }
+
+    /// Index of the page.
+    #[must_use]
+    pub fn page(self) -> usize {
+        terrace_sys::size::to_usize(self.0 >> ROW_BITS)
+    }
+
+    /// Index of the row in its page.
+    #[must_use]
+    pub fn row(self) -> usize {
+        terrace_sys::size::to_usize(self.0 & ((1 << ROW_BITS) - 1))
+    }
+}
+
+/// What a fixed page has in the variable pages.
+#[derive(Clone, Debug, Default)]
+struct PageParts {
+    /// Variable pages that its rows point into.
+    variable: Range<usize>,
+}
+
+/// An append-only collection of rows in pages. Dropping it frees all of them.
+#[derive(Debug)]
+pub struct RowPages {
+    space: Space,
+    grant: Arc<dyn Grant>,
+    layout: RowLayout,
+    fixed: PinTable,
+    parts: Vec<PageParts>,
+    variable: PinTable,
+    /// A row with every column null.
+    null_row: Box<[u8]>,
+    /// Columns that have a null in some row.
+    has_nulls: Vec<bool>,
+    rows: u64,
+    /// Granted and not used yet.
+    reserved_bytes: u64,
+    pinned_bytes: u64,
+    bytes: u64,
+    /// Variable pages below this one are freed.
+    variable_freed: usize,
+}
+
+impl RowPages {
+    /// An empty collection; its pages are those of `space` and count in `grant`.
+    #[must_use]
+    pub fn new(space: Space, grant: Arc<dyn Grant>, layout: RowLayout) -> Self {
+        let mut null_row = vec![0_u8; layout.width()].into_boxed_slice();
+        for column in &layout.parts().columns {
+            null_row[column.null_byte] |= column.null_mask;
+        }
+        let has_nulls = vec![false; layout.columns()];
+        Self {
+            space,
+            grant,
+            layout,
+            fixed: PinTable::default(),
+            parts: Vec::new(),
+            variable: PinTable::default(),
+            null_row,
+            has_nulls,
+            rows: 0,
+            reserved_bytes: 0,
+            pinned_bytes: 0,
+            bytes: 0,
+            variable_freed: 0,
+        }
+    }
+
+    /// The layout of the rows.
+    #[must_use]
+    pub fn layout(&self) -> &RowLayout {
+        &self.layout
+    }
+
+    /// Rows appended and not freed.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Bytes of the pages, pinned or not.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes of the pages that are pinned.
+    #[must_use]
+    pub fn pinned_bytes(&self) -> u64 {
+        self.pinned_bytes
+    }
+
+    /// Number of fixed pages, those freed included.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        self.fixed.len()
+    }
+
+    /// Rows in a fixed page; 0 once it is freed.
+    #[must_use]
+    pub fn rows_in(&self, page: usize) -> usize {
+        if self.fixed.bytes(page) == 0 { 0 } else { self.fixed.used(page) }
+    }
+
+    /// The addresses of the rows of a page, in the order they were appended.
+    pub fn addresses(&self, page: usize) -> impl Iterator<Item = RowAddress> + use<> {
+        (0..self.rows_in(page)).map(move |row| RowAddress::new(page, row))
+    }
+
+    /// Asks for room to append `rows` of `columns`; false if the grant has not got it.
+    pub fn try_reserve(&mut self, columns: &Columns, rows: usize) -> bool {
+        let bytes = self.bytes_to_append(columns, rows);
+        self.try_reserve_bytes(bytes)
+    }
+
+    /// Asks for room to pin `bytes` of pages; false if the grant has not got it.
+    pub fn try_reserve_bytes(&mut self, bytes: u64) -> bool {
+        let lacking = bytes.saturating_sub(self.reserved_bytes);
+        if lacking > 0 {
+            if !self.grant.try_grow(lacking) {
+                return false;
+            }
+            self.reserved_bytes += lacking;
+        }
+        true
+    }
+
+    /// Bytes of new pages that appending `rows` of `columns` pins, at most.
+    #[must_use]
+    pub fn bytes_to_append(&self, columns: &Columns, rows: usize) -> u64 {
+        let mut bytes = 0;
+        let mut page = self.fixed.len();
+        let mut room = self.room_for_rows();
+        while room < rows {
+            let len = self.layout.page_bytes(page);
+            bytes += len;
+            room += self.layout.rows_in(len);
+            page += 1;
+        }
+        bytes += self.variable_bytes_to_append(columns, rows);
+        to_u64(bytes)
+    }
+
+    /// Gives back what was granted and not used.
+    pub fn release_reserve(&mut self) {
+        self.grant.shrink(std::mem::take(&mut self.reserved_bytes));
+    }
+
+    /// Adds a fixed page.
+    fn add_fixed(&mut self) -> Result<()> {
+        let bytes = self.layout.page_bytes(self.fixed.len());
+        let (page, pin) = self.space.allocate(bytes)?;
+        let pin = pin.pin();
+        self.count_page(pin.len());
+        self.fixed.push(page, pin);
+        let variable = self.variable.len().saturating_sub(1);
+        self.parts.push(PageParts { variable: variable..variable });
+        Ok(())
+    }
+
+    /// Adds a variable page with room for a value of `len` bytes.
+    fn add_variable(&mut self, len: usize) -> Result<()> {
+        let bytes = page_bytes(self.variable.len()).max(len);
+        if bytes > terrace_pool::PAGE_MAX_BYTES {
+            return Err(ExecError::ValueTooLong(to_u64(len)));
+        }
+        let (page, pin) = self.space.allocate(bytes)?;
+        let pin = pin.pin();
+        self.count_page(pin.len());
+        self.variable.push(page, pin);
+        Ok(())
+    }
+
+    fn count_page(&mut self, bytes: usize) {
+        self.bytes += to_u64(bytes);
+        self.count_pin(to_u64(bytes));
+    }
+
+    /// Counts a page that is pinned, out of the reserve as far as that goes.
+    fn count_pin(&mut self, bytes: u64) {
+        let reserved = bytes.min(self.reserved_bytes);
+        self.reserved_bytes -= reserved;
+        self.pinned_bytes += bytes;
+        if bytes > reserved {
+            self.grant.grow(bytes - reserved);
+        }
+    }
+
+    /// Rows that the last page still has room for.
+    fn room_for_rows(&self) -> usize {
+        let Some(last) = self.fixed.len().checked_sub(1) else { return 0 };
+        if !self.fixed.is_writable(last) {
+            return 0;
+        }
+        self.layout.rows_in(self.fixed.bytes(last)).saturating_sub(self.fixed.used(last))
+    }
+
+    /// Bytes that the last variable page still has room for.
+    fn room_for_bytes(&self) -> usize {
+        let Some(last) = self.variable.len().checked_sub(1) else { return 0 };
+        if !self.variable.is_writable(last) {
+            return 0;
+        }
+        self.variable.bytes(last).saturating_sub(self.variable.used(last))
+    }
+
+    fn free(space: &Space, page: Option<PageRef>) {
+        if let Some(page) = page {
+            space.free(page);
+        }
+    }
+}
+
+impl Drop for RowPages {
+    fn drop(&mut self) {
+        for table in [&mut self.fixed, &mut self.variable] {
+            for index in 0..table.len() {
+                Self::free(&self.space, table.remove(index));
+            }
+        }
+        self.grant.shrink(self.pinned_bytes + self.reserved_bytes);
+    }
+}

@@ -1,0 +1,133 @@
+//! Values in rows, by pointer.
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use datafusion::arrow::array::{Array, ArrayDataBuilder, ArrayRef, make_array};
+use datafusion::arrow::buffer::{Buffer, NullBuffer};
+use datafusion::arrow::datatypes::{ArrowNativeType, DataType};
+use datafusion::arrow::error::ArrowError;
+
+use super::pins::PinTable;
+
+/// Pointers to rows of a layout, checked when they were made.
+///
+/// Not `Send`: what borrows pages for a batch must not live across an await.
+#[derive(Debug)]
+pub(super) struct Pointers<'a> {
+    pointers: Vec<*const u8>,
+    width: usize,
+    pages: PhantomData<&'a PinTable>,
+}
+
+impl<'a> Pointers<'a> {
+    pub(super) fn with_capacity(width: usize, rows: usize) -> Self {
+        Self { pointers: Vec::with_capacity(rows), width, pages: PhantomData }
+    }
+
+    /// Adds a row of `pages`, a table of rows of this width; false if it is not pinned.
+    #[inline]
+    pub(super) fn push(&mut self, pages: &'a PinTable, page: usize, row: usize) -> bool {
+        let Some(pointer) = pages.row(page, row, self.width) else { return false };
+        self.pointers.push(pointer);
+        true
+    }
+
+    /// Adds a row that is no row of a page.
+    #[inline]
+    pub(super) fn push_row(&mut self, row: &'a [u8]) {
+        assert!(row.len() >= self.width, "a row of {} bytes, not {}", row.len(), self.width);
+        self.pointers.push(row.as_ptr());
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pointers.len()
+    }
+
+    fn check(&self, offset: usize, bytes: usize) {
+        assert!(offset + bytes <= self.width, "{offset} + {bytes} of {}", self.width);
+    }
+
+    /// The value at `offset` of every row.
+    pub(super) fn load_all<T: ArrowNativeType>(&self, offset: usize) -> Vec<T> {
+        self.check(offset, size_of::<T>());
+        // SAFETY: every pointer is to `width` readable bytes for as long as `'a`, and the value is
+        // inside of them. Every bit pattern is a value of a native type of Arrow.
+        let load = |row: &*const u8| unsafe { row.add(offset).cast::<T>().read_unaligned() };
+        self.pointers.iter().map(load).collect()
+    }
+
+    /// The value at `offset` of one row.
+    #[inline]
+    pub(super) fn load<T: ArrowNativeType>(&self, row: usize, offset: usize) -> T {
+        debug_assert!(offset + size_of::<T>() <= self.width);
+        let pointer = self.pointers[row];
+        // SAFETY: as for `load_all`; offsets come from the layout that the width is of.
+        unsafe { pointer.add(offset).cast::<T>().read_unaligned() }
+    }
+
+    /// Bytes of one row.
+    pub(super) fn bytes(&self, row: usize, offset: usize, len: usize) -> &'a [u8] {
+        self.check(offset, len);
+        // SAFETY: as for `load_all`; only columns are read this way, and those are not written
+        // while the pages are borrowed.
+        unsafe { std::slice::from_raw_parts(self.pointers[row].add(offset), len) }
+    }
+
+    /// A flag byte of one row, which others may be setting.
+    pub(super) fn flag(&self, row: usize, offset: usize) -> bool {
+        self.check(offset, 1);
+        let pointer = self.pointers[row].cast_mut();
+        // SAFETY: the byte is inside of the row; while rows are shared flags are atomics.
+        unsafe { AtomicU8::from_ptr(pointer.add(offset)) }.load(Ordering::Relaxed) != 0
+    }
+
+    /// Asks the processor to bring the rows near.
+    pub(super) fn prefetch(&self) {
+        for pointer in &self.pointers {
+            prefetch(*pointer);
+        }
+    }
+}
+
+#[inline]
+fn prefetch(pointer: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing that a program could notice, whatever the address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(pointer.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = pointer;
+}
+
+/// An array of buffers whose values are not looked at again.
+///
+/// # Errors
+/// If the buffers are too short for the type.
+pub(super) fn array(
+    data_type: DataType,
+    len: usize,
+    buffers: Vec<Buffer>,
+    nulls: Option<NullBuffer>,
+) -> Result<ArrayRef, ArrowError> {
+    let builder = ArrayDataBuilder::new(data_type).len(len).buffers(buffers).nulls(nulls);
+    // SAFETY: the values were taken out of arrays of this type when they were written to their
+    // rows, and pages bring back what was written. Offsets and views are made beside the buffers
+    // they point into; `validate` checks the lengths of all buffers.
+    let data = unsafe { builder.build_unchecked() };
+    data.validate()?;
+    Ok(make_array(data))
+}
+
+/// The values of an array of fixed width.
+pub(super) fn values<'a, T: ArrowNativeType>(
+    data: &'a datafusion::arrow::array::ArrayData,
+) -> &'a [T] {
+    &data.buffers()[0].typed_data::<T>()[data.offset()..data.offset() + data.len()]
+}
+
+/// Whether any value of an array is null, as rows see it.
+pub(super) fn nulls_of(array: &dyn Array) -> Option<NullBuffer> {
+    array.logical_nulls().filter(|nulls| nulls.null_count() > 0)
+}

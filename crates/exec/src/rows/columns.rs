@@ -1,0 +1,154 @@
+//! Columns made ready for rows: without dictionaries, nested values encoded.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayData, ArrayRef, AsArray, BinaryArray, BinaryViewArray, LargeBinaryArray,
+    LargeBinaryBuilder,
+};
+use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{ArrowNativeType, DataType};
+use datafusion::arrow::row::RowConverter;
+
+use super::cells::nulls_of;
+use super::layout::{Column, Kind, RowLayout};
+use crate::{ExecError, Result};
+
+/// Columns of one batch, as [`RowLayout::prepare`] made them.
+#[derive(Debug)]
+pub struct Columns {
+    pub(super) columns: Vec<Prepared>,
+    rows: usize,
+}
+
+/// One column: the values as rows hold them.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) data: ArrayData,
+    pub(super) nulls: Option<NullBuffer>,
+    /// The values of a variable column.
+    pub(super) values: Option<Values>,
+}
+
+impl Columns {
+    /// Rows of the batch.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of variable values of `rows` rows, about.
+    pub(super) fn variable_bytes(&self, rows: usize) -> usize {
+        let values = self.columns.iter().filter_map(|column| column.values.as_ref());
+        let bytes: usize = values.map(Values::bytes).sum();
+        if rows >= self.rows { bytes } else { bytes / self.rows.max(1) * rows }
+    }
+}
+
+impl RowLayout {
+    /// Makes columns ready to be appended or compared: once per batch.
+    ///
+    /// # Errors
+    /// [`ExecError::Mismatch`] if the columns are not those of the layout; otherwise if a value
+    /// cannot be converted.
+    pub fn prepare(&self, columns: &[ArrayRef]) -> Result<Columns> {
+        let layouts = &self.parts().columns;
+        if columns.len() != layouts.len() {
+            let text = format!("{} columns for a row of {}", columns.len(), layouts.len());
+            return Err(ExecError::Mismatch(text));
+        }
+        let rows = columns.first().map_or(0, |column| column.len());
+        let prepare = |(layout, array): (&Column, &ArrayRef)| {
+            if array.len() != rows {
+                let text = format!("columns of {rows} and of {} rows", array.len());
+                return Err(ExecError::Mismatch(text));
+            }
+            Prepared::new(layout, array)
+        };
+        let columns = layouts.iter().zip(columns).map(prepare).collect::<Result<_>>()?;
+        Ok(Columns { columns, rows })
+    }
+
+    /// As [`RowLayout::prepare`] for a batch of `rows` rows without columns.
+    #[must_use]
+    pub fn no_columns(rows: usize) -> Columns {
+        Columns { columns: Vec::new(), rows }
+    }
+}
+
+impl Prepared {
+    fn new(layout: &Column, array: &ArrayRef) -> Result<Self> {
+        if *array.data_type() != layout.data_type {
+            let text = format!("a column of {} for {}", array.data_type(), layout.data_type);
+            return Err(ExecError::Mismatch(text));
+        }
+        let (array, nulls) = match &layout.kind {
+            Kind::Encoded(encoding) => (encode(&encoding.converter, array)?, nulls_of(array)),
+            _ if layout.data_type != layout.stored => {
+                let plain = cast(array, &layout.stored)?;
+                let nulls = nulls_of(&plain);
+                (plain, nulls)
+            }
+            _ => (Arc::clone(array), nulls_of(array)),
+        };
+        let values = match layout.kind {
+            Kind::Variable | Kind::Encoded(_) => Some(Values::of(&array)?),
+            _ => None,
+        };
+        Ok(Self { data: array.to_data(), nulls, values })
+    }
+}
+
+/// Every value, nulls too, as its encoding.
+pub(super) fn encode(converter: &RowConverter, array: &ArrayRef) -> Result<ArrayRef> {
+    let rows = converter.convert_columns(std::slice::from_ref(array))?;
+    let bytes = rows.iter().map(|row| row.data().len()).sum();
+    let mut values = LargeBinaryBuilder::with_capacity(array.len(), bytes);
+    for row in &rows {
+        values.append_value(row.data());
+    }
+    Ok(Arc::new(values.finish()))
+}
+
+/// The values of a variable column, whichever way Arrow keeps them.
+#[derive(Debug)]
+pub(super) enum Values {
+    Small(BinaryArray),
+    Large(LargeBinaryArray),
+    View(BinaryViewArray),
+}
+
+impl Values {
+    fn of(array: &ArrayRef) -> Result<Self> {
+        Ok(match array.data_type() {
+            DataType::Binary => Self::Small(array.as_binary().clone()),
+            DataType::LargeBinary => Self::Large(array.as_binary().clone()),
+            DataType::Utf8 => Self::Small(array.as_string::<i32>().clone().into()),
+            DataType::LargeUtf8 => Self::Large(array.as_string::<i64>().clone().into()),
+            DataType::Utf8View => Self::View(array.as_string_view().clone().to_binary_view()),
+            DataType::BinaryView => Self::View(array.as_binary_view().clone()),
+            other => return Err(ExecError::Type(other.clone())),
+        })
+    }
+
+    /// Bytes of all values, about.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Small(values) => {
+                values.value_data().len().min(offsets_span(values.value_offsets()))
+            }
+            Self::Large(values) => {
+                values.value_data().len().min(offsets_span(values.value_offsets()))
+            }
+            Self::View(values) => {
+                values.lengths().filter(|len| *len > 12).map(|len| len as usize).sum()
+            }
+        }
+    }
+}
+
+fn offsets_span<T: ArrowNativeType>(offsets: &[T]) -> usize {
+    let ends = offsets.first().zip(offsets.last());
+    ends.map_or(0, |(first, last)| last.as_usize().saturating_sub(first.as_usize()))
+}

@@ -1,0 +1,183 @@
+//! Comparing values in rows with values of arrays, column by column.
+
+use datafusion::arrow::buffer::BooleanBuffer;
+use datafusion::arrow::datatypes::{ArrowNativeType, i256};
+
+use super::append::INLINE_BYTES;
+use super::cells::values;
+use super::columns::{Columns, Prepared, Values};
+use super::gather::{Rows, Slot};
+use super::layout::{Column, Float, Kind};
+use crate::{ExecError, Result};
+
+/// When two values are equal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Equality {
+    /// A null equals a null; it never equals anything else.
+    pub nulls: bool,
+    /// The two zeros of floating-point types are equal. Apart from that floats are compared by
+    /// their bits, so a NaN equals itself.
+    pub zeros: bool,
+}
+
+/// What is compared with what: row `n` of the rows with row `picks[n]` of the column.
+struct Pairs<'a> {
+    rows: &'a Rows<'a>,
+    column: &'a Column,
+    prepared: &'a Prepared,
+    picks: &'a [u32],
+}
+
+impl Rows<'_> {
+    /// Keeps in `selection` those `n` for which column `column` of row `n` equals row `picks[n]`
+    /// of the same column of `columns`.
+    ///
+    /// # Errors
+    /// [`ExecError::NotPinned`] when a variable page is not pinned.
+    ///
+    /// # Panics
+    /// When an index in `selection` or `picks` is out of range.
+    pub fn equal(
+        &self,
+        column: usize,
+        columns: &Columns,
+        picks: &[u32],
+        equality: Equality,
+        selection: &mut Vec<u32>,
+    ) -> Result<()> {
+        let layout = self.pages.layout.parts().columns.get(column);
+        let (Some(layout), Some(prepared)) = (layout, columns.columns.get(column)) else {
+            return Err(ExecError::Mismatch(format!("no column {column} to compare")));
+        };
+        let pairs = Pairs { rows: self, column: layout, prepared, picks };
+        let nullable = prepared.nulls.is_some() || self.pages.has_nulls[column];
+        if !nullable && !self.has_none() {
+            return pairs.keep_equal(equality, selection);
+        }
+        let mut both_null = Vec::new();
+        pairs.split_nulls(equality, selection, &mut both_null);
+        pairs.keep_equal(equality, selection)?;
+        if !both_null.is_empty() {
+            selection.extend_from_slice(&both_null);
+            selection.sort_unstable();
+        }
+        Ok(())
+    }
+}
+
+/// Keeps what `equal` says, in order, without a branch.
+#[inline]
+fn keep(selection: &mut Vec<u32>, mut equal: impl FnMut(usize) -> bool) {
+    let mut kept = 0;
+    for index in 0..selection.len() {
+        let n = selection[index];
+        selection[kept] = n;
+        kept += usize::from(equal(n as usize));
+    }
+    selection.truncate(kept);
+}
+
+impl Pairs<'_> {
+    /// Leaves pairs without a null in `selection`; `both` gets those that are null on both sides.
+    fn split_nulls(&self, equality: Equality, selection: &mut Vec<u32>, both: &mut Vec<u32>) {
+        let nulls = self.prepared.nulls.as_ref();
+        keep(selection, |n| {
+            let byte: u8 = self.rows.pointers.load(n, self.column.null_byte);
+            let null = byte & self.column.null_mask != 0;
+            let other = nulls.is_some_and(|nulls| nulls.is_null(self.picks[n] as usize));
+            if null && other && equality.nulls {
+                // Positions come from a selection of 32 bits.
+                both.push(u32::try_from(n).unwrap_or(u32::MAX));
+            }
+            !null && !other
+        });
+    }
+
+    fn keep_equal(&self, equality: Equality, selection: &mut Vec<u32>) -> Result<()> {
+        match (self.column.float.filter(|_| equality.zeros), &self.column.kind) {
+            (Some(Float::Half), _) => {
+                self.same::<u16>(selection, |a, b| a == b || (a | b) << 1 == 0)
+            }
+            (Some(Float::Single), _) => {
+                self.same::<u32>(selection, |a, b| a == b || (a | b) << 1 == 0)
+            }
+            (Some(Float::Double), _) => {
+                self.same::<u64>(selection, |a, b| a == b || (a | b) << 1 == 0)
+            }
+            (None, Kind::Fixed(1)) => self.same::<u8>(selection, |a, b| a == b),
+            (None, Kind::Fixed(2)) => self.same::<u16>(selection, |a, b| a == b),
+            (None, Kind::Fixed(4)) => self.same::<u32>(selection, |a, b| a == b),
+            (None, Kind::Fixed(8)) => self.same::<u64>(selection, |a, b| a == b),
+            (None, Kind::Fixed(16)) => self.same::<i128>(selection, |a, b| a == b),
+            (None, Kind::Fixed(32)) => self.same::<i256>(selection, |a, b| a == b),
+            (None, Kind::Boolean) => self.same_booleans(selection),
+            (None, Kind::Bytes(bytes)) => self.same_bytes(*bytes, selection),
+            (None, Kind::Variable | Kind::Encoded(_)) => return self.same_values(selection),
+            (None, Kind::Fixed(_)) => {
+                return Err(ExecError::Type(self.column.data_type.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    fn same<T: ArrowNativeType>(&self, selection: &mut Vec<u32>, equal: impl Fn(T, T) -> bool) {
+        let values = values::<T>(&self.prepared.data);
+        let pointers = &self.rows.pointers;
+        let offset = self.column.offset;
+        keep(selection, |n| equal(pointers.load(n, offset), values[self.picks[n] as usize]));
+    }
+
+    fn same_booleans(&self, selection: &mut Vec<u32>) {
+        let data = &self.prepared.data;
+        let bits = BooleanBuffer::new(data.buffers()[0].clone(), data.offset(), data.len());
+        keep(selection, |n| {
+            let byte: u8 = self.rows.pointers.load(n, self.column.offset);
+            (byte != 0) == bits.value(self.picks[n] as usize)
+        });
+    }
+
+    fn same_bytes(&self, bytes: usize, selection: &mut Vec<u32>) {
+        let data = &self.prepared.data;
+        let values = &data.buffers()[0].as_slice()[data.offset() * bytes..];
+        keep(selection, |n| {
+            let from = self.picks[n] as usize * bytes;
+            let value = self.rows.pointers.bytes(n, self.column.offset, bytes);
+            *value == values[from..from + bytes]
+        });
+    }
+
+    fn same_values(&self, selection: &mut Vec<u32>) -> Result<()> {
+        match &self.prepared.values {
+            Some(Values::Small(values)) => self.same_as(selection, |row| values.value(row)),
+            Some(Values::Large(values)) => self.same_as(selection, |row| values.value(row)),
+            Some(Values::View(values)) => self.same_as(selection, |row| values.value(row)),
+            None => Err(ExecError::Type(self.column.data_type.clone())),
+        }
+    }
+
+    fn same_as<'v>(
+        &self,
+        selection: &mut Vec<u32>,
+        value: impl Fn(usize) -> &'v [u8],
+    ) -> Result<()> {
+        let mut failed = Ok(());
+        keep(selection, |n| {
+            let slot: i128 = self.rows.pointers.load(n, self.column.offset);
+            let (slot, value) = (Slot(slot), value(self.picks[n] as usize));
+            if slot.len() != value.len() {
+                return false;
+            }
+            if value.len() > INLINE_BYTES && !slot.starts_like(value) {
+                return false;
+            }
+            match self.rows.value(n, self.column, slot) {
+                Ok(own) => own == value,
+                Err(error) => {
+                    failed = Err(error);
+                    false
+                }
+            }
+        });
+        failed
+    }
+}

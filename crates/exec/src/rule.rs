@@ -1,0 +1,89 @@
+//! The physical optimizer rule that puts paged operators into a plan.
+//!
+//! It is appended after DataFusion's own rules, so it sees the plan that would run. It replaces
+//! operators one for one: schema, partitioning, distribution and ordering stay what they were, and
+//! a replaced node's properties are reused. Each kind of operator has one function here, which
+//! returns its replacement or the node unchanged.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+
+/// Replaces DataFusion's operators by paged ones.
+#[derive(Debug, Default)]
+pub struct PagedOperators;
+
+/// What a node's place in its plan asks of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// The order of the node's output is relied on: by an operator above that requires it, or by
+    /// whoever reads the result.
+    pub(crate) order_matters: bool,
+}
+
+type Node = Arc<dyn ExecutionPlan>;
+type Replace = fn(Node, Place) -> Result<Node>;
+
+/// One function per kind of operator; each is asked in turn.
+const REPLACEMENTS: &[Replace] =
+    &[sort, sort_preserving_merge, aggregate, hash_join, cross_join, nested_loop_join, window];
+
+impl PhysicalOptimizerRule for PagedOperators {
+    fn optimize(&self, plan: Node, _config: &ConfigOptions) -> Result<Node> {
+        rewrite(plan, Place { order_matters: true })
+    }
+
+    fn name(&self) -> &str {
+        "PagedOperators"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn rewrite(node: Node, place: Place) -> Result<Node> {
+    let required = node.required_input_ordering();
+    let maintained = node.maintains_input_order();
+    let mut children = Vec::new();
+    for (index, child) in node.children().into_iter().enumerate() {
+        let required = required.get(index).is_some_and(Option::is_some);
+        let maintained = maintained.get(index).is_none_or(|maintained| *maintained);
+        let order_matters = required || (place.order_matters && maintained);
+        children.push(rewrite(Arc::clone(child), Place { order_matters })?);
+    }
+    let node = replace_children_if_necessary(node, children)?;
+    REPLACEMENTS.iter().try_fold(node, |node, replace| replace(node, place))
+}
+
+fn sort(node: Node, _place: Place) -> Result<Node> {
+    Ok(node)
+}
+
+fn sort_preserving_merge(node: Node, _place: Place) -> Result<Node> {
+    Ok(node)
+}
+
+fn aggregate(node: Node, _place: Place) -> Result<Node> {
+    Ok(node)
+}
+
+fn hash_join(node: Node, _place: Place) -> Result<Node> {
+    Ok(node)
+}
+
+fn cross_join(node: Node, _place: Place) -> Result<Node> {
+    Ok(node)
+}
+
+fn nested_loop_join(node: Node, _place: Place) -> Result<Node> {
+    Ok(node)
+}
+
+fn window(node: Node, _place: Place) -> Result<Node> {
+    Ok(node)
+}
