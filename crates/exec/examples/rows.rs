@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p terrace-exec --example rows`
 
-#![allow(clippy::print_stdout, reason = "an example prints")]
+#![allow(clippy::print_stdout, clippy::cast_possible_truncation, reason = "an example")]
 
 use std::sync::Arc;
 use std::time::Instant;

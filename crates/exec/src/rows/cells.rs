@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use datafusion::arrow::array::{Array, ArrayDataBuilder, ArrayRef, make_array};
+use datafusion::arrow::array::{Array, ArrayData, ArrayDataBuilder, ArrayRef, make_array};
 use datafusion::arrow::buffer::{Buffer, NullBuffer};
 use datafusion::arrow::datatypes::{ArrowNativeType, DataType};
 use datafusion::arrow::error::ArrowError;
@@ -121,9 +121,7 @@ pub(super) fn array(
 }
 
 /// The values of an array of fixed width.
-pub(super) fn values<'a, T: ArrowNativeType>(
-    data: &'a datafusion::arrow::array::ArrayData,
-) -> &'a [T] {
+pub(super) fn values<T: ArrowNativeType>(data: &ArrayData) -> &[T] {
     &data.buffers()[0].typed_data::<T>()[data.offset()..data.offset() + data.len()]
 }
 

@@ -1,6 +1,6 @@
 //! The paged operators against DataFusion's own, and the rows they are made of.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests")]
 
 mod common;
 mod rows;
