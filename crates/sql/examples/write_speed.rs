@@ -18,7 +18,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
 use terrace_market::Ledger;
 use terrace_pool::{Pool, PoolConfig};
-use terrace_sql::catalog::{Catalog, DEFAULT_SCHEMA, IfExists, TableDefinition};
+use terrace_sql::catalog::{Catalog, DEFAULT_SCHEMA, IfExists, Lifetime, TableDefinition};
 use terrace_sql::segment::{BlockPlan, Encoding, Segment, SegmentPlan};
 use terrace_sql::statistics::Collector;
 use terrace_sys::file::DirectFile;
@@ -172,7 +172,8 @@ async fn table(schema: &SchemaRef, blocks: &[RecordBatch]) -> Result<(), Box<dyn
     let store = Store::open(Arc::new(blocks_on_disk), "store", 64 << 30)?;
     let mut config = PoolConfig::new("pool", Ledger::new(256 << 20));
     config.store = Some(Arc::new(store));
-    let catalog = Catalog::open(&directory.path().join("catalog.redb"), Pool::new(config)?)?;
+    let path = directory.path().join("catalog.redb");
+    let catalog = Catalog::open(&path, Pool::new(config)?, Lifetime::Lasting)?;
     let memory: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
     for threads in ["first", "second"] {
         let rounds = usize::try_from(ROWS / BLOCK)?.div_ceil(blocks.len());

@@ -2,7 +2,8 @@
 //!
 //! It lives in one redb file, is read whole when it is opened, and changes by one transaction per
 //! acknowledged statement. The store keeps no directory of its own: the extents that the catalog
-//! names are claimed when it is opened, and all others are free.
+//! names are claimed when it is opened, and all others are free. That is true of one store only,
+//! the one whose label (`label`) has the catalog's number.
 //!
 //! Locking order: a table's writer, then `changes`, then the file's transaction, then `names`.
 //! `names` is held for look-ups and single insertions only.
@@ -10,6 +11,7 @@
 mod bytes;
 mod file;
 mod journal;
+mod label;
 mod load;
 mod record;
 #[cfg(test)]
@@ -24,6 +26,8 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryPool;
 use terrace_pool::Pool;
+use terrace_sys::size::{exact_bytes, format_bytes};
+use terrace_tier::store::Store;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::error::SqlError;
@@ -32,9 +36,11 @@ use crate::sketch::Sketch;
 use crate::table::Table;
 use crate::write::{self, Changes};
 
-use file::CatalogFile;
 pub(crate) use file::Transaction;
+use file::{CatalogFile, Loaded};
 pub(crate) use journal::{Journal, put_chunks};
+use label::Label;
+pub use label::{LABEL_BYTES, Lifetime};
 use record::TableRecord;
 
 /// The schema that every catalog has from the start.
@@ -86,18 +92,23 @@ pub struct Catalog {
 
 impl Catalog {
     /// Opens the catalog in the file `path`, and makes one where there is none. The pool's store
-    /// must be newly opened: the extents of every chunk are claimed in it.
+    /// must be newly opened: the extents of every chunk are claimed in it. A new catalog takes a
+    /// store that is blank or was a temporary database's, and is tied to it from then on.
     ///
     /// # Errors
     /// [`SqlError::Catalog`] when the file cannot be used, [`SqlError::CatalogDamaged`] when it
-    /// does not make sense, [`SqlError::Refused`] when the pool has no store.
-    pub fn open(path: &Path, pool: Pool) -> Result<Arc<Self>, SqlError> {
+    /// does not make sense, [`SqlError::WrongStore`] when the store is not the catalog's, which is
+    /// then left as it was, [`SqlError::Refused`] when the pool has no store.
+    pub fn open(path: &Path, pool: Pool, lifetime: Lifetime) -> Result<Arc<Self>, SqlError> {
         let store = pool.store().cloned().ok_or_else(|| SqlError::Refused {
             what: "keeping tables in a pool without a store".to_owned(),
             instead: "give it a file or device tier".to_owned(),
         })?;
         let file = CatalogFile::open(path, &[DEFAULT_SCHEMA])?;
         let loaded = file.load()?;
+        let label = Label { id: loaded.id, lifetime };
+        label.settle(&store, loaded.end_bytes() > 0)?;
+        check_size(&store, &loaded)?;
         let journal = Arc::new(Journal::new(file, store));
         let names = load::names(loaded, &journal, &pool)?;
         journal.store().trim();
@@ -480,6 +491,27 @@ impl fmt::Debug for Catalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Catalog").field("schemas", &self.schemas()).finish_non_exhaustive()
     }
+}
+
+/// Refuses a store that does not reach as far as the extents that the catalog names.
+fn check_size(store: &Store, loaded: &Loaded) -> Result<(), SqlError> {
+    let end = loaded.end_bytes();
+    let refused = |what| Err(SqlError::WrongStore { store: store.name().to_owned(), what });
+    let (capacity, len) = (store.capacity_bytes(), store.len_bytes()?);
+    if end > capacity {
+        return refused(format!(
+            "it may hold {}, and the tables reach up to {end} bytes; say a size of at least {}",
+            format_bytes(capacity),
+            exact_bytes(end)
+        ));
+    }
+    if end > len {
+        return refused(format!(
+            "it has {len} bytes and the tables reach up to {end}: it was cut short; put a whole \
+             copy of it in its place"
+        ));
+    }
+    Ok(())
 }
 
 /// The space of the pool that a table's pages are in.

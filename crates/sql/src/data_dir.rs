@@ -1,5 +1,6 @@
-//! The directory that holds a database: `FORMAT`, `LOCK`, `catalog.redb` and, unless a tier names
-//! another file or a device, `store.terrace`.
+//! The directory that holds a database: `FORMAT`, `LOCK`, `catalog.redb`, unless a tier names
+//! another file or a device `store.terrace`, and `STORE`, which says which of these it is and
+//! stands for a first start that came to its end.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -11,11 +12,12 @@ use terrace_sys::file::{LockedFile, try_lock};
 use crate::error::SqlError;
 
 /// The version of everything below a data directory. A program opens its own version only.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 const FORMAT_FILE: &str = "FORMAT";
 const FORMAT_NAME: &str = "terrace";
 const LOCK_FILE: &str = "LOCK";
+const STORE_FILE: &str = "STORE";
 
 /// An open data directory, locked against every other process until it is dropped. A temporary
 /// one is removed then.
@@ -35,7 +37,7 @@ impl DataDir {
     /// version, or when it holds files and is no data directory; [`SqlError::DataDirIo`] when it
     /// cannot be written.
     pub fn open(path: &Path) -> Result<Self, SqlError> {
-        fs::create_dir_all(path).map_err(|source| io_error(path, "create it", source))?;
+        create(path).map_err(|source| io_error(path, "create it", source))?;
         // Looked at before the lock, so that a foreign directory is left without a trace.
         let format = read_format(path)?;
         if format.is_none() {
@@ -85,6 +87,20 @@ impl DataDir {
     pub fn store(&self) -> PathBuf {
         self.path.join("store.terrace")
     }
+
+    /// The name of the store that the database was made with. None before its first start came to
+    /// its end: then there is no table yet.
+    pub(crate) fn kept_store(&self) -> Result<Option<String>, SqlError> {
+        let kept = read_file(&self.path.join(STORE_FILE))?;
+        Ok(kept.filter(|name| !name.is_empty()))
+    }
+
+    /// Keeps the name of the store, which is there by now.
+    pub(crate) fn keep_store(&self, name: &str) -> Result<(), SqlError> {
+        let failed = |source| io_error(&self.path, "sync it", source);
+        sync_directory(&self.path).map_err(failed)?;
+        write_whole(&self.path, STORE_FILE, name)
+    }
 }
 
 fn lock(path: &Path) -> Result<LockedFile, SqlError> {
@@ -106,13 +122,34 @@ fn lock(path: &Path) -> Result<LockedFile, SqlError> {
     })
 }
 
+/// Makes a directory with those above it, each of them there to stay.
+fn create(path: &Path) -> io::Result<()> {
+    let above = path.ancestors().skip(1).map(|above| match above.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => above,
+    });
+    let missing = path.ancestors().take_while(|path| !path.as_os_str().is_empty());
+    let missing = missing.take_while(|path| !path.exists()).count();
+    fs::create_dir_all(path)?;
+    above.take(missing).try_for_each(sync_directory)
+}
+
+/// Makes the entries of a directory durable.
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
+    fs::File::open(path)?.sync_all()
+}
+
 /// What `FORMAT` says, or `None` where there is no such file.
 fn read_format(path: &Path) -> Result<Option<String>, SqlError> {
-    let file = path.join(FORMAT_FILE);
-    match fs::read(&file) {
+    read_file(&path.join(FORMAT_FILE))
+}
+
+/// The line that a file holds, or `None` where there is no such file.
+fn read_file(file: &Path) -> Result<Option<String>, SqlError> {
+    match fs::read(file) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).trim().to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(io_error(&file, "read it", source)),
+        Err(source) => Err(io_error(file, "read it", source)),
     }
 }
 
@@ -137,7 +174,7 @@ fn refuse_foreign(path: &Path) -> Result<(), SqlError> {
     for entry in entries {
         let entry = entry.map_err(|source| io_error(path, "list it", source))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name != LOCK_FILE && name != temporary_name() {
+        if name != LOCK_FILE && name != unfinished(FORMAT_FILE) {
             return Err(foreign(path, &format!("it holds {name} and no FORMAT file")));
         }
     }
@@ -149,18 +186,23 @@ fn foreign(path: &Path, why: &str) -> SqlError {
     SqlError::DataDir { path: path.to_owned(), what }
 }
 
-fn temporary_name() -> String {
-    format!("{FORMAT_FILE}.new")
+/// What a file is called until it is whole.
+fn unfinished(name: &str) -> String {
+    format!("{name}.new")
 }
 
-/// Writes `FORMAT` so that it is there in whole or not at all.
 fn write_format(path: &Path) -> Result<(), SqlError> {
-    let unfinished = path.join(temporary_name());
+    write_whole(path, FORMAT_FILE, &format!("{FORMAT_NAME} {FORMAT_VERSION}"))
+}
+
+/// Writes a file of one line so that it is there in whole or not at all.
+fn write_whole(path: &Path, name: &str, line: &str) -> Result<(), SqlError> {
+    let unfinished = path.join(unfinished(name));
     let written = fs::File::create(&unfinished).and_then(|mut file| {
-        writeln!(file, "{FORMAT_NAME} {FORMAT_VERSION}")?;
+        writeln!(file, "{line}")?;
         file.sync_all()?;
-        fs::rename(&unfinished, path.join(FORMAT_FILE))?;
-        fs::File::open(path)?.sync_all()
+        fs::rename(&unfinished, path.join(name))?;
+        sync_directory(path)
     });
     written.map_err(|source| io_error(&unfinished, "write it", source))
 }
@@ -182,7 +224,8 @@ mod tests {
         let parent = tempfile::tempdir().expect("tempdir");
         let path = parent.path().join("deep/data");
         let first = DataDir::open(&path).expect("a new directory");
-        assert_eq!(fs::read_to_string(path.join("FORMAT")).expect("FORMAT"), "terrace 1\n");
+        let format = fs::read_to_string(path.join("FORMAT")).expect("FORMAT");
+        assert_eq!(format, format!("terrace {FORMAT_VERSION}\n"));
         let refusal = message(&path);
         assert!(refusal.contains(&format!("process {}", std::process::id())), "{refusal}");
         drop(first);
@@ -194,7 +237,8 @@ mod tests {
         let directory = tempfile::tempdir().expect("tempdir");
         fs::write(directory.path().join("FORMAT"), "terrace 7\n").expect("write");
         let refusal = message(directory.path());
-        assert!(refusal.contains("version 7") && refusal.contains("version 1"), "{refusal}");
+        let own = format!("version {FORMAT_VERSION}");
+        assert!(refusal.contains("version 7") && refusal.contains(&own), "{refusal}");
     }
 
     #[test]

@@ -80,6 +80,7 @@ impl Engine {
             dram_bytes: config.dram_bytes,
             slower_memory: vec![],
             store: Arc::new(Store::open(blocks, "blocks", capacity_bytes)?),
+            keep: open::Keep::Nothing,
             data_dir,
             threads: config.threads,
         })?;

@@ -136,6 +136,14 @@ pub enum SqlError {
         /// What to do in its place.
         instead: String,
     },
+    /// A store that is not this database's, or that nobody may have meant to give away.
+    #[error("store {store} is refused: {what}")]
+    WrongStore {
+        /// The store.
+        store: String,
+        /// What it holds and what to do.
+        what: String,
+    },
     /// The directory of the data cannot be used.
     #[error("data directory {path}: {what}")]
     DataDir {

@@ -51,6 +51,18 @@ impl DirectFile {
         Ok(opened)
     }
 
+    /// Opens a file that is there for reading and writing, and keeps its contents.
+    ///
+    /// # Errors
+    /// When there is none, the path cannot be opened, or is a block device or directory.
+    pub fn open(path: &Path) -> io::Result<DirectFile> {
+        let opened = open_with(path, OpenOptions::new().read(true).write(true), 0)?;
+        match opened.file.metadata()?.is_file() {
+            true => Ok(opened),
+            false => Err(io::Error::other("it is not a regular file")),
+        }
+    }
+
     /// Opens a block device exclusively: one that is mounted, or open this way elsewhere, is
     /// refused as busy.
     ///

@@ -295,6 +295,14 @@ impl Blocks for FaultyBlocks {
         Ok(())
     }
 
+    fn is_blank(&self) -> io::Result<bool> {
+        self.inner.is_blank()
+    }
+
+    fn len_bytes(&self) -> io::Result<u64> {
+        self.inner.len_bytes()
+    }
+
     fn room_bytes(&self) -> u64 {
         self.inner.room_bytes()
     }

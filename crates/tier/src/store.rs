@@ -19,6 +19,7 @@ use terrace_sys::size::{PAGE_BYTES, round_down, to_u64};
 
 mod blocks;
 mod checksum;
+mod contents;
 mod counters;
 mod engine;
 mod error;

@@ -58,6 +58,14 @@ impl Blocks for DeviceBlocks {
         self.blocks().truncate(end_bytes)
     }
 
+    fn is_blank(&self) -> std::io::Result<bool> {
+        self.blocks().is_blank()
+    }
+
+    fn len_bytes(&self) -> std::io::Result<u64> {
+        self.blocks().len_bytes()
+    }
+
     fn alignment_bytes(&self) -> u64 {
         self.blocks().alignment_bytes()
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 
 use super::bytes::Missing;
+use super::label::DatabaseId;
 use super::record::{ChunkRecord, TableRecord, view_from_bytes, view_to_bytes};
 use crate::error::SqlError;
 use crate::sketch::Sketch;
@@ -15,7 +16,7 @@ use crate::sketch::Sketch;
 const CACHE_BYTES: usize = 4 << 20;
 
 /// Version of the catalog's tables; records carry their own.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const SCHEMAS: TableDefinition<'_, &str, u8> = TableDefinition::new("schemas");
@@ -29,6 +30,8 @@ const VIEWS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("vi
 
 const META_VERSION: &str = "version";
 const META_NEXT_TABLE: &str = "next table";
+/// The lower and the upper half of the database's number.
+const META_ID: [&str; 2] = ["id, low", "id, high"];
 
 /// A table with its chunks and sketches, as found in the file.
 pub(super) struct LoadedTable {
@@ -40,13 +43,22 @@ pub(super) struct LoadedTable {
 }
 
 /// Everything in the file.
-#[derive(Default)]
 pub(super) struct Loaded {
+    pub id: DatabaseId,
     pub next_table: u64,
     pub schemas: Vec<String>,
     pub tables: Vec<LoadedTable>,
     /// Schema, name and text.
     pub views: Vec<(String, String, String)>,
+}
+
+impl Loaded {
+    /// One past the last byte of the store that the file names; zero when it names none.
+    pub(super) fn end_bytes(&self) -> u64 {
+        let chunks = self.tables.iter().flat_map(|table| &table.chunks);
+        let segments = chunks.flat_map(|(_, chunk)| &chunk.columns);
+        segments.map(|segment| segment.stored.extent.end_bytes()).max().unwrap_or(0)
+    }
 }
 
 /// Why a transaction did not end well.
@@ -90,8 +102,10 @@ impl CatalogFile {
     }
 
     fn initialise(&self, first_schemas: &[&str]) -> Result<(), SqlError> {
+        let id = DatabaseId::random()?;
         let committed = self.commit(|transaction| {
             transaction.make_tables()?;
+            transaction.put_id(id)?;
             transaction.put_next_table(1)?;
             first_schemas.iter().try_for_each(|schema| transaction.put_schema(schema))
         });
@@ -102,12 +116,10 @@ impl CatalogFile {
 
     /// Reads everything.
     pub(super) fn load(&self) -> Result<Loaded, SqlError> {
-        let mut loader = Loader { file: self, loaded: Loaded::default() };
-        loader.load().map_err(|failure| match failure {
+        load(&self.database).map_err(|failure| match failure {
             LoadFailure::Read(source) => error(&self.path, "read it", source),
             LoadFailure::Damaged(what) => self.damaged(what),
-        })?;
-        Ok(loader.loaded)
+        })
     }
 
     /// Makes the changes of one statement, all or none of them, durable when this returns.
@@ -152,6 +164,17 @@ impl Transaction<'_> {
             write.open_table(CHUNKS)?;
             write.open_table(SKETCHES)?;
             write.open_table(VIEWS)?;
+            Ok(())
+        })
+    }
+
+    fn put_id(&self, id: DatabaseId) -> Result<(), SqlError> {
+        let halves = [id.0 & u128::from(u64::MAX), id.0 >> u64::BITS];
+        self.change(|write| {
+            let mut meta = write.open_table(META)?;
+            for (key, half) in META_ID.into_iter().zip(halves) {
+                meta.insert(key, u64::try_from(half).unwrap_or_default())?;
+            }
             Ok(())
         })
     }
@@ -253,73 +276,75 @@ fn damaged(what: impl std::fmt::Display) -> impl FnOnce(Missing) -> LoadFailure 
     move |missing| LoadFailure::Damaged(format!("{what} cannot be read: {missing}"))
 }
 
-struct Loader<'a> {
-    file: &'a CatalogFile,
-    loaded: Loaded,
+fn load(database: &Database) -> Result<Loaded, LoadFailure> {
+    let read = database.begin_read()?;
+    let meta = read.open_table(META)?;
+    let next_table = meta.get(META_NEXT_TABLE)?.map_or(1, |next| next.value());
+    let mut id = 0;
+    for (shift, key) in [0, u64::BITS].into_iter().zip(META_ID) {
+        let half = meta.get(key)?.map(|half| half.value());
+        let half = half.ok_or_else(|| LoadFailure::Damaged("it has no number".to_owned()))?;
+        id |= u128::from(half) << shift;
+    }
+    let mut schemas = Vec::new();
+    for entry in read.open_table(SCHEMAS)?.iter()? {
+        schemas.push(entry?.0.value().to_owned());
+    }
+    let mut views = Vec::new();
+    for entry in read.open_table(VIEWS)?.iter()? {
+        let (key, record) = entry?;
+        let (schema, name) = key.value();
+        let sql = view_from_bytes(record.value());
+        let sql = sql.map_err(damaged(format_args!("view {schema}.{name}")))?;
+        views.push((schema.to_owned(), name.to_owned(), sql));
+    }
+    let mut tables = Vec::new();
+    for entry in read.open_table(TABLES)?.iter()? {
+        let (id, record) = entry?;
+        tables.push(load_table(&read, id.value(), record.value())?);
+    }
+    no_orphans(&read, &tables)?;
+    Ok(Loaded { id: DatabaseId(id), next_table, schemas, tables, views })
 }
 
-impl Loader<'_> {
-    fn load(&mut self) -> Result<(), LoadFailure> {
-        let read = self.file.database.begin_read()?;
-        let next_table = read.open_table(META)?.get(META_NEXT_TABLE)?;
-        self.loaded.next_table = next_table.map_or(1, |next| next.value());
-        for entry in read.open_table(SCHEMAS)?.iter()? {
-            self.loaded.schemas.push(entry?.0.value().to_owned());
-        }
-        for entry in read.open_table(VIEWS)?.iter()? {
-            let (key, record) = entry?;
-            let (schema, name) = key.value();
-            let sql = view_from_bytes(record.value());
-            let sql = sql.map_err(damaged(format_args!("view {schema}.{name}")))?;
-            self.loaded.views.push((schema.to_owned(), name.to_owned(), sql));
-        }
-        for entry in read.open_table(TABLES)?.iter()? {
-            let (id, record) = entry?;
-            let table = Self::table(&read, id.value(), record.value())?;
-            self.loaded.tables.push(table);
-        }
-        self.no_orphans(&read)
+fn load_table(
+    read: &redb::ReadTransaction,
+    id: u64,
+    record: &[u8],
+) -> Result<LoadedTable, LoadFailure> {
+    let record = TableRecord::from_bytes(record);
+    let record = record.map_err(damaged(format_args!("table number {id}")))?;
+    let mut chunks = Vec::new();
+    for entry in read.open_table(CHUNKS)?.range((id, 0)..=(id, u64::MAX))? {
+        let (key, chunk) = entry?;
+        let (_, number) = key.value();
+        let chunk = ChunkRecord::from_bytes(chunk.value(), &record.columns);
+        let what = format_args!("chunk {number} of table {}", record.name);
+        chunks.push((number, chunk.map_err(damaged(what))?));
     }
+    let columns = record.columns.fields().len();
+    let mut sketches = vec![Sketch::default(); columns];
+    for entry in read.open_table(SKETCHES)?.range((id, 0)..=(id, u64::MAX))? {
+        let (key, sketch) = entry?;
+        let (_, column) = key.value();
+        let place = usize::try_from(column).ok().and_then(|column| sketches.get_mut(column));
+        let found = Sketch::from_bytes(sketch.value());
+        let (Some(place), Some(found)) = (place, found) else {
+            let what = format!("sketch {column} of table {} cannot be read", record.name);
+            return Err(LoadFailure::Damaged(what));
+        };
+        *place = found;
+    }
+    Ok(LoadedTable { id, record, chunks, sketches })
+}
 
-    fn table(
-        read: &redb::ReadTransaction,
-        id: u64,
-        record: &[u8],
-    ) -> Result<LoadedTable, LoadFailure> {
-        let record = TableRecord::from_bytes(record);
-        let record = record.map_err(damaged(format_args!("table number {id}")))?;
-        let mut chunks = Vec::new();
-        for entry in read.open_table(CHUNKS)?.range((id, 0)..=(id, u64::MAX))? {
-            let (key, chunk) = entry?;
-            let (_, number) = key.value();
-            let chunk = ChunkRecord::from_bytes(chunk.value(), &record.columns);
-            let what = format_args!("chunk {number} of table {}", record.name);
-            chunks.push((number, chunk.map_err(damaged(what))?));
-        }
-        let columns = record.columns.fields().len();
-        let mut sketches = vec![Sketch::default(); columns];
-        for entry in read.open_table(SKETCHES)?.range((id, 0)..=(id, u64::MAX))? {
-            let (key, sketch) = entry?;
-            let (_, column) = key.value();
-            let place = usize::try_from(column).ok().and_then(|column| sketches.get_mut(column));
-            let found = Sketch::from_bytes(sketch.value());
-            let (Some(place), Some(found)) = (place, found) else {
-                let what = format!("sketch {column} of table {} cannot be read", record.name);
-                return Err(LoadFailure::Damaged(what));
-            };
-            *place = found;
-        }
-        Ok(LoadedTable { id, record, chunks, sketches })
+/// Every chunk belongs to a table.
+fn no_orphans(read: &redb::ReadTransaction, tables: &[LoadedTable]) -> Result<(), LoadFailure> {
+    use redb::ReadableTableMetadata as _;
+    let found = read.open_table(CHUNKS)?.len()?;
+    let known: usize = tables.iter().map(|table| table.chunks.len()).sum();
+    if usize::try_from(found) == Ok(known) {
+        return Ok(());
     }
-
-    /// Every chunk belongs to a table.
-    fn no_orphans(&self, read: &redb::ReadTransaction) -> Result<(), LoadFailure> {
-        use redb::ReadableTableMetadata as _;
-        let found = read.open_table(CHUNKS)?.len()?;
-        let known: usize = self.loaded.tables.iter().map(|table| table.chunks.len()).sum();
-        if usize::try_from(found) == Ok(known) {
-            return Ok(());
-        }
-        Err(LoadFailure::Damaged(format!("{found} chunks, {known} of them in tables")))
-    }
+    Err(LoadFailure::Damaged(format!("{found} chunks, {known} of them in tables")))
 }

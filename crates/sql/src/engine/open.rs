@@ -1,7 +1,7 @@
 //! Puts an engine together from its parts.
 
+use std::path::Path;
 use std::sync::Arc;
-use std::{fs, io};
 
 use terrace_market::Ledger;
 use terrace_pool::{Pool, PoolConfig};
@@ -11,8 +11,8 @@ use terrace_tier::store::Store;
 use terrace_tier::{MemoryTier, TierSpec};
 
 use super::{EngineConfig, EngineState, PoolReserve};
-use crate::catalog::Catalog;
-use crate::data_dir::DataDir;
+use crate::catalog::{Catalog, Lifetime};
+use crate::data_dir::{DataDir, sync_directory};
 use crate::error::SqlError;
 use crate::memory::MemoryBudget;
 use crate::pins::PagePins;
@@ -23,8 +23,7 @@ use crate::scan::ScanOptions;
 /// in a page, and something to work in.
 pub(super) const DRAM_BYTES_MIN: u64 = 32 * MIB;
 
-/// Where a data directory keeps the name of its store, and what it says of its own file.
-const STORE_FILE: &str = "STORE";
+/// What a data directory calls the store in its own file, so that the directory can be moved.
 const OWN_STORE: &str = "own";
 
 /// The least that the pool keeps of a budget that is not tiny.
@@ -35,6 +34,7 @@ pub(super) struct Parts {
     pub(super) dram_bytes: u64,
     pub(super) slower_memory: Vec<MemoryTier>,
     pub(super) store: Arc<Store>,
+    pub(super) keep: Keep,
     pub(super) data_dir: DataDir,
     pub(super) threads: usize,
 }
@@ -62,9 +62,9 @@ pub(super) fn prepare(config: &EngineConfig) -> Result<Parts, SqlError> {
         return Err(SqlError::Refused { what: format!("a second store, {second}"), instead });
     }
     let data_dir = open_dir(config)?;
-    let store = Arc::new(open_store(&data_dir, stores.first().copied())?);
+    let (store, keep) = open_store(&data_dir, stores.first().copied())?;
     let (dram_bytes, threads) = (config.dram_bytes, config.threads);
-    Ok(Parts { dram_bytes, slower_memory, store, data_dir, threads })
+    Ok(Parts { dram_bytes, slower_memory, store: Arc::new(store), keep, data_dir, threads })
 }
 
 /// The data directory of a configuration.
@@ -76,51 +76,96 @@ pub(super) fn open_dir(config: &EngineConfig) -> Result<DataDir, SqlError> {
 }
 
 /// Opens the store in the file or device of `tier`, or where there is none in a file of the data
-/// directory.
-fn open_store(data_dir: &DataDir, tier: Option<&TierSpec>) -> Result<Store, SqlError> {
+/// directory. A store that the directory was made with must be there; whether it is that one the
+/// catalog says, by its label.
+fn open_store(data_dir: &DataDir, tier: Option<&TierSpec>) -> Result<(Store, Keep), SqlError> {
     if data_dir.is_temporary() && tier.is_none() {
-        return Ok(Store::temporary(data_dir.path(), None)?);
+        return Ok((Store::temporary(data_dir.path(), None)?, Keep::Nothing));
     }
     let own = TierSpec::File { path: data_dir.store(), capacity_bytes: None };
-    let tier = tier.unwrap_or(&own);
-    if !data_dir.is_temporary() {
-        remember_store(data_dir, tier, tier == &own)?;
+    let tier = tier.map(absolute).transpose()?.unwrap_or_else(|| own.clone());
+    if data_dir.is_temporary() {
+        return Ok((opened(&tier, tier.open_store()?)?, Keep::Nothing));
     }
-    let store = tier.open_store()?;
+    let name = if tier == own { OWN_STORE.to_owned() } else { tier.name() };
+    let Some(kept) = data_dir.kept_store()? else {
+        return Ok((opened(&tier, tier.open_store()?)?, Keep::Name { name, tier }));
+    };
+    if kept == name {
+        let store = tier.reopen_store().map_err(|error| SqlError::DataDir {
+            path: data_dir.path().to_owned(),
+            what: format!("the pages of its tables are not to be had: {error}"),
+        });
+        return Ok((opened(&tier, store?)?, Keep::Nothing));
+    }
+    // It may have been moved: the label tells.
+    let moved = tier.reopen_store().ok().flatten();
+    let store = moved.filter(|_| tier != own).ok_or_else(|| elsewhere(data_dir, &kept, &name))?;
+    Ok((store, Keep::Name { name, tier }))
+}
+
+fn opened(tier: &TierSpec, store: Option<Store>) -> Result<Store, SqlError> {
     store.ok_or_else(|| SqlError::Task(format!("{tier} is no store")))
 }
 
-/// Refuses a store other than the one the directory was made with: the catalog's extents are in
-/// that one. What the directory's own file is called is not kept, so that it can be moved.
-fn remember_store(data_dir: &DataDir, tier: &TierSpec, own: bool) -> Result<(), SqlError> {
-    let file = data_dir.path().join(STORE_FILE);
-    let name = if own { OWN_STORE.to_owned() } else { tier.name() };
-    let failed = |action| {
-        let path = file.clone();
-        move |source| SqlError::DataDirIo { path, action, source }
-    };
-    match fs::read_to_string(&file) {
-        Ok(kept) if kept.trim() == name => Ok(()),
-        Ok(kept) => Err(SqlError::DataDir {
-            path: data_dir.path().to_owned(),
-            what: match kept.trim() {
-                OWN_STORE => format!(
-                    "its pages are in its own store, not in {name}; leave the \
-                                      tier out"
-                ),
-                kept => format!("its pages are in {kept}, not in {name}; say --tier {kept}"),
-            },
-        }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::write(&file, format!("{name}\n")).map_err(failed("write it"))
+/// The error for a store that is not where the directory says.
+fn elsewhere(data_dir: &DataDir, kept: &str, name: &str) -> SqlError {
+    let what = match (kept, name) {
+        (OWN_STORE, _) => {
+            format!("its pages are in its own store, not in {name}; leave the tier out")
         }
-        Err(source) => Err(failed("read it")(source)),
+        (_, OWN_STORE) => format!("its pages are in {kept}; say --tier {kept}"),
+        _ => format!("its pages are in {kept}, not in {name}; say --tier {kept}"),
+    };
+    SqlError::DataDir { path: data_dir.path().to_owned(), what }
+}
+
+/// The same tier wherever the program is started.
+fn absolute(tier: &TierSpec) -> Result<TierSpec, SqlError> {
+    let absolute = |path: &Path| {
+        std::path::absolute(path).map_err(|source| SqlError::DataDirIo {
+            path: path.to_owned(),
+            action: "find the directory it is in",
+            source,
+        })
+    };
+    Ok(match tier {
+        TierSpec::File { path, capacity_bytes } => {
+            TierSpec::File { path: absolute(path)?, capacity_bytes: *capacity_bytes }
+        }
+        TierSpec::Device { path, capacity_bytes } => {
+            TierSpec::Device { path: absolute(path)?, capacity_bytes: *capacity_bytes }
+        }
+        other => other.clone(),
+    })
+}
+
+/// What the data directory is to remember once the database is open.
+pub(super) enum Keep {
+    Nothing,
+    Name { name: String, tier: TierSpec },
+}
+
+impl Keep {
+    /// Ends the first start: from here on the store must be there.
+    fn settle(self, data_dir: &DataDir) -> Result<(), SqlError> {
+        let Self::Name { name, tier } = self else { return Ok(()) };
+        if let TierSpec::File { path, .. } = &tier
+            && let Some(parent) = path.parent()
+        {
+            sync_directory(parent).map_err(|source| SqlError::DataDirIo {
+                path: parent.to_owned(),
+                action: "sync it",
+                source,
+            })?;
+        }
+        data_dir.keep_store(&name)
     }
 }
 
 /// Starts the pool and opens the catalog.
 pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
-    let Parts { dram_bytes, slower_memory, store, data_dir, threads } = parts;
+    let Parts { dram_bytes, slower_memory, store, keep, data_dir, threads } = parts;
     if dram_bytes < DRAM_BYTES_MIN {
         return Err(SqlError::Refused {
             what: format!("a budget of {}", format_bytes(dram_bytes)),
@@ -138,7 +183,12 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
         floor_bytes,
         ..PoolConfig::new("pool", ledger.clone())
     })?;
-    let catalog = Catalog::open(&data_dir.catalog(), pool.clone())?;
+    let lifetime = match data_dir.is_temporary() {
+        true => Lifetime::Temporary,
+        false => Lifetime::Lasting,
+    };
+    let catalog = Catalog::open(&data_dir.catalog(), pool.clone(), lifetime)?;
+    keep.settle(&data_dir)?;
     let reserve = Arc::new(PoolReserve { pool: pool.clone(), floor_bytes });
     let budget = Arc::new(MemoryBudget::new(ledger, reserve));
     let pins = Arc::new(PagePins::new(floor_bytes / 2));

@@ -14,7 +14,7 @@ use terrace_market::Ledger;
 use terrace_pool::{Pool, PoolConfig};
 use terrace_tier::store::{Blocks, Store};
 
-use crate::catalog::{Catalog, DEFAULT_SCHEMA, IfExists, TableDefinition};
+use crate::catalog::{Catalog, DEFAULT_SCHEMA, IfExists, LABEL_BYTES, Lifetime, TableDefinition};
 use crate::chunk::Chunk;
 use crate::error::SqlError;
 use crate::segment::{Encoding, Segment};
@@ -44,7 +44,7 @@ impl Database {
         let mut config = PoolConfig::new("test", Ledger::new(dram_bytes));
         config.store = Some(store.clone());
         let pool = Pool::new(config)?;
-        let catalog = Catalog::open(catalog, pool.clone())?;
+        let catalog = Catalog::open(catalog, pool.clone(), Lifetime::Lasting)?;
         Ok(Self { catalog, store, _pool: pool })
     }
 
@@ -70,6 +70,11 @@ impl Database {
         self.catalog.table(DEFAULT_SCHEMA, name)
     }
 
+    /// Bytes of the store in use beside its label.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.store.stats().used_bytes - LABEL_BYTES
+    }
+
     /// Bytes of all extents that the catalog names.
     pub(crate) fn directory_bytes(&self) -> u64 {
         let schemas = self.catalog.schemas();
@@ -79,7 +84,7 @@ impl Database {
 
     /// Asserts that the store holds what the catalog names and nothing else.
     pub(crate) fn assert_no_leak(&self) {
-        assert_eq!(self.store.stats().used_bytes, self.directory_bytes(), "extents leaked");
+        assert_eq!(self.used_bytes(), self.directory_bytes(), "extents leaked");
         assert_eq!(self.store.stats().double_frees, 0);
     }
 }

@@ -88,6 +88,19 @@ impl TierSpec {
         }
     }
 
+    /// As [`TierSpec::open_store`], for a file that must be there: nothing is created.
+    ///
+    /// # Errors
+    /// As [`TierSpec::open_store`], and when there is no such file.
+    pub fn reopen_store(&self) -> Result<Option<Store>, TierError> {
+        match self {
+            TierSpec::File { path, capacity_bytes } => {
+                Ok(Some(Store::reopen_file(path, *capacity_bytes)?))
+            }
+            other => other.open_store(),
+        }
+    }
+
     fn unavailable(&self, reason: String) -> TierError {
         TierError::Unavailable { spec: self.to_string(), reason }
     }

@@ -46,6 +46,21 @@ pub trait Blocks: Send + Sync {
     /// When the device fails.
     fn truncate(&self, end_bytes: u64) -> io::Result<()>;
 
+    /// Whether they hold nothing that somebody may want: they were never written, as far as that
+    /// can be told without reading them all.
+    ///
+    /// # Errors
+    /// When the device fails.
+    fn is_blank(&self) -> io::Result<bool>;
+
+    /// Bytes that can be read; what lies beyond was never written.
+    ///
+    /// # Errors
+    /// When the device cannot tell.
+    fn len_bytes(&self) -> io::Result<u64> {
+        Ok(u64::MAX)
+    }
+
     /// Bytes that the file system below has left, which may be fewer than the store's capacity.
     fn room_bytes(&self) -> u64 {
         0

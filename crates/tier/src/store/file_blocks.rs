@@ -3,8 +3,9 @@
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::file::DirectFile;
-use terrace_sys::size::{GIB, MIB};
+use terrace_sys::size::{GIB, MIB, PAGE_BYTES, to_u64, to_usize};
 
 use super::engine::{self, Engine, EngineChoice};
 use super::{Blocks, Done, Io};
@@ -12,6 +13,10 @@ use super::{Blocks, Done, Io};
 /// A file grows by an eighth of its length, within these bounds: few calls, little slack.
 const GROWTH_BYTES_MIN: u64 = 16 * MIB;
 const GROWTH_BYTES_MAX: u64 = GIB;
+
+/// How much of either end of a device must be zero for it to count as blank: file systems,
+/// partition tables and volume managers all leave a mark there (btrfs the farthest in, at 64 KiB).
+const MARKED_BYTES: u64 = MIB;
 
 /// A file that grows and shrinks with what it holds, or a block device.
 pub struct FileBlocks {
@@ -51,16 +56,23 @@ impl FileBlocks {
 
     /// Allocates a generous step, or the bare need when the file system has no room for that.
     fn grow(&self, from: u64, end_bytes: u64) -> io::Result<u64> {
+        let before = self.file.len()?;
         let step = (from / 8).clamp(GROWTH_BYTES_MIN, GROWTH_BYTES_MAX);
         let generous = from.saturating_add(step).min(self.capacity_bytes).max(end_bytes);
         match self.file.allocate(from, generous - from) {
             Err(error) if super::error::is_full(&error) => {
                 // A failed step may have left part of itself behind.
-                self.file.truncate(from)?;
+                self.file.truncate(before)?;
                 self.file.allocate(from, end_bytes - from).map(|()| end_bytes)
             }
             result => result.map(|()| generous),
         }
+    }
+
+    fn is_zero(&self, offset: u64, len_bytes: u64) -> io::Result<bool> {
+        let mut data = AlignedBuffer::zeroed(to_usize(len_bytes));
+        self.file.read_at(offset, &mut data)?;
+        Ok(data.iter().all(|byte| *byte == 0))
     }
 }
 
@@ -97,6 +109,21 @@ impl Blocks for FileBlocks {
         self.file.truncate(end_bytes)?;
         *allocated = end_bytes;
         Ok(())
+    }
+
+    /// A file counts as blank when it is empty, or one page of zeros: that is what a power cut may
+    /// leave of the first page written to it.
+    fn is_blank(&self) -> io::Result<bool> {
+        let len = self.file.len()?;
+        if self.file.is_block_device() {
+            let marked = MARKED_BYTES.min(len);
+            return Ok(self.is_zero(0, marked)? && self.is_zero(len - marked, marked)?);
+        }
+        Ok(len == 0 || len == to_u64(PAGE_BYTES) && self.is_zero(0, len)?)
+    }
+
+    fn len_bytes(&self) -> io::Result<u64> {
+        self.file.len()
     }
 
     fn room_bytes(&self) -> u64 {

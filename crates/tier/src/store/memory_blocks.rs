@@ -118,6 +118,10 @@ impl Blocks for MemoryBlocks {
         Ok(())
     }
 
+    fn is_blank(&self) -> io::Result<bool> {
+        Ok(self.resident_bytes() == 0)
+    }
+
     fn kind(&self) -> &str {
         "memory"
     }

@@ -28,15 +28,15 @@ impl Store {
         capacity_bytes: Option<u64>,
         choice: EngineChoice,
     ) -> Result<Store, StoreError> {
-        let name = format!("file:{}", path.display());
-        let opened = lock(DirectFile::create(path)).and_then(|file| {
-            let capacity_bytes = match capacity_bytes {
-                Some(bytes) => bytes,
-                None => file.len()?.saturating_add(free_bytes(path)?),
-            };
-            over(file, capacity_bytes, choice)
-        });
-        finish(name, opened)
+        over_file(path, DirectFile::create(path), capacity_bytes, choice)
+    }
+
+    /// [`Store::open_file`] of a file that must be there: nothing is created.
+    ///
+    /// # Errors
+    /// As [`Store::open_file`], and when there is no such file.
+    pub fn reopen_file(path: &Path, capacity_bytes: Option<u64>) -> Result<Store, StoreError> {
+        over_file(path, DirectFile::open(path), capacity_bytes, EngineChoice::Auto)
     }
 
     /// A store on the block device at `path`, of its size or less. What the device held is
@@ -99,6 +99,22 @@ impl Store {
         });
         finish(name, opened)
     }
+}
+
+fn over_file(
+    path: &Path,
+    file: io::Result<DirectFile>,
+    capacity_bytes: Option<u64>,
+    choice: EngineChoice,
+) -> Result<Store, StoreError> {
+    let opened = lock(file).and_then(|file| {
+        let capacity_bytes = match capacity_bytes {
+            Some(bytes) => bytes,
+            None => file.len()?.saturating_add(free_bytes(path)?),
+        };
+        over(file, capacity_bytes, choice)
+    });
+    finish(format!("file:{}", path.display()), opened)
 }
 
 fn lock(file: io::Result<DirectFile>) -> io::Result<DirectFile> {

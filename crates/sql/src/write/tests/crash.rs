@@ -85,6 +85,10 @@ impl Blocks for CachedBlocks {
         self.punch(end_bytes, u64::MAX / 2)
     }
 
+    fn is_blank(&self) -> io::Result<bool> {
+        Ok(self.pages.lock().unwrap_or_else(PoisonError::into_inner).0.is_empty())
+    }
+
     fn kind(&self) -> &str {
         "cached"
     }
