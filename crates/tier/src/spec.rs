@@ -57,7 +57,7 @@ pub enum TierSpec {
     },
     /// `dev:/dev/nvme1n1:1TiB`: a store on a block device.
     Device {
-        /// The device; what it holds is overwritten.
+        /// The device; what extents are allocated on is overwritten.
         path: PathBuf,
         /// Bytes it may hold; `None` stands for its size.
         capacity_bytes: Option<u64>,

@@ -102,7 +102,9 @@ fn verify(home: &Home, before: &State, changes: &[Change], done: usize, when: &s
          expected {acknowledged:?}\nor {ahead:?}",
         changes.get(done)
     );
-    let space = "SELECT (SELECT 4096 + coalesce(sum(store_bytes), 0) FROM terrace.segments) AS named, \
+    // The first page of the store is its label.
+    let space = "SELECT (SELECT 4096 + coalesce(sum(store_bytes), 0) FROM terrace.segments) \
+                 AS named, \
                  (SELECT sum(used_bytes) FROM terrace.tiers WHERE kind = 'store') AS used";
     let space = &home.rows(space)[0];
     assert_eq!(space["named"].as_u64(), space["used"].as_u64(), "{when}: space is lost: {space}");

@@ -63,3 +63,17 @@ fn a_directory_of_something_else() {
 fn a_budget_too_small_to_work_with() {
     Home::new().run(&["sql", "--dram", "4KiB", "-c", "SELECT 1"]).refused(1, &["4"]);
 }
+
+#[test]
+fn a_file_that_somebody_needs() {
+    let home = Home::new();
+    let backup = home.write("backup.tar", &"somebody needs this ".repeat(1000));
+    let before = std::fs::read(&backup).expect("read");
+    let tier = format!("file:{}:1GiB", backup.display());
+    let data = home.path("data");
+    for arguments in [vec!["sql"], vec!["sql", "--data", &data]] {
+        let arguments = [&arguments[..], &["--tier", &tier, "-c", "SELECT 1"]].concat();
+        home.run(&arguments).refused(1, &["backup.tar", "nothing was changed"]);
+        assert!(std::fs::read(&backup).expect("read") == before, "it was changed");
+    }
+}

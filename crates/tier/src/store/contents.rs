@@ -1,5 +1,5 @@
-//! What is there before anything is claimed: by it a caller tells a store of its own from bytes that
-//! somebody else wants.
+//! What is there before anything is claimed: by it a caller tells a store of its own from bytes
+//! that somebody else wants.
 
 use std::sync::Arc;
 

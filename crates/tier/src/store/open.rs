@@ -40,7 +40,8 @@ impl Store {
     }
 
     /// A store on the block device at `path`, of its size or less. What the device held is
-    /// overwritten as extents are allocated; a device that is mounted, or in use by another
+    /// overwritten as extents are allocated ([`Store::is_blank`] tells whether it held anything); a
+    /// device that is mounted, or in use by another
     /// store, is refused.
     ///
     /// # Errors
