@@ -13,8 +13,15 @@ use crate::{
 
 /// The crates that build without DataFusion; they are tested in debug as well, where overflow
 /// checks and debug assertions are on.
-const LOW_CRATES: &[&str] =
-    &["terrace-sys", "terrace-market", "terrace-tier", "terrace-pool", "terrace-testkit", "xtask"];
+const LOW_CRATES: &[&str] = &[
+    "terrace-sys",
+    "terrace-market",
+    "terrace-tier",
+    "terrace-pool",
+    "terrace-index",
+    "terrace-testkit",
+    "xtask",
+];
 
 /// One check by name.
 struct Step {

@@ -13,6 +13,7 @@ use crate::cargo;
 const PROGRAMS: &[(&str, &[&str])] = &[
     ("terrace-market", &["--test", "stress"]),
     ("terrace-pool", &["--test", "model"]),
+    ("terrace-index", &["--test", "threads"]),
     ("terrace-sql", &["--test", "kill_rounds"]),
     ("terrace", &["--test", "cli", "durability"]),
 ];

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use crate::frame::Frame;
-use crate::page::{FrameId, PageId};
+use crate::page::{FrameId, PageId, PageRef};
 use crate::pool::Inner;
 
 /// A page fixed for reading. Readers share it; nobody writes, moves or evicts it meanwhile.
@@ -60,6 +60,38 @@ impl<'a> ReadGuard<'a> {
     pub fn tier(&self) -> usize {
         self.frame().tier()
     }
+
+    /// Puts `page`, whose hint a fix has repaired, over the reference to the same page at `offset`
+    /// of this one: 8 bytes, little-endian. False where something else is there, or where others
+    /// hold this page too; then the hint stays wrong until the next who follows it.
+    ///
+    /// The page does not become dirty by it: a copy on the store with the old hint is not wrong,
+    /// and writing a page again for a hint would cost more than the hint saves. A writer of pages
+    /// to the store is a holder, so the bytes that it sums up and writes stay the same.
+    pub fn repair(&mut self, offset: usize, page: PageRef) -> bool {
+        let frame = self.frame();
+        if !frame.latch.try_upgrade() {
+            return false;
+        }
+        // SAFETY: the upgrade made this the only hold, and `&mut self` keeps references that this
+        // guard gave away from being alive.
+        let bytes = unsafe { frame.bytes_mut() };
+        let place = offset.checked_add(8).and_then(|end| bytes.get_mut(offset..end));
+        let right = place.is_some_and(|place| put_hint(place, page));
+        frame.latch.downgrade(&self.pool.lot);
+        right
+    }
+}
+
+/// Overwrites a reference to `page`; false where there is none.
+fn put_hint(place: &mut [u8], page: PageRef) -> bool {
+    let known = place
+        .first_chunk()
+        .is_some_and(|bits| PageRef::from_bits(u64::from_le_bytes(*bits)).id() == page.id());
+    if known {
+        place.copy_from_slice(&page.to_bits().to_le_bytes());
+    }
+    known
 }
 
 impl Deref for ReadGuard<'_> {

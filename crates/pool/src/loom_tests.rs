@@ -100,6 +100,28 @@ fn an_upgrade_is_the_only_hold_or_fails() {
 }
 
 #[test]
+fn an_upgrade_that_goes_back_is_seen_whole() {
+    loom::model(|| {
+        let shared = Guarded::new();
+        let other = Arc::clone(&shared);
+        let repairer = thread::spawn(move || {
+            assert!(other.latch.shared(&other.lot, None));
+            if other.latch.try_upgrade() {
+                other.add();
+                other.latch.downgrade(&other.lot);
+            }
+            let _ = other.get();
+            other.latch.release_shared(&other.lot);
+        });
+        assert!(shared.latch.shared(&shared.lot, None));
+        assert_eq!(shared.get(), shared.get());
+        shared.latch.release_shared(&shared.lot);
+        repairer.join().expect("repairer");
+        assert!(!shared.latch.is_held());
+    });
+}
+
+#[test]
 fn of_a_doomer_and_the_last_holder_one_frees_the_page() {
     loom::model(|| {
         let shared = Guarded::new();

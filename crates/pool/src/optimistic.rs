@@ -28,6 +28,12 @@ impl OptimisticPage<'_> {
         Self { data: frame.data(), len: frame.len(), _page: PhantomData }
     }
 
+    /// The bytes of a page that somebody holds; frames are page aligned, and so must these be.
+    pub(crate) fn held(bytes: &[u8]) -> OptimisticPage<'_> {
+        debug_assert!(bytes.as_ptr().cast::<u64>().is_aligned(), "a page begins at its alignment");
+        OptimisticPage { data: bytes.as_ptr(), len: bytes.len(), _page: PhantomData }
+    }
+
     /// The page's length in bytes.
     pub fn len(&self) -> usize {
         self.len

@@ -65,6 +65,12 @@ impl PageRef {
         self.0 = (self.0 & !FRAME_MASK) | u64::from(frame.0);
     }
 
+    /// The reference without a hint: whoever follows it looks the page up.
+    #[must_use]
+    pub fn without_hint(self) -> Self {
+        Self(self.0 | FRAME_MASK)
+    }
+
     /// The reference as a word, to keep it in an atomic or in another page.
     pub fn to_bits(self) -> u64 {
         self.0
@@ -113,6 +119,7 @@ mod tests {
         page.repair(FrameId(7));
         assert_eq!((page.id().0, page.hint()), (PAGE_IDS_MAX - 1, Some(FrameId(7))));
         assert_eq!(PageRef::from_bits(page.to_bits()), page);
+        assert_eq!(page.without_hint(), PageRef::new(PageId(PAGE_IDS_MAX - 1), None));
         assert_eq!(size_of::<PageRef>(), 8);
     }
 

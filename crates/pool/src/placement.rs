@@ -50,7 +50,12 @@ pub trait Pages: Clone + Send + Sync + 'static {
     /// As [`Space::write`].
     fn write(&self, page: &mut PageRef) -> Result<Self::Write<'_>, PoolError>;
 
-    /// Reads without holding. See [`Space::optimistic`].
+    /// Repairs the hint of the reference to `page` at `offset` of a held page, if that is possible
+    /// at once. See [`ReadGuard::repair`].
+    fn repair(&self, held: &mut Self::Read<'_>, offset: usize, page: PageRef) -> bool;
+
+    /// Reads without holding. See [`Space::optimistic`]. A placement that has no such way holds the
+    /// page, as here.
     ///
     /// # Errors
     /// As [`Space::optimistic`].
@@ -60,8 +65,11 @@ pub trait Pages: Clone + Send + Sync + 'static {
     unsafe fn optimistic<T>(
         &self,
         page: &mut PageRef,
-        read: impl FnMut(OptimisticPage<'_>) -> T,
-    ) -> Result<T, PoolError>;
+        mut read: impl FnMut(OptimisticPage<'_>) -> T,
+    ) -> Result<T, PoolError> {
+        let held = self.read(page)?;
+        Ok(read(OptimisticPage::held(&held)))
+    }
 
     /// Starts to bring pages into memory. See [`Space::prefetch`].
     fn prefetch(&self, pages: &[PageRef]);
@@ -94,6 +102,10 @@ impl Pages for Space {
 
     fn write(&self, page: &mut PageRef) -> Result<WriteGuard<'_>, PoolError> {
         Space::write(self, page)
+    }
+
+    fn repair(&self, held: &mut ReadGuard<'_>, offset: usize, page: PageRef) -> bool {
+        held.repair(offset, page)
     }
 
     unsafe fn optimistic<T>(

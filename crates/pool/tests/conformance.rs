@@ -228,6 +228,34 @@ fn release_clean_gives_the_ledger_its_bytes() {
 }
 
 #[test]
+fn a_repair_changes_a_hint_and_nothing_else() {
+    let pool = pool(8 * MIB, &[]);
+    let pages = space(&pool);
+    // Zeroes are a reference to page 0, which must not be the one meant.
+    let zero = pages.allocate(4096).expect("room").0;
+    let target = pages.allocate(4096).expect("room").0;
+    assert_ne!(zero, target);
+    let (mut holder, mut bytes) = pages.allocate(4096).expect("room");
+    bytes[8..16].copy_from_slice(&target.without_hint().to_bits().to_le_bytes());
+    drop(bytes);
+    pages.persist(&mut [holder]).expect("the store writes");
+    let mut held = pages.read(&mut holder).expect("there");
+    assert!(!held.repair(16, target), "no reference there");
+    assert!(!held.repair(4089, target) && !held.repair(usize::MAX, target), "beyond the page");
+    let other = pages.read(&mut holder).expect("there");
+    assert!(!held.repair(8, target), "others read it");
+    drop(other);
+    assert!(held.repair(8, target));
+    assert_eq!(held[8..16], target.to_bits().to_le_bytes());
+    assert!(held[..8].iter().chain(&held[16..]).all(|byte| *byte == 0));
+    drop(held);
+    pool.release_clean(u64::MAX);
+    assert_eq!(pages.tier_of(holder), None, "a repaired page is still clean");
+    let held = pages.read(&mut holder).expect("the checksum is right");
+    assert_eq!(held[8..16], target.without_hint().to_bits().to_le_bytes());
+}
+
+#[test]
 fn optimistic_reads_see_whole_versions() {
     let pool = pool(4 * MIB, &[]);
     let pages = space(&pool);

@@ -1,0 +1,45 @@
+//! Indexes over pages of the pool.
+//!
+//! [`HashIndex`] is a hash index of chained pages (Otaki et al., CIDR 2025, section 4). It is
+//! written against [`terrace_pool::Pages`], so that the same code runs over three ways of finding
+//! a page:
+//!
+//! | pages | how the next page of a chain is found |
+//! |---|---|
+//! | [`terrace_pool::Space`] | by the hint in its reference, by the page table if it is wrong |
+//! | [`Unhinted`] | by the pool's page table, an array without latches |
+//! | [`SingleLatch`] | in a map under one latch, as in the paper's index without hints |
+//!
+//! ```
+//! use terrace_index::{HashConfig, HashIndex};
+//! use terrace_market::Ledger;
+//! use terrace_pool::{Pool, PoolConfig};
+//!
+//! # fn main() -> Result<(), terrace_index::IndexError> {
+//! let pool = Pool::new(PoolConfig::new("example", Ledger::new(64 << 20)))?;
+//! let pages = pool.create_space("capitals", None)?;
+//! let index = HashIndex::new(pages, &HashConfig { buckets: 16, page_bytes: 4096 })?;
+//! assert!(index.insert(b"Peru", b"Lima")?);
+//! assert_eq!(index.get(b"Peru")?.as_deref(), Some(b"Lima".as_slice()));
+//! assert!(index.remove(b"Peru")?);
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod chain;
+mod change;
+mod edit;
+mod error;
+mod hash;
+mod hash_index;
+mod id_hash;
+mod page;
+mod single_latch;
+mod unhinted;
+
+pub use error::{IndexError, Result};
+pub use hash_index::{HashConfig, HashIndex, Shape};
+pub use single_latch::SingleLatch;
+pub use unhinted::Unhinted;

@@ -1,0 +1,44 @@
+//! Pools for tests.
+#![allow(dead_code, reason = "each test uses its own part")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use terrace_index::{HashConfig, HashIndex, SingleLatch, Unhinted};
+use terrace_market::Ledger;
+use terrace_pool::{Pages, Pool, PoolConfig, Space};
+use terrace_testkit::FaultyBlocks;
+use terrace_tier::store::{MemoryBlocks, Store};
+
+pub const KIB: u64 = 1 << 10;
+pub const MIB: u64 = 1 << 20;
+
+/// A pool of `dram` bytes over a store whose faults are injected.
+pub fn faulty_pool(dram: u64, seed: u64) -> (Pool, Arc<FaultyBlocks>) {
+    let blocks = Arc::new(FaultyBlocks::new(Arc::new(MemoryBlocks::new(64 * MIB)), seed));
+    let store = Store::open(blocks.clone(), "test store", 64 * MIB).expect("a store opens");
+    let mut config = PoolConfig::new("test", Ledger::new(dram));
+    config.store = Some(Arc::new(store));
+    config.patience = Duration::from_secs(20);
+    (Pool::new(config).expect("the pool opens"), blocks)
+}
+
+pub fn pool(dram: u64) -> Pool {
+    faulty_pool(dram, 0).0
+}
+
+pub fn space(pool: &Pool) -> Space {
+    pool.create_space("index", None).expect("there is room for a space")
+}
+
+pub fn index<P: Pages>(pages: P, buckets: usize, page_bytes: usize) -> HashIndex<P> {
+    HashIndex::new(pages, &HashConfig { buckets, page_bytes }).expect("a good configuration")
+}
+
+pub fn unhinted(pool: &Pool) -> Unhinted<Space> {
+    Unhinted(space(pool))
+}
+
+pub fn single_latch(pool: &Pool) -> SingleLatch<Space> {
+    SingleLatch::new(space(pool))
+}
