@@ -78,6 +78,12 @@ pub enum SqlError {
         /// Schema and name.
         name: String,
     },
+    /// No query of this number runs.
+    #[error("no query {id} runs; SELECT id, statement FROM terrace.queries lists those that do")]
+    MissingQuery {
+        /// The number.
+        id: u64,
+    },
     /// No table or view of this name.
     #[error("{name} does not exist")]
     Missing {

@@ -20,6 +20,7 @@
 mod books;
 mod budget;
 mod fair;
+mod paged;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,6 +39,7 @@ use books::Books;
 pub use books::OperatorMemory;
 pub use budget::{MemoryBudget, Reserve};
 use fair::{Asker, Fairness};
+pub(crate) use paged::PagedMemory;
 
 /// Times a query asks the pool for frames again when others took those it had just freed.
 const RECLAIM_ATTEMPTS: usize = 4;
@@ -85,6 +87,12 @@ impl QueryMemory {
         self.books().reserved_bytes()
     }
 
+    /// Bytes of pages that its paged operators keep pinned now.
+    #[must_use]
+    pub fn pinned_bytes(&self) -> u64 {
+        self.books().pinned_bytes()
+    }
+
     /// The most bytes that the operators held at one time.
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
@@ -100,6 +108,10 @@ impl QueryMemory {
     /// The query has ended: operators that wait for bytes get none.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -163,7 +175,8 @@ impl QueryMemory {
         }
         let (lacking, beside) = {
             let books = self.books();
-            (books.shortage_bytes(consumer.id(), bytes), books.spillable_beside(consumer.id()))
+            let spillable = books.spillable_beside(consumer.id()) + books.pinned_bytes();
+            (books.shortage_bytes(consumer.id(), bytes), spillable)
         };
         let from_pool = self.budget.obtainable_bytes();
         let from_others = self.budget.held_beside(self.consumer.held());

@@ -1,31 +1,35 @@
 //! A running query: its memory, its spill space, its progress, and the handle that ends it.
 
 mod progress;
+mod suspension;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Instant, SystemTime};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::Result;
+use datafusion::common::{Result, exec_err};
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use futures::{Stream, StreamExt};
-use terrace_pool::Pool;
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream, StreamExt};
+use terrace_exec::QueryExtension;
+use terrace_pool::{Pool, Space};
 
 use crate::error::SqlError;
-use crate::memory::{MemoryBudget, QueryMemory};
+use crate::memory::{MemoryBudget, PagedMemory, QueryMemory};
 use crate::pins::PagePins;
 use crate::spill::{SpillCounters, SpillSpace};
 
 pub use progress::Progress;
+pub(crate) use suspension::Suspension;
 
 /// Spilled runs that a sort merges at a time. More of them read in smaller pieces; fewer, and more
 /// passes over the data are needed. 32 runs of the batches DataFusion writes fit most budgets, and
@@ -40,6 +44,27 @@ pub(crate) struct QueryResources {
     pub(crate) pins: Arc<PagePins>,
 }
 
+/// What a query does at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueryState {
+    /// It is planned, or runs as far as its reader asks.
+    Running,
+    /// It waits, with its paged operators' pages unpinned, for [`Query::resume`].
+    Suspended,
+    /// It ends as soon as its tasks notice.
+    Cancelled,
+}
+
+impl fmt::Display for QueryState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Running => "running",
+            Self::Suspended => "suspended",
+            Self::Cancelled => "cancelled",
+        })
+    }
+}
+
 /// A query that runs or is about to.
 pub struct Query {
     id: u64,
@@ -48,6 +73,8 @@ pub struct Query {
     began_at: SystemTime,
     memory: Arc<QueryMemory>,
     spilled: Arc<SpillCounters>,
+    space: Space,
+    suspension: Arc<Suspension>,
     plan: OnceLock<Arc<dyn ExecutionPlan>>,
     rows_returned: AtomicU64,
 }
@@ -95,6 +122,39 @@ impl Query {
         self.rows_returned.load(Ordering::Relaxed)
     }
 
+    /// Bytes of its pages that are in memory now: state of its operators, and what they spilled.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        self.space.resident_bytes()
+    }
+
+    /// Stops the query where it is. Its paged operators drop their pins at the next batch; the pool
+    /// evicts their pages when others need the frames.
+    pub fn suspend(&self) {
+        self.suspension.set(true);
+    }
+
+    /// Lets a suspended query go on where it stopped.
+    pub fn resume(&self) {
+        self.suspension.set(false);
+    }
+
+    /// Ends the query: its reader gets an error.
+    pub fn cancel(&self) {
+        self.memory.cancel();
+        self.suspension.set(false);
+    }
+
+    /// What it does at the moment.
+    #[must_use]
+    pub fn state(&self) -> QueryState {
+        match () {
+            () if self.memory.is_cancelled() => QueryState::Cancelled,
+            () if self.suspension.is_set() => QueryState::Suspended,
+            () => QueryState::Running,
+        }
+    }
+
     /// How far its scans are.
     #[must_use]
     pub fn progress(&self) -> Progress {
@@ -126,6 +186,12 @@ impl Queries {
         self.lock().values().cloned().collect()
     }
 
+    /// The running query of this number.
+    #[must_use]
+    pub fn find(&self, id: u64) -> Option<Arc<Query>> {
+        self.lock().get(&id).cloned()
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Query>>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,6 +203,7 @@ pub(crate) struct RunningQuery {
     query: Arc<Query>,
     queries: Arc<Queries>,
     runtime: Arc<RuntimeEnv>,
+    paged: QueryExtension,
 }
 
 impl RunningQuery {
@@ -149,8 +216,15 @@ impl RunningQuery {
         text: String,
     ) -> Result<Self, SqlError> {
         let id = queries.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let Environment { runtime, memory, spilled } =
+        let Environment { runtime, memory, spilled, space } =
             environment(resources, base, &format!("query {id}"))?;
+        let suspension = Arc::new(Suspension::default());
+        let paged = PagedMemory {
+            memory: Arc::clone(&memory),
+            space: space.clone(),
+            spilled: Arc::clone(&spilled),
+            suspension: Arc::clone(&suspension),
+        };
         let query = Arc::new(Query {
             id,
             text,
@@ -158,11 +232,14 @@ impl RunningQuery {
             began_at: SystemTime::now(),
             memory,
             spilled,
+            space,
+            suspension,
             plan: OnceLock::new(),
             rows_returned: AtomicU64::new(0),
         });
         queries.lock().insert(id, Arc::clone(&query));
-        Ok(Self { query, queries: Arc::clone(queries), runtime })
+        let paged = QueryExtension(Arc::new(paged));
+        Ok(Self { query, queries: Arc::clone(queries), runtime, paged })
     }
 
     /// Starts `plan` in the query's own runtime. Progress is read off `watched`, or the plan.
@@ -172,7 +249,9 @@ impl RunningQuery {
         watched: Option<Arc<dyn ExecutionPlan>>,
         context: TaskContext,
     ) -> Result<QueryHandle> {
-        let context = Arc::new(context.with_runtime(Arc::clone(&self.runtime)));
+        let config = context.session_config().clone().with_extension(Arc::new(self.paged.clone()));
+        let context = context.with_session_config(config).with_runtime(Arc::clone(&self.runtime));
+        let context = Arc::new(context);
         let schema = plan.schema();
         let stream = execute_stream(Arc::clone(&plan), context)?;
         let query = Arc::clone(&self.query);
@@ -181,7 +260,7 @@ impl RunningQuery {
         Ok(QueryHandle {
             id: query.id,
             schema,
-            stream: Box::pin(QueryStream { stream, running: self }),
+            stream: Box::pin(QueryStream { stream, running: self, resumed: None }),
             query,
         })
     }
@@ -199,6 +278,8 @@ pub(crate) struct Environment {
     pub(crate) runtime: Arc<RuntimeEnv>,
     pub(crate) memory: Arc<QueryMemory>,
     pub(crate) spilled: Arc<SpillCounters>,
+    /// The owner of its pages.
+    pub(crate) space: Space,
 }
 
 /// Makes a runtime of its own for `name`, with the object stores and caches of `base`.
@@ -208,8 +289,8 @@ pub(crate) fn environment(
     name: &str,
 ) -> Result<Environment, SqlError> {
     let memory = Arc::new(QueryMemory::new(&resources.budget, name));
-    let space = resources.pool.create_space(format!("{name} spill"), None)?;
-    let spill = SpillSpace::new(space, Arc::clone(&resources.pins));
+    let space = resources.pool.create_space(name, None)?;
+    let spill = SpillSpace::new(space.clone(), Arc::clone(&resources.pins));
     let spilled = Arc::clone(spill.counters());
     let disk = DiskManagerBuilder::default()
         .with_temp_file_factory(Arc::new(spill))
@@ -218,7 +299,7 @@ pub(crate) fn environment(
         .with_memory_pool(Arc::clone(&memory) as _)
         .with_disk_manager_builder(disk)
         .build_arc()?;
-    Ok(Environment { runtime, memory, spilled })
+    Ok(Environment { runtime, memory, spilled, space })
 }
 
 /// A statement that runs, or a result that waits to be read.
@@ -285,12 +366,25 @@ impl Output {
 struct QueryStream {
     stream: SendableRecordBatchStream,
     running: RunningQuery,
+    /// While the query is suspended, what ends when it goes on.
+    resumed: Option<BoxFuture<'static, ()>>,
 }
 
 impl Stream for QueryStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.resumed.is_none() {
+            self.resumed = self.running.query.suspension.wait();
+        }
+        if let Some(resumed) = &mut self.resumed {
+            ready!(resumed.poll_unpin(cx));
+            self.resumed = None;
+        }
+        if self.running.query.memory.is_cancelled() {
+            let id = self.running.query.id;
+            return Poll::Ready(Some(exec_err!("query {id} was cancelled")));
+        }
         let polled = self.stream.poll_next_unpin(cx);
         if let Poll::Ready(Some(Ok(batch))) = &polled {
             let rows = terrace_sys::size::to_u64(batch.num_rows());

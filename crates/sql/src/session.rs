@@ -10,6 +10,7 @@ mod define;
 pub(crate) mod hint;
 mod modify;
 mod settings;
+mod statement;
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -26,8 +27,9 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::prelude::SessionConfig;
-use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::parser::DFParserBuilder;
 use object_store::memory::InMemory;
+use terrace_exec::PagedOperators;
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
 
 use crate::catalog::DEFAULT_SCHEMA;
@@ -36,6 +38,8 @@ use crate::error::SqlError;
 use crate::names::{CATALOG, MainCatalog};
 use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment};
 use crate::scan::STORE_URL;
+
+pub use statement::{QueryAction, SessionStatement};
 
 /// Sessions so far, to tell them apart in the ledger.
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
@@ -63,6 +67,7 @@ impl Session {
             .with_runtime_env(runtime)
             .with_catalog_list(Arc::new(catalogs))
             .with_default_features()
+            .with_physical_optimizer_rule(Arc::new(PagedOperators))
             .build();
         let context = SessionContext::new_with_state(state).enable_url_table();
         let weak = context.state_weak_ref();
@@ -81,10 +86,10 @@ impl Session {
     ///
     /// # Errors
     /// The parser's, with line and column.
-    pub fn parse(&self, text: &str) -> Result<Vec<Statement>, SqlError> {
+    pub fn parse(&self, text: &str) -> Result<Vec<SessionStatement>, SqlError> {
         let limit = self.context.state().config_options().sql_parser.recursion_limit.get();
         let parser = DFParserBuilder::new(text).with_recursion_limit(limit).build();
-        let statements = parser.and_then(|mut parser| parser.parse_statements());
+        let statements = parser.and_then(statement::parse);
         statements.map(Into::into).map_err(|error| hint::of_parse_error(text, error))
     }
 
@@ -106,7 +111,7 @@ impl Session {
     ///
     /// # Errors
     /// Those of planning, and of what is done at once.
-    pub async fn execute(&self, statement: Statement) -> Result<QueryHandle, SqlError> {
+    pub async fn execute(&self, statement: SessionStatement) -> Result<QueryHandle, SqlError> {
         let text = statement.to_string();
         let (queries, resources) = (self.engine.queries(), self.engine.resources());
         let base = self.context.runtime_env();
@@ -117,7 +122,11 @@ impl Session {
     }
 
     /// The physical plan of a statement, after what it does at once has been done.
-    async fn plan(&self, statement: Statement) -> Result<Planned, SqlError> {
+    async fn plan(&self, statement: SessionStatement) -> Result<Planned, SqlError> {
+        let statement = match statement {
+            SessionStatement::Sql(statement) => *statement,
+            SessionStatement::Query { action, id } => return self.act_on(action, id),
+        };
         settings::refuse(&statement)?;
         let state = self.context.state();
         let plan = state.statement_to_plan(statement).await?;
@@ -135,6 +144,21 @@ impl Session {
                 Ok(Planned { plan, watched: None })
             }
         }
+    }
+}
+
+impl Session {
+    /// Stops another query, lets it go on, or ends it.
+    fn act_on(&self, action: QueryAction, id: u64) -> Result<Planned, SqlError> {
+        let Some(query) = self.engine.queries().find(id) else {
+            return Err(SqlError::MissingQuery { id });
+        };
+        match action {
+            QueryAction::Suspend => query.suspend(),
+            QueryAction::Resume => query.resume(),
+            QueryAction::Cancel => query.cancel(),
+        }
+        Ok(Planned::nothing())
     }
 }
 

@@ -52,10 +52,14 @@ impl SpillCounters {
         self.files.load(Ordering::Relaxed)
     }
 
-    /// Bytes written into them.
+    /// Bytes written into them, or unpinned by paged operators for lack of memory.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_bytes(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 

@@ -7,7 +7,9 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::sync::{Arc, Weak};
 
+use super::paged::PinnedBytes;
 use datafusion::execution::memory_pool::MemoryConsumer;
 
 /// What one operator of a query holds.
@@ -46,6 +48,7 @@ pub(super) struct Books {
     earmarked_bytes: u64,
     peak_bytes: u64,
     operators: HashMap<usize, Entry>,
+    paged: Vec<Weak<PinnedBytes>>,
 }
 
 impl Books {
@@ -190,9 +193,26 @@ impl Books {
         }
     }
 
+    /// Remembers a paged operator for as long as it lives.
+    pub(super) fn register_paged(&mut self, operator: &Arc<PinnedBytes>) {
+        self.paged.retain(|operator| operator.strong_count() > 0);
+        self.paged.push(Arc::downgrade(operator));
+    }
+
+    /// Bytes that the query's paged operators keep pinned, most of which they would give back.
+    pub(super) fn pinned_bytes(&self) -> u64 {
+        self.paged.iter().filter_map(Weak::upgrade).map(|operator| operator.now()).sum()
+    }
+
     pub(super) fn operators(&self) -> Vec<OperatorMemory> {
+        let paged = self.paged.iter().filter_map(Weak::upgrade).map(|operator| OperatorMemory {
+            name: operator.name().to_owned(),
+            can_spill: true,
+            reserved_bytes: operator.now(),
+            peak_bytes: operator.peak(),
+        });
         let mut operators: Vec<_> =
-            self.operators.values().map(|entry| entry.memory.clone()).collect();
+            self.operators.values().map(|entry| entry.memory.clone()).chain(paged).collect();
         operators.sort_by(|a, b| {
             (Reverse(a.reserved_bytes), &a.name).cmp(&(Reverse(b.reserved_bytes), &b.name))
         });

@@ -40,6 +40,8 @@ pub struct MemoryBudget {
     /// How long an operator waits while other queries hold what it lacks.
     pub(super) patience: Duration,
     waiting_bytes: AtomicU64,
+    /// Bytes of the pool's pages that paged operators keep pinned.
+    pinned_bytes: AtomicU64,
 }
 
 impl MemoryBudget {
@@ -52,6 +54,7 @@ impl MemoryBudget {
             lease_bytes: (budget / 256).clamp(64 * KIB, MIB),
             patience: PATIENCE,
             waiting_bytes: AtomicU64::new(0),
+            pinned_bytes: AtomicU64::new(0),
             ledger,
             reserve,
         }
@@ -82,7 +85,48 @@ impl MemoryBudget {
 
     /// Bytes that nobody holds, or that the pool would give up.
     pub(super) fn obtainable_bytes(&self) -> u64 {
+        self.unpinnable_bytes().saturating_sub(self.pinned_bytes())
+    }
+
+    /// Bytes that nobody holds, or that the pool would give up were none of its pages pinned.
+    fn unpinnable_bytes(&self) -> u64 {
         self.ledger.available().saturating_add(self.reserve.releasable())
+    }
+
+    /// Bytes of pages that paged operators keep pinned.
+    pub fn pinned_bytes(&self) -> u64 {
+        self.pinned_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Lets a paged operator pin `bytes` if there is room for them beside all that is pinned.
+    pub(super) fn try_pin(&self, bytes: u64) -> bool {
+        let room = self.unpinnable_bytes();
+        let fits = |pinned: u64| pinned.checked_add(bytes).filter(|pinned| *pinned <= room);
+        self.pinned_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
+    }
+
+    /// Counts `bytes` that a paged operator cannot go on without.
+    pub(super) fn pin(&self, bytes: u64) {
+        self.pinned_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn unpin(&self, bytes: u64) {
+        self.pinned_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// What a paged operator that pins `held` bytes should give back: its part, by what it holds,
+    /// of what is pinned beyond the room there is and of what others wait for.
+    pub(super) fn excess_of(&self, held: u64) -> u64 {
+        let pinned = self.pinned_bytes();
+        let room = self.unpinnable_bytes();
+        let waiting = self.waiting_bytes.load(Ordering::Relaxed);
+        let over = pinned.saturating_add(waiting).saturating_sub(room);
+        if over == 0 || held <= self.fairness.floor_bytes {
+            return 0;
+        }
+        let part = u128::from(over) * u128::from(held) / u128::from(pinned.max(1));
+        let part = u64::try_from(part).unwrap_or(u64::MAX);
+        part.min(held - self.fairness.floor_bytes)
     }
 
     /// Asks the pool for what the ledger lacks of `bytes`; false if it gave nothing.

@@ -14,6 +14,7 @@ pub(super) fn columns() -> Vec<Field> {
     vec![
         number("id"),
         text("statement"),
+        text("state"),
         Field::new(
             "began_at",
             DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
@@ -25,6 +26,8 @@ pub(super) fn columns() -> Vec<Field> {
         number("rows_returned"),
         number("reserved_bytes"),
         number("peak_bytes"),
+        number("pinned_bytes"),
+        number("resident_bytes"),
         number("spilled_bytes"),
         number("spill_files"),
         number("dram_bytes"),
@@ -39,6 +42,7 @@ pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
     vec![
         numbers(&rows, |(query, _)| Some(query.id())),
         texts(&rows, |(query, _)| Some(query.text().to_owned())),
+        texts(&rows, |(query, _)| Some(query.state().to_string())),
         Arc::new(
             rows.iter()
                 .map(|(query, _)| began_micros(query))
@@ -55,6 +59,8 @@ pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
         numbers(&rows, |(query, _)| Some(query.rows_returned())),
         numbers(&rows, |(query, _)| Some(query.memory().reserved_bytes())),
         numbers(&rows, |(query, _)| Some(query.memory().peak_bytes())),
+        numbers(&rows, |(query, _)| Some(query.memory().pinned_bytes())),
+        numbers(&rows, |(query, _)| Some(query.resident_bytes())),
         numbers(&rows, |(query, _)| Some(query.spilled().bytes())),
         numbers(&rows, |(query, _)| Some(query.spilled().files())),
         numbers(&rows, |(_, progress)| Some(progress.dram_bytes)),

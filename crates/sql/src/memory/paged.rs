@@ -1,0 +1,132 @@
+//! The pages that paged operators keep pinned, as a part of the budget.
+//!
+//! A pinned page is the pool's in the ledger, like every page, but the pool cannot give it up. So
+//! what operators pin is counted beside the ledger and taken off what the pool would give up; the
+//! sum of grants stays within the budget without a byte of it counted twice. The rules of `fair`
+//! apply to these operators as to DataFusion's that can spill, except that they also give back:
+//! when others wait for bytes, or when more is pinned than the budget has room for by now, each is
+//! told its part of it and unpins that much within a batch.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::future::BoxFuture;
+use terrace_exec::{Grant, QueryMemory as PagedQueryMemory};
+use terrace_pool::Space;
+
+use super::QueryMemory;
+use crate::query::Suspension;
+use crate::spill::SpillCounters;
+
+/// The memory of one query's paged operators.
+#[derive(Debug)]
+pub(crate) struct PagedMemory {
+    pub(crate) memory: Arc<QueryMemory>,
+    pub(crate) space: Space,
+    pub(crate) spilled: Arc<SpillCounters>,
+    pub(crate) suspension: Arc<Suspension>,
+}
+
+impl PagedQueryMemory for PagedMemory {
+    fn space(&self) -> &Space {
+        &self.space
+    }
+
+    fn register(&self, name: &str) -> Arc<dyn Grant> {
+        let held = Arc::new(PinnedBytes { name: name.to_owned(), ..PinnedBytes::default() });
+        self.memory.books().register_paged(&held);
+        Arc::new(PagedGrant {
+            memory: Arc::clone(&self.memory),
+            spilled: Arc::clone(&self.spilled),
+            suspension: Arc::clone(&self.suspension),
+            held,
+        })
+    }
+}
+
+/// What one paged operator keeps pinned.
+#[derive(Debug, Default)]
+pub(super) struct PinnedBytes {
+    name: String,
+    now: AtomicU64,
+    peak: AtomicU64,
+}
+
+impl PinnedBytes {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, bytes: u64) {
+        let now = self.now.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.peak.fetch_max(now, Ordering::Relaxed);
+    }
+}
+
+struct PagedGrant {
+    memory: Arc<QueryMemory>,
+    spilled: Arc<SpillCounters>,
+    suspension: Arc<Suspension>,
+    held: Arc<PinnedBytes>,
+}
+
+impl Grant for PagedGrant {
+    fn try_grow(&self, bytes: u64) -> bool {
+        let budget = &self.memory.budget;
+        if !budget.fairness.permits(self.held.now(), bytes, budget.free_bytes()) {
+            return false;
+        }
+        let pinned = budget.try_pin(bytes);
+        if pinned {
+            self.held.add(bytes);
+        }
+        pinned
+    }
+
+    fn grow(&self, bytes: u64) {
+        self.memory.budget.pin(bytes);
+        self.held.add(bytes);
+    }
+
+    fn shrink(&self, bytes: u64) {
+        self.held.now.fetch_sub(bytes, Ordering::Relaxed);
+        self.memory.budget.unpin(bytes);
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.held.now()
+    }
+
+    fn excess_bytes(&self) -> u64 {
+        self.memory.budget.excess_of(self.held.now())
+    }
+
+    fn suspended(&self) -> Option<BoxFuture<'static, ()>> {
+        self.suspension.wait()
+    }
+
+    fn count_spilled(&self, bytes: u64) {
+        self.spilled.count_bytes(bytes);
+    }
+}
+
+impl fmt::Debug for PagedGrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PagedGrant").field("held", &self.held).finish_non_exhaustive()
+    }
+}
+
+impl Drop for PagedGrant {
+    fn drop(&mut self) {
+        self.memory.budget.unpin(self.held.now());
+    }
+}

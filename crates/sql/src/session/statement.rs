@@ -1,0 +1,109 @@
+//! Statements of a session: DataFusion's, and those about queries that run.
+//!
+//!     SUSPEND QUERY 7;  RESUME QUERY 7;  CANCEL QUERY 7;
+//!
+//! The number is that of `terrace.queries`.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use datafusion::common::{DataFusionError, Result};
+use datafusion::sql::parser::{DFParser, Statement};
+use datafusion::sql::sqlparser::parser::ParserError;
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+/// A statement that has been parsed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionStatement {
+    /// One that DataFusion plans.
+    Sql(Box<Statement>),
+    /// One about a query that runs.
+    Query {
+        /// What is to happen to it.
+        action: QueryAction,
+        /// Its number.
+        id: u64,
+    },
+}
+
+/// What a statement does to another query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueryAction {
+    /// Stops it where it is; its pages may be evicted.
+    Suspend,
+    /// Lets it go on.
+    Resume,
+    /// Ends it with an error.
+    Cancel,
+}
+
+impl QueryAction {
+    const ALL: [Self; 3] = [Self::Suspend, Self::Resume, Self::Cancel];
+
+    fn keyword(self) -> &'static str {
+        match self {
+            Self::Suspend => "SUSPEND",
+            Self::Resume => "RESUME",
+            Self::Cancel => "CANCEL",
+        }
+    }
+}
+
+impl fmt::Display for SessionStatement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sql(statement) => statement.fmt(f),
+            Self::Query { action, id } => write!(f, "{} QUERY {id}", action.keyword()),
+        }
+    }
+}
+
+/// The statements of a text, between semicolons.
+pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatement>> {
+    let mut statements = VecDeque::new();
+    loop {
+        let mut delimited = statements.is_empty();
+        while parser.parser.consume_token(&Token::SemiColon) {
+            delimited = true;
+        }
+        let next = parser.parser.peek_token();
+        if next == Token::EOF {
+            return Ok(statements);
+        }
+        if !delimited {
+            return parser.parser.expected("end of statement", next).map_err(refused);
+        }
+        statements.push_back(match query_action(&parser) {
+            Some(action) => about_query(&mut parser, action).map_err(refused)?,
+            None => SessionStatement::Sql(Box::new(parser.parse_statement()?)),
+        });
+    }
+}
+
+fn refused(error: ParserError) -> DataFusionError {
+    DataFusionError::SQL(Box::new(error), None)
+}
+
+fn query_action(parser: &DFParser<'_>) -> Option<QueryAction> {
+    let is = |token: &Token, word: &str| match token {
+        Token::Word(found) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
+        _ => false,
+    };
+    let first = parser.parser.peek_token().token;
+    QueryAction::ALL.into_iter().find(|action| is(&first, action.keyword()))
+}
+
+fn about_query(
+    parser: &mut DFParser<'_>,
+    action: QueryAction,
+) -> Result<SessionStatement, ParserError> {
+    let parser = &mut parser.parser;
+    parser.advance_token();
+    let next = parser.next_token();
+    match &next.token {
+        Token::Word(word) if word.value.eq_ignore_ascii_case("query") => {}
+        _ => return parser.expected("QUERY and the number of a query", next),
+    }
+    let id = parser.parse_literal_uint()?;
+    Ok(SessionStatement::Query { action, id })
+}

@@ -1,0 +1,86 @@
+//! Queries that others suspend, resume and cancel.
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use terrace_sql::query::QueryState;
+use terrace_sql::{Engine, EngineConfig, QueryHandle, Session};
+
+const ROWS: usize = 400_000;
+
+fn engine() -> Engine {
+    let config = EngineConfig { dram_bytes: 64 << 20, tiers: vec![], data_dir: None, threads: 2 };
+    Engine::open(&config).expect("opens")
+}
+
+/// A session with a table, and a query over it whose first batch has been read.
+async fn begun(engine: &Engine) -> (Session, QueryHandle, usize) {
+    let session = engine.session().expect("session");
+    let source = format!("SELECT value AS i FROM generate_series(1, {ROWS})");
+    session.sql(&format!("CREATE TABLE t AS {source}")).await.expect("made");
+    let statement = session.parse("SELECT i FROM t").expect("parses").remove(0);
+    let mut handle = session.execute(statement).await.expect("starts");
+    let first = handle.stream.next().await.expect("a batch").expect("no error");
+    (session, handle, first.num_rows())
+}
+
+async fn states(session: &Session, id: u64) -> Vec<String> {
+    let text = format!("SELECT state FROM terrace.queries WHERE id = {id}");
+    let outputs = session.sql(&text).await.expect("runs");
+    let batches = outputs[0].batches.iter().filter(|batch| batch.num_rows() > 0);
+    let cell = |batch| datafusion::arrow::util::pretty::pretty_format_batches(&[batch]);
+    batches.map(|batch| cell(batch.clone()).expect("text").to_string()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspended_query_waits_and_goes_on_where_it_stopped() {
+    let engine = engine();
+    let (_session, mut handle, first) = begun(&engine).await;
+    let other = engine.session().expect("session");
+    other.sql(&format!("SUSPEND QUERY {}", handle.id)).await.expect("suspends");
+    assert_eq!(handle.query().state(), QueryState::Suspended);
+    assert!(states(&other, handle.id).await[0].contains("suspended"));
+    let waited = tokio::time::timeout(Duration::from_millis(200), handle.stream.next()).await;
+    assert!(waited.is_err(), "a suspended query returned {waited:?}");
+    other.sql(&format!("resume query {}", handle.id)).await.expect("resumes");
+    let mut rows = first;
+    while let Some(batch) = handle.stream.next().await {
+        rows += batch.expect("no error").num_rows();
+    }
+    assert_eq!(rows, ROWS);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_query_ends_with_an_error_even_when_suspended() {
+    let engine = engine();
+    let (_session, mut handle, _) = begun(&engine).await;
+    let other = engine.session().expect("session");
+    let id = handle.id;
+    other.sql(&format!("SUSPEND QUERY {id}; CANCEL QUERY {id}")).await.expect("cancels");
+    let error = loop {
+        match handle.stream.next().await.expect("an error before the end") {
+            Ok(_) => {}
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(error.contains(&format!("query {id} was cancelled")), "{error}");
+    drop(handle);
+    assert!(states(&other, id).await.is_empty());
+}
+
+#[tokio::test]
+async fn queries_that_do_not_run_and_half_statements_are_named() {
+    let engine = engine();
+    let session = engine.session().expect("session");
+    let error = session.sql("SUSPEND QUERY 4711").await.expect_err("none").to_string();
+    assert!(error.contains("4711") && error.contains("terrace.queries"), "{error}");
+    for (text, wanted) in [
+        ("SUSPEND 7", "QUERY and the number"),
+        ("RESUME QUERY x", "literal int"),
+        ("CANCEL QUERY 7 SELECT 1", "end of statement"),
+        ("SELECT 1 SELECT 2", "end of statement"),
+    ] {
+        let error = session.sql(text).await.expect_err(text).to_string();
+        assert!(error.contains(wanted), "{text}: {error}");
+    }
+}
