@@ -433,7 +433,7 @@ pub fn is_in_memory(path: &Path) -> io::Result<bool> {
     if unsafe { libc::statfs(path.as_ptr(), &raw mut status) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(IN_MEMORY.contains(&i64::from(status.f_type)))
+    Ok(IN_MEMORY.contains(&status.f_type))
 }
 
 fn file_system_free(query: impl FnOnce(*mut libc::statvfs) -> i32) -> io::Result<u64> {
