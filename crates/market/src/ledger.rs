@@ -171,6 +171,8 @@ impl Ledger {
     pub(crate) fn shrink(&self, account: &Account, bytes: u64) -> u64 {
         let given = account.remove(bytes);
         if !account.class.is_elastic() {
+            // After the account, as it is added before: the sum is never below what accounts hold,
+            // so it cannot wrap.
             self.state.inelastic_held.fetch_sub(given, Ordering::AcqRel);
         }
         if !self.state.room.give(given) {
@@ -212,10 +214,10 @@ impl Ledger {
     }
 
     fn count(&self, account: &Account, bytes: u64) {
-        account.add(bytes);
         if !account.class.is_elastic() {
             self.state.inelastic_held.fetch_add(bytes, Ordering::AcqRel);
         }
+        account.add(bytes);
     }
 
     fn lock(&self) -> MutexGuard<'_, Registry> {
