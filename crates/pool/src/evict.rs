@@ -183,11 +183,10 @@ impl Inner {
 
     /// Drops a page that the store has, if it is still there, unheld and clean.
     fn drop_clean(self: &Arc<Self>, victim: &Candidate) -> bool {
-        let frame = &self.frames[victim.id];
-        if !self.try_hold(frame, Hold::Exclusive, victim.page) {
+        if !self.try_hold(victim.id, Hold::Exclusive, victim.page) {
             return false;
         }
-        if frame.dirty.load(Ordering::Relaxed) {
+        if self.frames[victim.id].dirty.load(Ordering::Relaxed) {
             self.release_exclusive(victim.id);
             return false;
         }
@@ -199,13 +198,13 @@ impl Inner {
     fn drop_held(self: &Arc<Self>, id: FrameId, page: PageId) {
         let entry = &self.pages[page];
         let stepped = entry.state.step(&self.lot, PageState::Resident(id), PageState::Stored);
-        debug_assert!(stepped, "{page:?} left {id:?} under an exclusive hold");
+        debug_assert!(stepped.is_some(), "{page:?} left {id:?} under an exclusive hold");
         let tier = self.frames[id].tier();
         self.vacate(id);
         self.tier_counters[tier].evicted.add(1);
         // Whoever dooms a page and finds it held leaves it to the holder.
-        if entry.doomed.load(Ordering::SeqCst) {
-            self.free(page);
+        if let Some(seen) = stepped.filter(|seen| seen.is_doomed()) {
+            self.free_doomed(page, seen);
         }
     }
 
@@ -250,7 +249,7 @@ impl Inner {
         let len = self.pages[page].len();
         let Some(taken) = self.take_from(tier, len) else { return false };
         let give_back = || self.tiers[tier].release(&self.frames, taken.frame, len);
-        if !self.try_hold(source, Hold::Exclusive, page) {
+        if !self.try_hold(from, Hold::Exclusive, page) {
             give_back();
             return false;
         }
@@ -271,7 +270,7 @@ impl Inner {
         target.last_fix.store(source.last_fix.load(Ordering::Relaxed), Ordering::Relaxed);
         let to = PageState::Resident(taken.frame);
         let stepped = entry.state.step(&self.lot, PageState::Resident(from), to);
-        debug_assert!(stepped, "{page:?} left {from:?} under an exclusive hold");
+        debug_assert!(stepped.is_some(), "{page:?} left {from:?} under an exclusive hold");
         self.vacate(from);
         self.settle(taken.frame, page);
         true
@@ -280,8 +279,8 @@ impl Inner {
     /// Ends the exclusive hold of a page that has just come into a frame.
     pub(crate) fn settle(self: &Arc<Self>, id: FrameId, page: PageId) {
         // After the state says where the page is: whoever dooms it later finds this frame.
-        if self.pages[page].doomed.load(Ordering::SeqCst) {
-            self.frames[id].doom(page);
+        if self.pages[page].state.look().is_doomed() {
+            self.frames[id].doom();
         }
         self.release_exclusive(id);
     }

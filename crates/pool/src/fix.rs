@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use terrace_tier::store::Extent;
 
@@ -13,7 +13,7 @@ use crate::error::PoolError;
 use crate::frame::Frame;
 use crate::page::{FrameId, PageId, PageRef};
 use crate::pool::Inner;
-use crate::state::PageState;
+use crate::state::{PageState, Seen};
 
 /// How a page is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,10 +27,10 @@ impl Inner {
         PoolError::NoSuchPage { pool: self.name.clone(), page }
     }
 
-    fn latch_timeout(&self, page: PageId) -> PoolError {
+    pub(crate) fn latch_timeout(&self, page: PageId, waited: Duration) -> PoolError {
         let space = self.pages.find(page).map_or(0, |entry| entry.owner().0);
         let (pool, space) = (self.name.clone(), self.space_name(space));
-        PoolError::LatchTimeout { pool, page, space, waited: self.patience }
+        PoolError::LatchTimeout { pool, page, space, waited }
     }
 
     /// Fixes a page and repairs its hint.
@@ -39,86 +39,118 @@ impl Inner {
         page: &mut PageRef,
         hold: Hold,
     ) -> Result<FrameId, PoolError> {
+        self.fix_until(page, hold, None)
+    }
+
+    /// Fixes a page and repairs its hint. Waits until `deadline`, without one for the pool's
+    /// patience.
+    pub(crate) fn fix_until(
+        self: &Arc<Self>,
+        page: &mut PageRef,
+        hold: Hold,
+        deadline: Option<Instant>,
+    ) -> Result<FrameId, PoolError> {
         if let Some(frame) = self.fix_by_hint(*page, hold) {
             self.counters.hint_hits.add(1);
             self.after_fix(frame);
             return Ok(frame);
         }
         self.counters.look_ups.add(1);
-        let frame = self.fix_by_id(page.id(), hold)?;
+        let frame = self.fix_by_id(page.id(), hold, deadline)?;
         page.repair(frame);
         self.after_fix(frame);
         Ok(frame)
     }
 
     /// The frame that the hint names, held, if the page is there and the latch free to take.
-    fn fix_by_hint(&self, page: PageRef, hold: Hold) -> Option<FrameId> {
+    fn fix_by_hint(self: &Arc<Self>, page: PageRef, hold: Hold) -> Option<FrameId> {
         let id = page.hint()?;
         let frame = self.frames.find(id).filter(|frame| frame.holds(page.id()))?;
-        self.try_hold(frame, hold, page.id()).then_some(id)
+        self.try_hold_in(frame, id, hold, page.id()).then_some(id)
     }
 
-    /// Tries the latch, and keeps it only if the frame has `page` then.
-    pub(crate) fn try_hold(&self, frame: &Frame, hold: Hold, page: PageId) -> bool {
+    /// Tries the latch of `id`, and keeps it only if the frame has `page` then.
+    pub(crate) fn try_hold(self: &Arc<Self>, id: FrameId, hold: Hold, page: PageId) -> bool {
+        self.try_hold_in(&self.frames[id], id, hold, page)
+    }
+
+    fn try_hold_in(self: &Arc<Self>, frame: &Frame, id: FrameId, hold: Hold, page: PageId) -> bool {
         let taken = match hold {
             Hold::Shared => frame.latch.try_shared(),
             Hold::Exclusive => frame.latch.try_exclusive(),
         };
-        taken && self.keep_if(frame, hold, page)
+        taken && self.keep_if(frame, id, hold, page)
     }
 
-    fn keep_if(&self, frame: &Frame, hold: Hold, page: PageId) -> bool {
+    fn keep_if(self: &Arc<Self>, frame: &Frame, id: FrameId, hold: Hold, page: PageId) -> bool {
         let right = frame.holds(page);
         if !right {
-            match hold {
-                Hold::Shared => drop(frame.latch.release_shared(&self.lot)),
-                Hold::Exclusive => frame.latch.release_exclusive(&self.lot),
-            }
+            self.let_go(id, hold);
         }
         right
     }
 
-    fn fix_by_id(self: &Arc<Self>, page: PageId, hold: Hold) -> Result<FrameId, PoolError> {
+    /// Gives back a hold on a page that was not the one looked for. It may have been in the way of
+    /// somebody who dooms that page, like any other hold.
+    #[cold]
+    fn let_go(self: &Arc<Self>, id: FrameId, hold: Hold) {
+        match hold {
+            Hold::Shared => self.release_shared(id),
+            Hold::Exclusive => self.release_exclusive(id),
+        }
+    }
+
+    fn fix_by_id(
+        self: &Arc<Self>,
+        page: PageId,
+        hold: Hold,
+        deadline: Option<Instant>,
+    ) -> Result<FrameId, PoolError> {
         let entry = self.pages.find(page).ok_or_else(|| self.no_such_page(page))?;
-        let deadline = self.deadline();
+        // The clock costs as much as the fix: it is asked only by those who have to wait.
+        if let PageState::Resident(id) = entry.state.get()
+            && self.try_hold(id, hold, page)
+        {
+            return Ok(id);
+        }
+        let start = Instant::now();
+        let deadline = deadline.unwrap_or_else(|| start + self.patience);
         loop {
             match entry.state.get() {
                 PageState::Free => return Err(self.no_such_page(page)),
-                PageState::Stored => self.load_now(page)?,
+                PageState::Stored => self.load_now(page, deadline)?,
                 PageState::Loading => {
                     if entry.state.loaded(&self.lot, Some(deadline)).is_none() {
-                        return Err(self.latch_timeout(page));
+                        return Err(self.latch_timeout(page, start.elapsed()));
                     }
                 }
-                PageState::Resident(id) => {
-                    if self.hold_in(id, hold, page, deadline)? {
-                        return Ok(id);
-                    }
-                }
+                PageState::Resident(id) => match self.hold_in(id, hold, page, deadline) {
+                    Some(true) => return Ok(id),
+                    Some(false) => {}
+                    None => return Err(self.latch_timeout(page, start.elapsed())),
+                },
             }
             if Instant::now() > deadline {
-                return Err(self.latch_timeout(page));
+                return Err(self.latch_timeout(page, start.elapsed()));
             }
         }
     }
 
-    /// Waits for the latch of `id`; false when the page had left the frame by then.
+    /// Waits for the latch of `id`; false when the page had left the frame by then, `None` when
+    /// `deadline` passed.
     fn hold_in(
-        &self,
+        self: &Arc<Self>,
         id: FrameId,
         hold: Hold,
         page: PageId,
         deadline: Instant,
-    ) -> Result<bool, PoolError> {
+    ) -> Option<bool> {
         let frame = &self.frames[id];
         let taken = match hold {
             Hold::Shared => frame.latch.shared(&self.lot, Some(deadline)),
             Hold::Exclusive => frame.latch.exclusive(&self.lot, Some(deadline)),
         };
-        if !taken {
-            return Err(self.latch_timeout(page));
-        }
-        Ok(self.keep_if(frame, hold, page))
+        taken.then(|| self.keep_if(frame, id, hold, page))
     }
 
     /// Counts the fix, makes the page recent, and lets a slow tier take its time.
@@ -152,64 +184,88 @@ impl Inner {
     }
 
     fn after_release(self: &Arc<Self>, id: FrameId) {
-        if let Some(page) = self.frames[id].doomed() {
-            self.try_free_resident(id, page);
+        if self.frames[id].may_be_doomed() {
+            self.look_for_doom(id);
         }
         self.progress.notify();
+    }
+
+    /// Frees the page of a frame that was released if it is doomed and nobody holds it.
+    #[cold]
+    fn look_for_doom(self: &Arc<Self>, id: FrameId) {
+        let Some(page) = self.frames[id].page() else { return };
+        let seen = self.pages[page].state.look();
+        if seen.is_doomed() && seen.state() == PageState::Resident(id) {
+            self.try_free_resident(id, page);
+        }
     }
 
     /// Frees a page. One that is held goes with its last hold, one that is loading when loaded.
     pub(crate) fn free(self: &Arc<Self>, page: PageId) {
         let Some(entry) = self.pages.find(page) else { return };
-        entry.doomed.store(true, Ordering::SeqCst);
+        if let Some(doomed) = entry.state.doom() {
+            self.free_doomed(page, doomed);
+        }
+    }
+
+    /// Frees the page that was `seen` doomed, wherever it is by now. Its id may name another page
+    /// already, if somebody else was faster: that one is left alone.
+    pub(crate) fn free_doomed(self: &Arc<Self>, page: PageId, mut seen: Seen) {
+        let entry = &self.pages[page];
         loop {
-            match entry.state.get() {
+            let mut left_to_holder = false;
+            match seen.state() {
                 PageState::Free | PageState::Loading => return,
                 PageState::Stored => {
                     // Read before the id is free for another page to overwrite.
                     let (extent, owner) = (self.extent_to_free(page), entry.owner());
-                    if entry.state.step(&self.lot, PageState::Stored, PageState::Free) {
+                    if entry.state.end(&self.lot, seen) {
                         self.free_extent(extent);
                         self.return_id(owner, page);
                         return;
                     }
                 }
                 PageState::Resident(id) => {
-                    let frame = &self.frames[id];
-                    frame.doom(page);
-                    self.try_free_resident(id, page);
-                    if entry.state.get() == PageState::Resident(id) {
+                    self.frames[id].doom();
+                    if self.try_free_resident(id, page) {
                         return;
                     }
+                    left_to_holder = true;
                 }
             }
+            let now = entry.state.look();
+            if !now.same_life(seen) || (left_to_holder && now == seen) {
+                return;
+            }
+            seen = now;
         }
     }
 
-    /// Frees the doomed `page` if it is in frame `id` and nobody holds it.
-    pub(crate) fn try_free_resident(self: &Arc<Self>, id: FrameId, page: PageId) {
-        let frame = &self.frames[id];
-        if !self.try_hold(frame, Hold::Exclusive, page) {
-            return;
+    /// Frees `page` if it is in frame `id`, doomed, and nobody holds it; whether it did.
+    fn try_free_resident(self: &Arc<Self>, id: FrameId, page: PageId) -> bool {
+        if !self.try_hold(id, Hold::Exclusive, page) {
+            return false;
         }
-        // Somebody else may have freed the page, and its id may name a new one here by now: a
-        // frame forgets its doom when a page moves in.
-        if frame.doomed() == Some(page) {
+        // Somebody else may have freed the page, and its id may name a new one here by now. Under
+        // the hold its word changes no more, but for being doomed.
+        let doomed = self.pages[page].state.look().is_doomed();
+        if doomed {
             self.free_held(id, page);
         } else {
             self.release_exclusive(id);
         }
+        doomed
     }
 
     /// Frees `page`, which is in frame `id` under the caller's exclusive hold.
-    pub(crate) fn free_held(self: &Arc<Self>, id: FrameId, page: PageId) {
+    fn free_held(self: &Arc<Self>, id: FrameId, page: PageId) {
         let entry = &self.pages[page];
         let (extent, owner) = (self.extent_to_free(page), entry.owner());
         if entry.stored().is_none() {
             self.unbacked.fetch_sub(entry.len() as u64, Ordering::Relaxed);
         }
         let stepped = entry.state.step(&self.lot, PageState::Resident(id), PageState::Free);
-        debug_assert!(stepped, "{page:?} left {id:?} under an exclusive hold");
+        debug_assert!(stepped.is_some(), "{page:?} left {id:?} under an exclusive hold");
         self.vacate(id);
         self.free_extent(extent);
         self.return_id(owner, page);
@@ -240,3 +296,6 @@ impl Inner {
         self.progress.notify();
     }
 }
+
+#[cfg(test)]
+mod tests;

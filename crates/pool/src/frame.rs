@@ -19,8 +19,6 @@ pub(crate) struct Frame {
     pub(crate) latch: Latch,
     /// Page id + 1, or 0. Read without the latch to check a hint.
     page: AtomicU64,
-    /// Page id + 1 of a page to free with the last hold, or 0. Set without the latch.
-    doomed: AtomicU64,
     data: AtomicPtr<u8>,
     /// When the page was last fixed, in MiB of frames handed out. Set under any hold.
     pub(crate) last_fix: AtomicU32,
@@ -35,6 +33,9 @@ pub(crate) struct Frame {
     pub(crate) dirty: AtomicBool,
     /// Brought in by a scan and not fixed again since: the first to go. Set under any hold.
     pub(crate) cold: AtomicBool,
+    /// The page may be doomed, as its word says: whoever gives the last hold back looks. Set
+    /// without the latch, so possibly when the page it was meant for has just left.
+    doomed: AtomicBool,
     /// Somebody is writing the page to the store, under a shared hold.
     pub(crate) writing: AtomicBool,
 }
@@ -60,17 +61,17 @@ impl Frame {
         self.page.store(page.map_or(0, |page| page.0 + 1), Ordering::SeqCst);
     }
 
-    /// Asks that `page` be freed by whoever releases its last hold.
-    pub(crate) fn doom(&self, page: PageId) {
-        self.doomed.store(page.0 + 1, Ordering::SeqCst);
+    /// Asks whoever releases the last hold to look whether the page is doomed.
+    pub(crate) fn doom(&self) {
+        self.doomed.store(true, Ordering::SeqCst);
     }
 
-    pub(crate) fn doomed(&self) -> Option<PageId> {
-        self.doomed.load(Ordering::SeqCst).checked_sub(1).map(PageId)
+    pub(crate) fn may_be_doomed(&self) -> bool {
+        self.doomed.load(Ordering::SeqCst)
     }
 
     pub(crate) fn clear_doom(&self) {
-        self.doomed.store(0, Ordering::SeqCst);
+        self.doomed.store(false, Ordering::SeqCst);
     }
 
     pub(crate) fn data(&self) -> *mut u8 {

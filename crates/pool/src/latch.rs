@@ -14,7 +14,7 @@
 use std::time::Instant;
 
 use crate::park::{Look, ParkingLot};
-use crate::sync::{AtomicU64, Ordering, relax, total_order};
+use crate::sync::{AtomicU64, Ordering, fence, relax, total_order};
 
 const SHARED_MASK: u64 = 0xFFFF;
 const EXCLUSIVE: u64 = 1 << 16;
@@ -23,11 +23,29 @@ const VERSION_ONE: u64 = 1 << 18;
 const VERSION_MASK: u64 = !(VERSION_ONE - 1);
 
 /// Looks at a busy latch before its thread sleeps: about a microsecond, the length of a short hold.
-const SPINS: u32 = if cfg!(loom) { 1 } else { 64 };
+/// None under loom, which lets no other thread in between before a thread that gave way.
+const SPINS: u32 = if cfg!(loom) { 0 } else { 64 };
 
 /// A latch word. All zero bytes are an open latch of version 0.
 #[derive(Debug)]
 pub(crate) struct Latch(AtomicU64);
+
+/// Whether a latch word keeps out whoever wants a shared hold. Readers alone do not, unless there
+/// are as many as the word can count.
+fn busy_for_shared(word: u64) -> bool {
+    word & EXCLUSIVE != 0 || word & SHARED_MASK == SHARED_MASK
+}
+
+/// Whether a latch word keeps out whoever wants the exclusive hold.
+fn busy_for_exclusive(word: u64) -> bool {
+    word & (EXCLUSIVE | SHARED_MASK) != 0
+}
+
+/// Stands between taking the exclusive hold and writing, so that an optimistic reader who sees any
+/// of the writes sees the hold too. Pairs with the fence of [`Latch::is_still`].
+fn before_writing() {
+    fence(Ordering::Release);
+}
 
 /// The version an optimistic reader saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +63,13 @@ impl Latch {
 
     /// Whether anybody holds the latch, shared or exclusive.
     pub(crate) fn is_held(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & (SHARED_MASK | EXCLUSIVE) != 0
+        busy_for_exclusive(self.0.load(Ordering::Relaxed))
     }
 
     /// Takes a shared hold unless the latch is held exclusively.
     pub(crate) fn try_shared(&self) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
-        while word & EXCLUSIVE == 0 && word & SHARED_MASK != SHARED_MASK {
+        while !busy_for_shared(word) {
             match self.0.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed)
             {
                 Ok(_) => return true,
@@ -68,14 +86,17 @@ impl Latch {
     pub(crate) fn try_exclusive(&self) -> bool {
         total_order();
         let mut word = self.0.load(Ordering::SeqCst);
-        while word & (EXCLUSIVE | SHARED_MASK) == 0 {
+        while !busy_for_exclusive(word) {
             match self.0.compare_exchange_weak(
                 word,
                 word | EXCLUSIVE,
                 Ordering::SeqCst,
                 Ordering::SeqCst,
             ) {
-                Ok(_) => return true,
+                Ok(_) => {
+                    before_writing();
+                    return true;
+                }
                 Err(now) => word = now,
             }
         }
@@ -84,12 +105,12 @@ impl Latch {
 
     /// Takes a shared hold, sleeping while the latch is busy. False when `deadline` passed.
     pub(crate) fn shared(&self, lot: &ParkingLot, deadline: Option<Instant>) -> bool {
-        self.acquire(lot, deadline, Self::try_shared)
+        self.acquire(lot, deadline, Self::try_shared, busy_for_shared)
     }
 
     /// Takes the exclusive hold, sleeping while the latch is busy. False when `deadline` passed.
     pub(crate) fn exclusive(&self, lot: &ParkingLot, deadline: Option<Instant>) -> bool {
-        self.acquire(lot, deadline, Self::try_exclusive)
+        self.acquire(lot, deadline, Self::try_exclusive, busy_for_exclusive)
     }
 
     fn acquire(
@@ -97,6 +118,7 @@ impl Latch {
         lot: &ParkingLot,
         deadline: Option<Instant>,
         take: impl Fn(&Self) -> bool,
+        busy: impl Fn(u64) -> bool,
     ) -> bool {
         for _ in 0..SPINS {
             if take(self) {
@@ -110,7 +132,7 @@ impl Latch {
                     return Look::Done(());
                 }
                 let word = self.0.load(Ordering::Relaxed);
-                if word & (EXCLUSIVE | SHARED_MASK) == 0 {
+                if !busy(word) {
                     continue;
                 }
                 if word & PARKED != 0 || self.swap(word, word | PARKED) {
@@ -131,11 +153,13 @@ impl Latch {
         loop {
             debug_assert!(word & SHARED_MASK != 0, "a shared latch was released twice");
             let last = word & SHARED_MASK == 1;
-            let next = if last { (word - 1) & !PARKED } else { word - 1 };
+            // A full count keeps readers out as well, and those who wait for one hold to go.
+            let wakes = last || busy_for_shared(word);
+            let next = if wakes { (word - 1) & !PARKED } else { word - 1 };
             match self.0.compare_exchange_weak(word, next, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => {
                     total_order();
-                    if last && word & PARKED != 0 {
+                    if wakes && word & PARKED != 0 {
                         lot.unpark(self.key());
                     }
                     return last;
@@ -181,16 +205,12 @@ impl Latch {
     /// Turns a shared hold into the exclusive one if it is the only hold.
     pub(crate) fn try_upgrade(&self) -> bool {
         let word = self.0.load(Ordering::Relaxed);
-        word & (SHARED_MASK | EXCLUSIVE) == 1
-            && self
-                .0
-                .compare_exchange(
-                    word,
-                    (word & !SHARED_MASK) | EXCLUSIVE,
-                    Ordering::SeqCst,
-                    Ordering::Relaxed,
-                )
-                .is_ok()
+        let upgraded = word & (SHARED_MASK | EXCLUSIVE) == 1
+            && self.swap(word, (word & !SHARED_MASK) | EXCLUSIVE);
+        if upgraded {
+            before_writing();
+        }
+        upgraded
     }
 
     /// The version to read under, or `None` while a writer is at work.
@@ -201,7 +221,7 @@ impl Latch {
 
     /// Whether what was read since `seen` is what stands there: no writer came between.
     pub(crate) fn is_still(&self, seen: Version) -> bool {
-        std::sync::atomic::fence(Ordering::Acquire);
+        fence(Ordering::Acquire);
         self.version() == Some(seen)
     }
 }
@@ -257,6 +277,14 @@ mod tests {
             assert!(latch.try_shared());
         }
         assert!(!latch.try_shared(), "a full count must not run into the exclusive bit");
+        let late = Instant::now() + Duration::from_secs(5);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| latch.shared(&lot, Some(late)));
+            std::thread::sleep(Duration::from_millis(5));
+            latch.release_shared(&lot);
+            assert!(waiter.join().expect("no panic"), "one hold gone is enough");
+        });
+        assert!(Instant::now() < late);
         for _ in 0..SHARED_MASK {
             latch.release_shared(&lot);
         }

@@ -53,6 +53,8 @@ mod loom_tests;
 #[cfg(not(loom))]
 mod optimistic;
 #[cfg(not(loom))]
+mod persist;
+#[cfg(not(loom))]
 mod placement;
 #[cfg(not(loom))]
 mod pool;

@@ -131,6 +131,9 @@ impl Future for Fetch {
     type Output = Result<Vec<Pinned>, PoolError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // A waker may do anything when it is cloned, woken or dropped, even drop this fetch: none
+        // of that happens under the lock.
+        let mut waker = Some(context.waker().clone());
         let mut progress = lock(&self.0.progress);
         match progress.done.take() {
             Some(Ok(())) => {
@@ -139,7 +142,7 @@ impl Future for Fetch {
             }
             Some(Err(error)) => Poll::Ready(Err(error)),
             None => {
-                progress.waker = Some(context.waker().clone());
+                std::mem::swap(&mut progress.waker, &mut waker);
                 Poll::Pending
             }
         }
@@ -150,7 +153,9 @@ impl Drop for Fetch {
     fn drop(&mut self) {
         let mut progress = lock(&self.0.progress);
         progress.abandoned = true;
-        progress.pinned.clear();
+        let given_up = (std::mem::take(&mut progress.pinned), progress.waker.take());
+        drop(progress);
+        drop(given_up);
     }
 }
 
@@ -164,6 +169,7 @@ impl FetchState {
         if !progress.abandoned {
             progress.pinned[index] = Some(pin);
         }
+        // Given up pins go after the lock, which was taken later.
     }
 
     fn missing(&self) -> Vec<usize> {
@@ -176,11 +182,12 @@ impl FetchState {
 
     fn finish(&self, result: Result<(), PoolError>) {
         let mut progress = lock(&self.progress);
-        if result.is_err() {
-            progress.pinned.clear();
-        }
+        let failed = result.is_err().then(|| std::mem::take(&mut progress.pinned));
         progress.done = Some(result);
-        if let Some(waker) = progress.waker.take() {
+        let waker = progress.waker.take();
+        drop(progress);
+        drop(failed);
+        if let Some(waker) = waker {
             waker.wake();
         }
     }
@@ -190,7 +197,7 @@ impl Inner {
     /// A pin on a page that is in memory and free to read right now.
     fn pin_resident(self: &Arc<Self>, page: PageId) -> Option<Pinned> {
         let PageState::Resident(id) = self.pages.find(page)?.state.get() else { return None };
-        if !self.try_hold(&self.frames[id], Hold::Shared, page) {
+        if !self.try_hold(id, Hold::Shared, page) {
             return None;
         }
         self.counters.look_ups.add(1);
@@ -261,7 +268,7 @@ impl Inner {
                 break;
             }
             let mut page = PageRef::new(fetch.pages[index], None);
-            match self.fix(&mut page, Hold::Shared) {
+            match self.fix_until(&mut page, Hold::Shared, Some(deadline)) {
                 Ok(id) => fetch.put(index, Pinned::new(Arc::clone(self), id)),
                 Err(error) => failed = Some(error),
             }
@@ -272,19 +279,22 @@ impl Inner {
     }
 
     /// Takes a page that is on the store alone as this thread's to load.
-    fn claim(&self, page: PageId) -> bool {
-        self.pages
-            .find(page)
-            .is_some_and(|entry| entry.state.step(&self.lot, PageState::Stored, PageState::Loading))
+    pub(crate) fn claim(&self, page: PageId) -> bool {
+        let (from, to) = (PageState::Stored, PageState::Loading);
+        self.pages.find(page).is_some_and(|entry| entry.state.step(&self.lot, from, to).is_some())
     }
 
     /// Loads a page for a fix that found it on the store alone; somebody else may be faster.
-    pub(crate) fn load_now(self: &Arc<Self>, page: PageId) -> Result<(), PoolError> {
+    pub(crate) fn load_now(
+        self: &Arc<Self>,
+        page: PageId,
+        deadline: Instant,
+    ) -> Result<(), PoolError> {
         if !self.claim(page) {
             return Ok(());
         }
         let mut result = Ok(());
-        self.load(&[page], Purpose::Fix, self.deadline(), |_, loaded| match loaded {
+        self.load(&[page], Purpose::Fix, deadline, |_, loaded| match loaded {
             Ok(id) => self.release_shared(id),
             Err(error) => result = Err(error),
         });
@@ -387,19 +397,19 @@ impl Inner {
         self.counters.loaded_bytes.add(frame.len() as u64);
         entry.state.step(&self.lot, PageState::Loading, PageState::Resident(id));
         // After the state says where the page is: whoever dooms it later finds this frame.
-        if entry.doomed.load(Ordering::SeqCst) {
-            frame.doom(page);
+        if entry.state.look().is_doomed() {
+            frame.doom();
         }
         frame.latch.downgrade(&self.lot);
         id
     }
 
     /// Puts a page that could not be loaded back, or frees it if that was asked for meanwhile.
-    fn unclaim_page(self: &Arc<Self>, page: PageId) {
-        let entry = &self.pages[page];
-        entry.state.step(&self.lot, PageState::Loading, PageState::Stored);
-        if entry.doomed.load(Ordering::SeqCst) {
-            self.free(page);
+    pub(crate) fn unclaim_page(self: &Arc<Self>, page: PageId) {
+        let state = &self.pages[page].state;
+        let stored = state.step(&self.lot, PageState::Loading, PageState::Stored);
+        if let Some(seen) = stored.filter(|seen| seen.is_doomed()) {
+            self.free_doomed(page, seen);
         }
     }
 }

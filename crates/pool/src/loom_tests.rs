@@ -4,7 +4,7 @@
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
 
 use crate::latch::Latch;
@@ -150,12 +150,12 @@ fn of_a_doomer_and_the_last_holder_one_frees_the_page() {
 fn one_of_two_loads_and_the_other_wakes() {
     loom::model(|| {
         let page = Arc::new((StateWord::new(), ParkingLot::new()));
-        assert!(page.0.step(&page.1, PageState::Free, PageState::Stored));
+        assert!(page.0.step(&page.1, PageState::Free, PageState::Stored).is_some());
         let there = PageState::Resident(FrameId(7));
         let fix = move |page: &(StateWord, ParkingLot)| {
-            let loads = page.0.step(&page.1, PageState::Stored, PageState::Loading);
+            let loads = page.0.step(&page.1, PageState::Stored, PageState::Loading).is_some();
             if loads {
-                assert!(page.0.step(&page.1, PageState::Loading, there));
+                assert!(page.0.step(&page.1, PageState::Loading, there).is_some());
             }
             assert_eq!(page.0.loaded(&page.1, None), Some(there));
             loads
@@ -171,15 +171,89 @@ fn one_of_two_loads_and_the_other_wakes() {
 fn a_failed_load_lets_the_waiter_try() {
     loom::model(|| {
         let page = Arc::new((StateWord::new(), ParkingLot::new()));
-        assert!(page.0.step(&page.1, PageState::Free, PageState::Stored));
-        assert!(page.0.step(&page.1, PageState::Stored, PageState::Loading));
+        assert!(page.0.step(&page.1, PageState::Free, PageState::Stored).is_some());
+        assert!(page.0.step(&page.1, PageState::Stored, PageState::Loading).is_some());
         let other = Arc::clone(&page);
         let waiter = thread::spawn(move || {
             assert_eq!(other.0.loaded(&other.1, None), Some(PageState::Stored));
-            assert!(other.0.step(&other.1, PageState::Stored, PageState::Loading));
+            assert!(other.0.step(&other.1, PageState::Stored, PageState::Loading).is_some());
         });
-        assert!(page.0.step(&page.1, PageState::Loading, PageState::Stored));
+        assert!(page.0.step(&page.1, PageState::Loading, PageState::Stored).is_some());
         waiter.join().expect("waiter");
         assert_eq!(page.0.get(), PageState::Loading);
+    });
+}
+
+#[test]
+fn a_reader_does_not_sleep_behind_readers() {
+    loom::model(|| {
+        let shared = Guarded::new();
+        let other = Arc::clone(&shared);
+        assert!(shared.latch.try_exclusive());
+        let reader = thread::spawn(move || {
+            assert!(other.latch.shared(&other.lot, None));
+            other.latch.release_shared(&other.lot);
+        });
+        shared.latch.downgrade(&shared.lot);
+        // The shared hold stays until the other reader has had its own.
+        reader.join().expect("reader");
+        shared.latch.release_shared(&shared.lot);
+    });
+}
+
+fn optimistic(take: fn(&Latch, &ParkingLot) -> bool) {
+    loom::model(move || {
+        let latch = Arc::new((Latch::new(), ParkingLot::new()));
+        let halves = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
+        let (other, written) = (Arc::clone(&latch), Arc::clone(&halves));
+        let writer = thread::spawn(move || {
+            assert!(take(&other.0, &other.1));
+            written.0.store(1, Ordering::Relaxed);
+            written.1.store(1, Ordering::Relaxed);
+            other.0.release_exclusive(&other.1);
+        });
+        if let Some(seen) = latch.0.version() {
+            let read = (halves.0.load(Ordering::Relaxed), halves.1.load(Ordering::Relaxed));
+            if latch.0.is_still(seen) {
+                assert_eq!(read.0, read.1);
+            }
+        }
+        writer.join().expect("writer");
+    });
+}
+
+#[test]
+fn an_optimistic_reader_believes_whole_versions_only() {
+    optimistic(|latch, lot| latch.exclusive(lot, None));
+}
+
+#[test]
+fn an_optimistic_reader_notices_an_upgrade() {
+    optimistic(|latch, _lot| latch.try_shared() && latch.try_upgrade());
+}
+
+/// The steps of an evictor that finds out that its page is doomed, beside the steps of whoever
+/// dooms it and makes the next page of the same id.
+#[test]
+fn who_frees_a_page_leaves_the_next_of_its_id_alone() {
+    loom::model(|| {
+        let page = Arc::new((StateWord::new(), ParkingLot::new()));
+        let there = PageState::Resident(FrameId(7));
+        assert!(page.0.step(&page.1, PageState::Free, there).is_some());
+        let other = Arc::clone(&page);
+        let evictor = thread::spawn(move || {
+            let seen = other.0.step(&other.1, there, PageState::Stored).expect("held");
+            seen.is_doomed() && other.0.end(&other.1, seen)
+        });
+        let mut seen = page.0.doom().expect("a page");
+        if seen.state() != PageState::Stored {
+            seen = page.0.look();
+        }
+        let mine = seen.state() == PageState::Stored && page.0.end(&page.1, seen);
+        let adopted = mine && page.0.step(&page.1, PageState::Free, PageState::Stored).is_some();
+        let theirs = evictor.join().expect("evictor");
+        assert!(mine ^ theirs, "freed by doomer: {mine}, by evictor: {theirs}");
+        let left = if adopted { PageState::Stored } else { PageState::Free };
+        assert_eq!(page.0.get(), left);
     });
 }

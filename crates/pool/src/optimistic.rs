@@ -1,4 +1,19 @@
 //! Optimistic reads: look without holding, then check that no writer came between.
+//!
+//! A reader may load a byte while a writer, who has the page as a plain `&mut [u8]`, stores to it.
+//! Rust's memory model, like that of C++, gives such a race no meaning, so this is outside of what
+//! the language promises; every optimistic latch over plain memory is. What is relied on instead:
+//!
+//! - The reader's loads are atomic, aligned and at most 8 bytes wide. On the processors that Linux
+//!   runs on in 64 bits such a load returns some value and has no other effect, and the compiler
+//!   neither repeats it nor reasons about the value.
+//! - The writer's stores cannot be moved before its exclusive hold, nor behind its release: the
+//!   latch has the fences of a sequence lock on both sides (Boehm, "Can seqlocks get along with
+//!   programming language memory models?", MSPC 2012, section 4). A reader that saw any of them
+//!   therefore finds another version, and discards what it read.
+//!
+//! Because the promise is not the language's, [`crate::Space::optimistic`] is `unsafe`, and nothing
+//! else in the workspace depends on it.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -50,8 +65,9 @@ impl OptimisticPage<'_> {
             return false;
         }
         for (index, byte) in into.iter_mut().enumerate() {
-            // SAFETY: within the frame's room, which stays mapped as long as the pool; an atomic
-            // load takes whatever a racing writer left there, and the reader's caller discards it.
+            // SAFETY: the byte is within the frame's room, by the check above, and the room stays
+            // mapped as long as the pool, which the lifetime borrows. A writer may race with the
+            // load: the module says what is relied on then.
             *byte = unsafe { AtomicU8::from_ptr(self.data.add(offset + index).cast_mut()) }
                 .load(Ordering::Relaxed);
         }

@@ -9,7 +9,8 @@ pub const PAGE_MAX_BYTES: usize = 16 << 20;
 /// Size classes: frames of 4 KiB x 2^k up to [`PAGE_MAX_BYTES`].
 pub(crate) const CLASSES: usize = 13;
 
-const FRAME_BITS: u32 = 28;
+/// Bits of a frame id.
+pub(crate) const FRAME_BITS: u32 = 28;
 const FRAME_MASK: u64 = (1 << FRAME_BITS) - 1;
 /// Page ids have 36 bits: 64 Gi pages, 256 TiB of 4 KiB pages.
 pub(crate) const PAGE_IDS_MAX: u64 = 1 << (64 - FRAME_BITS);

@@ -13,16 +13,32 @@
 //! A page in `Resident` is changed only by the exclusive holder of its frame's latch; a page in
 //! `Loading` only by the thread that brought it there. `Free` and `Stored` are left by whoever wins
 //! the exchange.
+//!
+//! ```text
+//! bits 63..36  life, +1 whenever the page becomes free
+//! bits 35..8   frame
+//! bit  3       doomed: to be freed as soon as nobody holds or loads the page
+//! bit  2       parked: somebody sleeps for this word
+//! bits 1..0    the kind of state
+//! ```
+//!
+//! The id of a freed page names the next page at once. Doom is therefore a bit of the same word,
+//! which only a page that exists can get and which ends with it, and a thread that frees what it
+//! saw doomed names the life that it saw: neither can strike the page that has the id next.
 
 use std::time::Instant;
 
-use crate::page::FrameId;
+use crate::page::{FRAME_BITS, FrameId};
 use crate::park::{Look, ParkingLot};
 use crate::sync::{AtomicU64, Ordering};
 
 const KIND_MASK: u64 = 0b11;
 const PARKED: u64 = 0b100;
+const DOOMED: u64 = 0b1000;
 const FRAME_SHIFT: u32 = 8;
+const FRAME_MASK: u64 = ((1 << FRAME_BITS) - 1) << FRAME_SHIFT;
+const LIFE_ONE: u64 = 1 << (FRAME_SHIFT + FRAME_BITS);
+const LIFE_MASK: u64 = !(LIFE_ONE - 1);
 
 /// Where a page is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,9 +68,8 @@ impl PageState {
             0 => Self::Free,
             1 => Self::Stored,
             2 => Self::Loading,
-            // A frame id was a u32 when it was shifted in.
-            #[expect(clippy::cast_possible_truncation)]
-            _ => Self::Resident(FrameId((word >> FRAME_SHIFT) as u32)),
+            // The mask leaves the 28 bits of a frame id.
+            _ => Self::Resident(FrameId(((word & FRAME_MASK) >> FRAME_SHIFT) as u32)),
         }
     }
 
@@ -72,6 +87,37 @@ impl PageState {
             (Loading, Loading) => false,
             (Resident(_), Loading) => false,
         }
+    }
+}
+
+/// One look at a page's word: where the page was, whether it was doomed, and in which life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Seen(u64);
+
+impl Seen {
+    fn of(word: u64) -> Self {
+        Self(word & !PARKED)
+    }
+
+    pub(crate) fn state(self) -> PageState {
+        PageState::of(self.0)
+    }
+
+    pub(crate) fn is_doomed(self) -> bool {
+        self.0 & DOOMED != 0
+    }
+
+    /// Whether both looks saw the same page, rather than two that had its id one after the other.
+    pub(crate) fn same_life(self, other: Self) -> bool {
+        (self.0 ^ other.0) & LIFE_MASK == 0
+    }
+}
+
+/// What `word` becomes when its page goes to `to`.
+fn word_after(word: u64, to: PageState) -> u64 {
+    match to {
+        PageState::Free => (word & LIFE_MASK).wrapping_add(LIFE_ONE),
+        _ => (word & (LIFE_MASK | DOOMED)) | to.word(),
     }
 }
 
@@ -93,25 +139,59 @@ impl StateWord {
         PageState::of(self.0.load(Ordering::SeqCst))
     }
 
-    /// Takes the page from `from` to `to`, waking whoever waits for it to change. False when it is
-    /// not in `from`.
-    pub(crate) fn step(&self, lot: &ParkingLot, from: PageState, to: PageState) -> bool {
+    pub(crate) fn look(&self) -> Seen {
+        Seen::of(self.0.load(Ordering::SeqCst))
+    }
+
+    /// Takes the page from `from` to `to`, waking whoever waits for it to change; the word then.
+    /// `None` when it is not in `from`.
+    pub(crate) fn step(&self, lot: &ParkingLot, from: PageState, to: PageState) -> Option<Seen> {
         debug_assert!(from.leads_to(to), "a page cannot go from {from:?} to {to:?}");
-        let mut word = self.0.load(Ordering::Relaxed);
-        loop {
-            if word & !PARKED != from.word() {
-                return false;
+        let in_from = |word| PageState::of(word) == from;
+        self.change(lot, in_from, |word| word_after(word, to))
+    }
+
+    /// Dooms the page, if there is one; the word then.
+    pub(crate) fn doom(&self) -> Option<Seen> {
+        let mut word = self.0.load(Ordering::SeqCst);
+        while PageState::of(word) != PageState::Free {
+            // Whoever sleeps goes on sleeping: where the page is does not change.
+            let doomed = word | DOOMED;
+            match self.0.compare_exchange(word, doomed, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return Some(Seen::of(doomed)),
+                Err(now) => word = now,
             }
-            match self.0.compare_exchange(word, to.word(), Ordering::SeqCst, Ordering::Relaxed) {
+        }
+        None
+    }
+
+    /// Frees the page if all is as it was `seen`, in the same life; whether it did.
+    pub(crate) fn end(&self, lot: &ParkingLot, seen: Seen) -> bool {
+        debug_assert!(seen.state().leads_to(PageState::Free), "{:?} cannot end", seen.state());
+        let unchanged = |word| Seen::of(word) == seen;
+        self.change(lot, unchanged, |word| word_after(word, PageState::Free)).is_some()
+    }
+
+    fn change(
+        &self,
+        lot: &ParkingLot,
+        may: impl Fn(u64) -> bool,
+        to: impl Fn(u64) -> u64,
+    ) -> Option<Seen> {
+        let mut word = self.0.load(Ordering::Relaxed);
+        while may(word) {
+            let next = to(word);
+            match self.0.compare_exchange(word, next, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => {
                     if word & PARKED != 0 {
                         lot.unpark(self.key());
                     }
-                    return true;
+                    return Some(Seen::of(next));
                 }
                 Err(now) => word = now,
             }
         }
+        None
     }
 
     /// Sleeps while the page is loading; its state after, or `None` when `deadline` passed.
@@ -150,7 +230,7 @@ mod tests {
     fn words_keep_states() {
         for state in STATES {
             assert_eq!(PageState::of(state.word()), state);
-            assert_eq!(PageState::of(state.word() | PARKED), state);
+            assert_eq!(PageState::of(state.word() | PARKED | DOOMED | LIFE_MASK), state);
         }
     }
 
@@ -165,13 +245,35 @@ mod tests {
     #[test]
     fn a_step_from_another_state_is_refused() {
         let (word, lot) = (StateWord::new(), ParkingLot::new());
-        assert!(word.step(&lot, PageState::Free, PageState::Stored));
-        assert!(!word.step(&lot, PageState::Free, PageState::Stored));
-        assert!(word.step(&lot, PageState::Stored, PageState::Loading));
+        assert!(word.step(&lot, PageState::Free, PageState::Stored).is_some());
+        assert!(word.step(&lot, PageState::Free, PageState::Stored).is_none());
+        assert!(word.step(&lot, PageState::Stored, PageState::Loading).is_some());
         assert_eq!(word.get(), PageState::Loading);
         let soon = Some(Instant::now());
         assert_eq!(word.loaded(&lot, soon), None);
-        assert!(word.step(&lot, PageState::Loading, STATES[3]));
+        assert!(word.step(&lot, PageState::Loading, STATES[3]).is_some());
         assert_eq!(word.loaded(&lot, None), Some(STATES[3]));
+    }
+
+    #[test]
+    fn doom_goes_with_the_page_and_ends_with_it() {
+        let (word, lot) = (StateWord::new(), ParkingLot::new());
+        assert_eq!(word.doom(), None, "there is no page");
+        word.step(&lot, PageState::Free, STATES[4]).expect("free");
+        let doomed = word.doom().expect("a page");
+        assert!(doomed.is_doomed() && doomed.state() == STATES[4]);
+        let stored = word.step(&lot, STATES[4], PageState::Stored).expect("resident");
+        assert!(stored.is_doomed() && stored.same_life(doomed));
+        assert!(!word.end(&lot, doomed), "it is elsewhere by now");
+        assert!(word.end(&lot, stored));
+        let next = word.step(&lot, PageState::Free, PageState::Stored).expect("free");
+        assert!(!next.is_doomed() && !next.same_life(stored));
+        assert!(!word.end(&lot, stored), "the id names another page by now");
+    }
+
+    #[test]
+    fn lives_wrap() {
+        let word = word_after(LIFE_MASK | DOOMED, PageState::Free);
+        assert_eq!(word, 0);
     }
 }

@@ -1,7 +1,7 @@
 //! The page table: by page id, where the page is and what the store has of it.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use terrace_tier::store::{Extent, Stored};
 
@@ -24,8 +24,6 @@ pub(crate) struct PageEntry {
     serial: AtomicU32,
     len_units: AtomicU16,
     tenure: AtomicU8,
-    /// To be freed as soon as nobody holds or loads the page.
-    pub(crate) doomed: AtomicBool,
 }
 
 // SAFETY: atomics alone, valid as zeroes, nothing to drop.
@@ -49,7 +47,6 @@ impl PageEntry {
         let units = u16::try_from(len / PAGE_MIN_BYTES).unwrap_or(u16::MAX);
         self.len_units.store(units, Ordering::Relaxed);
         self.tenure.store(TEMPORARY, Ordering::Relaxed);
-        self.doomed.store(false, Ordering::SeqCst);
         self.set_stored(None);
     }
 

@@ -5,17 +5,14 @@ use std::sync::atomic::Ordering;
 
 use terrace_tier::store::{Extent, Store, StoreError, Stored, Write};
 
-use crate::error::PoolError;
 use crate::fix::Hold;
-use crate::page::{FrameId, PageId, PageRef};
+use crate::page::{FrameId, PageId};
 use crate::pool::Inner;
-use crate::state::PageState;
 use crate::sync::lock;
-use crate::table::PageEntry;
 
 /// A dirty page held shared, with the right to write it, and where it goes.
-struct Pending {
-    id: FrameId,
+pub(crate) struct Pending {
+    pub(crate) id: FrameId,
     page: PageId,
     extent: Extent,
     /// The extent was allocated for this write and goes back if it fails.
@@ -32,8 +29,7 @@ impl Inner {
         let Some(store) = &self.store else { return Vec::new() };
         let mut pending = Vec::with_capacity(dirty.len());
         for (id, page) in dirty {
-            let frame = &self.frames[*id];
-            if !self.try_hold(frame, Hold::Shared, *page) {
+            if !self.try_hold(*id, Hold::Shared, *page) {
                 continue;
             }
             match self.claim_write(store, *id, *page) {
@@ -60,7 +56,7 @@ impl Inner {
 
     /// The right to write a page that the caller holds shared, with an extent for it; `None` when
     /// it is clean or somebody else is writing it.
-    fn claim_write(
+    pub(crate) fn claim_write(
         &self,
         store: &Store,
         id: FrameId,
@@ -74,6 +70,7 @@ impl Inner {
             frame.writing.store(false, Ordering::SeqCst);
             return Ok(None);
         }
+        debug_assert!(!self.pages[page].is_durable(), "{page:?} is durable and dirty");
         let old = self.pages[page].stored().map(|stored| stored.extent);
         let extent = match old {
             Some(extent) => Ok(extent),
@@ -89,7 +86,7 @@ impl Inner {
     }
 
     /// Writes in one batch. The holds stay, the rights to write end.
-    fn write_pending(
+    pub(crate) fn write_pending(
         &self,
         store: &Store,
         pending: Vec<Pending>,
@@ -131,6 +128,8 @@ impl Inner {
         if done.iter().any(|(_, result)| result.is_ok()) {
             *lock(&self.write_error) = None;
         }
+        // Whoever waits for the right to write one of these looks again.
+        self.progress.notify();
         done
     }
 
@@ -140,79 +139,8 @@ impl Inner {
         *lock(&self.write_error) = Some(error);
     }
 
-    /// See [`crate::Space::persist`].
-    pub(crate) fn persist(
-        self: &Arc<Self>,
-        pages: &mut [PageRef],
-    ) -> Result<Vec<Stored>, PoolError> {
-        let store = Arc::clone(self.store()?);
-        let mut held = Vec::with_capacity(pages.len());
-        let result = self.persist_held(&store, pages, &mut held);
-        for id in held {
-            self.release_shared(id);
-        }
-        result
-    }
-
-    fn persist_held(
-        self: &Arc<Self>,
-        store: &Store,
-        pages: &mut [PageRef],
-        held: &mut Vec<FrameId>,
-    ) -> Result<Vec<Stored>, PoolError> {
-        let mut pending = Vec::with_capacity(pages.len());
-        for page in pages.iter_mut() {
-            if self.pages.find(page.id()).map(|entry| entry.state.get()) == Some(PageState::Stored)
-            {
-                continue;
-            }
-            let claimed = self.fix(page, Hold::Shared).and_then(|id| {
-                held.push(id);
-                self.claim_or_wait(store, id, page.id()).map_err(PoolError::from)
-            });
-            match claimed {
-                Ok(write) => pending.extend(write),
-                Err(error) => {
-                    self.unclaim(store, pending);
-                    return Err(error);
-                }
-            }
-        }
-        let mut failed = None;
-        for (_, result) in self.write_pending(store, pending) {
-            if let Err(error) = result {
-                failed.get_or_insert(error);
-            }
-        }
-        if let Some(error) = failed {
-            return Err(error.into());
-        }
-        let entries = || pages.iter().map(|page| &self.pages[page.id()]);
-        let stored: Option<Vec<_>> = entries().map(|entry| entry.stored()).collect();
-        let missing = || PoolError::NoStore { pool: self.name.clone() };
-        let stored = stored.ok_or_else(missing)?;
-        entries().for_each(PageEntry::set_durable);
-        Ok(stored)
-    }
-
-    /// As `claim_write`, but waits while an evictor writes the page.
-    fn claim_or_wait(
-        &self,
-        store: &Store,
-        id: FrameId,
-        page: PageId,
-    ) -> Result<Option<Pending>, StoreError> {
-        loop {
-            let write = self.claim_write(store, id, page)?;
-            if write.is_some() || !self.frames[id].dirty.load(Ordering::SeqCst) {
-                return Ok(write);
-            }
-            // The other writer is within one batch of the store, which ends by itself.
-            std::thread::yield_now();
-        }
-    }
-
-    fn unclaim(&self, store: &Store, pending: Vec<Pending>) {
+    /// Gives rights to write back that were not used.
+    pub(crate) fn unclaim_writes(&self, store: &Store, pending: Vec<Pending>) {
         for write in pending {
             if write.fresh {
                 store.free(write.extent);
