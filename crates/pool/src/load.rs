@@ -27,6 +27,9 @@ const PREFETCHES_MAX: usize = 1024;
 /// How long a fetch waits for frames. It is short of the pool's patience because a fetch holds
 /// what it has while it waits for the rest, and its caller can always fix pages one by one.
 const FETCH_PATIENCE: Duration = Duration::from_secs(1);
+/// How long a fetch waits for what others are loading: their own wait for frames, and a batch from
+/// a slow device.
+const OTHERS_PATIENCE: Duration = Duration::from_secs(5);
 /// One in this many pages that a scan brings in is treated as wanted again (bimodal insertion): a
 /// scan larger than memory then keeps a part of itself instead of chasing its own tail.
 const WARM_INSERTION: u64 = 32;
@@ -88,7 +91,9 @@ struct FetchState {
 ///
 /// # Errors
 /// [`PoolError::Exhausted`] when frames for all pages at once did not come free within a second;
-/// fixing the pages one after the other may still succeed. Otherwise as [`crate::Space::read`].
+/// fixing the pages one after the other may still succeed. [`PoolError::LatchTimeout`] when another
+/// loader or a writer kept a page for five seconds, or for the pool's patience if that is less.
+/// Otherwise as [`crate::Space::read`].
 #[derive(Debug)]
 pub struct Fetch(Arc<FetchState>);
 
@@ -263,6 +268,7 @@ impl Inner {
             }
         });
         // The rest is there by now, or on its way by another loader.
+        let deadline = Instant::now() + OTHERS_PATIENCE.min(self.patience);
         for index in fetch.missing() {
             if failed.is_some() {
                 break;
