@@ -9,6 +9,7 @@
 //! | [`transfer`] | one positioned transfer of a batch |
 //! | [`file`](mod@file) | files and block devices with direct I/O, locks, free space |
 //! | [`uring`] | batches of transfers through io_uring |
+//! | [`userfault`] | memory that this process fills page by page |
 //! | [`numa`] | the memory nodes of this machine |
 //! | [`process`] | resident memory and processor time of this process |
 //! | [`probe`] | what this kernel offers and grants |
@@ -28,3 +29,4 @@ pub mod process;
 pub mod size;
 pub mod transfer;
 pub mod uring;
+pub mod userfault;

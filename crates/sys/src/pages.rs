@@ -60,6 +60,10 @@ impl Pages {
         unsafe { std::slice::from_raw_parts_mut(self.mapping.as_ptr().cast(), count) }
     }
 
+    pub(crate) fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
     /// Writes to every page, which commits it.
     pub fn touch(&mut self) {
         self.bytes_mut().iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 1);

@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use crate::map::{Mapping, decommits_in_batches};
+use crate::map::decommits_in_batches;
 use crate::numa::{self, Node, kib_field};
+use crate::pages::Pages;
 use crate::size::PAGE_BYTES;
 use crate::uring::Ring;
+use crate::userfault;
 
 /// Whether a facility works here, and if not, what the kernel said and what would help.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,31 +114,13 @@ fn process_madvise() -> Support {
 }
 
 fn move_pages() -> Support {
-    match query_page_node() {
+    match Pages::reserve(PAGE_BYTES, None, false).and_then(|mut pages| {
+        pages.touch();
+        numa::nodes_of(&pages, &[0])
+    }) {
         Ok(_) => Support::Works,
         Err(error) => Support::Missing(error.to_string()),
     }
-}
-
-/// Asks on which node a page of this process lies.
-fn query_page_node() -> io::Result<i32> {
-    let mapping = Mapping::reserve(PAGE_BYTES)?;
-    mapping.populate(0, PAGE_BYTES)?;
-    let pages = [mapping.as_ptr()];
-    let mut status = [i32::MIN];
-    // SAFETY: both arrays are locals of the length given; no node array means that nothing moves.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_move_pages,
-            0,
-            pages.len(),
-            pages.as_ptr(),
-            std::ptr::null::<i32>(),
-            status.as_mut_ptr(),
-            0,
-        )
-    };
-    if result == 0 { Ok(status[0]) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Names of the feature bits of userfaultfd, from bit 0.
@@ -160,22 +144,12 @@ const USERFAULTFD_FEATURES: [&str; 17] = [
     "move",
 ];
 
-/// `struct uffdio_api` of the kernel's interface.
-#[repr(C)]
-struct UffdioApi {
-    api: u64,
-    features: u64,
-    ioctls: u64,
-}
-
-const UFFDIO_API: libc::Ioctl = 0xc018_aa3f;
-const UFFD_API: u64 = 0xaa;
 const UFFD_USER_MODE_ONLY: libc::c_int = 1;
 
 fn userfaultfd() -> (Support, Vec<&'static str>) {
-    match open_userfaultfd(0).and_then(|fd| userfaultfd_features(&fd)) {
+    match userfault::open(0).and_then(|fd| userfaultfd_features(&fd)) {
         Ok(features) => (Support::Works, features),
-        Err(error) if open_userfaultfd(UFFD_USER_MODE_ONLY).is_ok() => {
+        Err(error) if userfault::open(UFFD_USER_MODE_ONLY).is_ok() => {
             let reason = format!(
                 "only for faults of user code ({error}): set vm.unprivileged_userfaultfd to 1 or \
                  grant CAP_SYS_PTRACE"
@@ -186,24 +160,11 @@ fn userfaultfd() -> (Support, Vec<&'static str>) {
     }
 }
 
-fn open_userfaultfd(flags: libc::c_int) -> io::Result<OwnedFd> {
-    let flags = flags | libc::O_CLOEXEC | libc::O_NONBLOCK;
-    // SAFETY: takes and returns plain numbers.
-    let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
-    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or_else(io::Error::last_os_error)?;
-    // SAFETY: the descriptor was opened just now and belongs to nobody else.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 /// Asking for no feature makes the kernel tell all that it has.
 fn userfaultfd_features(fd: &OwnedFd) -> io::Result<Vec<&'static str>> {
-    let mut api = UffdioApi { api: UFFD_API, features: 0, ioctls: 0 };
-    // SAFETY: the struct is a local of the form that this request reads and fills.
-    if unsafe { libc::ioctl(fd.as_raw_fd(), UFFDIO_API, &raw mut api) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let bits = userfault::enable(fd, 0)?;
     let named = USERFAULTFD_FEATURES.iter().enumerate();
-    Ok(named.filter(|(bit, _)| api.features >> bit & 1 == 1).map(|(_, name)| *name).collect())
+    Ok(named.filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| *name).collect())
 }
 
 /// The word in brackets of `always [madvise] never`.

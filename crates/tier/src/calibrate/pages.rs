@@ -2,11 +2,14 @@
 
 use std::hint::black_box;
 use std::io;
+use std::time::Instant;
 
 use serde::Serialize;
 use terrace_sys::buffer::AlignedBuffer;
+use terrace_sys::numa::{migrate, nodes, nodes_of};
 use terrace_sys::pages::Pages;
-use terrace_sys::size::{MIB, to_u64, to_usize};
+use terrace_sys::size::{MIB, PAGE_BYTES, to_u64, to_usize};
+use terrace_sys::userfault::FilledPages;
 
 use super::{Effort, gib_per_s, median, seconds, us_each};
 use crate::store::checksum;
@@ -18,6 +21,13 @@ pub struct PageCosts {
     pub page_bytes: u64,
     /// To copy it from memory to memory, neither in a cache.
     pub copy_us: f64,
+    /// To fill it with a copy through userfaultfd (`UFFDIO_COPY`); none where that is missing.
+    pub fault_copy_us: Option<f64>,
+    /// To fill it with the memory of another page through userfaultfd (`UFFDIO_MOVE`).
+    pub fault_move_us: Option<f64>,
+    /// To move it to another node by `move_pages`, up to 512 pages of the kernel a call; none on a
+    /// machine with one node.
+    pub migrate_us: Option<f64>,
     /// To touch all of it for the first time: the kernel finds and clears its memory.
     pub touch_us: f64,
     /// To give its memory back, one page a call.
@@ -42,6 +52,12 @@ fn costs(page_bytes: u64, effort: &Effort) -> io::Result<PageCosts> {
     let mut to = Pages::reserve(len, None, false)?;
     let touch = seconds(|| from.touch());
     to.touch();
+    let (fault_copy_us, fault_move_us) = match fault_costs(&mut from, page) {
+        Ok((copy, moved)) => (Some(copy), Some(moved)),
+        Err(_) => (None, None),
+    };
+    let migrate_us = migration_cost(&mut to, page);
+    from.touch();
     let copy = seconds(|| copy_scattered(from.bytes(), to.bytes_mut(), page));
     let mut result = Ok(());
     let one_by_one = seconds(|| {
@@ -55,10 +71,56 @@ fn costs(page_bytes: u64, effort: &Effort) -> io::Result<PageCosts> {
     Ok(PageCosts {
         page_bytes,
         copy_us: us_each(count, copy),
+        fault_copy_us,
+        fault_move_us,
+        migrate_us,
         touch_us: us_each(count, touch),
         decommit_us: us_each(count, one_by_one),
         decommit_batch_us: us_each(count, batched),
     })
+}
+
+/// Microseconds to copy and to move a page into memory without faults. Takes the pages of `from`.
+fn fault_costs(from: &mut Pages, page: usize) -> io::Result<(f64, f64)> {
+    let len = from.bytes().len();
+    let count = len / page;
+    let offsets = || scattered(count).map(|index| index * page);
+    let mut copied = FilledPages::reserve(len)?;
+    let bytes = from.bytes();
+    let (result, copy) = timed(|| {
+        offsets().try_for_each(|offset| copied.copy_in(offset, &bytes[offset..offset + page]))
+    });
+    result?;
+    let mut moved = FilledPages::reserve(len)?;
+    let (result, by_move) =
+        timed(|| offsets().try_for_each(|offset| moved.move_in(offset, from, offset, page)));
+    result?;
+    Ok((us_each(count, copy), us_each(count, by_move)))
+}
+
+/// Microseconds to move a page to another node.
+fn migration_cost(pages: &mut Pages, page: usize) -> Option<f64> {
+    /// Pages of the kernel that it moves well in one call.
+    const BATCH: usize = 512;
+    let len = pages.bytes().len();
+    let all = nodes();
+    let here = *nodes_of(pages, &[0]).ok()?.first()?;
+    let there = all.iter().map(|node| node.id).find(|id| i32::try_from(*id) != Ok(here))?;
+    let kernel_pages = page.div_ceil(PAGE_BYTES);
+    let offsets: Vec<usize> = scattered(len / page)
+        .flat_map(|index| (0..kernel_pages).map(move |k| index * page + k * PAGE_BYTES))
+        .collect();
+    let (result, took) = timed(|| {
+        offsets.chunks(BATCH).try_for_each(|batch| migrate(pages, batch, there).map(drop))
+    });
+    result.ok().map(|()| us_each(len / page, took))
+}
+
+/// What `work` returns and the seconds it takes.
+fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let start = Instant::now();
+    let result = work();
+    (result, start.elapsed().as_secs_f64().max(1e-9))
 }
 
 /// The indices below `count`, each once, far from the one before. The step is a prime, so it meets
@@ -112,5 +174,9 @@ mod tests {
         assert!(costs[1].touch_us > costs[0].touch_us && costs[1].copy_us > costs[0].copy_us);
         assert!(costs.iter().all(|cost| cost.decommit_us > 0.0 && cost.decommit_batch_us > 0.0));
         assert!(checksum_gib_per_s() > 0.0);
+        let probe = terrace_sys::probe::Probe::detect();
+        let moves = probe.userfaultfd_features.contains(&"move");
+        assert!(costs.iter().all(|cost| cost.fault_move_us.is_some() == moves));
+        assert!(costs.iter().all(|cost| cost.migrate_us.is_some() == (probe.nodes.len() > 1)));
     }
 }

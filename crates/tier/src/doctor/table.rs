@@ -21,7 +21,16 @@ impl fmt::Display for Report {
         section(f, "features", &["feature", "", "detail"], &self.feature_rows())?;
         let columns = ["tier", "capacity", "latency", "read", "write", "how"];
         section(f, "tiers", &columns, &self.tiers.iter().map(tier_row).collect::<Vec<_>>())?;
-        let columns = ["page", "copy", "first touch", "give back", "in batches"];
+        let columns = [
+            "page",
+            "copy",
+            "UFFDIO_COPY",
+            "UFFDIO_MOVE",
+            "move_pages",
+            "first touch",
+            "give back",
+            "in batches",
+        ];
         section(f, "pages", &columns, &self.page_rows())?;
         writeln!(f, "\nchecksums: {:.1}GiB/s", self.checksum_gib_per_s)?;
         self.fmt_errors(f)
@@ -50,10 +59,14 @@ impl Report {
     }
 
     fn page_rows(&self) -> Vec<Vec<String>> {
+        let known = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), time_us);
         let row = |costs: &crate::calibrate::PageCosts| {
             vec![
                 format_bytes(costs.page_bytes),
                 time_us(costs.copy_us),
+                known(costs.fault_copy_us),
+                known(costs.fault_move_us),
+                known(costs.migrate_us),
                 time_us(costs.touch_us),
                 time_us(costs.decommit_us),
                 time_us(costs.decommit_batch_us),
