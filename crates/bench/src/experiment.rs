@@ -9,7 +9,7 @@ use crate::chart::Bars;
 use crate::error::{BenchError, Result};
 use crate::grid::Grid;
 use crate::report::Report;
-use crate::{paged_scan, tiers};
+use crate::{hash_index, paged_scan, tiers};
 
 /// What an experiment is told.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ pub struct Setting {
     pub rounds: NonZeroUsize,
     /// TPC-H queries.
     pub queries: Vec<u32>,
+    /// Key-value pairs of an index.
+    pub pairs: u64,
     /// This program, which generates in a process of its own.
     pub program: PathBuf,
 }
@@ -48,17 +50,21 @@ pub enum Experiment {
     PagedScan,
     /// [`tiers`].
     Tiers,
+    /// [`hash_index`].
+    HashIndex,
 }
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 2] = [Experiment::PagedScan, Experiment::Tiers];
+    pub const ALL: [Experiment; 3] =
+        [Experiment::PagedScan, Experiment::Tiers, Experiment::HashIndex];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Experiment::PagedScan => "paged-scan",
             Experiment::Tiers => "tiers",
+            Experiment::HashIndex => "hash-index",
         }
     }
 
@@ -69,6 +75,7 @@ impl Experiment {
                 "with ample DRAM, are our tables as fast as DataFusion's in-memory ones?"
             }
             Experiment::Tiers => "does a tier between DRAM and the store ever cost time?",
+            Experiment::HashIndex => "do hints keep an index fast as threads grow?",
         }
     }
 
@@ -94,6 +101,7 @@ impl Experiment {
         match self {
             Experiment::PagedScan => Box::pin(paged_scan::run(setting, observe)).await,
             Experiment::Tiers => Box::pin(tiers::run(setting, observe)).await,
+            Experiment::HashIndex => hash_index::run(setting, observe),
         }
     }
 }

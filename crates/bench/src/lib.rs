@@ -9,6 +9,7 @@ pub mod chart;
 pub mod error;
 pub mod experiment;
 pub mod grid;
+pub mod hash_index;
 pub mod machine;
 pub mod meter;
 pub mod paged_scan;

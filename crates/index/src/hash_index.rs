@@ -112,6 +112,16 @@ impl<P: Pages> HashIndex<P> {
         }
     }
 
+    /// Copies a key's value into `value`, in place of what was there. False, and `value` empty, when
+    /// the key has none.
+    ///
+    /// # Errors
+    /// As [`HashIndex::get`].
+    pub fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        value.clear();
+        Ok(self.get_with(key, |found| value.extend_from_slice(found))?.is_some())
+    }
+
     /// Whether a key has a value.
     ///
     /// # Errors

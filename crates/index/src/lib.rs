@@ -38,8 +38,10 @@ mod id_hash;
 mod page;
 mod single_latch;
 mod unhinted;
+mod variant;
 
 pub use error::{IndexError, Result};
 pub use hash_index::{HashConfig, HashIndex, Shape};
 pub use single_latch::SingleLatch;
 pub use unhinted::Unhinted;
+pub use variant::{Index, Variant};

@@ -158,6 +158,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = query_number)]
     pub queries: Vec<u32>,
 
+    /// Key-value pairs of hash-index; 10000000 are the published experiment
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub pairs: u64,
+
     /// Write the report to this file, and a picture beside it
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -26,6 +26,7 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
         scale: args.scale,
         rounds: args.rounds,
         queries: chosen(&args.queries),
+        pairs: args.pairs,
         program: this_program()?,
     };
     let bar: ProgressBar = spinner();

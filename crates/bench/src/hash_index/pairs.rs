@@ -1,0 +1,124 @@
+//! The keys and values of the experiment, made on the fly.
+
+/// Bytes of a key.
+pub const KEY_BYTES: usize = 100;
+/// Bytes of the shortest and of the longest value.
+pub const VALUE_BYTES: (usize, usize) = (50, 100);
+
+/// A step through any number of pairs below it that comes to each once: a prime.
+const STEP: u64 = 2_654_435_761;
+/// Pairs that can be: below the step, so that their number is no multiple of it.
+pub const PAIRS_MAX: u64 = 1 << 31;
+
+/// A key and a value, and room for the next.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    key: [u8; KEY_BYTES],
+    value: [u8; VALUE_BYTES.1],
+    len: usize,
+}
+
+impl Pair {
+    /// The pair of number 0.
+    pub fn new() -> Pair {
+        let mut pair = Pair { key: [0; KEY_BYTES], value: [0; VALUE_BYTES.1], len: 0 };
+        pair.set(0);
+        pair
+    }
+
+    /// Makes this the pair of a number. Keys of different numbers differ in their first 8 bytes.
+    pub fn set(&mut self, number: u64) {
+        self.set_key(number);
+        let mut seed = mixed(!number);
+        let span = VALUE_BYTES.1 - VALUE_BYTES.0 + 1;
+        self.len = VALUE_BYTES.0 + usize::try_from(seed % span as u64).unwrap_or(0);
+        fill(&mut self.value, &mut seed);
+    }
+
+    /// As `set`, for the key alone; the length that its value has.
+    pub fn set_key(&mut self, number: u64) {
+        let mut seed = mixed(number);
+        self.key[..8].copy_from_slice(&seed.to_le_bytes());
+        fill(&mut self.key[8..], &mut seed);
+    }
+
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    /// The value.
+    pub fn value(&self) -> &[u8] {
+        &self.value[..self.len]
+    }
+}
+
+impl Default for Pair {
+    fn default() -> Pair {
+        Pair::new()
+    }
+}
+
+/// Whether a value has the length and the first bytes that belong to a number.
+pub fn belongs(value: &[u8], number: u64) -> bool {
+    let mut seed = mixed(!number);
+    let span = VALUE_BYTES.1 - VALUE_BYTES.0 + 1;
+    let len = VALUE_BYTES.0 + usize::try_from(seed % span as u64).unwrap_or(0);
+    let mut first = [0; 8];
+    fill(&mut first, &mut seed);
+    value.len() == len && value.starts_with(&first)
+}
+
+/// The number at a place of the order in which pairs are looked up.
+pub fn shuffled(place: u64, pairs: u64) -> u64 {
+    (place * STEP + pairs / 2) % pairs
+}
+
+/// The finisher of SplitMix64, which maps no two numbers to one.
+fn mixed(number: u64) -> u64 {
+    let mut word = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+/// Fills bytes with the words that follow a seed (xorshift64*).
+fn fill(bytes: &mut [u8], seed: &mut u64) {
+    *seed |= 1;
+    for chunk in bytes.chunks_mut(8) {
+        *seed ^= *seed >> 12;
+        *seed ^= *seed << 25;
+        *seed ^= *seed >> 27;
+        let word = seed.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes();
+        chunk.copy_from_slice(&word[..chunk.len()]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn keys_differ_and_values_belong() {
+        let mut keys = HashSet::new();
+        let (mut pair, mut lengths) = (Pair::new(), HashSet::new());
+        for number in 0..2_000 {
+            pair.set(number);
+            assert!(keys.insert(pair.key().to_vec()));
+            assert!(belongs(pair.value(), number) && !belongs(pair.value(), number + 1));
+            lengths.insert(pair.value().len());
+        }
+        assert_eq!((lengths.iter().min(), lengths.iter().max()), (Some(&50), Some(&100)));
+    }
+
+    #[test]
+    fn every_number_is_looked_up_once() {
+        for pairs in [1, 2, 1000, 1024, 9_973] {
+            let numbers: HashSet<u64> = (0..pairs).map(|place| shuffled(place, pairs)).collect();
+            assert_eq!(numbers.len() as u64, pairs);
+            assert!(numbers.into_iter().all(|number| number < pairs));
+        }
+    }
+}

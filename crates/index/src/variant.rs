@@ -1,0 +1,80 @@
+//! An index whose way to its pages is chosen at run time.
+
+use terrace_pool::{Pages, Space};
+
+use crate::error::Result;
+use crate::hash_index::{HashConfig, HashIndex, Shape};
+use crate::single_latch::SingleLatch;
+use crate::unhinted::Unhinted;
+
+/// How an index finds the next page of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Variant {
+    /// By the hint in the reference to it.
+    Hints,
+    /// By the pool's page table, an array without latches.
+    PageTable,
+    /// In a map under one latch, as published.
+    SingleLatch,
+}
+
+/// An index from keys to values. The methods are those of [`HashIndex`].
+pub trait Index: Send + Sync {
+    /// See [`HashIndex::insert`].
+    ///
+    /// # Errors
+    /// As [`HashIndex::insert`].
+    fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool>;
+
+    /// See [`HashIndex::get_into`].
+    ///
+    /// # Errors
+    /// As [`HashIndex::get`].
+    fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
+
+    /// See [`HashIndex::shape`].
+    ///
+    /// # Errors
+    /// As [`HashIndex::get`].
+    fn shape(&self) -> Result<Shape>;
+}
+
+impl<P: Pages> Index for HashIndex<P> {
+    fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        HashIndex::insert(self, key, value)
+    }
+
+    fn get_into(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        HashIndex::get_into(self, key, value)
+    }
+
+    fn shape(&self) -> Result<Shape> {
+        HashIndex::shape(self)
+    }
+}
+
+impl Variant {
+    /// Every variant.
+    pub const ALL: [Variant; 3] = [Variant::Hints, Variant::PageTable, Variant::SingleLatch];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Variant::Hints => "hints",
+            Variant::PageTable => "page table",
+            Variant::SingleLatch => "single latch",
+        }
+    }
+
+    /// An empty hash index of this variant over the pages of `space`.
+    ///
+    /// # Errors
+    /// As [`HashIndex::new`].
+    pub fn hash_index(self, space: Space, config: &HashConfig) -> Result<Box<dyn Index>> {
+        Ok(match self {
+            Variant::Hints => Box::new(HashIndex::new(space, config)?),
+            Variant::PageTable => Box::new(HashIndex::new(Unhinted(space), config)?),
+            Variant::SingleLatch => Box::new(HashIndex::new(SingleLatch::new(space), config)?),
+        })
+    }
+}
