@@ -112,8 +112,8 @@ impl<P: Pages> HashIndex<P> {
         }
     }
 
-    /// Copies a key's value into `value`, in place of what was there. False, and `value` empty, when
-    /// the key has none.
+    /// Copies a key's value into `value`, in place of what was there. False, and `value` empty,
+    /// when the key has none.
     ///
     /// # Errors
     /// As [`HashIndex::get`].
