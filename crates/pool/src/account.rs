@@ -37,14 +37,15 @@ impl Account {
         true
     }
 
-    /// Gives back `bytes` of frames.
-    pub(crate) fn give(&self, bytes: u64) {
+    /// Gives back `bytes` of frames; how many of them the ledger got, those above the floor.
+    pub(crate) fn give(&self, bytes: u64) -> u64 {
         let mut used = lock(&self.used);
         debug_assert!(*used >= bytes, "more bytes given back than taken");
         let left = used.saturating_sub(bytes);
         let less = (*used).max(self.floor) - left.max(self.floor);
         *used = left;
         self.consumer.shrink(less);
+        less
     }
 
     /// Bytes of frames now.

@@ -8,10 +8,9 @@ use crate::arena::{Taken, TierFrames};
 use terrace_tier::store::StoreError;
 
 use crate::error::PoolError;
-use crate::evict::Effort;
-use crate::page::{FrameId, PageId, class_of};
+use crate::evict::{Effort, WRITE_BATCH_BYTES};
+use crate::page::{FrameId, PAGE_MIN_BYTES, PageId, class_of};
 use crate::pool::Inner;
-use crate::sync::lock;
 
 /// How long a waiter sleeps before it looks again by itself: bytes that a query gives back to the
 /// ledger wake nobody.
@@ -59,55 +58,98 @@ impl Inner {
             if let Some(taken) = self.take_from(0, len) {
                 return Ok(taken);
             }
-            if self.make_room(0, self.room_for(len), Effort::Write, Some(class_of(len))) > 0 {
-                if Instant::now() < deadline {
-                    continue;
-                }
-            } else if let Some(taken) = (1..self.tiers.len()).find_map(|t| self.take_from(t, len)) {
+            let made = self.make_room(0, self.room_for(len), Effort::Write, Some(class_of(len)));
+            // What it freed is tried before the clock is asked.
+            let tiers = if made > 0 { 0..1 } else { 1..self.tiers.len() };
+            if let Some(taken) = tiers.into_iter().find_map(|tier| self.take_from(tier, len)) {
                 return Ok(taken);
             }
             if self.closed.load(Ordering::Relaxed) {
                 return Err(PoolError::Closed { pool: self.name.clone() });
             }
-            if start.elapsed() > STORE_GRACE
-                && let Some(error) = lock(&self.write_error).clone()
+            let now = Instant::now();
+            if made > 0 && now < deadline {
+                continue;
+            }
+            if now - start > STORE_GRACE
+                && let Some(error) = self.refused_since(start)
             {
                 return Err(error.into());
             }
-            if Instant::now() >= deadline {
-                return Err(self.exhausted(len, start.elapsed()));
+            if now >= deadline {
+                return Err(self.exhausted(len, now - start));
             }
             self.counters.waits.add(1);
             self.progress.wait(LOOK_AGAIN);
         }
     }
 
-    /// Refuses a new page that would leave nothing to evict: every page in memory would be one that
-    /// the store has no room for, and no stored page could be read again.
-    pub(crate) fn admit_new(&self, len: usize) -> Result<(), PoolError> {
-        let Some(store) = &self.store else { return Ok(()) };
-        let unbacked = self.unbacked.load(Ordering::Relaxed) + len as u64;
+    /// A frame of the fastest tier for a page that nobody waits for: what is free, or what clean
+    /// pages leave.
+    pub(crate) fn take_spare(self: &Arc<Self>, len: usize) -> Option<Taken> {
+        self.take_from(0, len).or_else(|| {
+            let made = self.make_room(0, self.room_for(len), Effort::Clean, Some(class_of(len)));
+            if made > 0 { self.take_from(0, len) } else { None }
+        })
+    }
+
+    /// Bytes of new pages that memory may have beside those it has, before too little would be left
+    /// that can leave it. Every page that the store does not have must stay when the store fails or
+    /// is full, and stored pages could then not be read any more.
+    fn room_for_unbacked(&self, reserve: u64) -> u64 {
         let room = |tier: &TierFrames| tier.account.used() + tier.account.room();
         let memory: u64 = self.tiers.iter().map(room).sum();
-        let reserve = self.tiers[0].account.budget() / READ_RESERVE_SHARE;
-        if unbacked + reserve <= memory {
+        memory.saturating_sub(self.unbacked.load(Ordering::Relaxed) + reserve)
+    }
+
+    /// One part of DRAM in so many.
+    fn read_reserve(&self) -> u64 {
+        self.tiers[0].account.budget() / READ_RESERVE_SHARE
+    }
+
+    /// Writes new pages to the store, where they are, while they take more of memory than leaves
+    /// the reserve and half as much again. For the background worker.
+    pub(crate) fn keep_reserve(self: &Arc<Self>) {
+        let reserve = self.read_reserve() * 3 / 2;
+        let short = || self.store.is_some() && self.room_for_unbacked(reserve) == 0;
+        while short() && self.write_some(WRITE_BATCH_BYTES as u64) > 0 {}
+    }
+
+    /// Makes sure that a new page leaves something to evict, by writing others, or refuses it with
+    /// what the store said.
+    pub(crate) fn admit_new(self: &Arc<Self>, len: usize) -> Result<(), PoolError> {
+        let Some(store) = &self.store else { return Ok(()) };
+        let (reserve, len) = (self.read_reserve(), len as u64);
+        let room = self.room_for_unbacked(reserve);
+        if room < len + reserve / 2 {
+            self.progress.ask();
+        }
+        if room >= len {
             return Ok(());
         }
-        let refused = lock(&self.write_error).clone();
-        let full = refused.filter(|error| matches!(error, StoreError::Full { .. }));
+        let start = Instant::now();
+        while self.write_some(len.max(ROOM_MIN)) > 0 {
+            if self.room_for_unbacked(reserve) >= len {
+                return Ok(());
+            }
+        }
+        if let Some(error) = self.refused_since(start) {
+            return Err(error.into());
+        }
+        // All that could be written is held or being written: the page may come, and finds a frame
+        // when the others let go, if the store has room for all of them in the end.
         let stats = store.stats();
-        let free = stats.capacity_bytes.saturating_sub(stats.used_bytes);
-        let free_bytes = if full.is_some() { 0 } else { free };
-        if unbacked + reserve <= memory + free_bytes {
+        let free_bytes = stats.capacity_bytes.saturating_sub(stats.used_bytes);
+        if free_bytes >= len + reserve {
             return Ok(());
         }
-        let error = full.unwrap_or_else(|| StoreError::Full {
+        let error = StoreError::Full {
             store: store.name().to_owned(),
-            asked_bytes: len as u64,
+            asked_bytes: len,
             free_bytes,
             largest_free_bytes: stats.largest_free_bytes,
             capacity_bytes: stats.capacity_bytes,
-        });
+        };
         Err(error.into())
     }
 
@@ -145,27 +187,28 @@ impl Inner {
         frame.last_fix.store(self.now(), Ordering::Relaxed);
         frame.fixes.store(0, Ordering::Relaxed);
         frame.cold.store(cold, Ordering::Relaxed);
+        frame.asked.store(false, Ordering::Relaxed);
         frame.dirty.store(false, Ordering::Relaxed);
         frame.clear_doom();
         frame.set_page(Some(page));
         self.spaces.came(space, len as u64);
     }
 
-    /// Gives warm frames back and evicts pages for somebody else's bytes.
+    /// Gives warm frames back and evicts pages for somebody else's bytes; the bytes that the ledger
+    /// got.
     pub(crate) fn release(self: &Arc<Self>, bytes: u64, effort: Effort) -> u64 {
         let tier = &self.tiers[0];
         let mut given = 0;
-        for _ in 0..64 {
+        // A round gives frames back or makes some to give, a page of the smallest size at least.
+        let rounds = 2 + 2 * bytes.min(tier.account.surplus()) / PAGE_MIN_BYTES as u64;
+        for _ in 0..rounds {
             let want = (bytes - given).min(tier.account.surplus());
             if want == 0 {
                 break;
             }
             let warm = tier.release_warm(&self.frames, want);
-            given += warm;
-            if warm == 0 && self.evict(0, want, effort, None) == 0 {
-                break;
-            }
-            if given >= bytes {
+            given += warm.to_ledger;
+            if given >= bytes || (warm.bytes == 0 && self.evict(0, want, effort, None) == 0) {
                 break;
             }
         }
@@ -180,7 +223,7 @@ impl Inner {
         effort: Effort,
         class: Option<usize>,
     ) -> u64 {
-        let warm = self.tiers[tier].release_warm(&self.frames, bytes);
+        let warm = self.tiers[tier].release_warm(&self.frames, bytes).bytes;
         if warm > 0 { warm } else { self.evict(tier, bytes, effort, class) }
     }
 }

@@ -42,6 +42,11 @@ impl Arena {
         if let Some(node) = tier.node {
             mapping.bind(node)?;
         }
+        // A frame is counted by the length of its page: a huge page would be memory that no account
+        // knows of. A kernel without huge pages refuses the advice and needs none.
+        if let Err(error) = mapping.advise_huge(false) {
+            tracing::debug!(tier = tier.name, %error, "huge pages were not declined");
+        }
         Ok(Self {
             mapping,
             class,
@@ -74,6 +79,18 @@ impl Arena {
 pub(crate) struct Taken {
     pub(crate) frame: FrameId,
     pub(crate) stale: usize,
+}
+
+/// Frames that go back to the kernel in one call.
+const RELEASE_BATCH: usize = 256;
+
+/// Bytes of frames that were given back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Released {
+    /// All of them.
+    pub(crate) bytes: u64,
+    /// Those that the ledger got; the rest is the pool's floor.
+    pub(crate) to_ledger: u64,
 }
 
 /// The frames of one memory tier.
@@ -177,26 +194,47 @@ impl TierFrames {
         self.keep_warm(frame, arena, id);
     }
 
-    /// Gives at least `bytes` of warm frames back, or all there are; the bytes given.
-    pub(crate) fn release_warm(&self, frames: &FrameTable, bytes: u64) -> u64 {
-        let mut given = 0;
+    /// Gives at least `bytes` of warm frames back, or all there are.
+    pub(crate) fn release_warm(&self, frames: &FrameTable, bytes: u64) -> Released {
+        let mut all = Released::default();
         for arena in self.arenas.iter().rev() {
-            while given < bytes {
-                let Some(id) = lock(&arena.warm).pop() else { break };
-                let frame = &frames[id];
-                let had = frame.committed();
-                if !self.decommit(arena, id, 0, had) {
-                    lock(&arena.warm).push(id);
+            while all.bytes < bytes {
+                let some = self.release_some(frames, arena, bytes - all.bytes);
+                if some.bytes == 0 {
                     break;
                 }
-                self.warm_bytes.fetch_sub(had as u64, Ordering::Relaxed);
-                frame.set_committed(0);
-                lock(&arena.cold).push(id);
-                self.account.give(had as u64);
-                given += had as u64;
+                all.bytes += some.bytes;
+                all.to_ledger += some.to_ledger;
             }
         }
-        given
+        all
+    }
+
+    /// Gives warm frames of one class back by one call of the kernel, where it has such a call.
+    fn release_some(&self, frames: &FrameTable, arena: &Arena, wanted: u64) -> Released {
+        let (mut taken, mut ranges, mut bytes) = (Vec::new(), Vec::new(), 0);
+        {
+            let mut warm = lock(&arena.warm);
+            while bytes < wanted && taken.len() < RELEASE_BATCH {
+                let Some(id) = warm.pop() else { break };
+                let had = frames[id].committed();
+                ranges.push((arena.offset(id), had));
+                taken.push(id);
+                bytes += had as u64;
+            }
+        }
+        if taken.is_empty() {
+            return Released::default();
+        }
+        if let Err(error) = arena.mapping.decommit_batch(&ranges) {
+            tracing::warn!(tier = self.tier.name, %error, "frame memory was not given back");
+            lock(&arena.warm).extend(taken);
+            return Released::default();
+        }
+        self.warm_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        taken.iter().for_each(|id| frames[*id].set_committed(0));
+        lock(&arena.cold).extend(taken);
+        Released { bytes, to_ledger: self.account.give(bytes) }
     }
 
     /// Bytes that a page could have without evicting one.

@@ -29,6 +29,8 @@ const SAMPLE: usize = 32;
 const LOOKS_MAX: usize = 4 * SAMPLE;
 /// The lowest share of a sample goes.
 const VICTIM_SHARE: usize = 4;
+/// Frames looked at in one sweep, which begins anywhere: more wait for the next call.
+const SWEEP_LOOKS_MAX: u64 = 1 << 16;
 /// Decisions in one call, so that a call ends even while others take what it frees.
 const ROUNDS_MAX: usize = 64;
 /// Decisions in a row that may free nothing, as when the store refuses to take dirty pages.
@@ -46,7 +48,7 @@ struct Candidate {
 }
 
 /// A number that differs from call to call and thread to thread.
-fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     use std::cell::Cell;
     thread_local!(static STATE: Cell<u64> = const { Cell::new(0) });
     STATE.with(|state| {
@@ -105,10 +107,7 @@ impl Inner {
         for _ in 0..ROUNDS_MAX {
             // A store that takes no dirty pages must not keep the clean ones here.
             let effort = if idle_rounds == 0 { effort } else { Effort::Clean };
-            let mut victims = self.sample(tier, effort, class);
-            if victims.is_empty() {
-                victims = self.sweep(tier, effort);
-            }
+            let victims = self.victims(tier, effort, class, |_| true);
             if victims.is_empty() {
                 break;
             }
@@ -122,18 +121,58 @@ impl Inner {
         freed
     }
 
+    fn victims(
+        &self,
+        tier: usize,
+        effort: Effort,
+        class: Option<usize>,
+        wanted: impl Fn(&Candidate) -> bool,
+    ) -> Vec<Candidate> {
+        let victims = self.sample(tier, effort, class, &wanted);
+        if victims.is_empty() { self.sweep(tier, effort, &wanted) } else { victims }
+    }
+
+    /// Writes pages that the store does not have, lowest score first, about `bytes` of them, and
+    /// leaves them where they are; the bytes written.
+    pub(crate) fn write_some(self: &Arc<Self>, bytes: u64) -> u64 {
+        let unbacked = |found: &Candidate| found.dirty && self.pages[found.page].stored().is_none();
+        let write = |tier| {
+            let (mut batch, mut batch_bytes) = (Vec::new(), 0);
+            for found in self.victims(tier, Effort::Write, None, unbacked) {
+                if batch_bytes >= bytes {
+                    break;
+                }
+                batch_bytes += found.len as u64;
+                batch.push((found.id, found.page));
+            }
+            let written = self.write_back(&batch).into_iter().map(|(id, _)| {
+                let len = self.frames[id].len() as u64;
+                self.release_shared(id);
+                len
+            });
+            written.sum()
+        };
+        (0..self.tiers.len()).map(write).find(|written| *written > 0).unwrap_or(0)
+    }
+
     /// The lowest-scored quarter of a random sample, lowest first.
-    fn sample(&self, tier: usize, effort: Effort, class: Option<usize>) -> Vec<Candidate> {
+    fn sample(
+        &self,
+        tier: usize,
+        effort: Effort,
+        class: Option<usize>,
+        wanted: impl Fn(&Candidate) -> bool,
+    ) -> Vec<Candidate> {
         let lower = tier + 1 < self.tiers.len();
         let mut found: Vec<Candidate> = Vec::with_capacity(SAMPLE);
         for look in 0..LOOKS_MAX {
             if found.len() == SAMPLE {
                 break;
             }
-            let wanted = class.filter(|_| look % 2 == 0);
-            let Some(id) = self.tiers[tier].draw(random(), wanted) else { break };
+            let class = class.filter(|_| look % 2 == 0);
+            let Some(id) = self.tiers[tier].draw(random(), class) else { break };
             if found.iter().all(|candidate| candidate.id != id) {
-                found.extend(self.candidate(id, effort, lower));
+                found.extend(self.candidate(id, effort, lower).filter(&wanted));
             }
         }
         found.sort_by(|a, b| a.score.total_cmp(&b.score));
@@ -141,15 +180,20 @@ impl Inner {
         found
     }
 
-    /// Every frame of the tier once, for when chance found nothing that can go.
-    fn sweep(&self, tier: usize, effort: Effort) -> Vec<Candidate> {
+    /// Frames of the tier one after the other, for when chance found nothing that can go.
+    fn sweep(
+        &self,
+        tier: usize,
+        effort: Effort,
+        wanted: impl Fn(&Candidate) -> bool,
+    ) -> Vec<Candidate> {
         let lower = tier + 1 < self.tiers.len();
         let frames = &self.tiers[tier];
         let begun = frames.begun();
         let start = random() % begun.max(1);
-        (0..begun)
+        (0..begun.min(SWEEP_LOOKS_MAX))
             .filter_map(|step| frames.nth((start + step) % begun))
-            .filter_map(|id| self.candidate(id, effort, lower))
+            .filter_map(|id| self.candidate(id, effort, lower).filter(&wanted))
             .take(SAMPLE / VICTIM_SHARE)
             .collect()
     }
@@ -286,12 +330,12 @@ impl Inner {
     }
 
     /// Moves a page that slower memory serves again and again to the next faster tier, if that has
-    /// room to spare.
+    /// room to spare. One that finds none must be wanted again as often before it is asked for.
     pub(crate) fn promote(self: &Arc<Self>, page: PageId) {
         let Some(entry) = self.pages.find(page) else { return };
         let PageState::Resident(id) = entry.state.get() else { return };
-        let tier = self.frames[id].tier();
-        let Some(upper) = tier.checked_sub(1) else { return };
+        let frame = &self.frames[id];
+        let Some(upper) = frame.tier().checked_sub(1) else { return };
         let len = entry.len() as u64;
         let spare = if upper == 0 { self.low_water() } else { 0 };
         if self.tiers[upper].headroom() < spare + len {
@@ -299,6 +343,8 @@ impl Inner {
         }
         if self.move_page(id, page, upper) {
             self.tier_counters[upper].promoted.add(1);
+        } else {
+            frame.forget_promotion();
         }
     }
 }

@@ -156,14 +156,14 @@ impl Inner {
     /// Counts the fix, makes the page recent, and lets a slow tier take its time.
     pub(crate) fn after_fix(&self, id: FrameId) {
         let frame = &self.frames[id];
-        let fixes = frame.touch(self.now());
+        frame.touch(self.now());
         let index = frame.tier();
         let counters = &self.tier_counters[index];
         counters.fixes.add(1);
         counters.fixed_bytes.add(frame.len() as u64);
         if index > 0 {
             self.tiers[index].delay();
-            if fixes < u8::MAX && self.residency.promote(&self.view(frame)) {
+            if !frame.asked.load(Ordering::Relaxed) && self.residency.promote(&self.view(frame)) {
                 self.ask_promotion(frame);
             }
         }

@@ -33,6 +33,8 @@ pub(crate) struct Frame {
     pub(crate) dirty: AtomicBool,
     /// Brought in by a scan and not fixed again since: the first to go. Set under any hold.
     pub(crate) cold: AtomicBool,
+    /// The page waits to be promoted. Set under any hold.
+    pub(crate) asked: AtomicBool,
     /// The page may be doomed, as its word says: whoever gives the last hold back looks. Set
     /// without the latch, so possibly when the page it was meant for has just left.
     doomed: AtomicBool,
@@ -107,14 +109,21 @@ impl Frame {
         usize::from(self.class.load(Ordering::Relaxed))
     }
 
-    /// Notes a fix at `now`; the number of fixes so far, up to 255.
-    pub(crate) fn touch(&self, now: u32) -> u8 {
+    /// Lets the page ask for promotion again when it was fixed as often again. Marks alone: when the
+    /// frame has another page by now, that one asks a little later.
+    pub(crate) fn forget_promotion(&self) {
+        self.fixes.store(0, Ordering::Relaxed);
+        self.asked.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes a fix at `now`.
+    pub(crate) fn touch(&self, now: u32) {
         if self.last_fix.load(Ordering::Relaxed) != now {
             self.last_fix.store(now, Ordering::Relaxed);
         }
         let fixes = self.fixes.load(Ordering::Relaxed);
         if fixes == u8::MAX {
-            return fixes;
+            return;
         }
         // A lost count between two readers does no harm: the number only has to tell pages fixed
         // again from pages fixed once.
@@ -122,7 +131,6 @@ impl Frame {
         if fixes >= 1 && self.cold.load(Ordering::Relaxed) {
             self.cold.store(false, Ordering::Relaxed);
         }
-        fixes + 1
     }
 
     /// The page's bytes, for whoever holds the latch.

@@ -12,6 +12,7 @@ use terrace_tier::store::Read;
 
 use crate::arena::Taken;
 use crate::error::PoolError;
+use crate::evict::random;
 use crate::fix::Hold;
 use crate::guard::Pinned;
 use crate::page::{FrameId, PageId, PageRef};
@@ -243,7 +244,7 @@ impl Inner {
     fn serve_prefetch(self: &Arc<Self>, pages: &[PageId]) {
         let claimed: Vec<_> = pages.iter().copied().filter(|page| self.claim(*page)).collect();
         // A page that cannot be read goes back to the store's side; its fix reports why.
-        self.load(&claimed, Purpose::Scan, Instant::now(), |_, loaded| {
+        self.load(&claimed, Purpose::Scan, None, |_, loaded| {
             if let Ok(id) = loaded {
                 self.frames[id].fixes.store(0, Ordering::Relaxed);
                 self.release_shared(id);
@@ -258,7 +259,7 @@ impl Inner {
             missing.iter().copied().filter(|index| self.claim(fetch.pages[*index])).collect();
         let pages: Vec<_> = claimed.iter().map(|index| fetch.pages[*index]).collect();
         let mut failed = None;
-        self.load(&pages, Purpose::Scan, deadline, |index, loaded| match loaded {
+        self.load(&pages, Purpose::Scan, Some(deadline), |index, loaded| match loaded {
             Ok(id) => {
                 self.after_fix(id);
                 fetch.put(claimed[index], Pinned::new(Arc::clone(self), id));
@@ -300,7 +301,7 @@ impl Inner {
             return Ok(());
         }
         let mut result = Ok(());
-        self.load(&[page], Purpose::Fix, deadline, |_, loaded| match loaded {
+        self.load(&[page], Purpose::Fix, Some(deadline), |_, loaded| match loaded {
             Ok(id) => self.release_shared(id),
             Err(error) => result = Err(error),
         });
@@ -308,17 +309,21 @@ impl Inner {
     }
 
     /// Loads claimed pages, as many at a time as find frames; each comes to `done` with its index,
-    /// held shared, or with its error and back in state `Stored`.
+    /// held shared, or with its error and back in state `Stored`. Without a deadline the pages that
+    /// find no frame at once go back and come to nobody.
     fn load(
         self: &Arc<Self>,
         pages: &[PageId],
         purpose: Purpose,
-        deadline: Instant,
+        deadline: Option<Instant>,
         mut done: impl FnMut(usize, Result<FrameId, PoolError>),
     ) {
         let mut start = 0;
         while start < pages.len() {
             let group = match self.take_group(&pages[start..], deadline) {
+                Ok(group) if group.is_empty() => {
+                    return pages[start..].iter().for_each(|page| self.unclaim_page(*page));
+                }
                 Ok(group) => group,
                 Err(error) => {
                     self.unclaim_page(pages[start]);
@@ -337,24 +342,28 @@ impl Inner {
     }
 
     /// Frames for the first of `pages`, waiting for it alone, and for as many more as have room.
+    /// None when there is no deadline to wait for and no room.
     fn take_group(
         self: &Arc<Self>,
         pages: &[PageId],
-        deadline: Instant,
+        deadline: Option<Instant>,
     ) -> Result<Vec<Taken>, PoolError> {
         let len_of = |page: PageId| self.pages[page].len();
         let mut bytes = len_of(pages[0]);
-        let mut group = vec![self.take_frame(bytes, deadline)?];
+        let first = match deadline {
+            Some(deadline) => Some(self.take_frame(bytes, deadline)?),
+            None => self.take_spare(bytes),
+        };
+        let Some(first) = first else { return Ok(Vec::new()) };
+        let mut group = vec![first];
         for page in &pages[1..pages.len().min(READ_BATCH_PAGES)] {
             let len = len_of(*page);
             bytes += len;
             if bytes > READ_BATCH_BYTES {
                 break;
             }
-            match self.take_frame(len, Instant::now()) {
-                Ok(taken) => group.push(taken),
-                Err(_) => break,
-            }
+            let Some(taken) = self.take_spare(len) else { break };
+            group.push(taken);
         }
         Ok(group)
     }
@@ -370,8 +379,7 @@ impl Inner {
         let mut reads = Vec::with_capacity(pages.len());
         for (page, taken) in pages.iter().zip(&group) {
             let entry = &self.pages[*page];
-            let clock = self.handed_out.load(Ordering::Relaxed) >> 12;
-            let warm = !cold || clock.is_multiple_of(WARM_INSERTION);
+            let warm = !cold || random().is_multiple_of(WARM_INSERTION);
             self.occupy(taken.frame, *page, entry.owner().0, entry.len(), !warm);
             let Some(stored) = entry.stored() else {
                 unreachable!("{page:?} is on the store alone and has no extent");

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use terrace_market::Ledger;
 use terrace_tier::MemoryTier;
-use terrace_tier::store::{Store, StoreError};
+use terrace_tier::store::Store;
 
 use crate::account::Account;
 use crate::arena::TierFrames;
@@ -27,6 +27,7 @@ use crate::stats::{Counters, PoolStats, SpaceStats, TierCounters, TierStats};
 use crate::sync::lock;
 use crate::table::PageTable;
 use crate::worker::Workers;
+use crate::write_back::Refusals;
 
 /// Memory tiers a pool can have; a frame names its tier in a byte, and eviction walks them all.
 pub const MEMORY_TIERS_MAX: usize = 8;
@@ -44,7 +45,7 @@ pub struct PoolConfig {
     pub store: Option<Arc<Store>>,
     /// Bytes of DRAM that the pool takes at once and never gives back.
     pub floor_bytes: u64,
-    /// How long a caller waits for a frame or a latch before it gets an error.
+    /// How long a caller waits for a frame or a latch before it gets an error; a day at most.
     pub patience: Duration,
     /// Threads that read pages ahead of those who will want them.
     pub loaders: usize,
@@ -98,8 +99,7 @@ pub(crate) struct Inner {
     pub(crate) progress: Progress,
     /// Pages of slower tiers that are worth a frame in a faster one.
     pub(crate) promotions: Mutex<VecDeque<PageId>>,
-    /// The store's last refusal of a dirty page, until a write succeeds again.
-    pub(crate) write_error: Mutex<Option<StoreError>>,
+    pub(crate) refusals: Mutex<Refusals>,
     /// Bytes of pages in memory that have no extent yet.
     pub(crate) unbacked: AtomicU64,
     /// Bytes of frames handed out so far: the pool's clock.
@@ -170,9 +170,9 @@ impl Pool {
         Space::create(self.clone(), name.into(), grant_bytes)
     }
 
-    /// Evicts clean pages until at least `bytes` went back to the ledger or none is left to evict;
-    /// the bytes that went. Does no I/O and stops at the pool's floor, so it may be called from
-    /// within a poll.
+    /// Evicts clean pages until at least `bytes` went back to the ledger, or it finds none to
+    /// evict; the bytes that the ledger got. Does no I/O and stops at the pool's floor, so it may
+    /// be called from within a poll.
     pub fn release_clean(&self, bytes: u64) -> u64 {
         self.inner.release(bytes, Effort::Clean)
     }
@@ -253,13 +253,13 @@ impl Inner {
             counters: Counters::default(),
             store: config.store,
             residency: config.residency,
-            patience: config.patience,
+            patience: config.patience.min(PATIENCE_MAX),
             spaces: SpaceTable::reserve().map_err(system("reserving the space table"))?,
             names: Mutex::default(),
             loads: LoadQueue::default(),
             progress: Progress::default(),
             promotions: Mutex::default(),
-            write_error: Mutex::default(),
+            refusals: Mutex::default(),
             unbacked: AtomicU64::new(0),
             handed_out: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -338,6 +338,9 @@ impl Inner {
         }
     }
 }
+
+/// The longest patience: as good as for ever, and a time that clocks can add.
+const PATIENCE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Page ids a pool reserves entries for: 32 GiB of address space, touched as ids come into use.
 const PAGES_MAX: u64 = 1 << 30;

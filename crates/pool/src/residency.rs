@@ -36,7 +36,8 @@ pub trait Residency: Send + Sync + std::fmt::Debug {
     /// `lower_free` bytes free of `lower_capacity`, rather than dropped.
     fn admit(&self, page: &PageView, lower_free: u64, lower_capacity: u64) -> bool;
 
-    /// Whether a page of a slower tier is worth a frame in the next faster one after this fix.
+    /// Whether a page of a slower tier is worth a frame in the next faster one after this fix. It
+    /// is not asked while the page waits for one; when none came, its fixes count from 0 again.
     fn promote(&self, page: &PageView) -> bool;
 }
 
@@ -79,7 +80,7 @@ impl Residency for SampledScore {
     }
 
     fn promote(&self, page: &PageView) -> bool {
-        page.fixes == 3
+        page.fixes >= 3
     }
 }
 
@@ -105,6 +106,8 @@ mod tests {
         assert!(score(PageView { cold: true, ..PAGE }) < score(PAGE));
         assert!(score(PageView { dirty: true, ..PAGE }) > score(PAGE));
         let over = score(PageView { grant_use: 1.5, ..PAGE });
+        let promoted = |fixes| SampledScore.promote(&PageView { fixes, ..PAGE });
+        assert!(!promoted(2) && promoted(3) && promoted(4), "also when the third was not counted");
         assert!(over < score(PAGE) && score(PageView { grant_use: 3.0, ..PAGE }) < over);
     }
 }

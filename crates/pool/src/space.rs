@@ -94,8 +94,16 @@ impl SpaceTable {
 
     fn reuse(&self) -> Option<u32> {
         let mut free = lock(&self.free);
-        let usable = free.iter().take(8).position(|id| self.resident(*id) == 0)?;
-        free.remove(usable)
+        // Ids whose pages are still pinned take another turn of the queue, so that eight of them do
+        // not hide the others for ever.
+        for _ in 0..free.len().min(8) {
+            let id = free.pop_front()?;
+            if self.resident(id) == 0 {
+                return Some(id);
+            }
+            free.push_back(id);
+        }
+        None
     }
 
     fn open(&self, grant: Option<u64>) -> Option<u32> {
@@ -384,5 +392,19 @@ impl Drop for SpaceInner {
         }
         lock(&pool.spaces.blocks).extend(ids.blocks);
         lock(&pool.spaces.free).push_back(self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pinned_spaces_hide_no_free_ids() {
+        let table = SpaceTable::reserve().expect("address space");
+        let ids: Vec<u32> = (0..12).filter_map(|_| table.open(None)).collect();
+        ids[..11].iter().for_each(|id| table.came(*id, 4096));
+        lock(&table.free).extend(&ids);
+        assert!((0..2).any(|_| table.reuse() == Some(ids[11])), "the second look is at the others");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::PoolError;
 use crate::evict::Effort;
@@ -14,6 +14,9 @@ use crate::sync::lock;
 
 /// How often the keeper looks by itself: queries that take from the ledger do not wake it.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long the keeper evicts nothing after it found nothing that can go: whoever needs a frame
+/// looks as well.
+const REST: Duration = Duration::from_millis(100);
 /// Promotions that may wait; a page that is wanted again asks again.
 const PROMOTIONS_MAX: usize = 1024;
 
@@ -66,24 +69,33 @@ impl Drop for Workers {
 
 impl Inner {
     fn run_keeper(self: &Arc<Self>) {
+        let mut rests_until = Instant::now();
         while !self.closed.load(Ordering::SeqCst) {
             self.progress.idle(LOOK);
-            self.keep_headroom();
+            if Instant::now() >= rests_until {
+                self.keep_reserve();
+                if !self.keep_headroom() {
+                    rests_until = Instant::now() + REST;
+                }
+            }
             self.serve_promotions();
         }
     }
 
-    /// Evicts when DRAM is short of room, so that those who need a frame find one.
+    /// Evicts when DRAM is short of room, so that those who need a frame find one. False when it
+    /// should and nothing can go.
     ///
     /// Slower tiers fill up and stay full: a page that is worth more than one of theirs makes its
     /// room itself, and room made ahead would only admit pages that are worth less.
-    fn keep_headroom(self: &Arc<Self>) {
+    fn keep_headroom(self: &Arc<Self>) -> bool {
         let headroom = self.tiers[0].headroom();
         if headroom >= self.low_water() || self.tiers[0].page_bytes() == 0 {
-            return;
+            return true;
         }
-        self.evict(0, self.high_water().saturating_sub(headroom), Effort::Write, None);
+        let wanted = self.high_water().saturating_sub(headroom);
+        let gone = self.evict(0, wanted, Effort::Write, None);
         self.progress.notify();
+        gone > 0
     }
 
     /// Asks the keeper to move the page of this held frame to faster memory.
@@ -91,7 +103,10 @@ impl Inner {
         let Some(page) = frame.page() else { return };
         let mut promotions = lock(&self.promotions);
         if promotions.len() < PROMOTIONS_MAX {
+            frame.asked.store(true, Ordering::Relaxed);
             promotions.push_back(page);
+        } else {
+            frame.forget_promotion();
         }
     }
 

@@ -1,7 +1,9 @@
 //! Writing dirty pages to the store, under shared holds, in batches.
 
+use std::mem::Discriminant;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use terrace_tier::store::{Extent, Store, StoreError, Stored, Write};
 
@@ -17,6 +19,19 @@ pub(crate) struct Pending {
     extent: Extent,
     /// The extent was allocated for this write and goes back if it fails.
     fresh: bool,
+}
+
+/// How long the same kind of refusal is not logged again: a store that stays full refuses thousands
+/// of pages a second.
+const TELL_AGAIN: Duration = Duration::from_secs(10);
+
+/// What the store said when it refused dirty pages.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    /// The last refusal and its time, until a write succeeds again.
+    last: Option<(StoreError, Instant)>,
+    /// The kind that was logged last, and when.
+    told: Option<(Discriminant<StoreError>, Instant)>,
 }
 
 impl Inner {
@@ -126,7 +141,7 @@ impl Inner {
             done.push((write, result));
         }
         if done.iter().any(|(_, result)| result.is_ok()) {
-            *lock(&self.write_error) = None;
+            lock(&self.refusals).last = None;
         }
         // Whoever waits for the right to write one of these looks again.
         self.progress.notify();
@@ -135,8 +150,21 @@ impl Inner {
 
     /// Keeps the store's word for the caller who finds no frame because of it.
     fn note_write_error(&self, error: StoreError) {
-        tracing::warn!(pool = self.name, %error, "a dirty page stays in memory");
-        *lock(&self.write_error) = Some(error);
+        let (now, kind) = (Instant::now(), std::mem::discriminant(&error));
+        let mut refusals = lock(&self.refusals);
+        let told = refusals.told.is_some_and(|(k, at)| k == kind && now - at < TELL_AGAIN);
+        if !told {
+            refusals.told = Some((kind, now));
+            tracing::warn!(pool = self.name, %error, "dirty pages stay in memory");
+        }
+        refusals.last = Some((error, now));
+    }
+
+    /// What the store said if it refused a dirty page after `start`. An older word may be about
+    /// room that has come back meanwhile.
+    pub(crate) fn refused_since(&self, start: Instant) -> Option<StoreError> {
+        let refusals = lock(&self.refusals);
+        refusals.last.as_ref().filter(|(_, at)| *at >= start).map(|(error, _)| error.clone())
     }
 
     /// Gives rights to write back that were not used.

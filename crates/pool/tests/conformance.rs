@@ -256,6 +256,32 @@ fn a_repair_changes_a_hint_and_nothing_else() {
 }
 
 #[test]
+fn release_clean_goes_on_until_it_has_the_bytes() {
+    let config = config(112 * MIB, &[], Some(store(128 * MIB)));
+    let ledger = config.ledger.clone();
+    let pool = Pool::new(config).expect("opens");
+    let pages = space(&pool);
+    let mut refs: Vec<_> =
+        (0..96 * MIB / 4096).map(|_| pages.allocate(4 * KIB).expect("room").0).collect();
+    pages.persist(&mut refs).expect("the store writes");
+    let before = ledger.granted();
+    let given = pool.release_clean(u64::MAX);
+    assert_eq!(given, before - ledger.granted(), "what the ledger got");
+    assert!(ledger.granted() < 8 * MIB, "{} bytes stayed", ledger.granted());
+}
+
+#[test]
+fn endless_patience_is_a_long_one() {
+    let mut config = config(MIB, &[], Some(store(4 * MIB)));
+    config.patience = std::time::Duration::MAX;
+    let pages = space(&Pool::new(config).expect("opens"));
+    let (page, bytes) = pages.allocate(4 * KIB).expect("room");
+    drop(bytes);
+    let mut unhinted = PageRef::from_bits(page.to_bits() | 0xFFF_FFFF);
+    assert!(pages.read(&mut unhinted).is_ok());
+}
+
+#[test]
 fn optimistic_reads_see_whole_versions() {
     let pool = pool(4 * MIB, &[]);
     let pages = space(&pool);

@@ -86,13 +86,32 @@ fn dirty_pages_stay_in_memory_when_the_store_refuses_them() {
         }
     };
     assert!(matches!(error, PoolError::Store(_)), "the cause is the store: {error}");
-    assert_eq!(pages.len(), 16, "all of DRAM");
+    assert_eq!(pages.len(), 14, "all of DRAM but what reads need");
     all_there(&space, &mut pages);
     assert!(pool.stats().write_failures > 0);
     for page in pages.drain(..8) {
         space.free(page);
     }
     assert!(space.allocate(64 * KIB).is_ok(), "freed pages make room again");
+}
+
+#[test]
+fn stored_pages_can_be_read_while_the_store_refuses_new_ones() {
+    let (_pool, space, blocks) = faulty_pool(6, 16 * MIB);
+    let mut pages = filled(&space, 64);
+    blocks.inject(Target::Write, When::Always, Fault::Eio);
+    let error = loop {
+        match space.allocate(64 * KIB) {
+            Ok((page, mut bytes)) => {
+                bytes.fill(stamp(pages.len(), 0));
+                pages.push(page);
+            }
+            Err(error) => break error,
+        }
+        assert!(pages.len() < 64 + 16, "more new pages than DRAM has room for");
+    };
+    assert!(matches!(error, PoolError::Store(_)), "the cause is the store: {error}");
+    all_there(&space, &mut pages);
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn direct_io(tiers: &[TierReport]) -> Feature {
 }
 
 fn huge_pages(probe: &Probe) -> Feature {
-    let cost = "every first touch of 4KiB is a fault, and large scans miss the translation cache";
+    let cost = "nothing for the pool, whose frames decline them; their gain cannot be measured";
     let missing = matches!(probe.huge_pages.as_str(), "never" | "absent");
     feature("huge pages", probe.huge_pages.clone(), missing.then_some(cost))
 }
