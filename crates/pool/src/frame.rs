@@ -109,8 +109,8 @@ impl Frame {
         usize::from(self.class.load(Ordering::Relaxed))
     }
 
-    /// Lets the page ask for promotion again when it was fixed as often again. Marks alone: when the
-    /// frame has another page by now, that one asks a little later.
+    /// Lets the page ask for promotion again when it was fixed as often again. Marks alone: when
+    /// the frame has another page by now, that one asks a little later.
     pub(crate) fn forget_promotion(&self) {
         self.fixes.store(0, Ordering::Relaxed);
         self.asked.store(false, Ordering::Relaxed);
