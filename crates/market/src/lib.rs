@@ -1,4 +1,6 @@
-//! The ledger of one memory budget and the consumers that share it.
+//! One memory budget, the consumers that share it, and the market that decides who has how much.
+//!
+//! # The ledger
 //!
 //! Everything that holds DRAM (pool frames, region blocks, heaps, objects, the reservations of
 //! queries) is a [`Consumer`] of one [`Ledger`]. A consumer asks before it takes
@@ -24,6 +26,13 @@
 //! # Ok::<(), terrace_market::Denied>(())
 //! ```
 //!
+//! # The market
+//!
+//! The ledger says no when there is no room; the market says beforehand who should have how much.
+//! Work is slower with less memory ([`curve`]), slowness costs ([`sla`]), and a [`mechanism`] moves
+//! memory to where it saves most. A [`Broker`] does so at an interval and publishes a [`Target`]
+//! for each consumer; [`simulate`] runs the same broker over a recorded trace.
+//!
 //! # Cost
 //! A grant is one compare-and-swap on a word that all consumers share, one addition to the
 //! consumer's own counter and one maximum: expected 20 ns, a return 10 ns; measured 36 ns for the
@@ -32,14 +41,27 @@
 #![forbid(unsafe_code)]
 
 mod account;
+pub mod broker;
 mod class;
 mod consumer;
+pub mod curve;
+mod damper;
 mod error;
 mod ledger;
+pub mod mechanism;
+mod number;
+mod performance;
 mod room;
+pub mod simulate;
+pub mod sla;
 mod sync;
 
+pub use broker::{Broker, BrokerConfig, MarketRow, Outcome, Standing, Target};
 pub use class::Class;
 pub use consumer::{Consumer, ConsumerInfo};
+pub use curve::{Correction, Curve, CurveError, HashModel, Point, Shards, SortModel, Spill};
 pub use error::{Denied, MarketError};
 pub use ledger::{Ledger, Totals};
+pub use mechanism::{Kind, Mechanism};
+pub use performance::{Performance, Run, Tail};
+pub use sla::{Sla, SlaError};

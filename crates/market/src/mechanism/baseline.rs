@@ -1,0 +1,71 @@
+//! What systems do without a market.
+
+use super::{Allotment, Book, Kind, Mechanism, Snapshot, Terms, book::cut};
+use crate::{
+    Class,
+    number::{len, portion},
+};
+
+/// Equal parts for all, whatever they do with them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StaticSplit;
+
+impl Mechanism for StaticSplit {
+    fn kind(&self) -> Kind {
+        Kind::Static
+    }
+
+    fn allot(&mut self, terms: &Terms, snapshots: &[Snapshot]) -> Allotment {
+        let mut book = Book::open(terms, snapshots);
+        let part = terms.budget_bytes / len(snapshots.len()).max(1);
+        let lows: u64 = book.seats.iter().map(|seat| seat.low).sum();
+        let above = book.seats.iter().map(|seat| part.clamp(seat.low, seat.high) - seat.low);
+        let above = cut(above.collect(), terms.budget_bytes.saturating_sub(lows));
+        for (seat, above) in book.seats.iter_mut().zip(above) {
+            seat.grant = seat.low + above;
+        }
+        book.close(None, None)
+    }
+}
+
+/// Whoever asks gets: the working memory of queries in the order of their arrival, all they ask
+/// for while there is any; caches share the rest in proportion to what they would fill.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DemandDriven;
+
+impl Mechanism for DemandDriven {
+    fn kind(&self) -> Kind {
+        Kind::Demand
+    }
+
+    fn allot(&mut self, terms: &Terms, snapshots: &[Snapshot]) -> Allotment {
+        let mut book = Book::open(terms, snapshots);
+        book.seats.iter_mut().for_each(|seat| seat.grant = seat.low);
+        let mut queries: Vec<usize> =
+            (0..snapshots.len()).filter(|at| snapshots[*at].class == Class::Query).collect();
+        queries.sort_by_key(|at| snapshots[*at].id);
+        for at in queries {
+            let free = book.free();
+            let seat = &mut book.seats[at];
+            seat.grant += seat.demand.min(seat.high).saturating_sub(seat.grant).min(free);
+        }
+        share_the_rest(&mut book, snapshots);
+        book.close(None, None)
+    }
+}
+
+fn share_the_rest(book: &mut Book<'_>, snapshots: &[Snapshot]) {
+    let free = book.free();
+    let wanted = |at: usize| match snapshots[at].class {
+        Class::Query => 0,
+        _ => book.seats[at].demand.min(book.seats[at].high).min(book.terms.budget_bytes),
+    };
+    let wants: Vec<u64> = (0..snapshots.len()).map(wanted).collect();
+    let sum = wants.iter().fold(0, |sum: u64, want| sum.saturating_add(*want));
+    for (at, want) in wants.into_iter().enumerate().filter(|(_, want)| *want > 0) {
+        let left = book.free();
+        let seat = &mut book.seats[at];
+        let most = seat.demand.min(seat.high).saturating_sub(seat.grant);
+        seat.grant += portion(free, want, sum).min(most).min(left);
+    }
+}

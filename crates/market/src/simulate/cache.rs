@@ -1,0 +1,122 @@
+//! A tenant's pages and what is known of them.
+
+use super::{Trace, Work, lru::Lru};
+use crate::{
+    Class, Performance, Shards, Standing, Tail,
+    number::{count, float},
+    sla::Request,
+};
+
+/// The requests of one tenant that touch pages.
+#[derive(Debug)]
+pub(super) struct Cache {
+    pub(super) tenant: usize,
+    /// Where its pages begin in the LRU list.
+    base: u64,
+    shards: Shards,
+    /// What this interval saw,
+    now: Traffic,
+    /// and the moving mean of all intervals.
+    mean: Traffic,
+    /// What the requests of this interval took.
+    pub(super) requests: Vec<Request>,
+}
+
+/// What is asked for in an interval.
+#[derive(Clone, Copy, Debug, Default)]
+struct Traffic {
+    requests: f64,
+    pages: f64,
+    /// What the I/O would take if every page missed.
+    io_nanos: f64,
+}
+
+/// Pages watched for the miss ratio.
+const SAMPLES_MAX: usize = 2048;
+/// How much an interval counts in the mean: 20 intervals are as good as forgotten in 60.
+const WEIGHT: f64 = 0.05;
+/// How much the miss ratio remembers from one interval to the next.
+const MEMORY: f64 = 0.98;
+/// A cache of fewer pages is of no use.
+const FLOOR_PAGES: u64 = 16;
+
+impl Cache {
+    pub(super) fn new(tenant: usize, base: u64) -> Self {
+        Self {
+            tenant,
+            base,
+            shards: Shards::new(SAMPLES_MAX),
+            now: Traffic::default(),
+            mean: Traffic::default(),
+            requests: Vec::new(),
+        }
+    }
+
+    /// Does a request.
+    pub(super) fn serve(&mut self, trace: &Trace, lru: &mut Lru, work: &Work) {
+        let (misses, pages, io_nanos) = match work {
+            Work::Get(pages) => {
+                let misses = pages.iter().filter(|page| !self.touch(trace, lru, **page)).count();
+                (crate::number::len(misses), crate::number::len(pages.len()), trace.random_nanos)
+            }
+            Work::Scan { first, pages } => {
+                let range = *first..first + pages;
+                let misses = range.filter(|page| !self.touch(trace, lru, *page)).count();
+                (crate::number::len(misses), *pages, trace.sequential_nanos)
+            }
+            Work::Sort { .. } => return,
+        };
+        let cpu = trace.tenants[self.tenant].cpu_nanos.saturating_mul(pages);
+        let nanos = cpu.saturating_add(io_nanos.saturating_mul(misses));
+        self.requests.push(Request { seconds: float(nanos) / 1e9, ios: float(misses) });
+        self.now.requests += 1.0;
+        self.now.pages += float(pages);
+        self.now.io_nanos += float(io_nanos) * float(pages);
+    }
+
+    /// Whether the page was there.
+    fn touch(&mut self, trace: &Trace, lru: &mut Lru, page: u64) -> bool {
+        self.shards.touch(page, trace.page_bytes);
+        lru.touch(self.base + page)
+    }
+
+    /// Ends an interval.
+    pub(super) fn tick(&mut self) {
+        self.mean.follow(&self.now);
+        self.now = Traffic::default();
+        self.shards.age(MEMORY);
+        self.requests.clear();
+    }
+
+    /// What the broker may know.
+    pub(super) fn standing(&self, trace: &Trace, id: u64, held_bytes: u64) -> Standing {
+        let tenant = &trace.tenants[self.tenant];
+        let Traffic { requests, pages, io_nanos } = self.mean;
+        let known = requests > 1e-6;
+        let each = if known { pages / requests } else { 0.0 };
+        let performance = Performance {
+            ios: self.shards.miss_ratio().scaled(each),
+            base_seconds: each * float(tenant.cpu_nanos) / 1e9,
+            seconds_per_io: if known { io_nanos / pages.max(1e-9) / 1e9 } else { 0.0 },
+            tail: Tail::Poisson,
+        };
+        Standing {
+            held_bytes,
+            floor_bytes: FLOOR_PAGES * trace.page_bytes,
+            demand_bytes: count(self.shards.footprint_bytes()),
+            performance: Some(performance),
+            sla: Some(std::sync::Arc::new(tenant.sla.clone())),
+            requests: if known { requests } else { 0.0 },
+            ..Standing::new(id, tenant.name.as_str(), Class::Pool)
+        }
+    }
+}
+
+impl Traffic {
+    fn follow(&mut self, now: &Self) {
+        let follow = |mean: &mut f64, now: f64| *mean += WEIGHT * (now - *mean);
+        follow(&mut self.requests, now.requests);
+        follow(&mut self.pages, now.pages);
+        follow(&mut self.io_nanos, now.io_nanos);
+    }
+}

@@ -1,0 +1,59 @@
+//! Repeatable random numbers.
+
+use crate::number::{count, float};
+
+/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): the same seed gives the same numbers for ever.
+#[derive(Clone, Debug)]
+pub(super) struct Random(u64);
+
+impl Random {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`; 0 when that is 0.
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+
+    /// A number from 0 to 1, 1 excluded.
+    pub(super) fn unit(&mut self) -> f64 {
+        float(self.next() >> 11) / float(1 << 53)
+    }
+
+    /// The time to the next of events that come `per_second`, in nanoseconds.
+    pub(super) fn pause_nanos(&mut self, per_second: f64) -> u64 {
+        count(-(1.0 - self.unit()).ln() / per_second.max(1e-9) * 1e9)
+    }
+}
+
+/// Numbers below a bound, the small ones more often: the k-th with weight `1 / k^exponent`.
+#[derive(Clone, Debug)]
+pub(super) struct Zipf {
+    /// Cumulated weights.
+    sums: Vec<f64>,
+}
+
+impl Zipf {
+    pub(super) fn new(bound: u64, exponent: f64) -> Self {
+        let mut sum = 0.0;
+        let weights = (1..=bound).map(|rank| {
+            sum += float(rank).powf(-exponent);
+            sum
+        });
+        Self { sums: weights.collect() }
+    }
+
+    pub(super) fn draw(&self, random: &mut Random) -> u64 {
+        let at = random.unit() * self.sums.last().copied().unwrap_or(0.0);
+        crate::number::len(self.sums.partition_point(|sum| *sum <= at))
+    }
+}

@@ -1,0 +1,299 @@
+//! Service levels: what slowness costs.
+//!
+//! An [`Sla`] turns the latency or the I/O of a request into a penalty (Otaki et al., CIDR 2025,
+//! section 2.1). It is written as people say it:
+//!
+//! ```text
+//! latency 50ms penalty 10                   a request over 50 ms costs 10
+//! latency 2s penalty 1 per 500ms max 20     each 500 ms over 2 s cost 1, in proportion, up to 20
+//! latency p95 50ms penalty 10               when the 95th percentile is over 50 ms, every request
+//!                                           of that time costs 10
+//! io 1000 penalty 0.5 per 100               each 100 I/Os over 1000 cost 0.5
+//! latency 50ms penalty 10, io 1000 penalty 1        the sum of both
+//! none                                      nothing costs anything
+//! ```
+//!
+//! Composed with a [`Performance`] it gives the penalty as a function of bytes, which is what a
+//! market trades on.
+//!
+//! ```
+//! use terrace_market::{Performance, Sla, SortModel, Spill, Tail};
+//!
+//! let sla: Sla = "latency 5s penalty 2 per 1s".parse()?;
+//! let sort = SortModel { input_bytes: 1 << 30, page_bytes: 1 << 18, spill: Spill::Everything };
+//! let run = Performance {
+//!     ios: sort.ios(),
+//!     base_seconds: 4.0,
+//!     seconds_per_io: 0.0005,
+//!     tail: Tail::Certain,
+//! };
+//! let penalty = sla.curve(&run, 1.0);
+//! assert_eq!(penalty.at(1 << 30), 0.0);
+//! assert!((penalty.at(1 << 28) - 2.0 * (4.096 - 1.0)).abs() < 0.01);
+//! # Ok::<(), terrace_market::SlaError>(())
+//! ```
+
+mod poisson;
+pub(crate) mod text;
+
+pub use text::SlaError;
+
+use crate::{
+    Curve, Performance, Tail,
+    number::{count, float, float_len, index},
+};
+use poisson::Poisson;
+
+/// What a request is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Its latency; amounts are nanoseconds.
+    Latency,
+    /// Its I/Os; amounts are their number.
+    Io,
+}
+
+/// One condition and its price.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clause {
+    /// What is judged.
+    pub metric: Metric,
+    /// With a percentile (0 to 100, both excluded) not each request is judged but all of an
+    /// interval together, by that percentile.
+    pub percentile: Option<f64>,
+    /// Up to here nothing is due: nanoseconds or I/Os.
+    pub limit: u64,
+    /// What is due beyond it, per request.
+    pub penalty: f64,
+    /// With an amount the penalty is due for each of it beyond the limit, in proportion.
+    pub per: Option<u64>,
+    /// The most that is due, where it grows.
+    pub most: Option<f64>,
+}
+
+/// A penalty as a function of latency or I/O: the sum of its clauses.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sla {
+    clauses: Vec<Clause>,
+}
+
+/// What one request took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Request {
+    /// Latency in seconds.
+    pub seconds: f64,
+    /// I/Os.
+    pub ios: f64,
+}
+
+impl Sla {
+    /// No penalty for anything.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// What counts for those who named none: 1 for each second of latency, so that the market
+    /// makes the sum of latencies small.
+    #[must_use]
+    pub fn per_second() -> Self {
+        let second = Some(1_000_000_000);
+        Self::of(vec![Clause {
+            metric: Metric::Latency,
+            percentile: None,
+            limit: 0,
+            penalty: 1.0,
+            per: second,
+            most: None,
+        }])
+    }
+
+    /// The sum of clauses.
+    #[must_use]
+    pub fn of(clauses: Vec<Clause>) -> Self {
+        Self { clauses }
+    }
+
+    /// Its clauses.
+    #[must_use]
+    pub fn clauses(&self) -> &[Clause] {
+        &self.clauses
+    }
+
+    /// What the requests of one interval cost, as they were measured.
+    #[must_use]
+    pub fn charge(&self, requests: &[Request]) -> f64 {
+        self.clauses.iter().map(|clause| clause.charge(requests)).sum()
+    }
+
+    /// What a request is expected to cost with `bytes`.
+    #[must_use]
+    pub fn expected(&self, performance: &Performance, bytes: u64) -> f64 {
+        self.expected_of(performance, performance.ios.at(bytes))
+    }
+
+    /// The penalty of `requests` requests as a function of bytes: the cost-memory curve.
+    ///
+    /// To compare consumers, `requests` must be those of the same time for all: of a cache those
+    /// that arrive in an interval, of an operator that will run for ten intervals a tenth.
+    #[must_use]
+    pub fn curve(&self, performance: &Performance, requests: f64) -> Curve {
+        performance.ios.map(|ios| self.expected_of(performance, ios) * requests.max(0.0))
+    }
+
+    fn expected_of(&self, performance: &Performance, ios: f64) -> f64 {
+        self.clauses.iter().map(|clause| clause.expected(performance, ios)).sum()
+    }
+}
+
+impl Clause {
+    fn charge(&self, requests: &[Request]) -> f64 {
+        let amount = |request: &Request| match self.metric {
+            Metric::Latency => request.seconds * NANOS,
+            Metric::Io => request.ios,
+        };
+        let Some(percentile) = self.percentile else {
+            return requests.iter().map(|request| self.due(amount(request))).sum();
+        };
+        let mut amounts: Vec<f64> = requests.iter().map(amount).collect();
+        amounts.sort_by(f64::total_cmp);
+        let rank = (float_len(amounts.len()) * percentile / 100.0).ceil();
+        let judged = amounts.get(index(count(rank)).saturating_sub(1));
+        judged.map_or(0.0, |amount| self.due(*amount) * float_len(requests.len()))
+    }
+
+    /// What is due for an amount.
+    fn due(&self, amount: f64) -> f64 {
+        let beyond = amount - float(self.limit);
+        if beyond <= 0.0 {
+            return 0.0;
+        }
+        let due = self.per.map_or(self.penalty, |per| self.penalty * beyond / float(per.max(1)));
+        due.min(self.most.unwrap_or(f64::INFINITY))
+    }
+
+    /// What a request is expected to cost when its mean I/Os are `ios`.
+    fn expected(&self, performance: &Performance, ios: f64) -> f64 {
+        let (base, each) = match self.metric {
+            Metric::Latency => {
+                (performance.base_seconds * NANOS, performance.seconds_per_io * NANOS)
+            }
+            Metric::Io => (0.0, 1.0),
+        };
+        let certain = performance.tail == Tail::Certain || each <= 0.0;
+        match (Poisson::of(ios).filter(|_| !certain), self.percentile) {
+            (None, _) => self.due(base + ios * each),
+            (Some(number), Some(percentile)) => {
+                self.due(base + number.quantile(percentile / 100.0) * each)
+            }
+            (Some(number), None) => self.expected_of_many(base, each, &number),
+        }
+    }
+
+    /// The mean of what is due when each of a number of I/Os adds `each` to `base`. A most is
+    /// applied to the mean, which is a little more than the mean of what it cuts.
+    fn expected_of_many(&self, base: f64, each: f64, number: &Poisson) -> f64 {
+        let room = float(self.limit) - base;
+        if room < 0.0 {
+            return self.due(base + number.mean() * each);
+        }
+        // The fewest I/Os that are too many.
+        let many = (room / each).floor() + 1.0;
+        let due = match self.per {
+            None => self.penalty * number.at_least(many),
+            Some(per) => {
+                let sum = each * number.mean() * number.at_least(many - 1.0);
+                let beyond = (sum - room * number.at_least(many)).max(0.0);
+                self.penalty * beyond / float(per.max(1))
+            }
+        };
+        due.min(self.most.unwrap_or(f64::INFINITY))
+    }
+}
+
+/// Nanoseconds of a second.
+const NANOS: f64 = 1e9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Point;
+
+    fn sla(text: &str) -> Sla {
+        text.parse().expect("an SLA")
+    }
+
+    fn taking(milliseconds: &[f64]) -> Vec<Request> {
+        let request = |ms: &f64| Request { seconds: ms / 1e3, ios: *ms };
+        milliseconds.iter().map(request).collect()
+    }
+
+    /// A mean that falls from 100 I/Os of a millisecond to none at 1000 bytes.
+    fn performance(tail: Tail) -> Performance {
+        let ios = Curve::new([Point::new(0, 100.0), Point::new(1000, 0.0)]).expect("a curve");
+        Performance { ios, base_seconds: 0.010, seconds_per_io: 0.001, tail }
+    }
+
+    #[test]
+    fn steps_lines_and_percentiles_are_charged() {
+        let requests = taking(&[10.0, 20.0, 60.0, 120.0]);
+        let charge = |text: &str| sla(text).charge(&requests);
+        assert_eq!(charge("latency 50ms penalty 10"), 20.0);
+        assert!((charge("latency 50ms penalty 10 per 10ms") - 80.0).abs() < 1e-9);
+        assert!((charge("latency 50ms penalty 10 per 10ms max 30") - 40.0).abs() < 1e-9);
+        assert_eq!(charge("latency p50 50ms penalty 10"), 0.0);
+        assert_eq!(charge("latency p75 50ms penalty 10"), 40.0);
+        assert_eq!(charge("io 100 penalty 3, io 15 penalty 1"), 6.0);
+        assert_eq!(charge("none"), 0.0);
+        assert_eq!(sla("latency p50 1ms penalty 1").charge(&[]), 0.0);
+    }
+
+    #[test]
+    fn a_step_over_a_certain_curve_is_a_step() {
+        let penalty = sla("latency 50ms penalty 10").curve(&performance(Tail::Certain), 2.0);
+        let edge = 600;
+        assert_eq!([0, edge - 1, edge, 1000].map(|at| penalty.at(at)), [20.0, 20.0, 0.0, 0.0]);
+        let line = sla("latency 50ms penalty 1 per 10ms").curve(&performance(Tail::Certain), 1.0);
+        assert!((line.at(0) - 6.0).abs() < 0.1 && line.at(600) < 0.05);
+    }
+
+    #[test]
+    fn many_requests_miss_by_chance() {
+        let spread = performance(Tail::Poisson);
+        let step = sla("latency 10500us penalty 10");
+        for bytes in [900, 990, 999] {
+            let any = 1.0 - (-spread.ios.at(bytes)).exp();
+            assert!((step.expected(&spread, bytes) - 10.0 * any).abs() < 1e-9, "{bytes}");
+        }
+        assert_eq!(step.expected(&spread, 1000), 0.0);
+        let quantile = sla("latency p95 10500us penalty 10").curve(&spread, 1.0);
+        let none = (0..=1000).find(|at| spread.ios.at(*at) <= -(0.95_f64.ln()));
+        let edge = none.expect("at the end there is no I/O at all");
+        assert_eq!((quantile.at(edge - 1), quantile.at(edge)), (10.0, 0.0));
+    }
+
+    #[test]
+    fn the_mean_of_many_is_what_counting_gives() {
+        let spread = performance(Tail::Poisson);
+        let mean = spread.ios.at(960);
+        for text in ["latency 12ms penalty 10", "latency 12500us penalty 1 per 10ms"] {
+            let sla = sla(text);
+            let mut chance = (-mean).exp();
+            let mut exact = 0.0;
+            for number in 0..60_u32 {
+                let seconds = 0.010 + 0.001 * f64::from(number);
+                exact += chance * sla.charge(&[Request { seconds: seconds - 1e-12, ios: 0.0 }]);
+                chance *= mean / f64::from(number + 1);
+            }
+            let expected = sla.expected(&spread, 960);
+            assert!((exact - expected).abs() < 1e-6, "{text}: {expected} for {exact}");
+        }
+    }
+
+    #[test]
+    fn without_an_sla_a_second_costs_one() {
+        let penalty = Sla::per_second().curve(&performance(Tail::Certain), 3.0);
+        assert!((penalty.at(0) - 0.33).abs() < 1e-9);
+        assert!((penalty.at(1000) - 0.03).abs() < 1e-9);
+    }
+}
