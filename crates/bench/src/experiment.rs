@@ -8,8 +8,9 @@ use terrace_sql::EngineConfig;
 use crate::chart::Bars;
 use crate::error::{BenchError, Result};
 use crate::grid::Grid;
+use crate::lines::Lines;
 use crate::report::Report;
-use crate::{hash_index, paged_scan, tiers};
+use crate::{hash_index, market, paged_scan, tiers};
 
 /// What an experiment is told.
 #[derive(Clone, Debug)]
@@ -41,11 +42,15 @@ pub struct Finding {
     pub report: Report,
     /// The picture.
     pub picture: Bars,
+    /// More pictures, each in a file of its own.
+    pub more: Vec<Lines>,
 }
 
 /// An experiment that can be run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Experiment {
+    /// [`market`].
+    Market,
     /// [`paged_scan`].
     PagedScan,
     /// [`tiers`].
@@ -56,12 +61,13 @@ pub enum Experiment {
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 3] =
-        [Experiment::PagedScan, Experiment::Tiers, Experiment::HashIndex];
+    pub const ALL: [Experiment; 4] =
+        [Experiment::Market, Experiment::PagedScan, Experiment::Tiers, Experiment::HashIndex];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
+            Experiment::Market => "market",
             Experiment::PagedScan => "paged-scan",
             Experiment::Tiers => "tiers",
             Experiment::HashIndex => "hash-index",
@@ -71,6 +77,7 @@ impl Experiment {
     /// What it answers, in a line.
     pub fn question(self) -> &'static str {
         match self {
+            Experiment::Market => "does a market of memory lower what slowness costs?",
             Experiment::PagedScan => {
                 "with ample DRAM, are our tables as fast as DataFusion's in-memory ones?"
             }
@@ -99,6 +106,7 @@ impl Experiment {
     /// What keeps it from giving a finding.
     pub async fn run(self, setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
         match self {
+            Experiment::Market => Box::pin(market::run(setting, observe)).await,
             Experiment::PagedScan => Box::pin(paged_scan::run(setting, observe)).await,
             Experiment::Tiers => Box::pin(tiers::run(setting, observe)).await,
             Experiment::HashIndex => hash_index::run(setting, observe),

@@ -172,6 +172,7 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
         failed: rows.iter().filter(|row| row.error.is_some()).count(),
     };
     Ok(Finding {
+        more: Vec::new(),
         grid: grid(rows),
         notes: notes(config, rows, &summary),
         picture: picture(config, rows),

@@ -241,6 +241,7 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
     let tier = config.tiers.join(" ");
     let notes = failed.chain([format!("tier {tier}, medians of {} rounds", config.rounds)]);
     Ok(Finding {
+        more: Vec::new(),
         grid,
         notes: notes.collect(),
         picture: picture(config, &summary),

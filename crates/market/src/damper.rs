@@ -27,8 +27,10 @@ struct Mark {
     shrank: bool,
 }
 
-/// Who grows again after more than this many times its patience does not oscillate.
+/// Who grows again after more than this many times its patience, and after
 const CALM: u64 = 4;
+/// so many rounds, does not oscillate: it has other work.
+const CALM_ROUNDS: u64 = 8;
 
 impl Damper {
     pub(crate) fn new(rounds_min: u64, rounds_max: u64) -> Self {
@@ -51,7 +53,7 @@ impl Damper {
         }
         if mark.shrank {
             let since = round.saturating_sub(mark.round);
-            let calm = since > mark.patience.saturating_mul(CALM);
+            let calm = since > mark.patience.saturating_mul(CALM).max(CALM_ROUNDS);
             let patience = if calm { mark.patience / 2 } else { mark.patience.saturating_mul(2) };
             mark.patience = patience.clamp(self.rounds_min, self.rounds_max);
         }

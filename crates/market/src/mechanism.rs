@@ -43,7 +43,7 @@ pub struct Snapshot {
     pub holding_bytes: u64,
     /// What it cannot do without, in bytes.
     pub floor_bytes: u64,
-    /// What it keeps for now where the budget allows: it was given it only just. In bytes.
+    /// What it keeps where the budget allows, because it was just given it. In bytes.
     pub kept_bytes: u64,
     /// What it may have at most, in bytes.
     pub ceiling_bytes: u64,

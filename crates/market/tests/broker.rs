@@ -1,5 +1,6 @@
 //! The broker: what engines see of it, and adversaries that try to make it oscillate.
 #![cfg(not(loom))]
+#![allow(clippy::print_stdout, reason = "the figures are what the tests are for")]
 
 use std::sync::Arc;
 

@@ -1,12 +1,13 @@
 //! What every mechanism promises, on random markets.
 #![cfg(not(loom))]
+#![allow(clippy::print_stdout, reason = "the figures are what the tests are for")]
 
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use terrace_market::{
     Class, Curve, Kind, Point,
-    mechanism::{Allotment, Snapshot, Terms},
+    mechanism::{Allotment, Snapshot, Terms, Trade},
 };
 
 const UNIT: u64 = 1 << 20;
@@ -154,9 +155,9 @@ proptest! {
             let gains: f64 = made.trades.iter().map(|trade| trade.gain).sum();
             prop_assert!((before - after - gains).abs() < 1e-6 * (1.0 + before), "{kind}: {gains}");
             for (snapshot, grant) in snapshots.iter().zip(&made.grants) {
-                let of = |id| move |trade: &&terrace_market::mechanism::Trade| trade.to == id;
+                let of = |id| move |trade: &&Trade| trade.to == id;
                 let got: u64 = made.trades.iter().filter(of(snapshot.id)).map(|it| it.bytes).sum();
-                let from = |trade: &&terrace_market::mechanism::Trade| trade.from == Some(snapshot.id);
+                let from = |trade: &&Trade| trade.from == Some(snapshot.id);
                 let gave: u64 = made.trades.iter().filter(from).map(|it| it.bytes).sum();
                 // What is of no use is set free as well; only exchange leaves it.
                 let released = snapshot.holding_bytes + got - grant - gave;

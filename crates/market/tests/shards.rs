@@ -1,5 +1,6 @@
 //! Sampled miss-ratio curves against exact LRU stack distances.
 #![cfg(not(loom))]
+#![allow(clippy::print_stdout, reason = "the figures are what the tests are for")]
 
 use terrace_market::{Curve, Shards};
 

@@ -37,6 +37,9 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
     if let Some(file) = &args.json {
         finding.report.write(file)?;
         finding.picture.draw(&file.with_extension("svg"))?;
+        for lines in &finding.more {
+            lines.draw(&file.with_extension(format!("{}.svg", lines.name)))?;
+        }
     }
     print(&finding)
 }

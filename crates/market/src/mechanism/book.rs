@@ -153,9 +153,9 @@ impl<'a> Book<'a> {
     }
 }
 
-/// The least that each gets: its floor, or what it keeps for now, or all it holds if it cannot
-/// shrink, or a fair share if it has no curve. Where these exceed the budget, what is above the floors is cut in proportion, and
-/// then the floors.
+/// The least that each gets: its floor, or what it was just given, or all it holds if it cannot
+/// shrink, or a fair share if it has no curve. Where these exceed the budget, what is above the
+/// floors is cut in proportion, and then the floors.
 fn lows(budget: u64, snapshots: &[Snapshot]) -> Vec<u64> {
     let fair = budget / len(snapshots.len()).max(1);
     let wanted = snapshots.iter().map(|snapshot| match (&snapshot.curve, snapshot.can_shrink) {

@@ -56,7 +56,7 @@ impl Exchange {
         let lots = supply::lots(book);
         let mut ideas: Vec<Idea> =
             (0..book.seats.len()).flat_map(|buyer| self.ideas(book, &lots, buyer)).collect();
-        // Of two trades that are worth the same the smaller, so that nobody takes what it cannot use.
+        // Of trades that are worth the same the smallest: nobody takes what it cannot use.
         ideas.sort_by(|a, b| b.worth.total_cmp(&a.worth).then(a.bytes.cmp(&b.bytes)));
         ideas.truncate(RECKONED_MAX);
         let plans = ideas.iter().map(|idea| self.plan(book, &lots, idea.buyer, idea.bytes));
