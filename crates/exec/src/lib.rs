@@ -10,16 +10,24 @@
 //!
 //! | module | concept |
 //! |---|---|
+//! | [`block`] | batches in pages, in the layout of Arrow |
 //! | [`memory`] | what an operator may hold, and whom it asks |
+//! | [`merge`] | merging sorted partitions |
 //! | [`rows`] | rows in pages: append, gather, compare |
 //! | [`rule`] | the physical optimizer rule that puts paged operators into a plan |
+//! | [`sort`] | sorting, and the first rows of an order |
 //! | [`stream`] | streams written as straight code |
+//! | [`window`] | window functions over partitions larger than memory |
 
+pub mod block;
 mod error;
 pub mod memory;
+pub mod merge;
 pub mod rows;
 pub mod rule;
+pub mod sort;
 pub mod stream;
+pub mod window;
 
 pub use error::{ExecError, Result};
 pub use memory::{FixedMemory, Grant, QueryExtension, QueryMemory};

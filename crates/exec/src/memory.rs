@@ -4,7 +4,9 @@
 //! unpins cost no grant: the pool keeps them where that pays. So an operator that is refused bytes,
 //! or asked to give some back, unpins what it needs last; it writes no file.
 
+mod counted;
 mod fixed;
+mod oblivious;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -14,7 +16,9 @@ use datafusion::execution::TaskContext;
 use futures::future::BoxFuture;
 use terrace_pool::Space;
 
+pub use counted::CountedPool;
 pub use fixed::FixedMemory;
+pub use oblivious::ObliviousGrant;
 
 /// The memory of one query, as its operators see it.
 ///

@@ -10,8 +10,15 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::windows::WindowAggExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+use crate::merge::PagedMergeExec;
+use crate::sort::PagedSortExec;
+use crate::window::PagedWindowExec;
 
 /// Replaces DataFusion's operators by paged ones.
 #[derive(Debug, Default)]
@@ -60,12 +67,22 @@ fn rewrite(node: Node, place: Place) -> Result<Node> {
     REPLACEMENTS.iter().try_fold(node, |node, replace| replace(node, place))
 }
 
+/// An input that is in order already is stock's to pass on.
 fn sort(node: Node, _place: Place) -> Result<Node> {
-    Ok(node)
+    let any: Arc<dyn std::any::Any + Send + Sync> = Arc::clone(&node) as _;
+    let Ok(sort) = any.downcast::<SortExec>() else { return Ok(node) };
+    let input = sort.input();
+    let in_order = input.equivalence_properties().ordering_satisfy(sort.expr().clone())?;
+    if in_order || input.boundedness().is_unbounded() || !PagedSortExec::can_do(&sort)? {
+        return Ok(node);
+    }
+    Ok(Arc::new(PagedSortExec::new(sort)))
 }
 
 fn sort_preserving_merge(node: Node, _place: Place) -> Result<Node> {
-    Ok(node)
+    let any: Arc<dyn std::any::Any + Send + Sync> = Arc::clone(&node) as _;
+    let merge = any.downcast::<SortPreservingMergeExec>();
+    Ok(merge.map_or(node, |merge| Arc::new(PagedMergeExec::new(merge))))
 }
 
 fn aggregate(node: Node, _place: Place) -> Result<Node> {
@@ -85,5 +102,8 @@ fn nested_loop_join(node: Node, _place: Place) -> Result<Node> {
 }
 
 fn window(node: Node, _place: Place) -> Result<Node> {
-    Ok(node)
+    let any: Arc<dyn std::any::Any + Send + Sync> = Arc::clone(&node) as _;
+    let Ok(window) = any.downcast::<WindowAggExec>() else { return Ok(node) };
+    let unbounded = window.input().boundedness().is_unbounded();
+    Ok(if unbounded { node } else { Arc::new(PagedWindowExec::new(window)) })
 }

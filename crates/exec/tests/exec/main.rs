@@ -4,3 +4,5 @@
 
 mod common;
 mod rows;
+mod sort;
+mod window;

@@ -1,0 +1,167 @@
+//! Batches in pages, in Arrow's own layout.
+//!
+//! Operators that read what they stored in order - sorted runs, the rows of a window, the build
+//! side of a cross join - keep it in *blocks*: a block is one page with the buffers of some arrays
+//! one after the other, 64-byte aligned, and where each begins is kept beside it. Writing a block
+//! is a copy; reading it back is none: the arrays' buffers are the pinned page. So any type that
+//! Arrow has can be stored, and its kernels compare and gather values in the page.
+//!
+//! A block that is not pinned costs no grant. Dropping it frees its page.
+
+mod plan;
+mod shape;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::buffer::{Buffer, MutableBuffer};
+use terrace_pool::{Fetch, PAGE_MAX_BYTES, PageRef, Pinned, PoolError, Space};
+
+use crate::error::Result;
+use crate::memory::Grant;
+
+pub use plan::BlockPlan;
+pub(crate) use plan::{copy_to_heap, detach};
+use shape::Shape;
+
+/// Tries to pin pages when frames do not come free; each waits about a second.
+const FETCH_TRIES: usize = 30;
+
+/// Bytes of a grant, given back when this is dropped.
+#[derive(Debug)]
+pub struct Lease {
+    grant: Arc<dyn Grant>,
+    bytes: u64,
+}
+
+impl Lease {
+    /// `bytes` of `grant`, if it has them.
+    pub fn ask(grant: &Arc<dyn Grant>, bytes: u64) -> Option<Self> {
+        grant.try_grow(bytes).then(|| Self { grant: Arc::clone(grant), bytes })
+    }
+
+    /// `bytes` of `grant` in any case: what the operator cannot go on without.
+    pub fn take(grant: &Arc<dyn Grant>, bytes: u64) -> Self {
+        grant.grow(bytes);
+        Self { grant: Arc::clone(grant), bytes }
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes `bytes` more in any case.
+    pub fn extend(&mut self, bytes: u64) {
+        self.grant.grow(bytes);
+        self.bytes += bytes;
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.grant.shrink(self.bytes);
+    }
+}
+
+/// Arrays in a page. The page is freed with this.
+#[derive(Debug)]
+pub struct Block {
+    space: Space,
+    /// One page, or several when the arrays are longer than the largest page.
+    pages: Vec<PageRef>,
+    bytes: u64,
+    rows: usize,
+    shapes: Vec<Shape>,
+}
+
+impl Block {
+    /// Writes the arrays of `plan` into a new page of `space` and leaves it pinned.
+    ///
+    /// # Errors
+    /// As [`Space::allocate`].
+    pub fn write(space: &Space, plan: BlockPlan) -> Result<(Self, Vec<Pinned>)> {
+        let mut block = Self {
+            space: space.clone(),
+            pages: Vec::new(),
+            bytes: plan.bytes(),
+            rows: plan.rows(),
+            shapes: Vec::new(),
+        };
+        let mut pins = Vec::new();
+        if plan.len() <= PAGE_MAX_BYTES {
+            let (page, mut guard) = space.allocate(plan.len())?;
+            block.pages.push(page);
+            plan.copy_to(&mut guard);
+            pins.push(guard.downgrade().pin());
+        } else {
+            let mut bytes = vec![0; plan.len()];
+            plan.copy_to(&mut bytes);
+            for part in bytes.chunks(PAGE_MAX_BYTES) {
+                let (page, mut guard) = space.allocate(part.len())?;
+                block.pages.push(page);
+                guard[..part.len()].copy_from_slice(part);
+                pins.push(guard.downgrade().pin());
+            }
+        }
+        block.shapes = plan.into_shapes();
+        Ok((block, pins))
+    }
+
+    /// Rows of each array.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes that the block holds while it is pinned.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Starts to pin the block.
+    pub fn fetch(&self) -> Fetch {
+        self.space.fetch(&self.pages)
+    }
+
+    /// Brings the block nearer without pinning it.
+    pub fn prefetch(&self) {
+        self.space.prefetch(&self.pages);
+    }
+
+    /// Pins the block; waits while other pages make room.
+    ///
+    /// # Errors
+    /// As [`Fetch`], when frames did not come free in a good while.
+    pub async fn pin(&self, fetch: Fetch) -> Result<Vec<Pinned>> {
+        let mut result = fetch.await;
+        for _ in 1..FETCH_TRIES {
+            if !matches!(result, Err(PoolError::Exhausted { .. })) {
+                break;
+            }
+            result = self.fetch().await;
+        }
+        Ok(result?)
+    }
+
+    /// The arrays, in the pinned page. The page stays pinned until the last of them is dropped.
+    pub fn arrays(&self, pins: Vec<Pinned>) -> Vec<ArrayRef> {
+        let bytes = match <[Pinned; 1]>::try_from(pins) {
+            Ok([pin]) => Buffer::from(Bytes::from_owner(pin)),
+            Err(pins) => {
+                let mut bytes = MutableBuffer::new(pins.iter().map(|pin| pin.len()).sum());
+                pins.iter().for_each(|pin| bytes.extend_from_slice(pin));
+                Buffer::from(bytes)
+            }
+        };
+        self.shapes.iter().map(|shape| shape.array(&bytes)).collect()
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        for page in &self.pages {
+            self.space.free(*page);
+        }
+    }
+}

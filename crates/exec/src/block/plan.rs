@@ -1,0 +1,226 @@
+//! What a block will hold, and how long it will be.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayData, ArrayRef, AsArray, BufferSpec, MutableArrayData, layout,
+};
+use datafusion::arrow::buffer::{Buffer, MutableBuffer};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::DataType;
+use terrace_pool::PAGE_MIN_BYTES;
+
+use super::shape::{Extent, Shape};
+use crate::error::Result;
+
+/// Buffers begin at multiples of this: what Arrow's kernels like best, and any type needs at most.
+const ALIGN_BYTES: usize = 64;
+/// A view array is compacted when its buffers are this many times what its values need.
+const SPARSE_VIEWS: usize = 2;
+
+/// Arrays about to become a block.
+#[derive(Debug)]
+pub struct BlockPlan {
+    rows: usize,
+    len: usize,
+    copies: Vec<(usize, Buffer)>,
+    shapes: Vec<Shape>,
+}
+
+impl BlockPlan {
+    /// Plans a block of `arrays`, all of `rows` rows. What a slice does not show is left behind.
+    ///
+    /// # Errors
+    /// When a slice cannot be copied out of its array.
+    pub fn new(rows: usize, arrays: &[ArrayRef]) -> Result<Self> {
+        let mut plan = Self { rows, len: 0, copies: Vec::new(), shapes: Vec::new() };
+        for array in arrays {
+            let shape = plan.place(compact(array).to_data())?;
+            plan.shapes.push(shape);
+        }
+        plan.len = plan.len.max(1);
+        Ok(plan)
+    }
+
+    /// Rows of each array.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes that the arrays need.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes of the pages that the block will have.
+    pub fn bytes(&self) -> u64 {
+        self.len.next_multiple_of(PAGE_MIN_BYTES) as u64
+    }
+
+    pub(super) fn copy_to(&self, page: &mut [u8]) {
+        for (at, buffer) in &self.copies {
+            page[*at..*at + buffer.len()].copy_from_slice(buffer);
+        }
+    }
+
+    pub(super) fn into_shapes(self) -> Vec<Shape> {
+        self.shapes
+    }
+
+    fn put(&mut self, buffer: Buffer) -> Extent {
+        let extent = Extent { at: self.len, len: buffer.len() };
+        self.len = (self.len + buffer.len()).next_multiple_of(ALIGN_BYTES);
+        self.copies.push((extent.at, buffer));
+        extent
+    }
+
+    fn place(&mut self, data: ArrayData) -> Result<Shape> {
+        let data = if is_whole(&data) { data } else { copy_out(&data)? };
+        let nulls = data.nulls().filter(|nulls| nulls.null_count() > 0);
+        let nulls = nulls.map(|nulls| nulls.inner().sliced());
+        let nulls = nulls.map(|bits| self.put(bits));
+        let needed = |index: usize| needed_bytes(&data, index);
+        let buffers = data.buffers().iter().enumerate();
+        let buffers = buffers.map(|(index, buffer)| {
+            let len = needed(index).map_or(buffer.len(), |needed| needed.min(buffer.len()));
+            self.put(buffer.slice_with_length(0, len))
+        });
+        let buffers = buffers.collect();
+        let children = data.child_data().iter().map(|child| self.place(child.clone()));
+        let children = children.collect::<Result<_>>()?;
+        Ok(Shape { data_type: data.data_type().clone(), len: data.len(), nulls, buffers, children })
+    }
+}
+
+/// Bytes of buffer `index` that the rows of `data` use, where that is known.
+fn needed_bytes(data: &ArrayData, index: usize) -> Option<usize> {
+    let ends = |width: usize| match (index, width) {
+        (0, width) => Some((data.len() + 1) * width),
+        (_, 4) => data.buffers()[0]
+            .typed_data::<i32>()
+            .get(data.len())
+            .map(|end| end.cast_unsigned() as usize),
+        (_, _) => data.buffers()[0]
+            .typed_data::<i64>()
+            .get(data.len())
+            .and_then(|end| usize::try_from(*end).ok()),
+    };
+    match data.data_type() {
+        DataType::Utf8 | DataType::Binary => ends(4),
+        DataType::LargeUtf8 | DataType::LargeBinary => ends(8),
+        data_type => match layout(data_type).buffers.get(index) {
+            Some(BufferSpec::FixedWidth { byte_width, .. }) if fixed(data_type) => {
+                Some(data.len() * byte_width)
+            }
+            Some(BufferSpec::BitMap) => Some(data.len().div_ceil(8)),
+            _ => None,
+        },
+    }
+}
+
+/// Whether every fixed-width buffer of the type has one value a row.
+fn fixed(data_type: &DataType) -> bool {
+    data_type.is_primitive()
+        || matches!(
+            data_type,
+            DataType::FixedSizeBinary(_) | DataType::Utf8View | DataType::BinaryView
+        )
+        || matches!(data_type, DataType::Dictionary(_, _))
+}
+
+/// Whether the buffers begin with the first row and children have no rows of others.
+fn is_whole(data: &ArrayData) -> bool {
+    let first_is_zero = |wide: bool| match data.buffers().first() {
+        _ if data.is_empty() => true,
+        Some(offsets) if wide => offsets.typed_data::<i64>().first() == Some(&0),
+        Some(offsets) => offsets.typed_data::<i32>().first() == Some(&0),
+        None => true,
+    };
+    data.offset() == 0
+        && match data.data_type() {
+            DataType::Utf8 | DataType::Binary | DataType::List(_) | DataType::Map(_, _) => {
+                first_is_zero(false)
+            }
+            DataType::LargeUtf8 | DataType::LargeBinary | DataType::LargeList(_) => {
+                first_is_zero(true)
+            }
+            _ => true,
+        }
+}
+
+/// A copy with offset 0.
+fn copy_out(data: &ArrayData) -> Result<ArrayData> {
+    let mut copy = MutableArrayData::new(vec![data], false, data.len());
+    copy.try_extend(0, 0, data.len())?;
+    Ok(copy.freeze())
+}
+
+/// The array without what its rows do not use, where that may be much.
+pub(crate) fn compact(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Utf8View => {
+            let views = array.as_string_view();
+            let used = views.total_buffer_bytes_used();
+            let held = views.data_buffers().iter().map(Buffer::len).sum::<usize>();
+            let sparse = held > used.saturating_mul(SPARSE_VIEWS);
+            if sparse { Arc::new(views.gc()) } else { array.clone() }
+        }
+        DataType::BinaryView => {
+            let views = array.as_binary_view();
+            let used = views.total_buffer_bytes_used();
+            let held = views.data_buffers().iter().map(Buffer::len).sum::<usize>();
+            let sparse = held > used.saturating_mul(SPARSE_VIEWS);
+            if sparse { Arc::new(views.gc()) } else { array.clone() }
+        }
+        DataType::Dictionary(_, values) => {
+            let entries = array.as_any_dictionary().values().len();
+            // Through its values a dictionary comes back with the entries that are used.
+            let small = (entries > 2 * array.len())
+                .then(|| cast(&cast(array, values).ok()?, array.data_type()).ok())
+                .flatten();
+            small.unwrap_or_else(|| array.clone())
+        }
+        _ => array.clone(),
+    }
+}
+
+/// The arrays in memory of their own.
+fn on_heap(plan: BlockPlan) -> Vec<ArrayRef> {
+    let mut bytes = MutableBuffer::from_len_zeroed(plan.len());
+    plan.copy_to(bytes.as_slice_mut());
+    let bytes = Buffer::from(bytes);
+    plan.shapes.iter().map(|shape| shape.array(&bytes)).collect()
+}
+
+/// Arrays of `rows` rows copied to memory of their own.
+pub(crate) fn copy_to_heap(rows: usize, arrays: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
+    Ok(on_heap(BlockPlan::new(rows, arrays)?))
+}
+
+/// An array that a kernel made, without what it may share with the arrays it was made from.
+pub(crate) fn detach(array: ArrayRef) -> Result<ArrayRef> {
+    Ok(match array.data_type() {
+        DataType::Utf8View => Arc::new(array.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
+        data_type if is_flat(data_type) => array,
+        _ => {
+            let plan = BlockPlan::new(array.len(), &[Arc::clone(&array)])?;
+            on_heap(plan).pop().unwrap_or(array)
+        }
+    })
+}
+
+/// Whether kernels copy all of a value of this type.
+fn is_flat(data_type: &DataType) -> bool {
+    data_type.is_primitive()
+        || matches!(
+            data_type,
+            DataType::Null
+                | DataType::Boolean
+                | DataType::Utf8
+                | DataType::LargeUtf8
+                | DataType::Binary
+                | DataType::LargeBinary
+                | DataType::FixedSizeBinary(_)
+        )
+}

@@ -1,0 +1,136 @@
+//! Merging sorted partitions.
+//!
+//! DataFusion's `SortPreservingMergeExec` holds one or two batches of each input, and the keys of
+//! one: no more than its inputs hand out, and nothing that could be written away. Yet it asks for
+//! every batch, and fails when it is refused. [`PagedMergeExec`] runs the same merge, counts what
+//! it holds in its grant, and is never refused: what the query then owes is given back by operators
+//! that can.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::OrderingRequirements;
+use datafusion::physical_plan::common::spawn_buffered;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::sorts::streaming_merge::StreamingMergeBuilder;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
+    InputDistributionRequirements, PhysicalExpr, PlanProperties,
+};
+
+use crate::memory::{CountedPool, QueryExtension};
+
+/// Merges sorted partitions; stands for a [`SortPreservingMergeExec`].
+#[derive(Debug)]
+pub struct PagedMergeExec {
+    stock: Arc<SortPreservingMergeExec>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl PagedMergeExec {
+    /// A node that does what `stock` does.
+    pub fn new(stock: Arc<SortPreservingMergeExec>) -> Self {
+        Self { stock, metrics: ExecutionPlanMetricsSet::new() }
+    }
+}
+
+impl DisplayAs for PagedMergeExec {
+    fn fmt_as(&self, kind: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if matches!(kind, DisplayFormatType::Default | DisplayFormatType::Verbose) {
+            f.write_str("Paged")?;
+        }
+        self.stock.fmt_as(kind, f)
+    }
+}
+
+impl ExecutionPlan for PagedMergeExec {
+    fn name(&self) -> &'static str {
+        "PagedMergeExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.stock.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.stock.children()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.stock.apply_expressions(f)
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        self.stock.input_distribution_requirements()
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        self.stock.required_input_ordering()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        self.stock.maintains_input_order()
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        self.stock.benefits_from_input_partitioning()
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let stock: Arc<dyn ExecutionPlan> = Arc::clone(&self.stock) as _;
+        let any: Arc<dyn std::any::Any + Send + Sync> =
+            replace_children_if_necessary(stock, children)?;
+        let stock = any.downcast::<SortPreservingMergeExec>();
+        let stock = stock
+            .map_err(|_| DataFusionError::Internal("a merge became another node".to_owned()))?;
+        Ok(Arc::new(Self::new(stock)))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let input = self.stock.input();
+        let partitions = input.output_partitioning().partition_count();
+        if partitions < 2 {
+            return self.stock.execute(partition, context);
+        }
+        let memory = QueryExtension::find(&context)?;
+        let grant = memory.register(&format!("PagedMerge[{partition}]"));
+        let pool: Arc<dyn MemoryPool> = Arc::new(CountedPool::new(grant));
+        let streams = (0..partitions)
+            .map(|partition| Ok(spawn_buffered(input.execute(partition, Arc::clone(&context))?, 1)))
+            .collect::<Result<_>>()?;
+        StreamingMergeBuilder::new()
+            .with_streams(streams)
+            .with_schema(self.schema())
+            .with_expressions(self.stock.expr())
+            .with_metrics(BaselineMetrics::new(&self.metrics, partition))
+            .with_batch_size(context.session_config().batch_size())
+            .with_fetch(self.stock.fetch())
+            .with_reservation(MemoryConsumer::new("PagedMerge").register(&pool))
+            .with_round_robin_tie_breaker(true)
+            .build()
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.stock.fetch()
+    }
+}

@@ -1,0 +1,158 @@
+//! Window functions in two passes over the blocks of a partition.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch, UInt64Array};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::functions_window::cume_dist::CumeDist;
+use datafusion::functions_window::ntile::Ntile;
+use datafusion::functions_window::rank::Rank;
+use datafusion::functions_window::row_number::RowNumber;
+use datafusion::logical_expr::{Accumulator, WindowFrameBound, WindowFrameUnits};
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::window::{PlainAggregateWindowExpr, StandardWindowExpr, WindowExpr};
+use datafusion::physical_plan::windows::WindowUDFExpr;
+
+use super::ranks::BlockRanks;
+
+/// A function that needs no more of a partition than a pass each way.
+#[derive(Debug)]
+pub(crate) enum Pass {
+    /// An aggregate of all rows of the partition.
+    Whole {
+        expression: Arc<dyn WindowExpr>,
+        state: Box<dyn Accumulator>,
+        value: ScalarValue,
+    },
+    RowNumber,
+    Rank,
+    DenseRank,
+    PercentRank,
+    CumeDist,
+    /// Its number of buckets.
+    Ntile(u64),
+}
+
+impl Pass {
+    /// How to compute `expression` in passes, if that is known.
+    ///
+    /// # Errors
+    /// When an aggregate's state cannot be made.
+    pub(crate) fn of(expression: &Arc<dyn WindowExpr>) -> Result<Option<Self>> {
+        if let Some(standard) = expression.as_any().downcast_ref::<StandardWindowExpr>() {
+            let function = standard.get_standard_func_expr().as_any();
+            return Ok(function.downcast_ref::<WindowUDFExpr>().and_then(standard_pass));
+        }
+        let Some(aggregate) = expression.as_any().downcast_ref::<PlainAggregateWindowExpr>() else {
+            return Ok(None);
+        };
+        // DataFusion does not tell of a filter but in what it prints.
+        let is_plain = format!("{aggregate:?}").ends_with("filter: None }");
+        if !is_plain || !covers_partition(expression.as_ref()) {
+            return Ok(None);
+        }
+        let state = aggregate.get_aggregate_expr().create_accumulator()?;
+        Ok(Some(Self::Whole {
+            expression: Arc::clone(expression),
+            state,
+            value: ScalarValue::Null,
+        }))
+    }
+
+    /// Looks at the rows on their way in.
+    ///
+    /// # Errors
+    /// When an aggregate cannot take them.
+    pub(crate) fn see(&mut self, batch: &RecordBatch) -> Result<()> {
+        match self {
+            Self::Whole { expression, state, .. } => {
+                state.update_batch(&expression.evaluate_args(batch)?)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The partition is complete.
+    ///
+    /// # Errors
+    /// When an aggregate has no value.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        if let Self::Whole { state, value, .. } = self {
+            *value = state.evaluate()?;
+        }
+        Ok(())
+    }
+
+    /// The values for the rows of one block of a partition of `total` rows.
+    ///
+    /// # Errors
+    /// When a value cannot be repeated.
+    pub(crate) fn column(&self, block: &BlockRanks, rows: usize, total: u64) -> Result<ArrayRef> {
+        let numbers = |values: Vec<u64>| Arc::new(UInt64Array::from(values)) as ArrayRef;
+        let shares = |values: Vec<f64>| Arc::new(Float64Array::from(values)) as ArrayRef;
+        let places = block.start..block.start + rows as u64;
+        Ok(match self {
+            Self::Whole { value, .. } => value.to_array_of_size(rows)?,
+            Self::RowNumber => numbers(places.map(|row| row + 1).collect()),
+            Self::Rank => numbers(block.each(|_, peers| peers.start + 1)),
+            Self::DenseRank => numbers(block.each(|number, _| number)),
+            Self::PercentRank => {
+                let others = total.saturating_sub(1).max(1) as f64;
+                shares(block.each(|_, peers| peers.start as f64 / others))
+            }
+            Self::CumeDist => shares(block.each(|_, peers| peers.end as f64 / total as f64)),
+            Self::Ntile(buckets) => {
+                numbers(places.map(|row| bucket(row, total, *buckets)).collect())
+            }
+        })
+    }
+}
+
+fn standard_pass(function: &WindowUDFExpr) -> Option<Pass> {
+    let inner: &dyn Any = function.fun().inner().as_ref();
+    if inner.is::<RowNumber>() {
+        return Some(Pass::RowNumber);
+    }
+    if inner.is::<CumeDist>() {
+        return Some(Pass::CumeDist);
+    }
+    if inner.is::<Ntile>() {
+        let buckets = function.args().first()?.downcast_ref::<Literal>()?.value();
+        let buckets = buckets.cast_to(&datafusion::arrow::datatypes::DataType::UInt64).ok()?;
+        return match buckets {
+            ScalarValue::UInt64(Some(buckets)) if buckets > 0 => Some(Pass::Ntile(buckets)),
+            _ => None,
+        };
+    }
+    match function.fun().name() {
+        _ if !inner.is::<Rank>() => None,
+        "rank" => Some(Pass::Rank),
+        "dense_rank" => Some(Pass::DenseRank),
+        "percent_rank" => Some(Pass::PercentRank),
+        _ => None,
+    }
+}
+
+/// Whether every row's frame is the whole partition.
+fn covers_partition(expression: &dyn WindowExpr) -> bool {
+    let frame = expression.get_window_frame();
+    let without_order = frame.units == WindowFrameUnits::Range && expression.order_by().is_empty();
+    let is_open = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::CurrentRow => without_order,
+        bound => bound.is_unbounded(),
+    };
+    is_open(&frame.start_bound) && is_open(&frame.end_bound)
+}
+
+/// The bucket of a row when `total` rows go to buckets whose sizes differ by one at most, the
+/// larger ones first.
+fn bucket(row: u64, total: u64, buckets: u64) -> u64 {
+    let (small, larger) = (total / buckets, total % buckets);
+    let in_larger = larger * (small + 1);
+    if row < in_larger {
+        row / (small + 1) + 1
+    } else {
+        larger + (row - in_larger) / small.max(1) + 1
+    }
+}

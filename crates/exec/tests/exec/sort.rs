@@ -1,0 +1,297 @@
+//! The paged sort against DataFusion's.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use datafusion::arrow::compute::{SortOptions, concat_batches};
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::row::{OwnedRow, RowConverter, SortField};
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::expressions::col;
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
+use datafusion::prelude::SessionConfig;
+use futures::StreamExt;
+use terrace_exec::merge::PagedMergeExec;
+use terrace_exec::sort::{Adaptivity, PagedSortExec, SortSizes};
+use terrace_exec::{FixedMemory, QueryExtension};
+use terrace_testkit::{Rng, soak_rounds, with_seed};
+
+use crate::common::{array, comes_to_be_empty, memory, types};
+
+const KIB: u64 = 1 << 10;
+
+/// Partitions of random rows; column `id` tells them apart.
+fn input(rng: &mut Rng, data_types: &[DataType]) -> Vec<Vec<RecordBatch>> {
+    let (nulls, distinct) = ([0, 3, 50][rng.index(3)], [3, 40, 1_000_000][rng.index(3)]);
+    let mut id = 0;
+    let partitions = 1 + rng.index(3);
+    let batches = rng.index(9);
+    let all = (0..partitions).map(|_| {
+        let batches = (0..=batches).map(|_| {
+            let rows = if rng.one_in(5) { rng.index(3) } else { rng.index(120) };
+            let extra = rng.index(4);
+            let ids = UInt64Array::from_iter_values((0..rows as u64).map(|row| id + row));
+            id += rows as u64;
+            let mut columns: Vec<(String, ArrayRef)> = vec![("id".to_owned(), Arc::new(ids))];
+            for (index, data_type) in data_types.iter().enumerate() {
+                // A slice now and then, so that offsets are not zero.
+                let column = array(rng, data_type, rows + extra, nulls, distinct);
+                columns.push((format!("c{index}"), column.slice(extra, rows)));
+            }
+            let columns = columns.into_iter().map(|(name, it)| (name, it, true));
+            RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+        });
+        batches.collect()
+    });
+    all.collect()
+}
+
+fn order(rng: &mut Rng, schema: &SchemaRef, keys: usize) -> LexOrdering {
+    let keys = (0..keys).map(|index| {
+        let options = SortOptions { descending: rng.one_in(2), nulls_first: rng.one_in(2) };
+        PhysicalSortExpr::new(col(&format!("c{index}"), schema).unwrap(), options)
+    });
+    LexOrdering::new(keys).unwrap()
+}
+
+fn context(memory: &FixedMemory, batch_rows: usize) -> Arc<TaskContext> {
+    let memory = QueryExtension(Arc::new(memory.clone()));
+    let config = SessionConfig::new().with_batch_size(batch_rows).with_extension(Arc::new(memory));
+    Arc::new(TaskContext::default().with_session_config(config))
+}
+
+async fn run(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Vec<RecordBatch> {
+    let schema = plan.schema();
+    let mut results = Vec::new();
+    for mut stream in execute_stream_partitioned(plan, context).unwrap() {
+        let mut batches = Vec::new();
+        while let Some(batch) = stream.next().await {
+            batches.push(batch.unwrap());
+        }
+        results.push(concat_batches(&schema, &batches).unwrap());
+    }
+    results
+}
+
+/// The rows of some columns as bytes that can be compared.
+fn rows(batch: &RecordBatch, options: impl Fn(usize) -> Option<SortOptions>) -> Vec<OwnedRow> {
+    let wanted = (0..batch.num_columns()).filter_map(|column| Some((column, options(column)?)));
+    let (columns, fields): (Vec<ArrayRef>, Vec<SortField>) = wanted
+        .map(|(column, options)| {
+            let array = batch.column(column).clone();
+            let field = SortField::new_with_options(array.data_type().clone(), options);
+            (array, field)
+        })
+        .unzip();
+    let rows = RowConverter::new(fields).unwrap().convert_columns(&columns).unwrap();
+    rows.iter().map(|row| row.owned()).collect()
+}
+
+/// Asserts that `found` is a right answer where `expected` is one: rows of equal keys may be
+/// swapped, and at the end of a limit others of the same key may stand.
+///
+/// DataFusion orders nested values in one way when it sorts a batch and in another when it merges
+/// batches; of these only the order itself is asked for.
+fn assert_as_good(
+    found: &RecordBatch,
+    expected: &RecordBatch,
+    order: &LexOrdering,
+    input: &RecordBatch,
+) {
+    let option = |column: usize| order.get(column.checked_sub(1)?).map(|key| key.options);
+    let in_order = rows(found, option);
+    assert!(in_order.is_sorted(), "not in order");
+    assert_eq!(found.num_rows(), expected.num_rows());
+    let schema = found.schema();
+    let keys = &schema.fields()[1..=order.len()];
+    if !keys.iter().any(|key| key.data_type().is_nested()) {
+        let expected = rows(expected, option);
+        let differ = in_order.iter().zip(&expected).position(|(a, b)| a != b);
+        assert_eq!(differ, None, "other keys; {order}, {schema}");
+    }
+    let all = |_| Some(SortOptions::default());
+    let mut of_input = rows(input, all);
+    of_input.sort();
+    let mut of_found = rows(found, all);
+    of_found.sort();
+    of_found.windows(2).for_each(|pair| assert!(pair[0] < pair[1], "a row twice"));
+    for row in &of_found {
+        assert!(of_input.binary_search(row).is_ok(), "a row that did not come in");
+    }
+}
+
+fn sizes(rng: &mut Rng) -> SortSizes {
+    let piece_bytes = [600, 5_000, 2 << 20][rng.index(3)];
+    SortSizes { piece_bytes, block_bytes: [500, 4096, 256 << 10][rng.index(3)] }
+}
+
+async fn check(rng: &mut Rng, dram: u64, limit_bytes: u64) {
+    let all = types();
+    let count = 1 + rng.index(4);
+    let data_types: Vec<_> = (0..count).map(|_| all[rng.index(all.len())].clone()).collect();
+    let keys = 1 + rng.index(count.min(3));
+    let partitions = input(rng, &data_types);
+    let schema = partitions[0][0].schema();
+    let source = MemorySourceConfig::try_new_exec(&partitions, schema.clone(), None).unwrap();
+    let fetch = rng.one_in(2).then(|| 1 + rng.index(200));
+    let order = order(rng, &schema, keys);
+    let stock = || {
+        let sort = SortExec::new(order.clone(), source.clone() as Arc<dyn ExecutionPlan>);
+        Arc::new(sort.with_preserve_partitioning(true).with_fetch(fetch))
+    };
+    let (space, memory) = memory(dram, limit_bytes);
+    let context = context(&memory, 1 + rng.index(100));
+    let expected = run(stock(), Arc::clone(&context)).await;
+    let paged = PagedSortExec::new(stock()).with_sizes(sizes(rng));
+    let paged = match rng.one_in(8) && dram > 16 << 20 {
+        true => paged.with_adaptivity(Adaptivity::Oblivious),
+        false => paged,
+    };
+    let found = run(Arc::new(paged), context).await;
+    let input = concat_batches(&schema, partitions.iter().flatten()).unwrap();
+    for (found, expected) in found.iter().zip(&expected).filter(|_| fetch.is_none()) {
+        assert_as_good(found, expected, &order, &input);
+    }
+    // Partitions share the boundary of a limit, so one alone may lack rows that no merge wants.
+    // DataFusion's filter takes zeros of both signs for equal, which its sort does not, so the
+    // sort without a limit says what is right.
+    let all = |batches: &[RecordBatch]| {
+        let all = concat_batches(&schema, batches).unwrap();
+        let source = MemorySourceConfig::try_new_exec(&[vec![all]], schema.clone(), None).unwrap();
+        Arc::new(SortExec::new(order.clone(), source as Arc<dyn ExecutionPlan>))
+    };
+    let plain = Arc::new(TaskContext::default());
+    let found = run(all(&found), Arc::clone(&plain)).await.remove(0);
+    let expected = run(all(std::slice::from_ref(&input)), plain).await.remove(0);
+    let wanted = fetch.unwrap_or(usize::MAX).min(expected.num_rows());
+    let found = found.slice(0, wanted.min(found.num_rows()));
+    assert_as_good(&found, &expected.slice(0, wanted), &order, &input);
+    assert_eq!(memory.held_bytes(), 0, "bytes of the grant");
+    let pool = space.pool_handle().clone();
+    comes_to_be_empty(&pool);
+}
+
+#[test]
+fn sorts_as_datafusion_does() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    with_seed(|seed| {
+        let mut rng = Rng::new(seed);
+        for _ in 0..soak_rounds(1000) {
+            let (dram, limit) =
+                [(64 << 20, 64 << 20), (4 << 20, 64 * KIB), (2 << 20, 0)][rng.index(3)];
+            runtime.block_on(check(&mut rng, dram, limit));
+        }
+    });
+}
+
+/// `rows` rows whose key is in disorder and that have a number and a text each.
+fn large(rows: usize) -> (Vec<RecordBatch>, SchemaRef) {
+    let mut rng = Rng::new(3);
+    let batches: Vec<_> = (0..rows / 1000)
+        .map(|_| {
+            let columns = [
+                ("id", array(&mut rng, &DataType::Int64, 1000, 0, 1 << 40)),
+                ("c0", array(&mut rng, &DataType::Int64, 1000, 9, 1 << 40)),
+                ("c1", array(&mut rng, &DataType::Utf8View, 1000, 9, 1 << 40)),
+            ];
+            let columns = columns.map(|(name, it)| (name, it, true));
+            RecordBatch::try_from_iter_with_nullable(columns).unwrap()
+        })
+        .collect();
+    let schema = batches[0].schema();
+    (batches, schema)
+}
+
+fn large_plan(rows: usize) -> Arc<PagedSortExec> {
+    let (batches, schema) = large(rows);
+    let order = order(&mut Rng::new(1), &schema, 1);
+    let source = MemorySourceConfig::try_new_exec(&[batches], schema, None).unwrap();
+    Arc::new(PagedSortExec::new(Arc::new(SortExec::new(order, source))))
+}
+
+#[tokio::test]
+async fn memory_that_shrinks_and_suspensions_change_nothing() {
+    let plan = large_plan(100_000);
+    let (space, memory) = memory(8 << 20, 6 << 20);
+    let expected = run(Arc::new(plan.stock().clone()), context(&memory, 700)).await;
+    let mut stream = plan.execute(0, context(&memory, 700)).unwrap();
+    let stopped = |seconds: f64| tokio::time::sleep(std::time::Duration::from_secs_f64(seconds));
+    let mut batches = Vec::new();
+    for round in 0.. {
+        memory.suspend();
+        tokio::select! {
+            biased;
+            item = stream.next() => {
+                let Some(item) = item else { break };
+                batches.push(item.unwrap());
+            }
+            () = stopped(0.002) => {
+                assert_eq!(memory.held_bytes(), 0, "pins of a suspended query");
+            }
+        }
+        memory.set_limit([6 << 20, 300 * KIB, 3 << 20][round % 3]);
+        memory.resume();
+        if round > 0 {
+            let Some(item) = stream.next().await else { break };
+            batches.push(item.unwrap());
+        }
+    }
+    drop(stream);
+    let found = concat_batches(&plan.schema(), &batches).unwrap();
+    let is_key = |column| (column == 1).then(SortOptions::default);
+    assert_eq!(rows(&found, is_key), rows(&expected[0], is_key));
+    assert!(memory.spilled_bytes() > 0);
+    assert_eq!(memory.held_bytes(), 0);
+    comes_to_be_empty(space.pool_handle());
+}
+
+#[tokio::test]
+async fn small_memory_stays_small() {
+    let plan = large_plan(200_000);
+    let (_space, memory) = memory(16 << 20, 4 << 20);
+    let found = run(plan, context(&memory, 8192)).await;
+    assert_eq!(found[0].num_rows(), 200_000);
+    assert!(memory.spilled_bytes() > 4 << 20, "{} spilled", memory.spilled_bytes());
+    // A block or two beside the grant are what a merge cannot go on without.
+    assert!(memory.peak_bytes() <= 6 << 20, "{} at the peak", memory.peak_bytes());
+}
+
+#[tokio::test]
+async fn cancelled_at_any_batch_it_gives_everything_back() {
+    let plan = large_plan(30_000);
+    let (space, memory) = memory(4 << 20, 1 << 20);
+    for batches in 0..6 {
+        let mut stream = plan.clone().execute(0, context(&memory, 1000)).unwrap();
+        for _ in 0..batches {
+            stream.next().await.unwrap().unwrap();
+        }
+        drop(stream);
+        assert_eq!(memory.held_bytes(), 0);
+        comes_to_be_empty(space.pool_handle());
+    }
+}
+
+#[tokio::test]
+async fn merges_what_it_is_refused_memory_for() {
+    let (batches, schema) = large(20_000);
+    let order = order(&mut Rng::new(1), &schema, 1);
+    let halves: Vec<_> = batches.chunks(10).map(<[_]>::to_vec).collect();
+    let source = MemorySourceConfig::try_new_exec(&halves, schema, None).unwrap();
+    let sort = SortExec::new(order.clone(), source).with_preserve_partitioning(true);
+    let sort: Arc<dyn ExecutionPlan> = Arc::new(PagedSortExec::new(Arc::new(sort)));
+    for fetch in [None, Some(7)] {
+        let stock = SortPreservingMergeExec::new(order.clone(), Arc::clone(&sort));
+        let stock = Arc::new(stock.with_fetch(fetch));
+        let (space, memory) = memory(8 << 20, 0);
+        let expected = run(stock.clone(), context(&memory, 700)).await;
+        let found = run(Arc::new(PagedMergeExec::new(stock)), context(&memory, 700)).await;
+        let is_key = |column| (column == 1).then(SortOptions::default);
+        assert_eq!(rows(&found[0], is_key), rows(&expected[0], is_key));
+        assert_eq!(memory.held_bytes(), 0);
+        comes_to_be_empty(space.pool_handle());
+    }
+}
