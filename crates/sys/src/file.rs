@@ -1,14 +1,13 @@
 //! Files and block devices with direct I/O.
 
-use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::file_system::free_by;
 use crate::size::{PAGE_BYTES, to_u64};
 use crate::transfer::{Buffer, Io};
 
@@ -195,7 +194,7 @@ impl DirectFile {
             return Ok(0);
         }
         // SAFETY: a descriptor that `self` keeps open.
-        file_system_free(|status| unsafe { libc::fstatvfs(self.file.as_raw_fd(), status) })
+        free_by(|status| unsafe { libc::fstatvfs(self.file.as_raw_fd(), status) })
     }
 
     /// Performs transfers that follow one another in the file, see
@@ -407,44 +406,6 @@ fn lock_soon(file: &File) -> io::Result<()> {
     }
 }
 
-/// `TMPFS_MAGIC` and `RAMFS_MAGIC` of `linux/magic.h`.
-const IN_MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
-
-/// Bytes that this user may still write to the file system of `path`.
-///
-/// # Errors
-/// When the path is missing.
-pub fn free_bytes(path: &Path) -> io::Result<u64> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: the path ends in a zero byte and lives beyond the call.
-    file_system_free(|status| unsafe { libc::statvfs(path.as_ptr(), status) })
-}
-
-/// Whether the file system of `path` keeps its files in memory (tmpfs, ramfs), where what is
-/// written to a file takes DRAM that nobody accounts for.
-///
-/// # Errors
-/// When the path is missing.
-pub fn is_in_memory(path: &Path) -> io::Result<bool> {
-    let path = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: all zero is a value of this struct of integers.
-    let mut status: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path ends in a zero byte and both live beyond the call.
-    if unsafe { libc::statfs(path.as_ptr(), &raw mut status) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(IN_MEMORY.contains(&status.f_type))
-}
-
-fn file_system_free(query: impl FnOnce(*mut libc::statvfs) -> i32) -> io::Result<u64> {
-    // SAFETY: all zero is a value of this struct of integers.
-    let mut status: libc::statvfs = unsafe { std::mem::zeroed() };
-    if query(&raw mut status) != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(status.f_bavail.saturating_mul(status.f_frsize))
-}
-
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
@@ -466,16 +427,6 @@ mod tests {
         fn drop(&mut self) {
             std::fs::remove_dir_all(&self.0).expect("created in `new`");
         }
-    }
-
-    #[test]
-    fn file_systems_in_memory_are_told_from_others() {
-        assert!(!is_in_memory(Path::new("/proc")).expect("there"));
-        // A directory that is a tmpfs wherever it exists.
-        if Path::new("/dev/shm").exists() {
-            assert!(is_in_memory(Path::new("/dev/shm")).expect("there"));
-        }
-        assert!(is_in_memory(Path::new("/no/such")).is_err());
     }
 
     fn pattern(len: usize) -> AlignedBuffer {
@@ -580,10 +531,8 @@ mod tests {
         assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
         drop(held);
         try_lock(&path).expect("free again");
-        assert!(free_bytes(&scratch.0).expect("there") > 0);
         let file = DirectFile::create(&path).expect("writable");
         assert!(file.free_bytes().expect("open") > 0);
-        assert!(free_bytes(&scratch.0.join("missing")).is_err());
     }
 
     #[test]

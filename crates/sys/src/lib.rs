@@ -7,7 +7,8 @@
 //! | [`map`] | anonymous reservations that are committed by touching and decommitted by range |
 //! | [`pages`] | such memory with one owner, as slices |
 //! | [`transfer`] | one positioned transfer of a batch |
-//! | [`file`](mod@file) | files and block devices with direct I/O, locks, free space |
+//! | [`file`](mod@file) | files and block devices with direct I/O, locks |
+//! | [`file_system`] | free room, and whether files are in memory |
 //! | [`uring`] | batches of transfers through io_uring |
 //! | [`userfault`] | memory that this process fills page by page |
 //! | [`numa`] | the memory nodes of this machine |
@@ -21,6 +22,7 @@
 
 pub mod buffer;
 pub mod file;
+pub mod file_system;
 pub mod map;
 pub mod numa;
 pub mod pages;

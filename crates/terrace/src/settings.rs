@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use terrace_sql::EngineConfig;
-use terrace_sys::file::is_in_memory;
+use terrace_sys::file_system::is_in_memory;
 use terrace_sys::probe::Probe;
 use terrace_tier::TierSpec;
 

@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use terrace_sys::file::{DirectFile, free_bytes};
+use terrace_sys::file::DirectFile;
+use terrace_sys::file_system::free_bytes;
 use terrace_sys::numa::Node;
 use terrace_sys::probe::Probe;
 use terrace_sys::size::format_bytes;

@@ -4,7 +4,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_sys::file::{DirectFile, free_bytes};
+use terrace_sys::file::DirectFile;
+use terrace_sys::file_system::free_bytes;
 
 use super::{EngineChoice, FileBlocks, Store, StoreError};
 
