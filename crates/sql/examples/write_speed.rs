@@ -1,5 +1,5 @@
-//! Rows per second of what a load does to rows once they are in memory: planning blocks,
-//! collecting statistics, encoding, and all of it through a table on disk.
+//! Rows per second of what a load does to rows once they are in memory: collecting statistics, and
+//! all of it through a table on disk.
 //!
 //! `cargo run --release -p terrace-sql --example write_speed [DIRECTORY]`
 
@@ -18,8 +18,9 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
 use terrace_market::Ledger;
 use terrace_pool::{Pool, PoolConfig};
+use terrace_sql::Encoding;
 use terrace_sql::catalog::{Catalog, DEFAULT_SCHEMA, IfExists, Lifetime, TableDefinition};
-use terrace_sql::segment::{BlockPlan, Encoding, Segment, SegmentPlan};
+use terrace_sql::pins::PagePins;
 use terrace_sql::statistics::Collector;
 use terrace_sys::file::DirectFile;
 use terrace_tier::store::{EngineChoice, FileBlocks, Store};
@@ -106,14 +107,6 @@ fn report(what: &str, started: Instant, rows: i64) {
 
 fn parts(schema: &SchemaRef, blocks: &[RecordBatch]) -> Result<(), Box<dyn Error>> {
     let rows = BLOCK * i64::try_from(blocks.len())?;
-    let (mut plans, mut bytes) = (Vec::new(), 0);
-    let started = Instant::now();
-    for column in 0..schema.fields().len() {
-        let planned = blocks.iter().map(|block| BlockPlan::of(block.column(column)));
-        let planned = planned.collect::<Result<Vec<_>, _>>()?;
-        plans.push(SegmentPlan::new(schema.field(column).data_type(), planned));
-    }
-    report("plan", started, rows);
     let started = Instant::now();
     for column in 0..schema.fields().len() {
         let mut collector = Collector::default();
@@ -131,37 +124,7 @@ fn parts(schema: &SchemaRef, blocks: &[RecordBatch]) -> Result<(), Box<dyn Error
         }
         report(&format!("  {} {}", field.name(), field.data_type()), started, rows);
     }
-    let mut pages: Vec<Vec<u8>> = plans.iter().map(|plan| vec![1; plan.bytes() + 64]).collect();
-    let started = Instant::now();
-    for (plan, page) in plans.iter().zip(&mut pages) {
-        plan.write(page)?;
-        bytes += plan.bytes();
-    }
-    report("encode", started, rows);
-    println!("{:<32} {:8.1} bytes/row", "segment", bytes as f64 / rows as f64);
-    let pages: Vec<bytes::Bytes> = pages.into_iter().map(aligned).collect();
-    let started = Instant::now();
-    for (page, field) in pages.iter().zip(schema.fields()) {
-        let segment = Segment::open_bytes(page.clone(), field.data_type())?;
-        for block in 0..segment.blocks() {
-            std::hint::black_box(segment.block(block)?);
-        }
-    }
-    report("decode", started, rows);
     Ok(())
-}
-
-/// The bytes at an address that segments accept.
-fn aligned(page: Vec<u8>) -> bytes::Bytes {
-    let mut buffer = datafusion::arrow::buffer::MutableBuffer::new(page.len());
-    buffer.extend_from_slice(&page);
-    struct Owner(datafusion::arrow::buffer::MutableBuffer);
-    impl AsRef<[u8]> for Owner {
-        fn as_ref(&self) -> &[u8] {
-            &self.0
-        }
-    }
-    bytes::Bytes::from_owner(Owner(buffer))
 }
 
 async fn table(schema: &SchemaRef, blocks: &[RecordBatch]) -> Result<(), Box<dyn Error>> {
@@ -173,7 +136,8 @@ async fn table(schema: &SchemaRef, blocks: &[RecordBatch]) -> Result<(), Box<dyn
     let mut config = PoolConfig::new("pool", Ledger::new(256 << 20));
     config.store = Some(Arc::new(store));
     let path = directory.path().join("catalog.redb");
-    let catalog = Catalog::open(&path, Pool::new(config)?, Lifetime::Lasting)?;
+    let pins = Arc::new(PagePins::new(16 << 20));
+    let catalog = Catalog::open(&path, Pool::new(config)?, pins, Lifetime::Lasting)?;
     let memory: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
     for threads in ["first", "second"] {
         let rounds = usize::try_from(ROWS / BLOCK)?.div_ceil(blocks.len());

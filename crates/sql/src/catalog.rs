@@ -5,8 +5,8 @@
 //! names are claimed when it is opened, and all others are free. That is true of one store only,
 //! the one whose label (`label`) has the catalog's number.
 //!
-//! Locking order: a table's writer, then `changes`, then the file's transaction, then `names`.
-//! `names` is held for look-ups and single insertions only.
+//! Locking order: the writers of tables by their numbers, then `changes`, then the file's
+//! transaction, then `names`. `names` is held for look-ups and single insertions only.
 
 mod bytes;
 mod file;
@@ -17,7 +17,7 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -31,9 +31,11 @@ use terrace_tier::store::Store;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::error::SqlError;
+use crate::pins::PagePins;
 use crate::segment::{Encoding, check_type};
 use crate::sketch::Sketch;
 use crate::table::Table;
+use crate::tasks::Tasks;
 use crate::write::{self, Changes};
 
 pub(crate) use file::Transaction;
@@ -94,12 +96,18 @@ impl Catalog {
     /// Opens the catalog in the file `path`, and makes one where there is none. The pool's store
     /// must be newly opened: the extents of every chunk are claimed in it. A new catalog takes a
     /// store that is blank or was a temporary database's, and is tied to it from then on.
+    /// Statements that rewrite chunks pin pages within the limit of `pins`.
     ///
     /// # Errors
     /// [`SqlError::Catalog`] when the file cannot be used, [`SqlError::CatalogDamaged`] when it
     /// does not make sense, [`SqlError::WrongStore`] when the store is not the catalog's, which is
     /// then left as it was, [`SqlError::Refused`] when the pool has no store.
-    pub fn open(path: &Path, pool: Pool, lifetime: Lifetime) -> Result<Arc<Self>, SqlError> {
+    pub fn open(
+        path: &Path,
+        pool: Pool,
+        pins: Arc<PagePins>,
+        lifetime: Lifetime,
+    ) -> Result<Arc<Self>, SqlError> {
         let store = pool.store().cloned().ok_or_else(|| SqlError::Refused {
             what: "keeping tables in a pool without a store".to_owned(),
             instead: "give it a file or device tier".to_owned(),
@@ -109,7 +117,7 @@ impl Catalog {
         let label = Label { id: loaded.id, lifetime };
         label.settle(&store, loaded.end_bytes() > 0)?;
         check_size(&store, &loaded)?;
-        let journal = Arc::new(Journal::new(file, store));
+        let journal = Arc::new(Journal::new(file, store, pins));
         let names = load::names(loaded, &journal, &pool)?;
         journal.store().trim();
         let changes = Arc::new(AsyncMutex::new(()));
@@ -172,7 +180,8 @@ impl Catalog {
         .await
     }
 
-    /// Drops a schema, with `cascade` its tables and views too. Returns whether there was one.
+    /// Drops a schema, with `cascade` its tables and views too, in one step. Returns whether there
+    /// was one.
     ///
     /// # Errors
     /// [`SqlError::SchemaNotEmpty`] without `cascade`; errors of the catalog's file.
@@ -181,26 +190,46 @@ impl Catalog {
         name: &str,
         cascade: bool,
     ) -> Result<bool, SqlError> {
-        if !self.has_schema(name) {
+        loop {
+            let mut tables = if cascade { self.tables(name) } else { vec![] };
+            // Whoever locks several writers does it in this order.
+            tables.sort_by_key(|table| table.id());
+            let mut writers = Vec::with_capacity(tables.len());
+            for table in &tables {
+                writers.push(table.lock_writer().await);
+            }
+            let changes = self.changes.clone().lock_owned().await;
+            let ids = tables.iter().map(|table| table.id()).collect::<BTreeSet<_>>();
+            if cascade && self.tables(name).iter().any(|table| !ids.contains(&table.id())) {
+                // Another one was made while these were locked.
+                continue;
+            }
+            let name = name.to_owned();
+            let dropped = move |catalog: &Self| catalog.drop_schema_locked(name, cascade);
+            return self.blocking((writers, changes), dropped).await;
+        }
+    }
+
+    /// Drops a schema and what it holds, in one transaction.
+    fn drop_schema_locked(&self, name: String, cascade: bool) -> Result<bool, SqlError> {
+        if !self.has_schema(&name) {
             return Ok(false);
         }
-        if cascade {
-            for table in self.tables(name) {
-                self.drop_table(name, table.name()).await?;
-            }
-            for (view, _) in self.views(name) {
-                self.drop_view(name, &view).await?;
-            }
+        if !cascade && let Some(held) = self.first_of(&name) {
+            return Err(SqlError::SchemaNotEmpty { name, held });
         }
-        let name = name.to_owned();
-        self.change(move |catalog| {
-            if let Some(held) = catalog.first_of(&name) {
-                return Err(SqlError::SchemaNotEmpty { name, held });
-            }
-            catalog.journal.settle(&[], |transaction| transaction.remove_schema(&name))?;
-            Ok(catalog.names_mut().schemas.remove(&name).is_some())
-        })
-        .await
+        let (tables, views) = (self.tables(&name), self.views(&name));
+        self.journal.settle(&[], |transaction| {
+            tables.iter().try_for_each(|table| transaction.remove_table(table.id()))?;
+            views.iter().try_for_each(|(view, _)| transaction.remove_view(&name, view))?;
+            transaction.remove_schema(&name)
+        })?;
+        self.names_mut().schemas.remove(&name);
+        tables.iter().for_each(|table| table.retire());
+        if !tables.is_empty() {
+            self.journal.store().trim();
+        }
+        Ok(true)
     }
 
     /// Makes an empty table. `None` says that one was there and was kept.
@@ -450,11 +479,16 @@ impl Catalog {
         change: impl FnOnce(&Self) -> Result<T, SqlError> + Send + 'static,
     ) -> Result<T, SqlError> {
         let catalog = self.clone();
-        let changed = tokio::task::spawn_blocking(move || {
+        let changed = self.journal.tasks.spawn(move || {
             let _guards = guards;
             change(&catalog)
         });
         changed.await?
+    }
+
+    /// What was begun and goes on when nobody waits for it.
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.journal.tasks
     }
 
     /// Has tests stop at the points of every statement.

@@ -1,6 +1,6 @@
 //! A chunk: up to 65,536 rows of one table, immutable, one segment (page and extent) per column.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use terrace_pool::{PageRef, Space};
 use terrace_tier::store::Stored;
@@ -19,35 +19,11 @@ pub const CHUNK_BYTES: usize = 32 << 20;
 /// A block ends before its largest column passes this many bytes.
 pub const BLOCK_BYTES: usize = 4 << 20;
 
-/// The reference to a segment's page, shared by every reader of the chunk. A reader takes a copy,
-/// lets the pool repair its hint, and puts it back for the next one.
-#[derive(Debug)]
-pub struct PageCell(AtomicU64);
-
-impl PageCell {
-    /// A cell that holds `page`.
-    #[must_use]
-    pub fn new(page: PageRef) -> Self {
-        Self(AtomicU64::new(page.to_bits()))
-    }
-
-    /// The reference as it was last seen.
-    #[must_use]
-    pub fn get(&self) -> PageRef {
-        PageRef::from_bits(self.0.load(Ordering::Relaxed))
-    }
-
-    /// Remembers a reference whose hint the pool has repaired. It must name the same page.
-    pub fn set(&self, page: PageRef) {
-        self.0.store(page.to_bits(), Ordering::Relaxed);
-    }
-}
-
 /// One column of one chunk.
 #[derive(Debug)]
 pub struct ColumnSegment {
     /// The page with the segment's bytes.
-    pub page: PageCell,
+    pub page: PageRef,
     /// Where those bytes are on the store, with their checksum.
     pub stored: Stored,
     /// Bytes of the segment; the page and the extent are this rounded up to 4 KiB.
@@ -84,14 +60,17 @@ pub struct Chunk {
 
 impl Chunk {
     /// A chunk that no commit names yet.
-    #[must_use]
-    pub fn fresh(id: u64, rows: usize, columns: Vec<ColumnSegment>, space: Space) -> Self {
+    pub(crate) fn fresh(id: u64, rows: usize, columns: Vec<ColumnSegment>, space: Space) -> Self {
         Self { id, rows, columns, space, fate: AtomicU8::new(Fate::Fresh as u8) }
     }
 
     /// A chunk that was found in the catalog.
-    #[must_use]
-    pub fn committed(id: u64, rows: usize, columns: Vec<ColumnSegment>, space: Space) -> Self {
+    pub(crate) fn committed(
+        id: u64,
+        rows: usize,
+        columns: Vec<ColumnSegment>,
+        space: Space,
+    ) -> Self {
         Self { id, rows, columns, space, fate: AtomicU8::new(Fate::Committed as u8) }
     }
 
@@ -110,7 +89,7 @@ impl Chunk {
     /// References to the pages of the columns in `projection`, in its order.
     #[must_use]
     pub fn pages(&self, projection: &[usize]) -> Vec<PageRef> {
-        projection.iter().map(|&column| self.columns[column].page.get()).collect()
+        projection.iter().map(|&column| self.columns[column].page).collect()
     }
 
     /// The catalog names the chunk now: its extents outlive the process.
@@ -130,7 +109,7 @@ impl Drop for Chunk {
             return;
         }
         for column in &self.columns {
-            self.space.free(column.page.get());
+            self.space.free(column.page);
         }
     }
 }

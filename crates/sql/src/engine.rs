@@ -5,12 +5,14 @@ mod open;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use terrace_market::Ledger;
+use terrace_market::{Consumer, Ledger};
 use terrace_pool::Pool;
 use terrace_tier::TierSpec;
 use terrace_tier::store::{Blocks, Store};
 
+use crate::aside::aside;
 use crate::catalog::Catalog;
 use crate::data_dir::DataDir;
 use crate::error::SqlError;
@@ -34,6 +36,10 @@ pub struct EngineConfig {
     /// Partitions of a query: how many threads work on one at a time.
     pub threads: usize,
 }
+
+/// How long the end of an engine waits for a write: that of one chunk, or a commit, takes seconds
+/// on a slow disk.
+const TASK_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running engine. Clones are the same one; it ends with the last of them and of its sessions.
 #[derive(Clone, Debug)]
@@ -131,13 +137,12 @@ impl Engine {
         TierReport::of(&self.state)
     }
 
-    /// Ends the engine, provided that nobody else uses it.
+    /// Ends the engine, provided that nobody else uses it, once what it still writes is written.
     ///
     /// # Errors
-    /// [`SqlError::Refused`] while a session or another clone is alive, and the error that latched
-    /// the store, if one did.
+    /// [`SqlError::Refused`] while a session or another clone is alive, [`SqlError::DataDir`] when
+    /// a write does not end or the store has failed.
     pub fn close(self) -> Result<(), SqlError> {
-        let latched = self.pool().store().and_then(|store| store.latched());
         let Some(state) = Arc::into_inner(self.state) else {
             return Err(SqlError::Refused {
                 what: "closing an engine that sessions use".to_owned(),
@@ -145,15 +150,22 @@ impl Engine {
             });
         };
         let path = state.data_dir.path().to_owned();
+        let what = match state.end_tasks() {
+            true => state.pool().store().and_then(|store| store.latched()),
+            false => Some("a write that was begun does not end".to_owned()),
+        };
         drop(state);
-        match latched {
-            Some(error) => Err(SqlError::DataDir { path, what: error }),
-            None => Ok(()),
-        }
+        what.map_or(Ok(()), |what| Err(SqlError::DataDir { path, what }))
     }
 }
 
 impl EngineState {
+    /// Waits for writes that nobody waits for any more; false if one does not end.
+    fn end_tasks(&self) -> bool {
+        let tasks = self.catalog.tasks();
+        tasks.wait(Duration::ZERO) || aside(|| tasks.wait(TASK_PATIENCE))
+    }
+
     pub(crate) fn pool(&self) -> &Pool {
         &self.resources.pool
     }
@@ -184,6 +196,15 @@ impl EngineState {
     }
 }
 
+impl Drop for EngineState {
+    /// The lock on the directory goes after the last write to it.
+    fn drop(&mut self) {
+        if !self.end_tasks() {
+            tracing::error!(data_dir = ?self.data_dir, "a write goes on after the engine's end");
+        }
+    }
+}
+
 impl fmt::Debug for EngineState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EngineState")
@@ -198,6 +219,15 @@ impl fmt::Debug for EngineState {
 struct PoolReserve {
     pool: Pool,
     floor_bytes: u64,
+    /// Of pages that scans hand on. They are not the pool's to give, and nobody's to wait for.
+    copies: Arc<Consumer>,
+}
+
+impl PoolReserve {
+    fn pool_bytes(&self) -> u64 {
+        let dram = self.pool.stats().tiers.first().map_or(0, |tier| tier.used_bytes);
+        dram.max(self.floor_bytes)
+    }
 }
 
 impl Reserve for PoolReserve {
@@ -210,11 +240,10 @@ impl Reserve for PoolReserve {
     }
 
     fn releasable(&self) -> u64 {
-        self.held().saturating_sub(self.floor_bytes)
+        self.pool_bytes().saturating_sub(self.floor_bytes)
     }
 
     fn held(&self) -> u64 {
-        let dram = self.pool.stats().tiers.first().map_or(0, |tier| tier.used_bytes);
-        dram.max(self.floor_bytes)
+        self.pool_bytes().saturating_add(self.copies.held())
     }
 }

@@ -110,11 +110,19 @@ pub enum SqlError {
         /// One of its tables or views.
         held: String,
     },
-    /// The table was dropped or replaced while a statement was writing to it.
-    #[error("table {name} was dropped while the statement ran; nothing was written")]
+    /// The table was dropped or replaced before a statement could read it, or was done writing.
+    #[error("table {name} was dropped or replaced meanwhile; nothing was written")]
     Dropped {
         /// Schema and name.
         name: String,
+    },
+    /// The device failed in the middle of a commit.
+    #[error(
+        "{source}; whether the statement took effect is not known: open the database again to see"
+    )]
+    InDoubt {
+        /// What failed.
+        source: Box<SqlError>,
     },
     /// The catalog's file cannot be opened, read or written.
     #[error("catalog {path}: cannot {action}: {source}")]

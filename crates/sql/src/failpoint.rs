@@ -13,6 +13,8 @@ pub(crate) enum Point {
     Sync,
     /// The catalog commits.
     Commit,
+    /// The device says whether the commit reached it.
+    Committed,
     /// The new version is shown to readers.
     Swap,
 }

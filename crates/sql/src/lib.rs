@@ -1,7 +1,7 @@
 //! SQL over the pool: tables in segments, the catalog, sessions and their memory.
 //!
-//! A table is a list of immutable [chunks](chunk), a chunk is one [segment] per column, and a
-//! segment is one page of the pool and one extent of the store. The [catalog] names every extent;
+//! A table is a list of immutable [chunks](chunk), a chunk is one segment per column, and a segment
+//! is one page of the pool and one extent of the store. The [catalog] names every extent;
 //! what it does not name is free, so that nothing can leak.
 
 mod aside;
@@ -17,13 +17,14 @@ pub mod pins;
 mod provider;
 pub mod query;
 pub mod scan;
-pub mod segment;
+pub(crate) mod segment;
 pub mod session;
 pub mod sketch;
 pub mod spill;
 pub mod statistics;
 pub mod system;
 pub mod table;
+mod tasks;
 #[cfg(test)]
 mod test_support;
 mod view;
@@ -32,4 +33,5 @@ pub mod write;
 pub use engine::{Engine, EngineConfig};
 pub use error::SqlError;
 pub use query::{Output, QueryHandle};
+pub use segment::{Encoding, SegmentError};
 pub use session::Session;

@@ -153,12 +153,16 @@ impl SchemaProvider for MainSchema {
             return Ok(Some(table));
         }
         let catalog = self.shared.engine.catalog();
-        if let Some(table) = catalog.table(&self.name, name) {
-            let engine = Arc::clone(&self.shared.engine);
-            return Ok(Some(Arc::new(StoredTable::new(table, engine))));
+        if let Some(table) = StoredTable::find(&self.shared.engine, &self.name, name) {
+            return Ok(Some(Arc::new(table)));
         }
         match catalog.view(&self.name, name) {
-            Some(text) => Ok(Some(view::provider(&self.session()?, &text).await?)),
+            Some(text) => {
+                // Whoever lists all tables must not fail for one of them.
+                let planned = view::provider(&self.session()?, catalog, &text).await;
+                let full_name = || format!("{}.{name}", self.name);
+                Ok(Some(planned.unwrap_or_else(|error| view::broken(full_name(), &error))))
+            }
             None => match hint::of_missing_table(name) {
                 Some(what) => plan_err!("{what}"),
                 None => Ok(None),

@@ -1,4 +1,4 @@
-//! The bytes of pages that batches keep pinned.
+//! The bytes of pages that batches keep pinned, and of the copies made in their place.
 //!
 //! A batch that points into pages keeps them in memory for as long as any operator holds it, and a
 //! sort or the build side of a join holds its input to the end. Pages so held are lost to the pool:
@@ -7,26 +7,49 @@
 //!
 //! The share is half of what the pool keeps for itself, so that the other half always serves to
 //! read and to write: operators that hold all the rest of the budget and wait for a page would
-//! otherwise wait for each other.
+//! otherwise wait for each other. So room below the limit is taken before pages are asked for, and
+//! whoever finds none pins one page at a time.
+//!
+//! Copies that wait to be handed on are a consumer of the ledger. Where it has nothing to spare for
+//! them, a batch is copied when it is its turn, at the price of fetching its pages once more. They
+//! come back when their query goes on, so nobody may wait for them: the reserve of the queries
+//! counts them as the pool's.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use terrace_market::Consumer;
 use terrace_pool::Pinned;
 use terrace_sys::size::to_u64;
+
+use crate::memory::MemoryBudget;
 
 /// The account of pinned bytes: one for all queries of an engine.
 #[derive(Debug)]
 pub struct PagePins {
     pinned_bytes: AtomicU64,
     limit_bytes: u64,
+    copies: Option<Copies>,
+}
+
+/// Who pays for copies.
+struct Copies {
+    budget: Arc<MemoryBudget>,
+    consumer: Arc<Consumer>,
 }
 
 impl PagePins {
-    /// An account that lets batches pin `limit_bytes`.
+    /// An account that lets batches pin `limit_bytes`. Nobody accounts for copies.
     #[must_use]
     pub fn new(limit_bytes: u64) -> Self {
-        Self { pinned_bytes: AtomicU64::new(0), limit_bytes }
+        Self { pinned_bytes: AtomicU64::new(0), limit_bytes, copies: None }
+    }
+
+    /// The same, with copies that are held by `consumer` of the ledger of `budget`.
+    #[must_use]
+    pub(crate) fn with_copies(self, budget: Arc<MemoryBudget>, consumer: Arc<Consumer>) -> Self {
+        Self { copies: Some(Copies { budget, consumer }), ..self }
     }
 
     /// Bytes of pages that batches hold now.
@@ -41,16 +64,53 @@ impl PagePins {
         self.limit_bytes
     }
 
-    /// Whether `bytes` more would be above the limit.
-    pub(crate) fn would_exceed(&self, bytes: u64) -> bool {
-        self.pinned_bytes().saturating_add(bytes) > self.limit_bytes
+    /// Bytes of copies that wait to be handed on.
+    #[must_use]
+    pub fn copied_bytes(&self) -> u64 {
+        self.copies.as_ref().map_or(0, |copies| copies.consumer.held())
     }
 
-    /// Counts a pin until it is dropped.
-    pub(crate) fn count(self: &Arc<Self>, page: Pinned) -> CountedPin {
-        let bytes = to_u64(page.len());
+    /// Room for pages of `bytes`; none where that would be above the limit.
+    pub(crate) fn reserve(self: &Arc<Self>, bytes: u64) -> Option<PinRoom> {
+        let within = |pinned: u64| pinned.checked_add(bytes).filter(|sum| *sum <= self.limit_bytes);
+        let taken = self.pinned_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within);
+        taken.ok().map(|_| PinRoom { bytes, pins: Arc::clone(self) })
+    }
+
+    /// Room for one page that is let go as soon as it is copied, whatever the limit.
+    pub(crate) fn reserve_for_a_copy(self: &Arc<Self>, bytes: u64) -> PinRoom {
         self.pinned_bytes.fetch_add(bytes, Ordering::Relaxed);
-        CountedPin { page, bytes, pins: Arc::clone(self) }
+        PinRoom { bytes, pins: Arc::clone(self) }
+    }
+
+    /// An account of copies, with nothing in it.
+    pub(crate) fn copies(self: &Arc<Self>) -> CopyRoom {
+        CopyRoom { bytes: 0, pins: Arc::clone(self) }
+    }
+}
+
+/// Room below the limit of pins; what no page takes of it goes back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct PinRoom {
+    bytes: u64,
+    pins: Arc<PagePins>,
+}
+
+impl PinRoom {
+    /// Counts a page against the room for as long as its pin lives.
+    pub(crate) fn pin(&mut self, page: Pinned) -> CountedPin {
+        let bytes = to_u64(page.len());
+        let own = self.bytes.min(bytes);
+        self.bytes -= own;
+        // Room is taken by the lengths of extents, which are those of their pages.
+        self.pins.pinned_bytes.fetch_add(bytes - own, Ordering::Relaxed);
+        CountedPin { page, _room: Self { bytes, pins: Arc::clone(&self.pins) } }
+    }
+}
+
+impl Drop for PinRoom {
+    fn drop(&mut self) {
+        self.pins.pinned_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -58,8 +118,7 @@ impl PagePins {
 #[derive(Debug)]
 pub(crate) struct CountedPin {
     page: Pinned,
-    bytes: u64,
-    pins: Arc<PagePins>,
+    _room: PinRoom,
 }
 
 impl AsRef<[u8]> for CountedPin {
@@ -68,8 +127,76 @@ impl AsRef<[u8]> for CountedPin {
     }
 }
 
-impl Drop for CountedPin {
+/// Bytes of copies, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct CopyRoom {
+    bytes: u64,
+    pins: Arc<PagePins>,
+}
+
+impl CopyRoom {
+    /// Takes `bytes` more; false where the ledger has none to spare and the pool no clean frame.
+    pub(crate) fn try_grow(&mut self, bytes: u64) -> bool {
+        let granted = self.pins.copies.as_ref().is_none_or(|copies| {
+            let take = || copies.consumer.try_grow(bytes).is_ok();
+            copies.budget.can_spare(bytes)
+                && (take() || copies.budget.reclaim(bytes, false) && take())
+        });
+        self.bytes += if granted { bytes } else { 0 };
+        granted
+    }
+
+    /// Gives the account of one of `parts` equal parts back.
+    pub(crate) fn hand_on(&mut self, parts: usize) {
+        let bytes = self.bytes.checked_div(to_u64(parts)).unwrap_or(self.bytes);
+        self.shrink(bytes);
+    }
+
+    fn shrink(&mut self, bytes: u64) {
+        self.bytes -= bytes;
+        if let Some(copies) = &self.pins.copies {
+            copies.consumer.shrink(bytes);
+        }
+    }
+}
+
+impl Drop for CopyRoom {
     fn drop(&mut self) {
-        self.pins.pinned_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.shrink(self.bytes);
+    }
+}
+
+impl fmt::Debug for Copies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Copies").field("held", &self.consumer.held()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_taken_once_and_comes_back() {
+        let pins = Arc::new(PagePins::new(100));
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                let pins = Arc::clone(&pins);
+                std::thread::spawn(move || {
+                    let mut most = 0;
+                    for _ in 0..10_000 {
+                        let room = pins.reserve(40);
+                        most = most.max(pins.pinned_bytes());
+                        drop(room);
+                    }
+                    most
+                })
+            })
+            .collect();
+        let most = threads.into_iter().map(|thread| thread.join().expect("runs")).max();
+        assert!(most <= Some(80), "{most:?}");
+        assert_eq!(pins.pinned_bytes(), 0);
+        let _copy = pins.reserve_for_a_copy(200);
+        assert!(pins.reserve(1).is_none());
     }
 }

@@ -15,24 +15,59 @@ use datafusion::physical_plan::{ExecutionPlan, displayable};
 use futures::FutureExt as _;
 
 use crate::engine::EngineState;
+use crate::error::SqlError;
 use crate::scan::{self, ScanOptions};
-use crate::table::Table;
+use crate::table::{Table, TableVersion};
 use crate::write::{self, Assignment, CountExec};
 
-/// A stored table in a session.
+/// Times a name is resolved again when its table was replaced in the same moment.
+const RESOLVE_ATTEMPTS: usize = 16;
+
+/// A stored table in a session, as of one version of it. In a prepared statement it is as of the
+/// moment of its use.
 #[derive(Debug)]
 pub(crate) struct StoredTable {
     table: Arc<Table>,
+    version: Option<Arc<TableVersion>>,
     engine: Arc<EngineState>,
 }
 
 impl StoredTable {
-    pub(crate) fn new(table: Arc<Table>, engine: Arc<EngineState>) -> Self {
-        Self { table, engine }
+    /// The table of this name as it is now.
+    pub(crate) fn find(engine: &Arc<EngineState>, schema: &str, name: &str) -> Option<Self> {
+        for _ in 0..RESOLVE_ATTEMPTS {
+            let table = engine.catalog().table(schema, name)?;
+            if let Ok(version) = table.current() {
+                return Some(Self { table, version: Some(version), engine: Arc::clone(engine) });
+            }
+        }
+        None
     }
 
     pub(crate) fn table(&self) -> &Arc<Table> {
         &self.table
+    }
+
+    /// The version that is read.
+    pub(crate) fn version(&self) -> Arc<TableVersion> {
+        self.version.clone().unwrap_or_else(|| self.table.snapshot())
+    }
+
+    /// The same as of `version`, or as of the moment of its use.
+    pub(crate) fn at(&self, version: Option<Arc<TableVersion>>) -> Self {
+        Self { table: Arc::clone(&self.table), version, engine: Arc::clone(&self.engine) }
+    }
+
+    /// The same as of its version, and without one as of now, when another table with the same
+    /// columns may have taken the name.
+    pub(crate) fn current(&self) -> Result<Self> {
+        if self.version.is_some() {
+            return Ok(self.at(self.version.clone()));
+        }
+        let found = Self::find(&self.engine, self.table.schema_name(), self.table.name());
+        let found = found.filter(|found| found.table.schema() == self.table.schema());
+        let dropped = || SqlError::Dropped { name: self.table.full_name() };
+        Ok(found.ok_or_else(dropped)?)
     }
 }
 
@@ -47,7 +82,7 @@ impl TableProvider for StoredTable {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        Some(self.table.snapshot().statistics().as_ref().clone())
+        Some(self.version().statistics().as_ref().clone())
     }
 
     /// Filters come again as physical ones, which prune chunks; rows are filtered above the scan.
@@ -67,7 +102,8 @@ impl TableProvider for StoredTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let partitions = state.config().target_partitions();
         let options = ScanOptions { partitions, ..self.engine.scan_options().clone() };
-        scan::plan(&self.table, self.table.snapshot(), projection, limit, &options)
+        let current = self.current()?;
+        scan::plan(&current.table, current.version(), projection, limit, &options)
     }
 
     async fn insert_into(

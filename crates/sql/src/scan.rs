@@ -5,7 +5,8 @@
 //! about files (limits, projections, filter push-down, statistics, distribution) applies unchanged.
 //! There are no files; the object store that such a plan must name is never asked for anything.
 //!
-//! - A batch is one block of a chunk; its arrays hold the pins of their pages ([`crate::pins`]).
+//! - A batch is one block of a chunk; its arrays hold the pins of their pages, or are copies where
+//!   too much is pinned ([`crate::pins`], `read`).
 //! - Only the segments of projected columns are fetched; fetches are awaited, never waited for.
 //! - Chunks that no row can come from are not fetched: by their minima and maxima against the
 //!   query's filters, and against join and top-k filters as they tighten while the query runs
@@ -19,6 +20,7 @@ mod counters;
 mod open;
 mod order;
 mod prune;
+mod read;
 mod source;
 
 use std::ops::Range;
@@ -37,6 +39,7 @@ use crate::pins::PagePins;
 use crate::table::{Table, TableVersion};
 
 pub use counters::ScanProgress;
+pub(crate) use read::{Blocks, ChunkReader};
 pub use source::SegmentSource;
 
 /// The scheme and authority of the object store that scans name and never use.

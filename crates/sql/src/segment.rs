@@ -34,7 +34,7 @@ mod view;
 
 use std::fmt;
 
-pub use decode::{PageOwner, Segment};
+pub use decode::Segment;
 pub use encode::{BlockPlan, SegmentPlan};
 pub use kind::check_type;
 

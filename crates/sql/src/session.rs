@@ -3,13 +3,14 @@
 //! DataFusion parses, plans and runs. What it would do to its own in-memory tables or to the
 //! runtime of the session is done here instead: tables, views and schemas are defined in the
 //! catalog (`define`), settings that would replace the pool are refused (`settings`), deletes
-//! and updates are planned from the statement as it was written (`modify`). Every query runs in a
-//! runtime of its own.
+//! and updates are planned from the statement as it was written (`modify`). A statement sees one
+//! version of each table (`snapshot`). Every query runs in a runtime of its own.
 
 mod define;
 pub(crate) mod hint;
 mod modify;
 mod settings;
+mod snapshot;
 mod statement;
 
 use std::fmt;
@@ -28,6 +29,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::DFParserBuilder;
+use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use object_store::memory::InMemory;
 use terrace_exec::PagedOperators;
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
@@ -38,6 +40,7 @@ use crate::error::SqlError;
 use crate::names::{CATALOG, MainCatalog};
 use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment};
 use crate::scan::STORE_URL;
+use crate::view;
 
 pub use statement::{QueryAction, SessionStatement};
 
@@ -87,8 +90,16 @@ impl Session {
     /// # Errors
     /// The parser's, with line and column.
     pub fn parse(&self, text: &str) -> Result<Vec<SessionStatement>, SqlError> {
-        let limit = self.context.state().config_options().sql_parser.recursion_limit.get();
-        let parser = DFParserBuilder::new(text).with_recursion_limit(limit).build();
+        let state = self.context.state();
+        let options = &state.config_options().sql_parser;
+        let dialect = dialect_from_str(options.dialect).ok_or_else(|| SqlError::Refused {
+            what: format!("the dialect {}", options.dialect),
+            instead: "set datafusion.sql_parser.dialect to generic".to_owned(),
+        })?;
+        let parser = DFParserBuilder::new(text)
+            .with_dialect(dialect.as_ref())
+            .with_recursion_limit(options.recursion_limit.get())
+            .build();
         let statements = parser.and_then(statement::parse);
         statements.map(Into::into).map_err(|error| hint::of_parse_error(text, error))
     }
@@ -129,13 +140,20 @@ impl Session {
         };
         settings::refuse(&statement)?;
         let state = self.context.state();
-        let plan = state.statement_to_plan(statement).await?;
+        let plan = match state.statement_to_plan(statement.clone()).await {
+            Ok(plan) => snapshot::unpin(plan)?,
+            Err(error) => {
+                let catalog = self.engine.catalog();
+                return Err(view::cause(&state, catalog, &statement, error).await.into());
+            }
+        };
         match plan {
             LogicalPlan::Ddl(definition) => self.define(&state, definition).await,
             plan => {
                 // Settings and prepared statements are the context's own; anything else this wraps
                 // without running it.
                 let (state, plan) = self.context.execute_logical_plan(plan).await?.into_parts();
+                let plan = snapshot::pin(plan)?;
                 modify::refuse(&plan)?;
                 let plan = match modify::plan(&state, &plan)? {
                     Some(plan) => plan,

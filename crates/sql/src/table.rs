@@ -153,7 +153,8 @@ impl Table {
     }
 
     /// The chunks as the last committed statement left them. They stay readable for as long as the
-    /// version is held, whatever is committed meanwhile.
+    /// version is held, whatever is committed meanwhile. Of a table that has been dropped there are
+    /// none; [`Table::current`] tells.
     #[must_use]
     pub fn snapshot(&self) -> Arc<TableVersion> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -163,6 +164,24 @@ impl Table {
     #[must_use]
     pub fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
+    }
+
+    /// The chunks as they are now.
+    ///
+    /// # Errors
+    /// [`SqlError::Dropped`] when the table has been dropped from the catalog.
+    pub fn current(&self) -> Result<Arc<TableVersion>, SqlError> {
+        // In this order: what a dropped table shows is nothing.
+        let version = self.snapshot();
+        self.refuse_if_dropped()?;
+        Ok(version)
+    }
+
+    pub(crate) fn refuse_if_dropped(&self) -> Result<(), SqlError> {
+        match self.is_dropped() {
+            true => Err(SqlError::Dropped { name: self.full_name() }),
+            false => Ok(()),
+        }
     }
 
     /// Waits for the other writers of the table and keeps them out until the guard is dropped.
@@ -190,11 +209,9 @@ impl Table {
         changes: Changes,
     ) -> Result<(), SqlError> {
         let table = self.clone();
-        let committed = tokio::task::spawn_blocking(move || {
+        let committed = self.journal().tasks.spawn(move || {
             let _writer = writer;
-            if table.is_dropped() {
-                return Err(SqlError::Dropped { name: table.full_name() });
-            }
+            table.refuse_if_dropped()?;
             let gives_space_back = changes.removes_chunks();
             table.settle(changes, |_| Ok(()))?;
             if gives_space_back {

@@ -3,13 +3,19 @@
 //! A view is kept as the text of its CREATE VIEW statement, after a comment that says in which
 //! schema it looks for names without one. Planning it anew finds the tables as they are now.
 
+use std::fmt;
 use std::sync::Arc;
 
-use datafusion::catalog::TableProvider;
-use datafusion::common::{Result, exec_datafusion_err, exec_err};
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::catalog::{Session as CatalogSession, TableProvider};
+use datafusion::common::{
+    DataFusionError, Result, exec_datafusion_err, exec_err, plan_datafusion_err,
+};
 use datafusion::datasource::ViewTable;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, TableType};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 
@@ -35,18 +41,84 @@ fn parts(text: &str) -> Result<(&str, Statement)> {
 }
 
 /// Plans a kept view.
-pub(crate) async fn provider(state: &SessionState, text: &str) -> Result<Arc<dyn TableProvider>> {
+pub(crate) async fn provider(
+    state: &SessionState,
+    catalog: &Catalog,
+    text: &str,
+) -> Result<Arc<dyn TableProvider>> {
     let (schema, statement) = parts(text)?;
     let mut state = state.clone();
     let options = state.config_mut().options_mut();
     options.catalog.default_catalog = CATALOG.to_owned();
     options.catalog.default_schema = schema.to_owned();
     // The recursion is through the catalog, which resolves the views that this one names.
-    let plan = Box::pin(state.statement_to_plan(statement)).await?;
+    let plan = match Box::pin(state.statement_to_plan(statement)).await {
+        Ok(plan) => plan,
+        Err(error) => {
+            let (_, statement) = parts(text)?;
+            return Err(Box::pin(cause(&state, catalog, &query(statement)?, error)).await);
+        }
+    };
     let LogicalPlan::Ddl(DdlStatement::CreateView(view)) = plan else {
         return exec_err!("the text of a view is damaged");
     };
     Ok(Arc::new(ViewTable::new(Arc::unwrap_or_clone(view.input), view.definition)))
+}
+
+/// The error of a statement that could not be planned: that of a view it names, if one of them
+/// cannot be planned either. Such a view has no columns, so the planner's own error would be about
+/// one that it does not find.
+pub(crate) async fn cause(
+    state: &SessionState,
+    catalog: &Catalog,
+    statement: &Statement,
+    error: DataFusionError,
+) -> DataFusionError {
+    let defaults = &state.config_options().catalog;
+    for reference in state.resolve_table_references(statement).unwrap_or_default() {
+        let name = reference.resolve(&defaults.default_catalog, &defaults.default_schema);
+        let Some(text) = catalog.view(&name.schema, &name.table) else { continue };
+        if let Err(error) = Box::pin(provider(state, catalog, &text)).await {
+            return unusable(&format!("{}.{}", name.schema, name.table), &error);
+        }
+    }
+    error
+}
+
+fn unusable(name: &str, error: &impl fmt::Display) -> DataFusionError {
+    plan_datafusion_err!("view {name} cannot be used any more: {error}")
+}
+
+/// A view that cannot be planned: it has no columns, and nobody can read it.
+pub(crate) fn broken(name: String, error: &DataFusionError) -> Arc<dyn TableProvider> {
+    Arc::new(BrokenView { name, error: error.to_string() })
+}
+
+#[derive(Debug)]
+struct BrokenView {
+    name: String,
+    error: String,
+}
+
+#[async_trait]
+impl TableProvider for BrokenView {
+    fn schema(&self) -> SchemaRef {
+        Arc::new(Schema::empty())
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn CatalogSession,
+        _projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Err(unusable(&self.name, &self.error))
+    }
 }
 
 /// Refuses a view whose statement names the view itself, directly or through others.

@@ -88,7 +88,7 @@ impl Table {
     /// Errors of the catalog.
     pub async fn truncate(self: &Arc<Self>) -> Result<u64, SqlError> {
         let writer = self.lock_writer().await;
-        let count = u64::try_from(self.snapshot().rows()).unwrap_or(u64::MAX);
+        let count = u64::try_from(self.current()?.rows()).unwrap_or(u64::MAX);
         self.commit(writer, Changes::empty(self.schema()).replacing_all()).await?;
         Ok(count)
     }

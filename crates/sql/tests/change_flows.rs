@@ -10,7 +10,11 @@ use terrace_tier::store::MemoryBlocks;
 const STORE_BYTES: u64 = 1 << 30;
 
 fn session() -> (Engine, Session) {
-    let config = EngineConfig { dram_bytes: 64 << 20, tiers: vec![], data_dir: None, threads: 2 };
+    session_with(64 << 20)
+}
+
+fn session_with(dram_bytes: u64) -> (Engine, Session) {
+    let config = EngineConfig { dram_bytes, tiers: vec![], data_dir: None, threads: 2 };
     let blocks = Arc::new(MemoryBlocks::new(STORE_BYTES));
     let engine = Engine::over_blocks(&config, blocks, STORE_BYTES).expect("engine");
     let session = engine.session().expect("session");
@@ -71,4 +75,35 @@ async fn rows_are_changed_by_their_own_values() {
     assert!(refusal.contains("NOT NULL") || refusal.contains("null"), "{refusal}");
     assert_eq!(changed(&session, "DELETE FROM t").await, 5);
     assert_eq!(numbers(&session).await, [] as [i64; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chunk_as_large_as_the_budget_is_changed_block_by_block() {
+    const COLUMNS: i64 = 64;
+    let (engine, session) = session_with(32 << 20);
+    let columns = (0..COLUMNS).map(|n| format!("value * {} AS c{n}", n + 1));
+    let columns = columns.collect::<Vec<_>>().join(", ");
+    run(
+        &session,
+        &format!(
+            "CREATE TABLE t AS SELECT value AS i, {columns} \
+                            FROM generate_series(1, 100000)"
+        ),
+    )
+    .await;
+    let limit = engine.pins().limit_bytes();
+    let last = COLUMNS - 1;
+    assert_eq!(changed(&session, "DELETE FROM t WHERE c0 = 1").await, 1);
+    assert_eq!(changed(&session, &format!("UPDATE t SET c{last} = 0 WHERE i <= 11")).await, 10);
+    assert_eq!(changed(&session, &format!("DELETE FROM t WHERE c{last} = 0 AND i < 6")).await, 4);
+    let outputs = session.sql(&format!("SELECT sum(i), sum(c{last}), sum(c7) FROM t")).await;
+    let outputs = outputs.expect("select");
+    let sums: Vec<i64> = (0..3)
+        .map(|sum| outputs[0].batches[0].column(sum).as_primitive::<Int64Type>().value(0))
+        .collect();
+    let all: i64 = (1..=100_000).sum();
+    let expected = [all - 15, (all - (1..=11).sum::<i64>()) * COLUMNS, (all - 15) * 8];
+    assert_eq!(sums, expected);
+    assert!(engine.pins().pinned_bytes() <= limit);
+    assert_eq!(engine.pins().copied_bytes(), 0);
 }

@@ -12,11 +12,13 @@ use std::error::Error;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::arrow::array::AsArray as _;
 use datafusion::arrow::datatypes::Int64Type;
 use terrace_sql::catalog::LABEL_BYTES;
+use terrace_sql::table::Table;
 use terrace_sql::{Engine, EngineConfig, Session};
 use terrace_testkit::{Rng, soak_rounds, with_seed};
 
@@ -56,7 +58,10 @@ fn open(directory: &Path) -> Result<(Engine, Session)> {
     Ok((engine, session))
 }
 
-/// Rows per tag of `t` and rows of every other table.
+/// A schema that comes and goes. Tables of the other one have names that are before it.
+const SCHEMA: &str = "s";
+
+/// Rows per tag of `t` and rows of every other table; the schema is one without rows.
 type State = (BTreeMap<i64, i64>, BTreeMap<String, i64>);
 
 /// Rows that statement `number` writes: sometimes one, sometimes more than two chunks.
@@ -76,12 +81,25 @@ fn statement(number: i64, state: &mut State) -> String {
          FROM generate_series(1, {})",
         rows(number)
     );
+    // Half of the statements with a schema drop it with what it holds by then.
     match number % 10 {
+        0 if tables.contains_key(SCHEMA) => {
+            tables.retain(|name, _| !name.starts_with(SCHEMA));
+            format!("DROP SCHEMA {SCHEMA} CASCADE")
+        }
+        0 => {
+            tables.insert(SCHEMA.to_owned(), 0);
+            format!("CREATE SCHEMA {SCHEMA}")
+        }
+        2 | 4 if tables.contains_key(SCHEMA) => {
+            tables.insert(format!("{SCHEMA}.c{number}"), rows(number));
+            format!("CREATE TABLE {SCHEMA}.c{number} AS {source}")
+        }
         3 | 8 => {
             tables.insert(format!("c{number}"), rows(number));
             format!("CREATE TABLE c{number} AS {source}")
         }
-        5 | 7 if tables.len() > 2 => {
+        5 | 7 if tables.keys().filter(|name| name.starts_with('c')).count() > 2 => {
             let (table, _) = tables.pop_first().expect("more than two");
             format!("DROP TABLE {table}")
         }
@@ -183,20 +201,25 @@ async fn state(engine: &Engine, session: &Session) -> Result<State> {
         tags.extend(numbers(0).iter().copied().zip(numbers(1).iter().copied()));
     }
     let mut tables = BTreeMap::new();
-    for table in engine.catalog().tables("public") {
-        if table.name() != "t" {
-            let text = format!("SELECT count(DISTINCT concat(tag, i, s)) FROM {}", table.name());
-            let outputs = session.sql(&text).await?;
-            let count = outputs[0].batches[0].column(0).as_primitive::<Int64Type>().value(0);
-            tables.insert(table.name().to_owned(), count);
-        }
+    if engine.catalog().has_schema(SCHEMA) {
+        tables.insert(SCHEMA.to_owned(), 0);
+    }
+    for table in all_tables(engine).filter(|table| table.full_name() != "public.t") {
+        let text = format!("SELECT count(DISTINCT concat(tag, i, s)) FROM {}", table.full_name());
+        let outputs = session.sql(&text).await?;
+        let count = outputs[0].batches[0].column(0).as_primitive::<Int64Type>().value(0);
+        tables.insert(table.full_name().trim_start_matches("public.").to_owned(), count);
     }
     Ok((tags, tables))
 }
 
+fn all_tables(engine: &Engine) -> impl Iterator<Item = Arc<Table>> {
+    let schemas = engine.catalog().schemas().into_iter();
+    schemas.flat_map(|schema| engine.catalog().tables(&schema))
+}
+
 fn assert_no_leak(engine: &Engine) {
-    let named: u64 =
-        engine.catalog().tables("public").iter().map(|table| table.snapshot().extent_bytes()).sum();
+    let named: u64 = all_tables(engine).map(|table| table.snapshot().extent_bytes()).sum();
     let store = engine.pool().store().expect("a store").stats();
     assert_eq!(store.used_bytes, named + LABEL_BYTES, "the store holds what the catalog names");
     assert_eq!(store.double_frees, 0);

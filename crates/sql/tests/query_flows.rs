@@ -3,6 +3,8 @@
 mod common;
 
 use common::{MIB, engine, engine_in, error, eventually, quoted, show, try_show};
+use futures::StreamExt as _;
+use terrace_sql::catalog::LABEL_BYTES;
 
 const DRAM: u64 = 64 * MIB;
 
@@ -136,6 +138,9 @@ async fn errors_say_what_would_be_right() {
         ("SET datafusion.runtime.temp_directory = '/tmp'", "--tier file:"),
         ("RESET datafusion.runtime.memory_limit", "--dram"),
         ("SET \"datafusion.runtime.memory_limit\" = '1G'", "--dram"),
+        ("SET `datafusion.runtime.memory_limit` = '1G'", "--dram"),
+        ("SET datafusion.`runtime`.memory_limit = '1G'", "--dram"),
+        ("RESET `datafusion.runtime.memory_limit`", "--dram"),
         ("CREATE TABLE terrace.x AS SELECT 1 AS a", "schema terrace"),
         ("CREATE TABLE nowhere.x AS SELECT 1 AS a", "CREATE SCHEMA nowhere"),
         ("CREATE TABLE k (a INT PRIMARY KEY)", "PRIMARY KEY"),
@@ -187,4 +192,60 @@ async fn system_tables_show_the_engine() {
     assert!(consumers.contains("pool") && consumers.contains("query "), "{consumers}");
     let queries = show(&session, "SELECT statement FROM terrace.queries").await;
     assert_eq!(queries, "SELECT statement FROM terrace.queries");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_view_that_has_become_invalid_says_so_and_harms_no_other() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE t AS SELECT 1 AS a; CREATE TABLE u AS SELECT 2 AS b").await;
+    show(&session, "CREATE VIEW v AS SELECT a FROM t; CREATE VIEW w AS SELECT a FROM v").await;
+    show(&session, "DROP TABLE t").await;
+    let columns = "SELECT table_name, column_name FROM information_schema.columns \
+                   WHERE table_schema = 'public'";
+    assert_eq!(show(&session, columns).await, "u b");
+    let tables = "SELECT table_name FROM information_schema.tables \
+                  WHERE table_schema = 'public' ORDER BY 1";
+    assert_eq!(show(&session, tables).await, "u\nv\nw");
+    for query in ["SELECT a FROM v", "SELECT * FROM v", "SELECT count(*) FROM v", "SELECT a FROM w"]
+    {
+        let text = error(&session, query).await;
+        assert!(text.contains("view public.v cannot be used any more"), "{query}\n{text}");
+        assert!(text.contains("'main.public.t' not found"), "{query}\n{text}");
+    }
+    show(&session, "CREATE TABLE t AS SELECT 3 AS a").await;
+    assert_eq!(show(&session, "SELECT a FROM w").await, "3");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_dialect_is_that_of_the_session() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    assert!(error(&session, "SELECT \"abc\"").await.contains("abc"), "a column");
+    show(&session, "SET datafusion.sql_parser.dialect = 'mysql'").await;
+    assert_eq!(show(&session, "SELECT \"abc\"").await, "abc", "a text");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_waits_for_what_a_cancelled_statement_still_writes() {
+    let directory = tempfile::tempdir().expect("tempdir");
+    let data = directory.path().join("data");
+    for round in 0..6_u64 {
+        let engine = engine_in(&data, DRAM);
+        let session = engine.session().expect("session");
+        let text = format!(
+            "CREATE TABLE c{round} AS SELECT value AS a, 'row ' || value AS b \
+             FROM generate_series(1, 3000000)"
+        );
+        let statement = session.parse(&text).expect("parses").remove(0);
+        let mut handle = session.execute(statement).await.expect("starts");
+        let patience = std::time::Duration::from_millis(10 + 15 * round);
+        drop(tokio::time::timeout(patience, handle.stream.next()).await);
+        drop((handle, session));
+        engine.close().expect("closes");
+    }
+    let engine = engine_in(&data, DRAM);
+    let catalog = engine.catalog();
+    let named: u64 = catalog.tables("public").iter().map(|t| t.snapshot().extent_bytes()).sum();
+    assert_eq!(engine.pool().store().expect("store").stats().used_bytes, named + LABEL_BYTES);
 }

@@ -4,10 +4,11 @@ mod common;
 
 use std::ops::Range;
 
-use common::{MIB, engine, eventually, show};
+use common::{MIB, engine, eventually, lines, show};
 use datafusion::arrow::array::{ArrayData, RecordBatch};
 use datafusion::arrow::buffer::Buffer;
 use futures::StreamExt;
+use terrace_market::Class;
 use terrace_sql::catalog::LABEL_BYTES;
 use terrace_sql::{Engine, Session};
 
@@ -82,17 +83,55 @@ async fn above_the_limit_of_pins_batches_are_copies() {
     let limit = engine.pins().limit_bytes();
     let statement = session.parse("SELECT * FROM t").expect("parses").remove(0);
     let mut handle = session.execute(statement).await.expect("starts");
-    let (mut kept, mut most) = (Vec::new(), 0);
+    let (mut kept, mut most, mut most_copied) = (Vec::new(), 0, 0);
     while let Some(batch) = handle.stream.next().await {
         kept.push(batch.expect("batch"));
         most = most.max(engine.pins().pinned_bytes());
+        most_copied = most_copied.max(engine.pins().copied_bytes());
     }
     let rows: usize = kept.iter().map(RecordBatch::num_rows).sum();
     assert_eq!(rows, 655_360);
+    assert!(most_copied > 0, "copies are in somebody's account");
+    assert_eq!(engine.pins().copied_bytes(), 0);
     // A column of a chunk per partition is pinned while it is copied.
     assert!(most <= limit + 16 * MIB, "{most} bytes pinned, {limit} allowed");
     let plan = show(&session, "EXPLAIN ANALYZE SELECT max(word || 'x') FROM t").await;
     assert_ne!(metric(&plan, "chunks_copied"), "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_memory_for_copies_batches_are_copied_one_by_one() {
+    let (engine, session) = filled(64 * MIB).await;
+    let expected = batches(&session, "SELECT * FROM t").await;
+    let expected: Vec<String> = expected.iter().flat_map(lines).collect();
+    assert_eq!(expected.len(), 655_360);
+    // What is left is what the pool keeps for itself.
+    let hog = engine.ledger().register("hog", Class::Other);
+    let mut idle = 0;
+    while idle < 3 {
+        engine.pool().release(u64::MAX);
+        let available = engine.ledger().available();
+        idle = if available > 0 && hog.try_grow(available).is_ok() { 0 } else { idle + 1 };
+    }
+    let statement = session.parse("SELECT * FROM t").expect("parses").remove(0);
+    let mut handle = session.execute(statement).await.expect("starts");
+    let (mut found, mut most_copied) = (Vec::new(), 0);
+    let mut kept = Vec::new();
+    while let Some(batch) = handle.stream.next().await {
+        let batch = batch.expect("batch");
+        found.extend(lines(&batch));
+        most_copied = most_copied.max(engine.pins().copied_bytes());
+        // Pins are held, so that most chunks have to be copied.
+        if kept.len() < 16 {
+            kept.push(batch);
+        }
+    }
+    assert!(most_copied < MIB, "{most_copied}");
+    let sorted = |mut lines: Vec<String>| {
+        lines.sort_unstable();
+        lines
+    };
+    assert!(sorted(found) == sorted(expected));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -43,23 +43,12 @@ impl DirectFile {
     /// # Errors
     /// When the path cannot be opened, or is a block device or directory.
     pub fn create(path: &Path) -> io::Result<DirectFile> {
-        let opened = open_with(path, OpenOptions::new().read(true).write(true).create(true), 0)?;
-        if !opened.file.metadata()?.is_file() {
-            return Err(io::Error::other("it is not a regular file"));
-        }
-        Ok(opened)
+        regular(open_with(path, OpenOptions::new().read(true).write(true).create(true), 0)?)
     }
 
-    /// Opens a file that is there for reading and writing, and keeps its contents.
-    ///
-    /// # Errors
-    /// When there is none, the path cannot be opened, or is a block device or directory.
+    /// As [`DirectFile::create`], for a file that must be there: an error when there is none.
     pub fn open(path: &Path) -> io::Result<DirectFile> {
-        let opened = open_with(path, OpenOptions::new().read(true).write(true), 0)?;
-        match opened.file.metadata()?.is_file() {
-            true => Ok(opened),
-            false => Err(io::Error::other("it is not a regular file")),
-        }
+        regular(open_with(path, OpenOptions::new().read(true).write(true), 0)?)
     }
 
     /// Opens a block device exclusively: one that is mounted, or open this way elsewhere, is
@@ -290,6 +279,11 @@ fn transfer(
 /// Whether the same call may succeed if it is made again at once.
 pub(crate) fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
+}
+
+fn regular(opened: DirectFile) -> io::Result<DirectFile> {
+    let is_regular = opened.file.metadata()?.is_file();
+    is_regular.then_some(opened).ok_or_else(|| io::Error::other("it is not a regular file"))
 }
 
 fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<DirectFile> {

@@ -11,17 +11,22 @@ use super::record::ChunkRecord;
 use crate::chunk::Chunk;
 use crate::error::SqlError;
 use crate::failpoint::{Failpoints, Point};
+use crate::pins::PagePins;
+use crate::tasks::Tasks;
 
-/// The catalog's file and the store it names extents of.
+/// The catalog's file and the store it names extents of, and what else the tables share.
 pub(crate) struct Journal {
     pub(super) file: CatalogFile,
     store: Arc<Store>,
+    pub(crate) pins: Arc<PagePins>,
+    pub(crate) tasks: Tasks,
     pub(crate) failpoints: Failpoints,
 }
 
 impl Journal {
-    pub(super) fn new(file: CatalogFile, store: Arc<Store>) -> Self {
-        Self { file, store, failpoints: Failpoints::default() }
+    pub(super) fn new(file: CatalogFile, store: Arc<Store>, pins: Arc<PagePins>) -> Self {
+        let (tasks, failpoints) = (Tasks::default(), Failpoints::default());
+        Self { file, store, pins, tasks, failpoints }
     }
 
     /// The store that holds the extents.
@@ -43,7 +48,11 @@ impl Journal {
             self.store.sync()?;
         }
         self.failpoints.hit(Point::Commit)?;
-        match self.file.commit(change) {
+        let committed = self
+            .file
+            .commit(change)
+            .and_then(|()| self.failpoints.hit(Point::Committed).map_err(CommitFailure::InDoubt));
+        match committed {
             Ok(()) => added.iter().for_each(|chunk| chunk.mark_committed()),
             Err(CommitFailure::RolledBack(error)) => return Err(error),
             Err(CommitFailure::InDoubt(error)) => {
@@ -51,7 +60,7 @@ impl Journal {
                 // serve anything else until then.
                 added.iter().for_each(|chunk| chunk.mark_committed());
                 tracing::error!(%error, chunks = added.len(), "commit in doubt, space withheld");
-                return Err(error);
+                return Err(SqlError::InDoubt { source: Box::new(error) });
             }
         }
         // What the file says is what happened, so nothing may fail the statement from here on.

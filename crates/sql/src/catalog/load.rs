@@ -9,7 +9,7 @@ use super::file::{Loaded, LoadedTable};
 use super::journal::Journal;
 use super::record::{ChunkRecord, SegmentRecord, TableRecord};
 use super::{Names, SchemaNames, table_space};
-use crate::chunk::{Chunk, ColumnSegment, PageCell};
+use crate::chunk::{Chunk, ColumnSegment};
 use crate::error::SqlError;
 use crate::sketch::Sketch;
 use crate::table::{Table, TableParts};
@@ -62,7 +62,7 @@ fn adopt_segment(
         let TableRecord { schema_name, name, .. } = table;
         journal.file.damaged(format!("table {schema_name}.{name} cannot have its bytes: {error}"))
     })?;
-    let page = PageCell::new(space.adopt(stored)?);
+    let page = space.adopt(stored)?;
     Ok(ColumnSegment { page, stored, len_bytes, statistics })
 }
 

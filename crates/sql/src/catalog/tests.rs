@@ -12,8 +12,9 @@ use terrace_tier::store::{Extent, MemoryBlocks, Stored};
 
 use super::record::{ChunkRecord, SegmentRecord, TableRecord, view_from_bytes};
 use super::*;
+use crate::failpoint::Point;
 use crate::statistics::Collector;
-use crate::test_support::{Database, array, int_schema, ints, rows_of, types};
+use crate::test_support::{Database, array, int_schema, ints, memory, rows_of, stream_of, types};
 
 struct Home {
     directory: TempDir,
@@ -127,6 +128,43 @@ async fn dropping_returns_the_space() {
     assert_eq!(database.used_bytes(), 0);
     let made = database.table_as("t", IfExists::Fail, &int_schema(), vec![]).await;
     assert!(matches!(made, Err(SqlError::MissingSchema { .. })), "{made:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_goes_with_everything_in_it_or_not_at_all() {
+    let home = Home::new();
+    let database = home.open();
+    let catalog = database.catalog.clone();
+    for name in ["a", "b", "c"] {
+        let rows = vec![ints(0..100)];
+        database.table_as(name, IfExists::Fail, &int_schema(), rows).await.expect("created");
+    }
+    catalog.put_view("public", "v", "SELECT 1", false).await.expect("view");
+    let b = database.find("b").expect("b");
+    let full = database.used_bytes();
+    catalog.set_failpoint(Some(Arc::new(|point| match point {
+        Point::Commit => Err(SqlError::Task("power".to_owned())),
+        _ => Ok(()),
+    })));
+    catalog.drop_schema("public", true).await.expect_err("the commit fails");
+    catalog.set_failpoint(None);
+    assert_eq!((catalog.tables("public").len(), catalog.views("public").len()), (3, 1));
+    assert_eq!(rows_of(&b).await.len(), 100);
+    assert_eq!(database.used_bytes(), full);
+    // Against writers and makers of tables, in any order.
+    let dropping = catalog.clone();
+    let drop_schema = tokio::spawn(async move { dropping.drop_schema("public", true).await });
+    let (memory, schema) = (memory(), int_schema());
+    let (appended, _made) = tokio::join!(
+        b.append(stream_of(&schema, vec![ints(0..10)]), &memory),
+        database.table_as("d", IfExists::Fail, &schema, vec![ints(0..10)])
+    );
+    assert!(drop_schema.await.expect("task").expect("dropped"));
+    assert!(matches!(appended, Ok(10) | Err(SqlError::Dropped { .. })), "{appended:?}");
+    assert_eq!(catalog.schemas(), [] as [&str; 0]);
+    drop(b);
+    assert_eq!(database.used_bytes(), 0);
+    assert!(!catalog.drop_schema("public", true).await.expect("gone"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use terrace_market::Ledger;
+use terrace_market::{Class, Ledger};
 use terrace_pool::{Pool, PoolConfig};
 use terrace_sys::probe::Probe;
 use terrace_sys::size::{MIB, format_bytes};
@@ -187,11 +187,14 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
         true => Lifetime::Temporary,
         false => Lifetime::Lasting,
     };
-    let catalog = Catalog::open(&data_dir.catalog(), pool.clone(), lifetime)?;
-    keep.settle(&data_dir)?;
-    let reserve = Arc::new(PoolReserve { pool: pool.clone(), floor_bytes });
+    let copies = Arc::new(ledger.register("copies of pages", Class::Query));
+    let reserve =
+        Arc::new(PoolReserve { pool: pool.clone(), floor_bytes, copies: Arc::clone(&copies) });
     let budget = Arc::new(MemoryBudget::new(ledger, reserve));
-    let pins = Arc::new(PagePins::new(floor_bytes / 2));
+    let pins = PagePins::new(floor_bytes / 2).with_copies(Arc::clone(&budget), copies);
+    let pins = Arc::new(pins);
+    let catalog = Catalog::open(&data_dir.catalog(), pool.clone(), Arc::clone(&pins), lifetime)?;
+    keep.settle(&data_dir)?;
     Ok(EngineState {
         catalog,
         resources: QueryResources { budget, pool, pins: Arc::clone(&pins) },

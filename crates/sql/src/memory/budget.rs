@@ -129,8 +129,14 @@ impl MemoryBudget {
         part.min(held - self.fairness.floor_bytes)
     }
 
+    /// Whether `bytes` can go to somebody who can do without: nobody waits for them, and those who
+    /// cannot spill still find some.
+    pub(crate) fn can_spare(&self, bytes: u64) -> bool {
+        self.free_bytes() >= bytes.saturating_add(self.fairness.headroom_bytes)
+    }
+
     /// Asks the pool for what the ledger lacks of `bytes`; false if it gave nothing.
-    pub(super) fn reclaim(&self, bytes: u64, by_writing: bool) -> bool {
+    pub(crate) fn reclaim(&self, bytes: u64, by_writing: bool) -> bool {
         let missing = bytes.saturating_sub(self.ledger.available()).max(1);
         let missing = round_up(missing, self.lease_bytes);
         let given = match by_writing {

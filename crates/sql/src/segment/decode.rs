@@ -6,6 +6,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
 use datafusion::arrow::datatypes::DataType;
+#[cfg(test)]
 use terrace_pool::Pinned;
 
 use super::format::{
@@ -14,8 +15,10 @@ use super::format::{
 use super::{SegmentError, kind};
 
 /// What keeps a page in memory for as long as an array points into it.
-pub struct PageOwner(pub Pinned);
+#[cfg(test)]
+struct PageOwner(Pinned);
 
+#[cfg(test)]
 impl AsRef<[u8]> for PageOwner {
     fn as_ref(&self) -> &[u8] {
         &self.0
@@ -32,14 +35,15 @@ pub struct Segment {
 
 impl Segment {
     /// Opens the segment at the beginning of `page`.
-    ///
-    /// # Errors
-    /// [`SegmentError`] when the page holds no segment of `data_type`.
+    #[cfg(test)]
     pub fn open(page: Pinned, data_type: &DataType) -> Result<Self, SegmentError> {
         Self::open_bytes(Bytes::from_owner(PageOwner(page)), data_type)
     }
 
-    /// Opens the segment at the beginning of `bytes`, which must be aligned to 64 bytes.
+    /// Opens the segment at the beginning of `bytes`, which must be aligned to 64 bytes. They are
+    /// those that [`SegmentPlan::write`](super::SegmentPlan::write) wrote, or a store has compared
+    /// them with the checksum they had then: what is in the buffers is not looked at again. That
+    /// is why the module is not for other crates.
     ///
     /// # Errors
     /// [`SegmentError`] when the bytes are no segment of `data_type`.

@@ -61,6 +61,7 @@ struct Node {
 
 /// One column of one block, ready to be written. It holds the buffers of the array it was made of.
 pub struct BlockPlan {
+    type_code: u32,
     rows: usize,
     nodes: Vec<Node>,
     directory_bytes: usize,
@@ -81,6 +82,7 @@ impl BlockPlan {
         let buffers: usize = nodes.iter().map(|node| node.sources.len()).sum();
         let sources = nodes.iter().flat_map(|node| &node.sources);
         Ok(Self {
+            type_code: kind::code_of(array.data_type()),
             rows: array.len(),
             directory_bytes: nodes.len() * NODE_BYTES + buffers * BUFFER_ENTRY_BYTES,
             body_bytes: sources.map(|source| source.len().next_multiple_of(ALIGNMENT)).sum(),
@@ -109,9 +111,16 @@ pub struct SegmentPlan {
 
 impl SegmentPlan {
     /// A segment of `blocks`, all of which are of `data_type`.
-    #[must_use]
-    pub fn new(data_type: &DataType, blocks: Vec<BlockPlan>) -> Self {
-        Self { type_code: kind::code_of(data_type), blocks }
+    ///
+    /// # Errors
+    /// [`SegmentError::Malformed`] when one of them is of another type: whoever reads the segment
+    /// takes its type for that of every block.
+    pub fn new(data_type: &DataType, blocks: Vec<BlockPlan>) -> Result<Self, SegmentError> {
+        let type_code = kind::code_of(data_type);
+        match blocks.iter().position(|block| block.type_code != type_code) {
+            None => Ok(Self { type_code, blocks }),
+            Some(index) => Err(SegmentError::malformed(format!("block {index} is no {data_type}"))),
+        }
     }
 
     /// Bytes of a segment that holds `blocks` bytes of blocks, rounded as segments are.

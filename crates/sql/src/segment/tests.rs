@@ -24,7 +24,7 @@ fn page(plan: &SegmentPlan) -> MutableBuffer {
 
 fn encode(blocks: &[ArrayRef]) -> MutableBuffer {
     let plans = blocks.iter().map(|block| BlockPlan::of(block).expect("plan")).collect();
-    page(&SegmentPlan::new(blocks[0].data_type(), plans))
+    page(&SegmentPlan::new(blocks[0].data_type(), plans).expect("one type"))
 }
 
 struct Page(MutableBuffer);
@@ -145,7 +145,8 @@ fn views_hold_what_their_rows_use_and_nothing_else() {
         StringViewArray::from_iter((0..8_000).map(|i| (i % 2 == 0).then(|| long(i % 8))));
     let plan = BlockPlan::of(&repeated).expect("plan");
     assert!(plan.bytes() < 8_000 * 16 + 1_000 + 4 * 64 + 300, "{}", plan.bytes());
-    let read = open(page(&SegmentPlan::new(&DataType::Utf8View, vec![plan])), &DataType::Utf8View);
+    let plan = SegmentPlan::new(&DataType::Utf8View, vec![plan]).expect("one type");
+    let read = open(page(&plan), &DataType::Utf8View);
     let read = read.expect("open").block(0).expect("block");
     assert_eq!(read.as_string_view(), &repeated);
 }
@@ -167,6 +168,12 @@ fn a_segment_is_of_one_type() {
     let block: ArrayRef = std::sync::Arc::new(Int64Array::from(vec![1, 2, 3]));
     let error = open(encode(&[block]), &DataType::Float64).expect_err("another type");
     assert!(error.to_string().contains("does not hold Float64"), "{error}");
+    let numbers = BlockPlan::of(&Int64Array::from(vec![1, 2, 3])).expect("plan");
+    let texts = BlockPlan::of(&StringViewArray::from(vec!["a"])).expect("plan");
+    let Err(error) = SegmentPlan::new(&DataType::Utf8View, vec![texts, numbers]) else {
+        panic!("numbers would be read as views")
+    };
+    assert!(error.to_string().contains("block 1 is no Utf8View"), "{error}");
 }
 
 #[test]
@@ -191,6 +198,6 @@ fn types_without_a_place_are_refused_with_what_to_use() {
 #[test]
 fn too_little_room_is_an_error() {
     let plan = BlockPlan::of(&Int64Array::from(vec![1; 100])).expect("plan");
-    let plan = SegmentPlan::new(&DataType::Int64, vec![plan]);
+    let plan = SegmentPlan::new(&DataType::Int64, vec![plan]).expect("one type");
     assert!(matches!(plan.write(&mut [0; 64]), Err(SegmentError::Room { given: 64, .. })));
 }

@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::FutureExt;
 
-use super::{Planned, Session};
+use super::{Planned, Session, snapshot};
 use crate::catalog::{IfExists, TableDefinition};
 use crate::error::SqlError;
 use crate::names::CATALOG;
@@ -74,7 +74,7 @@ impl Session {
             self.engine.catalog().create_table(definition, if_exists).await?;
             return Ok(Planned::nothing());
         }
-        let input = state.create_physical_plan(&input).await?;
+        let input = state.create_physical_plan(&snapshot::pin(input)?).await?;
         Ok(self.create_table_as(definition, if_exists, input))
     }
 

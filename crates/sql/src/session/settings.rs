@@ -1,7 +1,7 @@
 //! Settings that a session does not take.
 
 use datafusion::sql::parser::{ResetStatement, Statement};
-use datafusion::sql::sqlparser::ast::{Set, Statement as SqlStatement};
+use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart, Set, Statement as SqlStatement};
 
 use crate::error::SqlError;
 
@@ -16,14 +16,14 @@ pub(super) fn refuse(statement: &Statement) -> Result<(), SqlError> {
 /// The variables that a statement sets.
 fn names(statement: &Statement) -> Vec<String> {
     match statement {
-        Statement::Reset(ResetStatement::Variable(name)) => vec![name.to_string()],
+        Statement::Reset(ResetStatement::Variable(name)) => vec![text(name)],
         Statement::Statement(statement) => match statement.as_ref() {
-            SqlStatement::Set(Set::SingleAssignment { variable, .. }) => vec![variable.to_string()],
+            SqlStatement::Set(Set::SingleAssignment { variable, .. }) => vec![text(variable)],
             SqlStatement::Set(Set::ParenthesizedAssignments { variables, .. }) => {
-                variables.iter().map(ToString::to_string).collect()
+                variables.iter().map(text).collect()
             }
             SqlStatement::Set(Set::MultipleAssignments { assignments }) => {
-                assignments.iter().map(|assignment| assignment.name.to_string()).collect()
+                assignments.iter().map(|assignment| text(&assignment.name)).collect()
             }
             _ => vec![],
         },
@@ -31,8 +31,17 @@ fn names(statement: &Statement) -> Vec<String> {
     }
 }
 
+/// A name without the quotation marks of its parts, of whatever kind.
+fn text(name: &ObjectName) -> String {
+    let part = |part: &ObjectNamePart| match part {
+        ObjectNamePart::Identifier(identifier) => identifier.value.clone(),
+        other => other.to_string(),
+    };
+    name.0.iter().map(part).collect::<Vec<_>>().join(".")
+}
+
 fn refuse_name(name: &str) -> Result<(), SqlError> {
-    let name = name.replace('"', "").to_ascii_lowercase();
+    let name = name.to_ascii_lowercase();
     let Some(key) = name.strip_prefix(RUNTIME) else { return Ok(()) };
     let instead = match key {
         "memory_limit" => {

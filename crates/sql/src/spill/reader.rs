@@ -59,9 +59,10 @@ impl RunReader {
         self.next += 1;
         let last_page = message.page + pinned.len().saturating_sub(1);
         let bytes = match pinned.as_slice() {
-            [page] if !self.pins.would_exceed(to_u64(message.len_bytes)) => {
-                slice(self.pins.count(page.clone()), message)
-            }
+            [page] => match self.pins.reserve(to_u64(page.len())) {
+                Some(mut room) => slice(room.pin(page.clone()), message),
+                None => join(&pinned, message),
+            },
             pages => join(pages, message),
         };
         if let Some(last) = pinned.pop() {

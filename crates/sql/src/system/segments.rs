@@ -73,7 +73,7 @@ fn rows(engine: &EngineState) -> Vec<Row> {
     for table in tables {
         for chunk in &table.snapshot().chunks {
             for (column, segment) in chunk.columns.iter().enumerate() {
-                let tier = chunk.space().tier_of(segment.page.get());
+                let tier = chunk.space().tier_of(segment.page);
                 let tier = tier.and_then(|tier| tiers.get(tier)).map_or("store", String::as_str);
                 let (table, chunk) = (Arc::clone(&table), Arc::clone(chunk));
                 rows.push(Row { table, chunk, column, tier: tier.to_owned() });

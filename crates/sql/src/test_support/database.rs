@@ -17,6 +17,7 @@ use terrace_tier::store::{Blocks, Store};
 use crate::catalog::{Catalog, DEFAULT_SCHEMA, IfExists, LABEL_BYTES, Lifetime, TableDefinition};
 use crate::chunk::Chunk;
 use crate::error::SqlError;
+use crate::pins::PagePins;
 use crate::segment::{Encoding, Segment};
 use crate::table::Table;
 
@@ -44,7 +45,8 @@ impl Database {
         let mut config = PoolConfig::new("test", Ledger::new(dram_bytes));
         config.store = Some(store.clone());
         let pool = Pool::new(config)?;
-        let catalog = Catalog::open(catalog, pool.clone(), Lifetime::Lasting)?;
+        let pins = Arc::new(PagePins::new(dram_bytes / 16));
+        let catalog = Catalog::open(catalog, pool.clone(), pins, Lifetime::Lasting)?;
         Ok(Self { catalog, store, _pool: pool })
     }
 

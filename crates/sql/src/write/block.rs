@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::buffer::MutableBuffer;
-use datafusion::arrow::compute::{cast, concat};
+use datafusion::arrow::compute::{CastOptions, can_cast_types, cast_with_options, concat};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::util::display::FormatOptions;
 
 use crate::chunk::{BLOCK_BYTES, BLOCK_ROWS};
 use crate::error::SqlError;
@@ -16,6 +17,10 @@ use crate::segment::{BlockPlan, Segment, SegmentError, SegmentPlan};
 const SPARSE: usize = 8;
 /// Batches below this many bytes are held whatever they keep alive.
 const SMALL_BYTES: usize = 64 << 10;
+
+/// Casts that fail for a value which has no place in the other type.
+pub(super) const STRICT: CastOptions<'_> =
+    CastOptions { safe: false, format_options: FormatOptions::new() };
 
 /// Some rows of a table, one array per column.
 pub(super) type Columns = Vec<ArrayRef>;
@@ -72,7 +77,11 @@ impl Blocker {
         for (field, column) in fields.iter().zip(batch.columns()) {
             let column = match column.data_type() == field.data_type() {
                 true => column.clone(),
-                false => cast(column, field.data_type()).map_err(|_| self.other_columns(batch))?,
+                false if !can_cast_types(column.data_type(), field.data_type()) => {
+                    return Err(self.other_columns(batch));
+                }
+                // A value that does not fit is an error: as a null it would be lost.
+                false => cast_with_options(column, field.data_type(), &STRICT)?,
             };
             if !field.is_nullable() && column.logical_null_count() > 0 {
                 let (table, column) = (self.table.clone(), field.name().clone());
@@ -209,7 +218,7 @@ fn compacted(array: &ArrayRef) -> Result<ArrayRef, SegmentError> {
         return Ok(array.clone());
     }
     // A segment of one block is the compact form of any array.
-    let plan = SegmentPlan::new(array.data_type(), vec![BlockPlan::of(array)?]);
+    let plan = SegmentPlan::new(array.data_type(), vec![BlockPlan::of(array)?])?;
     let mut bytes = MutableBuffer::from_len_zeroed(plan.bytes());
     plan.write(&mut bytes)?;
     let bytes = Bytes::from_owner(HeapBytes(bytes));

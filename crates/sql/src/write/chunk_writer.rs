@@ -6,7 +6,6 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use terrace_pool::PAGE_MAX_BYTES;
 use terrace_sys::size::to_u64;
-use tokio::task::JoinHandle;
 
 use super::Changes;
 use super::block::{Blocker, Columns, halves, len};
@@ -16,6 +15,7 @@ use crate::error::SqlError;
 use crate::segment::{BlockPlan, SegmentPlan};
 use crate::sketch::Sketch;
 use crate::table::Table;
+use crate::tasks::Task;
 
 /// Writes rows into chunks of a table. While one chunk is encoded and persisted on a thread for
 /// blocking work, the next one gathers its rows here, and no more than that is in memory.
@@ -23,17 +23,11 @@ pub struct ChunkWriter {
     table: Arc<Table>,
     blocker: Blocker,
     gathered: Gathered,
-    in_flight: Option<InFlight>,
+    /// The chunk that is being written.
+    in_flight: Option<Task<Result<Written, SqlError>>>,
     written: Vec<Arc<Chunk>>,
     sketches: Vec<Sketch>,
     reservation: MemoryReservation,
-}
-
-/// A chunk that is being written, and the account of the heap bytes it is made from.
-struct InFlight {
-    task: JoinHandle<Result<Written, SqlError>>,
-    // Given back when the chunk is in pages.
-    _reservation: MemoryReservation,
 }
 
 impl ChunkWriter {
@@ -159,8 +153,13 @@ impl ChunkWriter {
         let columns = self.table.schema().fields().len();
         let gathered = std::mem::replace(&mut self.gathered, Gathered::new(columns));
         let table = self.table.clone();
-        let task = tokio::task::spawn_blocking(move || write_chunk(&table, gathered));
-        self.in_flight = Some(InFlight { task, _reservation: self.reservation.take() });
+        let reservation = self.reservation.take();
+        self.in_flight = Some(self.table.journal().tasks.spawn(move || {
+            let written = write_chunk(&table, gathered);
+            // The heap bytes are held until they are in pages, whoever still waits for that.
+            drop(reservation);
+            written
+        }));
         Ok(())
     }
 
@@ -169,7 +168,7 @@ impl ChunkWriter {
         let Some(in_flight) = &mut self.in_flight else {
             return Ok(());
         };
-        let written = (&mut in_flight.task).await;
+        let written = in_flight.await;
         self.in_flight = None;
         let written = written??;
         for (sketch, part) in self.sketches.iter_mut().zip(&written.sketches) {

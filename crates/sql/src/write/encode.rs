@@ -6,7 +6,7 @@ use terrace_pool::{PageRef, Space};
 use terrace_sys::size::to_u64;
 
 use super::block::{Columns, len};
-use crate::chunk::{Chunk, ColumnSegment, PageCell};
+use crate::chunk::{Chunk, ColumnSegment};
 use crate::error::SqlError;
 use crate::failpoint::Point;
 use crate::segment::{BlockPlan, SegmentPlan};
@@ -73,15 +73,16 @@ pub(super) fn write_chunk(table: &Table, gathered: Gathered) -> Result<Written, 
     let mut columns = Vec::with_capacity(plans.len());
     for (index, plans) in plans.into_iter().enumerate() {
         let data_type = table.schema().field(index).data_type();
-        let plan = SegmentPlan::new(data_type, plans);
-        let len_bytes = plan.bytes();
-        let (page, mut bytes) = table.space().allocate(len_bytes)?;
-        fresh.pages.push(page);
-        plan.write(&mut bytes).map_err(|source| SqlError::Segment {
+        let malformed = |source| SqlError::Segment {
             table: table.full_name(),
             column: table.schema().field(index).name().clone(),
             source,
-        })?;
+        };
+        let plan = SegmentPlan::new(data_type, plans).map_err(malformed)?;
+        let len_bytes = plan.bytes();
+        let (page, mut bytes) = table.space().allocate(len_bytes)?;
+        fresh.pages.push(page);
+        plan.write(&mut bytes).map_err(malformed)?;
         drop(bytes);
         columns.push((len_bytes, collect(&blocks, index)?));
     }
@@ -92,7 +93,6 @@ pub(super) fn write_chunk(table: &Table, gathered: Gathered) -> Result<Written, 
     let segments = pages.into_iter().zip(stored).zip(columns);
     let segments = segments.map(|((page, stored), (len_bytes, (statistics, sketch)))| {
         sketches.push(sketch);
-        let page = PageCell::new(page);
         ColumnSegment { page, stored, len_bytes: to_u64(len_bytes), statistics }
     });
     let segments = segments.collect();

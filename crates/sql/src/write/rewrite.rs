@@ -8,7 +8,9 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array,
 };
 use datafusion::arrow::compute::kernels::zip::zip;
-use datafusion::arrow::compute::{cast, filter_record_batch, not, prep_null_mask_filter, take};
+use datafusion::arrow::compute::{
+    cast_with_options, filter_record_batch, not, prep_null_mask_filter, take,
+};
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::DataFusionError;
 use datafusion::execution::memory_pool::MemoryPool;
@@ -17,9 +19,10 @@ use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use terrace_sys::size::to_u64;
 
 use super::ChunkWriter;
+use super::block::STRICT;
 use crate::chunk::Chunk;
 use crate::error::SqlError;
-use crate::segment::Segment;
+use crate::scan::{Blocks, ChunkReader};
 use crate::statistics::prune;
 use crate::table::Table;
 
@@ -72,16 +75,18 @@ impl Table {
     ) -> Result<u64, SqlError> {
         // Held to the end: chunks that others add meanwhile would be missed.
         let writer_lock = self.lock_writer().await;
-        let version = self.snapshot();
+        let version = self.current()?;
         let possible = match &filter {
             Some(filter) => prune(filter, self.schema(), &version.chunks),
             None => vec![true; version.chunks.len()],
         };
         let mut writer = ChunkWriter::new(self.clone(), memory);
+        let conditions = Conditions::new(self, filter)?;
+        let all = self.reader((0..self.schema().fields().len()).collect())?;
         let (mut rewritten, mut count) = (HashSet::new(), 0);
         let chunks = version.chunks.iter().zip(possible);
         for (chunk, _) in chunks.filter(|(_, possible)| *possible) {
-            let masks = self.masks(chunk, filter.as_ref()).await?;
+            let masks = conditions.masks(chunk).await?;
             let affected: usize = masks.iter().map(BooleanArray::true_count).sum();
             if affected == 0 {
                 continue;
@@ -91,9 +96,10 @@ impl Table {
             if assignments.is_none() && affected == chunk.rows {
                 continue;
             }
-            let all: Vec<usize> = (0..self.schema().fields().len()).collect();
-            let blocks = self.read(chunk, &all).await?;
-            for (block, mask) in blocks.into_iter().zip(masks) {
+            let mut blocks = all.open(chunk).await?;
+            for mask in masks {
+                let block = next_batch(&mut blocks, all.schema()).await?;
+                let block = block.ok_or_else(|| ended(self, chunk))?;
                 let rows = match &assignments {
                     None => filter_record_batch(&block, &not(&mask)?)?,
                     Some(assignments) => assign(&block, &mask, assignments, self.schema())?,
@@ -108,52 +114,62 @@ impl Table {
         Ok(u64::try_from(count).unwrap_or(u64::MAX))
     }
 
-    /// For each block of a chunk, which rows the filter takes.
-    async fn masks(
-        &self,
-        chunk: &Chunk,
-        filter: Option<&Arc<dyn PhysicalExpr>>,
-    ) -> Result<Vec<BooleanArray>, SqlError> {
-        let read = filter.map(collect_columns).unwrap_or_default();
+    /// Reads these columns of chunks.
+    fn reader(&self, columns: Vec<usize>) -> Result<Arc<ChunkReader>, SqlError> {
+        let (name, pins) = (self.full_name().into(), Arc::clone(&self.journal().pins));
+        Ok(Arc::new(ChunkReader::new(name, self.schema(), columns, pins)?))
+    }
+}
+
+/// The condition of a statement, over the columns that it names.
+struct Conditions {
+    filter: Option<Arc<dyn PhysicalExpr>>,
+    reader: Arc<ChunkReader>,
+}
+
+impl Conditions {
+    fn new(table: &Table, filter: Option<Arc<dyn PhysicalExpr>>) -> Result<Self, SqlError> {
+        let read = filter.as_ref().map(collect_columns).unwrap_or_default();
         let mut columns: Vec<usize> = read.iter().map(|column| column.index()).collect();
         columns.sort_unstable();
         if columns.is_empty() {
             // Any column tells how many rows a block has.
             columns.push(0);
         }
-        let schema = Arc::new(self.schema().project(&columns)?);
-        let filter =
-            filter.map(|filter| reassign_expr_columns(filter.clone(), &schema)).transpose()?;
-        let blocks = self.read(chunk, &columns).await?;
-        blocks.iter().map(|block| mask(filter.as_ref(), block)).collect()
+        let reader = table.reader(columns)?;
+        let filter = filter.map(|filter| reassign_expr_columns(filter, reader.schema()));
+        Ok(Self { filter: filter.transpose()?, reader })
     }
 
-    /// The blocks of some columns of a chunk.
-    async fn read(&self, chunk: &Chunk, columns: &[usize]) -> Result<Vec<RecordBatch>, SqlError> {
-        let schema = Arc::new(self.schema().project(columns)?);
-        let pages = chunk.space().fetch(&chunk.pages(columns)).await?;
-        let malformed = |column: usize| {
-            let (table, schema) = (self.full_name(), schema.clone());
-            move |source| {
-                let column = schema.field(column).name().clone();
-                SqlError::Segment { table, column, source }
-            }
-        };
-        let segments = pages.into_iter().enumerate().map(|(index, page)| {
-            Segment::open(page, schema.field(index).data_type()).map_err(malformed(index))
-        });
-        let segments = segments.collect::<Result<Vec<_>, SqlError>>()?;
-        let blocks = 0..segments.first().map_or(0, Segment::blocks);
-        let blocks = blocks.map(|block| {
-            let arrays = segments.iter().enumerate();
-            let arrays = arrays.map(|(index, s)| s.block(block).map_err(malformed(index)));
-            let arrays = arrays.collect::<Result<Vec<ArrayRef>, SqlError>>()?;
-            let rows = arrays.first().map(|array| array.len());
-            let options = RecordBatchOptions::new().with_row_count(rows);
-            Ok(RecordBatch::try_new_with_options(schema.clone(), arrays, &options)?)
-        });
-        blocks.collect()
+    /// For each block of a chunk, which rows the filter takes.
+    async fn masks(&self, chunk: &Arc<Chunk>) -> Result<Vec<BooleanArray>, SqlError> {
+        let mut blocks = self.reader.open(chunk).await?;
+        let mut masks = Vec::new();
+        while let Some(block) = next_batch(&mut blocks, self.reader.schema()).await? {
+            masks.push(mask(self.filter.as_ref(), &block)?);
+        }
+        Ok(masks)
     }
+}
+
+/// The next block of a chunk; none at the end.
+async fn next_batch(
+    blocks: &mut Blocks,
+    schema: &SchemaRef,
+) -> Result<Option<RecordBatch>, SqlError> {
+    let Some(arrays) = blocks.next().await? else { return Ok(None) };
+    let rows = arrays.first().map(|array| array.len());
+    let options = RecordBatchOptions::new().with_row_count(rows);
+    Ok(Some(RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)?))
+}
+
+/// The error for columns of one chunk that do not have the same blocks.
+fn ended(table: &Table, chunk: &Chunk) -> SqlError {
+    SqlError::Task(format!(
+        "chunk {} of table {} has fewer blocks in one column than in another",
+        chunk.id,
+        table.full_name()
+    ))
 }
 
 /// The rows of a block that the filter takes; where it is null it takes none.
@@ -169,7 +185,8 @@ fn mask(
         DataFusionError::Plan(format!("the condition {filter} is no truth value"))
     })?;
     Ok(match taken.null_count() {
-        0 => taken.clone(),
+        // Not the column itself, which would keep its page pinned.
+        0 => BooleanArray::new(taken.values() & taken.values(), None),
         _ => prep_null_mask_filter(taken),
     })
 }
@@ -187,7 +204,7 @@ fn assign(
         let affected = filter_record_batch(block, mask)?;
         for Assignment { column, value } in assignments {
             let value = value.evaluate(&affected)?.into_array(affected.num_rows())?;
-            let value = cast(&value, schema.field(*column).data_type())?;
+            let value = cast_with_options(&value, schema.field(*column).data_type(), &STRICT)?;
             columns[*column] = zip(mask, &spread(mask, &value)?, &columns[*column])?;
         }
     }

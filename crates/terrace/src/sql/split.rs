@@ -54,7 +54,8 @@ fn is_blank(text: &str) -> bool {
 fn token_length(text: &str) -> usize {
     let first = text.chars().next();
     match first {
-        Some(quote @ ('\'' | '"')) => quoted_length(text, quote),
+        Some(quote @ ('\'' | '"' | '`')) => quoted_length(text, quote),
+        Some('e' | 'E') if text[1..].starts_with('\'') => escaped_length(text),
         Some('-') if text.starts_with("--") => text.find('\n').unwrap_or(text.len()),
         Some('/') if text.starts_with("/*") => comment_length(text).unwrap_or(text.len()),
         Some('$') => dollar_length(text).unwrap_or(1),
@@ -76,6 +77,20 @@ fn word_length(text: &str) -> usize {
 /// `'it''s'`: the doubled quote reads as two quoted texts that touch, which cuts nothing wrongly.
 fn quoted_length(text: &str, quote: char) -> usize {
     text[1..].find(quote).map_or(text.len(), |at| at + 2)
+}
+
+/// `E'it\'s'`: a backslash keeps the next character from ending the text, a doubled quote does not
+/// end it either.
+fn escaped_length(text: &str) -> usize {
+    let mut letters = text.char_indices().skip(2).peekable();
+    while let Some((at, letter)) = letters.next() {
+        match letter {
+            '\\' => drop(letters.next()),
+            '\'' if letters.next_if(|(_, next)| *next == '\'').is_none() => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
 }
 
 fn closed_comment(text: &str) -> bool {
@@ -138,6 +153,11 @@ mod tests {
             "select 1 -- no; end\n + 2",
             "select /* a; /* b; */ c; */ 1",
             "select 'one\n;two'",
+            "select E'it\\'s; x'",
+            "select e'\\\\', 'a;b'",
+            "select E'it''s \\'; x', 1",
+            "select name'a\\', ';'",
+            "select `a;b` from t",
         ] {
             assert_eq!(statements(text), [text], "{text}");
             assert_eq!(statements(&format!("{text};{text}")), [text, text], "{text}");

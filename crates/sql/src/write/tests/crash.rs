@@ -12,8 +12,9 @@ use datafusion::prelude::{SessionContext, col, lit};
 use terrace_testkit::{Rng, with_seed};
 use terrace_tier::store::{Blocks, Buffer, Done, Io};
 
-use crate::catalog::IfExists;
+use crate::catalog::{IfExists, TableDefinition};
 use crate::failpoint::{Hook, Point};
+use crate::segment::Encoding;
 use crate::test_support::{Database, int_schema, ints, memory, rows_of, stream_of};
 use crate::write::Assignment;
 
@@ -106,8 +107,11 @@ struct Cut {
 
 async fn contents(database: &Database) -> Contents {
     let mut contents = Contents::new();
-    for table in database.catalog.tables("public") {
-        contents.insert(table.name().to_owned(), rows_of(&table).await);
+    for schema in database.catalog.schemas() {
+        contents.insert(schema.clone(), vec![]);
+        for table in database.catalog.tables(&schema) {
+            contents.insert(table.full_name(), rows_of(&table).await);
+        }
     }
     contents
 }
@@ -141,7 +145,8 @@ async fn statement(database: &Database, rng: &mut Rng) {
     let rows = vec![ints(first..first + 70_000), ints(0..first)];
     let rows = || stream_of(&int_schema(), rows.clone());
     let some = physical(col("i").lt(lit(first * 30)));
-    match (rng.index(8), database.find(name)) {
+    match (rng.index(9), database.find(name)) {
+        (8, _) => schema_statement(database, first).await,
         (0, _) | (_, None) => {
             let replace = [IfExists::Fail, IfExists::Replace][rng.index(2)];
             let rows = vec![ints(first..first + 70_000)];
@@ -170,6 +175,28 @@ async fn statement(database: &Database, rng: &mut Rng) {
     }
 }
 
+/// Makes a schema, fills it with two tables, or drops it with both, whatever is next.
+async fn schema_statement(database: &Database, first: i64) {
+    let catalog = &database.catalog;
+    if catalog.create_schema("s", true).await.expect("schema") {
+        return;
+    }
+    let count = catalog.tables("s").len();
+    if count == 2 {
+        assert!(catalog.drop_schema("s", true).await.expect("drop"));
+        return;
+    }
+    let definition = TableDefinition {
+        schema_name: "s".to_owned(),
+        name: format!("t{count}"),
+        columns: int_schema(),
+        encoding: Encoding::Plain,
+    };
+    let rows = stream_of(&int_schema(), vec![ints(first..first + 10)]);
+    let made = catalog.create_table_as(definition, IfExists::Fail, rows, &memory()).await;
+    assert_eq!(made.expect("made"), Some(10));
+}
+
 async fn run(seed: u64) {
     let directory = tempfile::tempdir().expect("tempdir");
     let blocks = Arc::new(CachedBlocks::default());
@@ -177,7 +204,7 @@ async fn run(seed: u64) {
     let database = Database::open(&path, blocks.clone()).expect("open");
     let mut rng = Rng::new(seed);
     let mut points = Vec::new();
-    for round in 0..25 {
+    for round in 0..40 {
         let before = contents(&database).await;
         let cuts = Arc::new(Mutex::new(Vec::new()));
         let hook = recorder(directory.path(), &blocks, &cuts, format!("{round}"));
@@ -189,7 +216,8 @@ async fn run(seed: u64) {
         let cuts = std::mem::take(&mut *cuts.lock().expect("no hook panics"));
         for cut in cuts {
             points.push(cut.point);
-            let expected = if cut.point == Point::Swap { &after } else { &before };
+            let is_done = matches!(cut.point, Point::Committed | Point::Swap);
+            let expected = if is_done { &after } else { &before };
             let survivors = Arc::new(CachedBlocks::surviving(cut.pages));
             let reopened = Database::open(&cut.catalog, survivors).expect("reopen");
             assert_eq!(&contents(&reopened).await, expected, "round {round}, {:?}", cut.point);
@@ -202,7 +230,8 @@ async fn run(seed: u64) {
             std::fs::remove_file(&cut.catalog).expect("remove");
         }
     }
-    for point in [Point::Persist, Point::Persisted, Point::Sync, Point::Commit, Point::Swap] {
+    let before = [Point::Persist, Point::Persisted, Point::Sync, Point::Commit];
+    for point in before.into_iter().chain([Point::Committed, Point::Swap]) {
         assert!(points.contains(&point), "{point:?} was never passed");
     }
 }

@@ -117,3 +117,22 @@ async fn a_flipped_bit_is_found_and_the_rest_stays_readable() {
     assert_eq!(rows_of(&table).await, (0..200_000).collect::<Vec<_>>());
     database.assert_no_leak();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_in_doubt_says_so_and_keeps_what_it_may_have_named() {
+    let Faulty { database, blocks, _directory: directory } = faulty(64 << 20);
+    let table = database.table("t", &int_schema()).await;
+    database.catalog.set_failpoint(Some(Arc::new(|point| match point {
+        Point::Committed => Err(SqlError::Task("the device is gone".to_owned())),
+        _ => Ok(()),
+    })));
+    let error = table.append(rows(), &memory()).await.expect_err("in doubt");
+    assert!(matches!(error, SqlError::InDoubt { .. }), "{error:?}");
+    let error = error.to_string();
+    assert!(error.contains("device is gone") && error.contains("open the database again"));
+    drop((table, database));
+    let database = Database::open(&directory.path().join("catalog.redb"), blocks).expect("open");
+    let table = database.find("t").expect("t");
+    assert_eq!(rows_of(&table).await, (0..200_000).collect::<Vec<_>>());
+    database.assert_no_leak();
+}

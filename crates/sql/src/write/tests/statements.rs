@@ -392,3 +392,49 @@ async fn selected_rows_do_not_keep_their_source_alive() {
     assert_eq!(block[0].len(), 500);
     assert!(block[1].get_buffer_memory_size() < 200_000, "{}", block[1].get_buffer_memory_size());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_that_do_not_fit_are_refused_and_not_lost() {
+    let (_directory, database) = database();
+    let columns = |data_type| Arc::new(Schema::new(vec![Field::new("n", data_type, true)]));
+    let (narrow, wide) = (columns(DataType::Int8), columns(DataType::Int32));
+    let table = database.table("t", &narrow).await;
+    let rows = |numbers: Vec<i32>| {
+        let numbers: ArrayRef = Arc::new(Int32Array::from(numbers));
+        stream_of(&wide, vec![batch(&wide, vec![numbers])])
+    };
+    assert_eq!(table.append(rows(vec![1, 127]), &memory()).await.expect("they fit"), 2);
+    let error = table.append(rows(vec![2, 128]), &memory()).await.expect_err("too large");
+    assert!(error.to_string().contains("128"), "{error}");
+    table.overwrite(rows(vec![-129]), &memory()).await.expect_err("too small");
+    let value = physical(&narrow, lit(300_i32));
+    let set = vec![Assignment { column: 0, value }];
+    table.update(set, None, &memory()).await.expect_err("too large");
+    assert_eq!(table.snapshot().rows(), 2);
+    assert_eq!(table.snapshot().statistics().column_statistics[0].null_count, Precision::Exact(0));
+    database.assert_no_leak();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_was_dropped_or_replaced_is_not_an_empty_one() {
+    let (_directory, database) = database();
+    let table = database.table("t", &int_schema()).await;
+    let rows = || stream_of(&int_schema(), vec![ints(0..10)]);
+    table.append(rows(), &memory()).await.expect("append");
+    let made = database.table_as("t", IfExists::Replace, &int_schema(), vec![ints(0..5)]).await;
+    assert_eq!(made.expect("replaced"), Some(5));
+    let all = || physical(&int_schema(), col("i").gt_eq(lit(0_i64)));
+    let refused = |result: Result<u64, SqlError>| match result {
+        Err(SqlError::Dropped { .. }) => {}
+        other => panic!("{other:?}"),
+    };
+    refused(table.delete(Some(all()), &memory()).await);
+    refused(table.delete(None, &memory()).await);
+    refused(table.truncate().await);
+    refused(table.append(rows(), &memory()).await);
+    refused(table.overwrite(rows(), &memory()).await);
+    refused(table.current().map(|_| 0));
+    assert_eq!(rows_of(&database.find("t").expect("t")).await, (0..5).collect::<Vec<_>>());
+    drop(table);
+    database.assert_no_leak();
+}
