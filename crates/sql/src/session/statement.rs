@@ -1,6 +1,8 @@
 //! Statements of a session: DataFusion's, and those about queries that run.
 //!
-//!     SUSPEND QUERY 7;  RESUME QUERY 7;  CANCEL QUERY 7;
+//! ```text
+//! SUSPEND QUERY 7;  RESUME QUERY 7;  CANCEL QUERY 7;
+//! ```
 //!
 //! The number is that of `terrace.queries`.
 
