@@ -11,6 +11,7 @@
 //! | module | concept |
 //! |---|---|
 //! | [`block`] | batches in pages, in the layout of Arrow |
+//! | [`hash_join`] | joins by hash |
 //! | [`memory`] | what an operator may hold, and whom it asks |
 //! | [`merge`] | merging sorted partitions |
 //! | [`rows`] | rows in pages: append, gather, compare |
@@ -21,6 +22,7 @@
 
 pub mod block;
 mod error;
+pub mod hash_join;
 pub mod memory;
 pub mod merge;
 pub mod rows;
@@ -30,5 +32,6 @@ pub mod stream;
 pub mod window;
 
 pub use error::{ExecError, Result};
+pub use hash_join::PagedHashJoinExec;
 pub use memory::{FixedMemory, Grant, QueryExtension, QueryMemory};
 pub use rule::PagedOperators;

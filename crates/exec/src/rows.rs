@@ -26,6 +26,7 @@ mod gather;
 mod layout;
 mod pins;
 mod residency;
+mod share;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ use terrace_sys::size::to_u64;
 
 use crate::{ExecError, Grant, Result};
 
+pub(crate) use cells::prefetch;
 pub use columns::Columns;
 pub use equal::Equality;
 pub use gather::Rows;
@@ -109,6 +111,12 @@ pub struct RowPages {
     bytes: u64,
     /// Variable pages below this one are freed.
     variable_freed: usize,
+    /// Bytes of a page, unless one row or value needs more.
+    page_limit: usize,
+    /// Fixed and variable pages below these are unpinned.
+    swept: (usize, usize),
+    /// The collection that owns the pages, if it is another one.
+    owner: Option<Arc<RowPages>>,
 }
 
 impl RowPages {
@@ -134,7 +142,17 @@ impl RowPages {
             pinned_bytes: 0,
             bytes: 0,
             variable_freed: 0,
+            page_limit: layout::PAGE_BYTES,
+            swept: (0, 0),
+            owner: None,
         }
+    }
+
+    /// The same with pages of `bytes`, 16 KiB at least: for a collection that is one of many.
+    #[must_use]
+    pub fn with_page_limit(mut self, bytes: usize) -> Self {
+        self.page_limit = bytes.clamp(page_bytes(0), layout::PAGE_BYTES);
+        self
     }
 
     /// The layout of the rows.
@@ -203,7 +221,7 @@ impl RowPages {
         let mut page = self.fixed.len();
         let mut room = self.room_for_rows();
         while room < rows {
-            let len = self.layout.page_bytes(page);
+            let len = self.fixed_page_bytes(page);
             bytes += len;
             room += self.layout.rows_in(len);
             page += 1;
@@ -217,9 +235,17 @@ impl RowPages {
         self.grant.shrink(std::mem::take(&mut self.reserved_bytes));
     }
 
+    fn fixed_page_bytes(&self, nth: usize) -> usize {
+        page_bytes(nth).min(self.page_limit).max(self.layout.page_bytes_min())
+    }
+
+    fn variable_page_bytes(&self, nth: usize) -> usize {
+        page_bytes(nth).min(self.page_limit)
+    }
+
     /// Adds a fixed page.
     fn add_fixed(&mut self) -> Result<()> {
-        let bytes = self.layout.page_bytes(self.fixed.len());
+        let bytes = self.fixed_page_bytes(self.fixed.len());
         let (page, pin) = self.space.allocate(bytes)?;
         let pin = pin.pin();
         self.count_page(pin.len());
@@ -231,7 +257,7 @@ impl RowPages {
 
     /// Adds a variable page with room for a value of `len` bytes.
     fn add_variable(&mut self, len: usize) -> Result<()> {
-        let bytes = page_bytes(self.variable.len()).max(len);
+        let bytes = self.variable_page_bytes(self.variable.len()).max(len);
         if bytes > terrace_pool::PAGE_MAX_BYTES {
             return Err(ExecError::ValueTooLong(to_u64(len)));
         }
@@ -286,7 +312,8 @@ impl Drop for RowPages {
     fn drop(&mut self) {
         for table in [&mut self.fixed, &mut self.variable] {
             for index in 0..table.len() {
-                Self::free(&self.space, table.remove(index));
+                let page = table.remove(index);
+                Self::free(&self.space, page.filter(|_| self.owner.is_none()));
             }
         }
         self.grant.shrink(self.pinned_bytes + self.reserved_bytes);

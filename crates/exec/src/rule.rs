@@ -5,17 +5,20 @@
 //! a replaced node's properties are reused. Each kind of operator has one function here, which
 //! returns its replacement or the node unchanged.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use crate::hash_join::PagedHashJoinExec;
 use crate::merge::PagedMergeExec;
 use crate::sort::PagedSortExec;
 use crate::window::PagedWindowExec;
@@ -89,8 +92,15 @@ fn aggregate(node: Node, _place: Place) -> Result<Node> {
     Ok(node)
 }
 
-fn hash_join(node: Node, _place: Place) -> Result<Node> {
-    Ok(node)
+/// Out of core the paged join does not keep the order of its probe side, so a join whose order is
+/// relied on stays.
+fn hash_join(node: Node, place: Place) -> Result<Node> {
+    if place.order_matters && node.output_ordering().is_some() {
+        return Ok(node);
+    }
+    let any: Arc<dyn Any + Send + Sync> = Arc::clone(&node) as _;
+    let paged = Arc::downcast::<HashJoinExec>(any).ok().and_then(PagedHashJoinExec::new);
+    Ok(paged.map_or(node, |paged| Arc::new(paged)))
 }
 
 fn cross_join(node: Node, _place: Place) -> Result<Node> {

@@ -38,6 +38,8 @@ struct Hold {
 pub struct PinnedMut {
     pool: Arc<Inner>,
     frame: FrameId,
+    /// The hold went to another guard.
+    is_passed_on: bool,
 }
 
 impl<'a> ReadGuard<'a> {
@@ -129,7 +131,7 @@ impl<'a> WriteGuard<'a> {
     /// Makes the hold one that may outlive the space it came from and change threads.
     pub fn pin(self) -> PinnedMut {
         let this = std::mem::ManuallyDrop::new(self);
-        PinnedMut { pool: Arc::clone(this.pool), frame: this.frame }
+        PinnedMut { pool: Arc::clone(this.pool), frame: this.frame, is_passed_on: false }
     }
 }
 
@@ -197,6 +199,13 @@ impl PinnedMut {
     pub fn tier(&self) -> usize {
         self.frame().tier()
     }
+
+    /// Lets readers in and writers out, without a gap.
+    pub fn downgrade(mut self) -> Pinned {
+        self.frame().latch.downgrade(&self.pool.lot);
+        self.is_passed_on = true;
+        Pinned::new(Arc::clone(&self.pool), self.frame)
+    }
 }
 
 impl Deref for PinnedMut {
@@ -217,7 +226,9 @@ impl DerefMut for PinnedMut {
 
 impl Drop for PinnedMut {
     fn drop(&mut self) {
-        self.pool.release_exclusive(self.frame);
+        if !self.is_passed_on {
+            self.pool.release_exclusive(self.frame);
+        }
     }
 }
 

@@ -176,7 +176,8 @@ fn an_owned_pin_for_writing_is_alone_until_it_is_dropped() {
     }
     assert_eq!(pages.tier_of(page), None, "it left as soon as it could");
     assert!(pages.read(&mut page).expect("written back").iter().all(|byte| *byte == 7));
-    let pin = pages.write(&mut page).expect("free").pin();
+    let pin = pages.write(&mut page).expect("free").pin().downgrade();
+    assert_eq!(pages.read(&mut page).expect("shared now")[0], 7);
     pages.free(page);
     assert!(pin.iter().all(|byte| *byte == 7), "a freed page goes with its pin");
     drop(pin);

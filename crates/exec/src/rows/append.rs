@@ -6,7 +6,8 @@ use terrace_sys::size::to_u64;
 
 use super::cells::values;
 use super::columns::{Columns, Prepared, Values};
-use super::layout::{Column, Kind, page_bytes};
+use super::gather::{Rows, Slot};
+use super::layout::{Column, Kind};
 use super::{RowAddress, RowPages};
 use crate::{ExecError, Result};
 
@@ -46,6 +47,21 @@ impl RowPages {
         columns: &Columns,
         selection: Option<&[u32]>,
         hashes: Option<&[u64]>,
+        addresses: Option<&mut Vec<RowAddress>>,
+    ) -> Result<()> {
+        let extras = hashes.as_slice();
+        self.append_with(columns, selection, extras, addresses)
+    }
+
+    /// As [`RowPages::append`] with any number of words for the operator's own bytes.
+    ///
+    /// # Errors
+    /// As [`RowPages::append`].
+    pub fn append_with(
+        &mut self,
+        columns: &Columns,
+        selection: Option<&[u32]>,
+        extras: &[&[u64]],
         mut addresses: Option<&mut Vec<RowAddress>>,
     ) -> Result<()> {
         let count = selection.map_or(columns.rows(), <[u32]>::len);
@@ -62,7 +78,7 @@ impl RowPages {
                 Some(selection) => Picks::Some(&selection[from..from + rows]),
                 None => Picks::Range(from, from + rows),
             };
-            self.write_chunk(columns, picks, hashes, rows)?;
+            self.write_chunk(columns, picks, extras, rows)?;
             self.fixed.set_used(page, first + rows);
             self.parts[page].variable.end = self.variable.len();
             self.rows += to_u64(rows);
@@ -74,11 +90,64 @@ impl RowPages {
         Ok(())
     }
 
+    /// Appends rows of another collection of the same layout, with the operator's own bytes.
+    ///
+    /// # Errors
+    /// As [`RowPages::append`]; [`ExecError::Mismatch`] for rows of another layout.
+    pub fn append_rows(&mut self, rows: &Rows<'_>, picks: &[u32]) -> Result<()> {
+        let layout = self.layout.clone();
+        let width = layout.width();
+        if rows.pages.layout.width() != width {
+            return Err(ExecError::Mismatch(format!("rows of another width than {width}")));
+        }
+        for (own, other) in self.has_nulls.iter_mut().zip(&rows.pages.has_nulls) {
+            *own |= other;
+        }
+        let mut from = 0;
+        while from < picks.len() {
+            if self.room_for_rows() == 0 {
+                self.add_fixed()?;
+            }
+            let page = self.fixed.len() - 1;
+            let count = self.room_for_rows().min(picks.len() - from);
+            let picks = &picks[from..from + count];
+            let to = self.next_rows(count)?.chunks_exact_mut(width);
+            for (to, pick) in to.zip(picks) {
+                to.copy_from_slice(rows.pointers.bytes(*pick as usize, 0, width));
+            }
+            for column in layout.parts().columns.iter().filter(|column| column.is_variable()) {
+                self.move_values(rows, picks, column)?;
+            }
+            let first = self.fixed.used(page);
+            self.fixed.set_used(page, first + count);
+            self.parts[page].variable.end = self.variable.len();
+            self.rows += to_u64(count);
+            from += count;
+        }
+        Ok(())
+    }
+
+    /// Copies the long values of rows that were just copied, and sets their slots anew.
+    fn move_values(&mut self, rows: &Rows<'_>, picks: &[u32], column: &Column) -> Result<()> {
+        let width = self.layout.width();
+        for (n, pick) in picks.iter().enumerate() {
+            let slot = Slot(rows.pointers.load(*pick as usize, column.offset));
+            if slot.len() <= INLINE_BYTES {
+                continue;
+            }
+            let value = rows.value(*pick as usize, column, slot)?;
+            let slot = self.place_long(value)?;
+            let at = n * width + column.offset;
+            self.next_rows(n + 1)?[at..at + 16].copy_from_slice(&slot.to_le_bytes());
+        }
+        Ok(())
+    }
+
     fn write_chunk(
         &mut self,
         columns: &Columns,
         picks: Picks<'_>,
-        hashes: Option<&[u64]>,
+        extras: &[&[u64]],
         rows: usize,
     ) -> Result<()> {
         let layout = self.layout.clone();
@@ -106,8 +175,9 @@ impl RowPages {
                 });
             }
         }
-        if let Some(hashes) = hashes {
-            store(self.next_rows(rows)?, parts.width, parts.extra_offset, hashes, picks);
+        for (nth, words) in extras.iter().enumerate() {
+            let offset = parts.extra_offset + nth * 8;
+            store(self.next_rows(rows)?, parts.width, offset, words, picks);
         }
         Ok(())
     }
@@ -176,7 +246,7 @@ impl RowPages {
         let mut bytes = 0;
         let mut page = self.variable.len();
         while lacking > 0 {
-            let len = page_bytes(page);
+            let len = self.variable_page_bytes(page);
             bytes += len;
             lacking = lacking.saturating_sub(len);
             page += 1;

@@ -85,13 +85,19 @@ impl<'a> Pointers<'a> {
     /// Asks the processor to bring the rows near.
     pub(super) fn prefetch(&self) {
         for pointer in &self.pointers {
-            prefetch(*pointer);
+            prefetch_at(*pointer);
         }
     }
 }
 
+/// Asks the processor to bring a value near.
 #[inline]
-fn prefetch(pointer: *const u8) {
+pub(crate) fn prefetch<T>(value: &T) {
+    prefetch_at(std::ptr::from_ref(value).cast());
+}
+
+#[inline]
+fn prefetch_at(pointer: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing that a program could notice, whatever the address.
     unsafe {

@@ -58,6 +58,22 @@ impl RowLayout {
             let text = format!("{} columns for a row of {}", columns.len(), layouts.len());
             return Err(ExecError::Mismatch(text));
         }
+        for (column, layout) in columns.iter().zip(layouts) {
+            if *column.data_type() != layout.data_type {
+                let text = format!("a column of {} for {}", column.data_type(), layout.data_type);
+                return Err(ExecError::Mismatch(text));
+            }
+        }
+        self.prepare_first(columns)
+    }
+
+    /// As [`RowLayout::prepare`] for the first columns of the layout alone, to compare with them.
+    /// Columns of another type are cast.
+    ///
+    /// # Errors
+    /// As [`RowLayout::prepare`].
+    pub fn prepare_first(&self, columns: &[ArrayRef]) -> Result<Columns> {
+        let layouts = &self.parts().columns;
         let rows = columns.first().map_or(0, |column| column.len());
         let prepare = |(layout, array): (&Column, &ArrayRef)| {
             if array.len() != rows {
@@ -79,13 +95,12 @@ impl RowLayout {
 
 impl Prepared {
     fn new(layout: &Column, array: &ArrayRef) -> Result<Self> {
-        if *array.data_type() != layout.data_type {
-            let text = format!("a column of {} for {}", array.data_type(), layout.data_type);
-            return Err(ExecError::Mismatch(text));
+        if *array.data_type() != layout.data_type && *array.data_type() != layout.stored {
+            return Self::new(layout, &cast(array, &layout.stored)?);
         }
         let (array, nulls) = match &layout.kind {
             Kind::Encoded(encoding) => (encode(&encoding.converter, array)?, nulls_of(array)),
-            _ if layout.data_type != layout.stored => {
+            _ if *array.data_type() != layout.stored => {
                 let plain = cast(array, &layout.stored)?;
                 let nulls = nulls_of(&plain);
                 (plain, nulls)

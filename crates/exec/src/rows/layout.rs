@@ -114,9 +114,9 @@ impl RowLayout {
         &self.0
     }
 
-    /// Bytes of the `nth` page of fixed-width rows.
-    pub(super) fn page_bytes(&self, nth: usize) -> usize {
-        page_bytes(nth).max(self.0.width.next_multiple_of(PAGE_MIN_BYTES))
+    /// Bytes of a page of one row.
+    pub(super) fn page_bytes_min(&self) -> usize {
+        self.0.width.next_multiple_of(PAGE_MIN_BYTES)
     }
 
     /// Rows of a page of `bytes`.
@@ -169,6 +169,10 @@ impl Column {
         };
         let data_type = data_type.clone();
         Ok(Self { data_type, stored, kind, float, offset: 0, null_byte: 0, null_mask: 0 })
+    }
+
+    pub(super) fn is_variable(&self) -> bool {
+        matches!(self.kind, Kind::Variable | Kind::Encoded(_))
     }
 
     pub(super) fn slot_bytes(&self) -> usize {

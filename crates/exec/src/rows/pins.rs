@@ -29,8 +29,8 @@ struct Page {
 enum Pin {
     #[default]
     None,
-    Shared(#[expect(dead_code, reason = "held for its drop")] Pinned),
-    Exclusive(#[expect(dead_code, reason = "held for its drop")] PinnedMut),
+    Shared(Pinned),
+    Exclusive(PinnedMut),
 }
 
 /// Where a page is, and how much of it is in use; null and 0 for a page that is not pinned.
@@ -114,6 +114,28 @@ impl PinTable {
         !matches!(std::mem::take(&mut self.pages[index].pin), Pin::None)
     }
 
+    /// A table of the same pages that has the pins of this one, all for reading now.
+    pub(super) fn split(&mut self) -> Self {
+        let mut other = self.unpinned();
+        for index in 0..self.pages.len() {
+            self.bases[index] = UNPINNED;
+            match std::mem::take(&mut self.pages[index].pin) {
+                Pin::None => {}
+                Pin::Shared(pin) => other.pin_shared(index, pin),
+                Pin::Exclusive(pin) => other.pin_shared(index, pin.downgrade()),
+            }
+        }
+        other
+    }
+
+    /// A table of the same pages without pins.
+    pub(super) fn unpinned(&self) -> Self {
+        let copy = |page: &Page| Page { pin: Pin::None, ..*page };
+        let pages = self.pages.iter().map(copy).collect::<Vec<_>>();
+        let bases = vec![UNPINNED; pages.len()];
+        Self { pages, bases }
+    }
+
     /// Takes a page out of the table; its index stays.
     pub(super) fn remove(&mut self, index: usize) -> Option<PageRef> {
         self.unpin(index);
@@ -143,6 +165,14 @@ impl PinTable {
         // SAFETY: the page is pinned for as long as `self` is borrowed, the range is inside of it,
         // and bytes in use of variable pages are written only through `slice_mut`, by `&mut self`.
         Some(unsafe { std::slice::from_raw_parts(base.start.add(from), len) })
+    }
+
+    /// Eight bytes at `offset` of a row, or `None` if its page is not pinned.
+    #[inline]
+    pub(super) fn row_word(&self, page: usize, row: usize, width: usize, at: usize) -> Option<u64> {
+        let start = self.row(page, row, width).filter(|_| at + 8 <= width)?;
+        // SAFETY: the row is pinned for as long as `self` is borrowed, and the word inside of it.
+        Some(unsafe { start.add(at).cast::<u64>().read_unaligned() })
     }
 
     /// Bytes of a page to write, or `None` if it is not pinned for writing or is shorter.

@@ -36,6 +36,23 @@ impl RowPages {
         self.unpin_pages(0..self.pages())
     }
 
+    /// Lets go of every page but those that are being filled; bytes unpinned.
+    pub fn unpin_full(&mut self) -> u64 {
+        let (fixed, variable) = self.swept;
+        let last = (self.fixed.len().saturating_sub(1), self.variable.len().saturating_sub(1));
+        let mut bytes = 0;
+        for index in fixed..last.0 {
+            bytes += unpin_in(&mut self.fixed, index);
+        }
+        for index in variable..last.1 {
+            bytes += unpin_in(&mut self.variable, index);
+        }
+        self.swept = (last.0.max(fixed), last.1.max(variable));
+        self.pinned_bytes -= bytes;
+        self.grant.shrink(bytes);
+        bytes
+    }
+
     /// Lets go of some fixed pages and of the variable pages that their rows point into; bytes
     /// unpinned.
     pub fn unpin_pages(&mut self, pages: Range<usize>) -> u64 {
@@ -100,6 +117,7 @@ impl RowPages {
     /// # Errors
     /// [`ExecError::Pool`] when a page cannot be read or there is no frame for it.
     pub async fn pin_pages(&mut self, pages: Range<usize>, access: Access) -> Result<()> {
+        self.swept = (0, 0);
         let mut wanted = Vec::new();
         for index in self.variable_of(pages.clone()) {
             if !self.variable.is_pinned(index) {

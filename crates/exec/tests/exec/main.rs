@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests")]
 
 mod common;
+mod hash_join;
 mod rows;
 mod sort;
 mod window;

@@ -157,7 +157,11 @@ fn every_type_comes_back() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(u32::try_from(soak_rounds(60)).unwrap()))]
+    #![proptest_config(ProptestConfig {
+        cases: u32::try_from(soak_rounds(60)).unwrap(),
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
     fn rows_come_back(

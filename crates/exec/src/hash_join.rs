@@ -1,0 +1,319 @@
+//! The paged hash join.
+//!
+//! [`PagedHashJoinExec`] stands in for DataFusion's `HashJoinExec` in both of its modes, with every
+//! join type, filters, projections and both ways to compare nulls; not for `null_aware` anti
+//! joins. It joins as DataFusion's does while its memory lasts, and goes on when it does not:
+//! [`build`] says how the build side is kept, `probe` what probe rows do, `waiting` what becomes
+//! of partitions that do not fit. Probe batches keep their order only as long as all of the
+//! build side is in memory, so the node says of no order that it is kept.
+
+mod bounds;
+mod build;
+mod directory;
+mod metrics;
+mod probe;
+mod spec;
+mod table;
+mod waiting;
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use datafusion::common::stats::Statistics;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
+use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::{
+    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements,
+    PlanProperties, StatisticsArgs,
+};
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+
+use crate::memory::QueryExtension;
+use crate::rows::RowPages;
+use crate::stream::generate;
+use bounds::{KeyBounds, SharedFilter, partitions};
+use build::{Build, Collector};
+use metrics::JoinMetrics;
+use probe::{Output, Prober};
+use spec::Spec;
+
+type SharedBuild = Shared<BoxFuture<'static, Result<Arc<Build>, Arc<DataFusionError>>>>;
+
+/// A hash join whose rows are in pages.
+#[derive(Debug)]
+pub struct PagedHashJoinExec {
+    /// The join it stands in for, which knows all there is to know of it but how to run it.
+    stock: Arc<HashJoinExec>,
+    filter: OnceLock<Option<Arc<SharedFilter>>>,
+    collected: Arc<Collected>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl PagedHashJoinExec {
+    /// The paged join in place of `stock`; `None` if it cannot stand in.
+    #[must_use]
+    pub fn new(stock: Arc<HashJoinExec>) -> Option<Self> {
+        let mode = *stock.partition_mode();
+        let fits = mode != PartitionMode::Auto && !stock.null_aware && !stock.on().is_empty();
+        let streams = AtomicUsize::new(partitions(stock.right()));
+        fits.then(|| Self {
+            stock,
+            filter: OnceLock::new(),
+            collected: Arc::new(Collected { build: Mutex::default(), streams }),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+
+    /// The join it stands in for.
+    #[must_use]
+    pub fn stock(&self) -> &Arc<HashJoinExec> {
+        &self.stock
+    }
+
+    fn again(&self, node: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let node: Arc<dyn std::any::Any + Send + Sync> = node;
+        let stock = Arc::downcast::<HashJoinExec>(node).ok().and_then(Self::new);
+        match stock {
+            Some(join) => Ok(Arc::new(join)),
+            None => datafusion::common::internal_err!("a hash join became something else"),
+        }
+    }
+
+    fn shared_filter(&self, spec: &Spec) -> Result<Option<Arc<SharedFilter>>> {
+        if let Some(filter) = self.filter.get() {
+            return Ok(filter.clone());
+        }
+        let Some(filter) = self.stock.dynamic_expressions_produced().into_iter().next() else {
+            return Ok(None);
+        };
+        let Ok(filter) = Arc::downcast::<DynamicFilterPhysicalExpr>(filter) else {
+            return Ok(None);
+        };
+        let told = match self.stock.partition_mode() {
+            PartitionMode::Partitioned => partitions(self.stock.left()),
+            _ => 1,
+        };
+        let right = self.stock.right();
+        let shared = SharedFilter::new(&filter, right, &spec.probe_keys, spec.nulls_equal, told)?;
+        Ok(self.filter.get_or_init(|| shared.map(Arc::new)).clone())
+    }
+
+    /// The build side of a partition, being collected.
+    fn build(
+        &self,
+        partition: usize,
+        spec: &Arc<Spec>,
+        metrics: &JoinMetrics,
+        context: &Arc<TaskContext>,
+    ) -> Result<SharedBuild> {
+        let is_shared = *self.stock.partition_mode() == PartitionMode::CollectLeft;
+        let mut collected = self.collected.lock();
+        if let Some(build) = collected.as_ref().filter(|_| is_shared) {
+            return Ok(build.clone());
+        }
+        let memory = QueryExtension::find(context)?;
+        let from = if is_shared { 0 } else { partition };
+        let grant = metrics.watch(memory.register(&format!("PagedHashJoin[{from}]")));
+        let filter = self.shared_filter(spec)?;
+        let left = self.stock.left();
+        let bounds = match &filter {
+            Some(_) => {
+                let schema = left.schema();
+                let types = spec.build_keys.iter().map(|key| key.data_type(&schema));
+                let options = &context.session_config().options().optimizer;
+                let values_max = options.hash_join_inlist_pushdown_max_distinct_values;
+                Some(KeyBounds::new(&types.collect::<Result<Vec<_>>>()?, values_max)?)
+            }
+            None => None,
+        };
+        let probes = if is_shared { partitions(self.stock.right()) } else { 1 };
+        let (spec, page_bytes) = (Arc::clone(spec), AtomicUsize::new(0));
+        let collector = Collector { spec, memory, grant, bounds, probes, page_bytes };
+        let input = left.execute(from, Arc::clone(context))?;
+        let (metrics, told) = (metrics.clone(), Told { filter, is_told: false });
+        let collect = async move {
+            let timer = metrics.build_time.timer();
+            let build = collector.collect(input).await.map_err(Arc::new)?;
+            drop(timer);
+            metrics.build_rows.add(terrace_sys::size::to_usize(build.rows));
+            let build = told.tell(build).map_err(Arc::new)?;
+            Ok(Arc::new(build))
+        };
+        let build = collect.boxed().shared();
+        if is_shared {
+            *collected = Some(build.clone());
+        }
+        Ok(build)
+    }
+}
+
+/// The build side that all partitions share, for as long as any of their streams is to come.
+#[derive(Debug)]
+struct Collected {
+    build: Mutex<Option<SharedBuild>>,
+    streams: AtomicUsize,
+}
+
+impl Collected {
+    fn lock(&self) -> MutexGuard<'_, Option<SharedBuild>> {
+        self.build.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stream's share in it: with the last one the build side goes.
+struct Share(Arc<Collected>);
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        if self.0.streams.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.lock().take();
+        }
+    }
+}
+
+/// A partition's duty to tell the dynamic filter what it knows, or that it will not.
+struct Told {
+    filter: Option<Arc<SharedFilter>>,
+    is_told: bool,
+}
+
+impl Told {
+    fn tell(mut self, mut build: Build) -> Result<Build> {
+        self.is_told = true;
+        if let Some(filter) = &self.filter {
+            filter.tell(build.bounds.take())?;
+        }
+        Ok(build)
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if let Some(filter) = self.filter.as_ref().filter(|_| !self.is_told) {
+            // Without this partition nothing is published, so nothing can fail.
+            drop(filter.tell(None));
+        }
+    }
+}
+
+impl DisplayAs for PagedHashJoinExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !matches!(t, DisplayFormatType::TreeRender) {
+            f.write_str("Paged")?;
+        }
+        self.stock.fmt_as(t, f)
+    }
+}
+
+impl ExecutionPlan for PagedHashJoinExec {
+    fn name(&self) -> &str {
+        "PagedHashJoinExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.stock.properties()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        self.stock.input_distribution_requirements()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false, false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.stock.children()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.stock.apply_expressions(f)
+    }
+
+    fn dynamic_expressions_produced(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        self.stock.dynamic_expressions_produced()
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        #[expect(deprecated, reason = "the trait has it")]
+        let stock = Arc::clone(&self.stock).with_new_children(children)?;
+        self.again(stock)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.again(Arc::clone(&self.stock).replace_children(children, options)?)
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.again(Arc::clone(&self.stock).reset_state()?)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let memory = QueryExtension::find(&context)?;
+        let spec = Arc::new(Spec::new(&self.stock, context.session_config().batch_size())?);
+        let metrics = JoinMetrics::new(&self.metrics, partition);
+        let build = self.build(partition, &spec, &metrics, &context)?;
+        let filter = self.shared_filter(&spec)?;
+        let input = self.stock.right().execute(partition, context)?;
+        let grant = metrics.watch(memory.register(&format!("PagedHashJoinProbe[{partition}]")));
+        let share = Share(Arc::clone(&self.collected));
+        Ok(generate(Arc::clone(&spec.schema), move |emitter| async move {
+            let build = build.await.map_err(DataFusionError::Shared)?;
+            if let Some(filter) = filter {
+                filter.complete().await;
+            }
+            let nulls = RowPages::new(
+                memory.space().clone(),
+                Arc::clone(&grant),
+                spec.build_layout.clone(),
+            );
+            let output = Output::new(emitter, &spec, metrics.clone());
+            let prober = Prober { spec, memory, grant, build, output, nulls, metrics };
+            let joined = prober.run(input).await;
+            drop(share);
+            joined
+        }))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        self.stock.child_stats_requests(partition)
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        input_stats: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        self.stock.statistics_from_inputs(input_stats, args)
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.stock.fetch()
+    }
+}

@@ -1,0 +1,228 @@
+//! What the keys of the build side say about the rows of the probe side.
+//!
+//! The join tells the scan below its probe side the least and the greatest key, and all keys when
+//! they are few, through the dynamic filter that DataFusion's planner put there. The filter is
+//! complete when every partition has told its part or is gone.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::arrow::compute::concat;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::functions_aggregate::min_max::{MaxAccumulator, MinAccumulator};
+use datafusion::logical_expr::{Accumulator, Operator};
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, DynamicFilterPhysicalExpr, InListExpr, IsNullExpr, lit,
+};
+use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use tokio::sync::watch;
+
+use super::spec::Keys;
+
+/// The range of the keys of one build side, and the keys while they are few.
+#[derive(Debug)]
+pub(super) struct KeyBounds {
+    columns: Vec<(MinAccumulator, MaxAccumulator)>,
+    /// Columns of floating-point numbers, whose order parts zeros that are equal.
+    floating: Vec<bool>,
+    /// Values of a single key, while there are few.
+    values: Option<Vec<ArrayRef>>,
+    values_max: usize,
+    rows: usize,
+    has_nulls: bool,
+}
+
+impl KeyBounds {
+    pub(super) fn new(types: &[DataType], values_max: usize) -> Result<Self> {
+        let plain = |data_type: &DataType| match data_type {
+            DataType::Dictionary(_, values) => values.as_ref().clone(),
+            data_type => data_type.clone(),
+        };
+        let column = |data_type: &DataType| {
+            let data_type = plain(data_type);
+            Ok((MinAccumulator::try_new(&data_type)?, MaxAccumulator::try_new(&data_type)?))
+        };
+        let columns = types.iter().map(column).collect::<Result<_>>()?;
+        let floating: Vec<bool> = types.iter().map(|it| plain(it).is_floating()).collect();
+        let listed = types.len() == 1 && !types[0].is_nested() && !floating[0];
+        let values = listed.then(Vec::new);
+        Ok(Self { columns, floating, values, values_max, rows: 0, has_nulls: false })
+    }
+
+    pub(super) fn update(&mut self, keys: &Keys) -> Result<()> {
+        for ((min, max), key) in self.columns.iter_mut().zip(&keys.arrays) {
+            min.update_batch(std::slice::from_ref(key))?;
+            max.update_batch(std::slice::from_ref(key))?;
+            self.has_nulls |= key.logical_null_count() > 0;
+        }
+        self.rows += keys.hashes.len();
+        if self.rows > self.values_max {
+            self.values = None;
+        } else if let (Some(values), Some(key)) = (&mut self.values, keys.arrays.first()) {
+            values.push(Arc::clone(key));
+        }
+        Ok(())
+    }
+}
+
+/// The dynamic filter of a join, shared by its partitions.
+#[derive(Debug)]
+pub(super) struct SharedFilter {
+    filter: Arc<DynamicFilterPhysicalExpr>,
+    probe_keys: Vec<PhysicalExprRef>,
+    probe_schema: SchemaRef,
+    nulls_equal: bool,
+    told: Mutex<Told>,
+    complete: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    missing: usize,
+    /// A partition went away without telling.
+    unknown: bool,
+    ranges: Vec<Option<(ScalarValue, ScalarValue)>>,
+    values: Option<Vec<ArrayRef>>,
+    has_nulls: bool,
+    rows: usize,
+}
+
+impl SharedFilter {
+    /// The filter, if somebody below `probe` uses it.
+    pub(super) fn new(
+        filter: &Arc<DynamicFilterPhysicalExpr>,
+        probe: &Arc<dyn ExecutionPlan>,
+        probe_keys: &[PhysicalExprRef],
+        nulls_equal: bool,
+        partitions: usize,
+    ) -> Result<Option<Self>> {
+        if !is_used(filter, probe)? {
+            return Ok(None);
+        }
+        let ranges = vec![None; probe_keys.len()];
+        let told =
+            Told { missing: partitions, ranges, values: Some(Vec::new()), ..Default::default() };
+        Ok(Some(Self {
+            filter: Arc::clone(filter),
+            probe_keys: probe_keys.to_vec(),
+            probe_schema: probe.schema(),
+            nulls_equal,
+            told: Mutex::new(told),
+            complete: watch::Sender::new(false),
+        }))
+    }
+
+    /// Tells what one partition knows, or that it will not.
+    pub(super) fn tell(&self, bounds: Option<KeyBounds>) -> Result<()> {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        match bounds {
+            Some(bounds) => told.add(bounds)?,
+            None => told.unknown = true,
+        }
+        told.missing = told.missing.saturating_sub(1);
+        if told.missing > 0 {
+            return Ok(());
+        }
+        let published = self.publish(&told);
+        drop(told);
+        self.filter.mark_complete();
+        self.complete.send_replace(true);
+        published
+    }
+
+    /// Waits until every partition has told its part.
+    pub(super) async fn complete(&self) {
+        // The sender lives as long as `self`.
+        drop(self.complete.subscribe().wait_for(|complete| *complete).await);
+    }
+
+    fn publish(&self, told: &Told) -> Result<()> {
+        if told.unknown {
+            return Ok(());
+        }
+        if told.rows == 0 {
+            return self.filter.update(lit(false));
+        }
+        let mut parts: Vec<PhysicalExprRef> = Vec::new();
+        for (key, range) in self.probe_keys.iter().zip(&told.ranges) {
+            let Some((min, max)) = range else { continue };
+            parts.push(binary(key, Operator::GtEq, lit(min.clone())));
+            parts.push(binary(key, Operator::LtEq, lit(max.clone())));
+        }
+        let values = told.values.as_ref().filter(|values| !values.is_empty());
+        if let (Some(values), [key]) = (values, self.probe_keys.as_slice()) {
+            let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
+            let (key, values) = (Arc::clone(key), concat(&values)?);
+            // A key of another type than the list is left to its bounds.
+            let schema = &self.probe_schema;
+            if let Ok(list) = InListExpr::try_new_from_array(key, values, false, schema) {
+                parts.push(Arc::new(list));
+            }
+        }
+        let Some(mut filter) = parts.into_iter().reduce(|all, it| binary(&all, Operator::And, it))
+        else {
+            return Ok(());
+        };
+        if self.nulls_equal && told.has_nulls {
+            for key in &self.probe_keys {
+                let null: PhysicalExprRef = Arc::new(IsNullExpr::new(Arc::clone(key)));
+                filter = binary(&null, Operator::Or, filter);
+            }
+        }
+        self.filter.update(filter)
+    }
+}
+
+impl Told {
+    fn add(&mut self, mut bounds: KeyBounds) -> Result<()> {
+        self.rows += bounds.rows;
+        self.has_nulls |= bounds.has_nulls;
+        match (&mut self.values, bounds.values.take()) {
+            (Some(all), Some(values)) => all.extend(values),
+            (all, _) => *all = None,
+        }
+        let columns = bounds.columns.iter_mut().zip(bounds.floating);
+        for (range, ((min, max), floating)) in self.ranges.iter_mut().zip(columns) {
+            let (min, max) = (min.evaluate()?, max.evaluate()?);
+            if min.is_null() || max.is_null() || floating {
+                continue;
+            }
+            *range = Some(match range.take() {
+                None => (min, max),
+                Some((least, greatest)) => (
+                    if min < least { min } else { least },
+                    if max > greatest { max } else { greatest },
+                ),
+            });
+        }
+        Ok(())
+    }
+}
+
+fn binary(left: &PhysicalExprRef, operator: Operator, right: PhysicalExprRef) -> PhysicalExprRef {
+    Arc::new(BinaryExpr::new(Arc::clone(left), operator, right))
+}
+
+/// Whether any operator of the plan has the filter.
+fn is_used(filter: &DynamicFilterPhysicalExpr, plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+    let Some(id) = filter.expression_id() else { return Ok(false) };
+    let mut found = false;
+    plan.apply(|node| {
+        node.apply_expressions(&mut |root| {
+            root.apply(|expr| {
+                found |= expr.expression_id() == Some(id);
+                Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            })
+        })?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+/// Partitions of a plan's output.
+pub(super) fn partitions(plan: &Arc<dyn ExecutionPlan>) -> usize {
+    plan.output_partitioning().partition_count()
+}

@@ -1,0 +1,412 @@
+//! The build side: collected once, partitioned only when it does not fit.
+//!
+//! While memory lasts the rows go to one collection, unscattered. When bytes are refused they are
+//! scattered by bits of their hashes, and whole partitions are unpinned, the largest first; what
+//! is pinned at the end gets tables, and the rest waits for its probe rows (hybrid hash join;
+//! DeWitt et al., SIGMOD 1984; Kuiper, Muehleisen: Saving Private Hash Join, VLDB 2024).
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::common::Result;
+use datafusion::execution::SendableRecordBatchStream;
+use futures::StreamExt;
+use terrace_sys::size::{to_u64, to_usize};
+
+use super::bounds::KeyBounds;
+use super::spec::{HASH, Spec};
+use super::table::{Flags, Granted, Table, index};
+use crate::rows::{Access, Columns, RowPages};
+use crate::stream::give_way;
+use crate::{Grant, QueryMemory};
+
+/// Partitions that rows are scattered into at a time.
+pub(super) const FANOUT: usize = 16;
+/// How often partitions may be scattered again: each level uses four bits of the hash below the
+/// salt, and the directory the lowest.
+pub(super) const LEVELS: u32 = 4;
+
+/// The partition of a hash at a level.
+pub(super) fn partition_of(hash: u64, level: u32) -> usize {
+    to_usize(hash >> (44 - 4 * level)) % FANOUT
+}
+
+/// A build side that has been collected.
+#[derive(Debug)]
+pub(super) struct Build {
+    pub(super) parts: Vec<Part>,
+    /// Rows whose key is null, which match nothing.
+    pub(super) unmatchable: Option<Arc<RowPages>>,
+    pub(super) flags: Option<Flags>,
+    _flag_bytes: Granted,
+    pub(super) rows: u64,
+    pub(super) matchable: u64,
+    /// Bytes of a page of one partition of many.
+    pub(super) page_bytes: usize,
+    pub(super) bounds: Option<KeyBounds>,
+    pub(super) grant: Arc<dyn Grant>,
+    /// Probe streams that have not come to their end.
+    probing: AtomicUsize,
+}
+
+/// A partition of the build side.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) rows: Arc<RowPages>,
+    table: Mutex<Option<Arc<Table>>>,
+}
+
+impl Part {
+    pub(super) fn table(&self) -> Option<Arc<Table>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn demote(&self) {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+impl Build {
+    /// The only partition, if there is one and it is in memory.
+    pub(super) fn whole(&self) -> Option<Arc<Table>> {
+        if self.parts.len() == 1 { self.parts[0].table() } else { None }
+    }
+
+    /// Demotes partitions, the largest first, as long as the grant is in excess.
+    pub(super) fn relieve(&self) {
+        while self.grant.excess_bytes() > 0 {
+            let tables = self.parts.iter().filter_map(|part| Some((part, part.table()?)));
+            let Some((part, table)) = tables.max_by_key(|(_, table)| table.bytes()) else { return };
+            self.grant.count_spilled(table.rows.pinned_bytes());
+            part.demote();
+            drop(table);
+            // Other streams hold tables for the length of a batch; more would be too much.
+            if self.parts.iter().all(|part| part.table().is_none()) {
+                return;
+            }
+        }
+    }
+
+    /// Demotes every partition.
+    pub(super) fn demote_all(&self) {
+        self.parts.iter().for_each(Part::demote);
+    }
+
+    /// Says that a probe stream has come to its end; whether it was the last.
+    pub(super) fn is_last_probe(&self) -> bool {
+        self.probing.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
+/// Rows scattered by their hashes.
+#[derive(Debug)]
+pub(super) struct Scatter {
+    pub(super) parts: Vec<RowPages>,
+    spilled: Vec<bool>,
+    level: u32,
+    grant: Arc<dyn Grant>,
+    picks: Vec<Vec<u32>>,
+}
+
+impl Scatter {
+    /// Partitions of rows like those of `like`; nothing of them stays pinned if `spill`.
+    pub(super) fn new(
+        memory: &dyn QueryMemory,
+        grant: &Arc<dyn Grant>,
+        like: &RowPages,
+        level: u32,
+        spill: bool,
+        page_bytes: usize,
+    ) -> Self {
+        let new = |_| {
+            let rows =
+                RowPages::new(memory.space().clone(), Arc::clone(grant), like.layout().clone());
+            rows.with_page_limit(page_bytes)
+        };
+        let parts = (0..FANOUT).map(new).collect();
+        let picks = vec![Vec::new(); FANOUT];
+        Self { parts, spilled: vec![spill; FANOUT], level, grant: Arc::clone(grant), picks }
+    }
+
+    /// Takes all rows of a collection, page by page.
+    pub(super) async fn take(&mut self, mut rows: RowPages) -> Result<()> {
+        for page in 0..rows.pages() {
+            rows.pin_pages(page..page + 1, Access::Read).await?;
+            if page + 1 < rows.pages() {
+                rows.prefetch(page + 1..page + 2);
+            }
+            self.take_page(&rows, page)?;
+            rows.unpin_pages(page..page + 1);
+            if rows.is_owner() {
+                rows.free_pages(page..page + 1);
+            }
+            give_way().await;
+        }
+        Ok(())
+    }
+
+    fn take_page(&mut self, rows: &RowPages, page: usize) -> Result<()> {
+        let borrowed = rows.resolve(rows.addresses(page))?;
+        self.assign(&borrowed.extras(HASH), None);
+        for part in 0..FANOUT {
+            let picks = std::mem::take(&mut self.picks[part]);
+            let width = self.parts[part].layout().width();
+            self.make_room(part, to_u64(picks.len() * width));
+            self.parts[part].append_rows(&borrowed, &picks)?;
+            self.picks[part] = picks;
+        }
+        Ok(())
+    }
+
+    /// Appends rows of a batch.
+    pub(super) fn append(
+        &mut self,
+        columns: &Columns,
+        hashes: &[u64],
+        selection: Option<&[u32]>,
+        numbers: Option<&[u64]>,
+    ) -> Result<()> {
+        self.assign(hashes, selection);
+        for part in 0..FANOUT {
+            let picks = std::mem::take(&mut self.picks[part]);
+            if !picks.is_empty() {
+                let bytes = self.parts[part].bytes_to_append(columns, picks.len());
+                self.make_room(part, bytes);
+                let extras: &[&[u64]] = match numbers {
+                    Some(numbers) => &[hashes, numbers],
+                    None => &[hashes],
+                };
+                self.parts[part].append_with(columns, Some(&picks), extras, None)?;
+            }
+            self.picks[part] = picks;
+        }
+        Ok(())
+    }
+
+    fn assign(&mut self, hashes: &[u64], selection: Option<&[u32]>) {
+        self.picks.iter_mut().for_each(Vec::clear);
+        let level = self.level;
+        let mut put = |row: u32| {
+            self.picks[partition_of(hashes[row as usize], level)].push(row);
+        };
+        match selection {
+            Some(rows) => rows.iter().copied().for_each(&mut put),
+            None => (0..index(hashes.len())).for_each(&mut put),
+        }
+    }
+
+    /// Unpins what must go for `bytes` more in `part`.
+    fn make_room(&mut self, part: usize, bytes: u64) {
+        if self.spilled[part] {
+            let unpinned = self.parts[part].unpin_full();
+            self.grant.count_spilled(unpinned);
+        }
+        while !self.parts[part].try_reserve_bytes(bytes) {
+            if !self.spill_largest() {
+                return;
+            }
+        }
+    }
+
+    /// Gives up the largest partition that is still all pinned; false if there is none.
+    pub(super) fn spill_largest(&mut self) -> bool {
+        let whole = (0..FANOUT).filter(|part| !self.spilled[*part]);
+        let Some(largest) = whole.max_by_key(|part| self.parts[*part].pinned_bytes()) else {
+            return false;
+        };
+        self.spilled[largest] = true;
+        let unpinned = self.parts[largest].unpin_full();
+        self.grant.count_spilled(unpinned);
+        true
+    }
+
+    /// The partitions; what is not to be kept is unpinned.
+    pub(super) fn finish(mut self) -> Vec<(RowPages, bool)> {
+        for (part, spilled) in self.parts.iter_mut().zip(&self.spilled) {
+            if *spilled {
+                self.grant.count_spilled(part.unpin());
+            } else {
+                part.release_reserve();
+            }
+        }
+        self.parts.into_iter().zip(self.spilled).collect()
+    }
+}
+
+/// A build side being collected.
+pub(super) struct Collector {
+    pub(super) spec: Arc<Spec>,
+    pub(super) memory: Arc<dyn QueryMemory>,
+    pub(super) grant: Arc<dyn Grant>,
+    pub(super) bounds: Option<KeyBounds>,
+    pub(super) probes: usize,
+    /// Bytes of a page of one partition of many.
+    pub(super) page_bytes: AtomicUsize,
+}
+
+enum Rows {
+    Whole(RowPages),
+    Scattered(Scatter),
+}
+
+impl Collector {
+    fn pages(&self) -> RowPages {
+        let space = self.memory.space().clone();
+        RowPages::new(space, Arc::clone(&self.grant), self.spec.build_layout.clone())
+    }
+
+    async fn scatter(&self, rows: RowPages) -> Result<Scatter> {
+        // Together the pages being filled should be a small part of what there is.
+        let bytes = to_usize(self.grant.held_bytes()) / FANOUT / 4;
+        self.page_bytes.store(bytes.next_power_of_two(), Ordering::Relaxed);
+        let bytes = self.page_bytes.load(Ordering::Relaxed);
+        let memory = self.memory.as_ref();
+        let mut scatter = Scatter::new(memory, &self.grant, &rows, 0, false, bytes);
+        scatter.take(rows).await?;
+        Ok(scatter)
+    }
+
+    /// Reads the input to its end.
+    pub(super) async fn collect(mut self, mut input: SendableRecordBatchStream) -> Result<Build> {
+        let mut rows = Rows::Whole(self.pages());
+        let mut unmatchable = self.pages();
+        let mut count = 0;
+        while let Some(batch) = input.next().await {
+            let batch = batch?;
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            let keys = self.spec.keys(&self.spec.build_keys, &batch)?;
+            if let Some(bounds) = &mut self.bounds {
+                bounds.update(&keys)?;
+            }
+            let columns =
+                self.spec.build_layout.prepare(&self.spec.build_columns(&keys, &batch))?;
+            let numbers: Vec<u64> = (count..count + to_u64(batch.num_rows())).collect();
+            count += to_u64(batch.num_rows());
+            let mut selection = None;
+            if let Some(valid) = &keys.valid {
+                let all = 0..index(batch.num_rows());
+                let (good, bad): (Vec<u32>, Vec<u32>) =
+                    all.partition(|row| valid.is_valid(*row as usize));
+                if self.spec.emits_build() {
+                    unmatchable.append_with(
+                        &columns,
+                        Some(&bad),
+                        &[&keys.hashes, &numbers],
+                        None,
+                    )?;
+                    unmatchable.unpin_full();
+                }
+                selection = Some(good);
+            }
+            let appended = selection.as_ref().map_or(batch.num_rows(), Vec::len);
+            rows = self.with_room(rows, &columns, appended).await?;
+            let selection = selection.as_deref();
+            match &mut rows {
+                Rows::Whole(rows) => {
+                    rows.append_with(&columns, selection, &[&keys.hashes, &numbers], None)?;
+                }
+                Rows::Scattered(scatter) => {
+                    scatter.append(&columns, &keys.hashes, selection, Some(&numbers))?;
+                }
+            }
+        }
+        self.finish(rows, unmatchable, count).await
+    }
+
+    /// Scatters the rows when there is no room for more, and does what else the grant asks for.
+    async fn with_room(&self, rows: Rows, columns: &Columns, count: usize) -> Result<Rows> {
+        let mut rows = rows;
+        if let Some(resumed) = self.grant.suspended() {
+            match &mut rows {
+                Rows::Whole(rows) => {
+                    rows.unpin();
+                }
+                Rows::Scattered(scatter) => while scatter.spill_largest() {},
+            }
+            if let Rows::Scattered(scatter) = &mut rows {
+                for part in &mut scatter.parts {
+                    part.unpin();
+                }
+            }
+            resumed.await;
+        }
+        match rows {
+            Rows::Whole(mut whole) => {
+                if self.grant.excess_bytes() == 0 && whole.try_reserve(columns, count) {
+                    return Ok(Rows::Whole(whole));
+                }
+                Ok(Rows::Scattered(self.scatter(whole).await?))
+            }
+            Rows::Scattered(mut scatter) => {
+                while self.grant.excess_bytes() > 0 && scatter.spill_largest() {}
+                Ok(Rows::Scattered(scatter))
+            }
+        }
+    }
+
+    async fn finish(mut self, rows: Rows, mut unmatchable: RowPages, count: u64) -> Result<Build> {
+        unmatchable.unpin();
+        let flag_bytes = if self.spec.emits_build() { Flags::bytes_of(count) } else { 0 };
+        let flag_bytes = Granted::take(flag_bytes, &self.grant);
+        let parts = match rows {
+            Rows::Whole(mut whole) => {
+                whole.release_reserve();
+                let pages = whole.pages();
+                if self.grant.try_grow(Table::bytes_for(&whole, 0..pages)) {
+                    vec![self.resident(whole).await?]
+                } else if whole.pages() < 2 {
+                    whole.unpin();
+                    vec![Part { rows: Arc::new(whole), table: Mutex::default() }]
+                } else {
+                    let scatter = self.scatter(whole).await?;
+                    self.settle(scatter).await?
+                }
+            }
+            Rows::Scattered(scatter) => self.settle(scatter).await?,
+        };
+        let matchable = parts.iter().map(|part| part.rows.rows()).sum();
+        let flags = self.spec.emits_build().then(|| Flags::new(count));
+        Ok(Build {
+            parts,
+            unmatchable: (unmatchable.rows() > 0).then(|| Arc::new(unmatchable)),
+            flags,
+            _flag_bytes: flag_bytes,
+            rows: count,
+            matchable,
+            page_bytes: self.page_bytes.load(Ordering::Relaxed),
+            bounds: self.bounds.take(),
+            grant: Arc::clone(&self.grant),
+            probing: AtomicUsize::new(self.probes),
+        })
+    }
+
+    /// Tables for the partitions that there is room for, the smallest first.
+    async fn settle(&self, scatter: Scatter) -> Result<Vec<Part>> {
+        let mut parts: Vec<_> = scatter.finish().into_iter().enumerate().collect();
+        parts.sort_by_key(|(_, (rows, spilled))| (*spilled, rows.bytes()));
+        let mut settled = Vec::new();
+        for (number, (mut rows, spilled)) in parts {
+            let pages = rows.pages();
+            let fits = !spilled && self.grant.try_grow(Table::bytes_for(&rows, 0..pages));
+            let part = if fits {
+                self.resident(rows).await?
+            } else {
+                self.grant.count_spilled(rows.unpin());
+                Part { rows: Arc::new(rows), table: Mutex::default() }
+            };
+            settled.push((number, part));
+        }
+        settled.sort_by_key(|(number, _)| *number);
+        Ok(settled.into_iter().map(|(_, part)| part).collect())
+    }
+
+    /// A partition with a table, whose bytes have been granted.
+    async fn resident(&self, rows: RowPages) -> Result<Part> {
+        let (owner, view) = rows.share();
+        let pages = view.pages();
+        let table = Table::new(view, 0..pages, Arc::clone(&self.grant)).await?;
+        Ok(Part { rows: owner, table: Mutex::new(Some(Arc::new(table))) })
+    }
+}

@@ -1,0 +1,191 @@
+//! The directory of a hash table: from hashes to rows in pages.
+//!
+//! Open addressing over words of 16 bits of salt and 48 bits of address (Leis, Boncz, Kemper,
+//! Neumann: Morsel-Driven Parallelism, SIGMOD 2014, section 4.2, keep a filter in the same place).
+//! Rows with the same hash hang together in links, the first appended first.
+
+use terrace_sys::size::{to_u64, to_usize};
+
+use crate::rows::{RowAddress, RowPages, prefetch};
+use crate::{ExecError, Result};
+
+use super::spec::HASH;
+
+const SALT_SHIFT: u32 = RowAddress::BITS;
+const ADDRESS_MASK: u64 = (1 << SALT_SHIFT) - 1;
+/// Rows ahead of which the slot is asked for.
+const AHEAD: usize = 16;
+/// Rows inserted before other tasks may run.
+const ROWS_AT_ONCE: usize = 1 << 16;
+
+/// A directory of the rows of one collection.
+#[derive(Debug)]
+pub(super) struct Directory {
+    /// Salt and address + 1, or 0.
+    slots: Vec<u64>,
+    mask: u64,
+    /// For each row address + 1 of the next with the same hash; empty if there is none anywhere.
+    links: Vec<u64>,
+    /// Rows before each page.
+    firsts: Vec<u64>,
+}
+
+/// Rows of a batch and the first row of the table that each may match.
+#[derive(Debug, Default)]
+pub(super) struct Heads {
+    pub(super) picks: Vec<u32>,
+    pub(super) rows: Vec<RowAddress>,
+}
+
+impl Directory {
+    /// Bytes that a directory of `rows` rows has, at most.
+    pub(super) fn bytes_of(rows: u64) -> u64 {
+        (Self::slots_of(rows) + rows) * 8
+    }
+
+    fn slots_of(rows: u64) -> u64 {
+        (rows + rows / 2).max(32).next_power_of_two()
+    }
+
+    /// Bytes that it has.
+    pub(super) fn bytes(&self) -> u64 {
+        to_u64(self.slots.len() + self.links.len()) * 8
+    }
+
+    /// A directory of the rows of some pages, which are pinned.
+    pub(super) async fn new(rows: &RowPages, pages: std::ops::Range<usize>) -> Result<Self> {
+        let mut firsts = Vec::with_capacity(rows.pages());
+        let mut count = 0;
+        for page in 0..rows.pages() {
+            firsts.push(count);
+            if pages.contains(&page) {
+                count += to_u64(rows.rows_in(page));
+            }
+        }
+        let slots = Self::slots_of(count);
+        let slots = vec![0; to_usize(slots)];
+        let mask = to_u64(slots.len()) - 1;
+        let mut directory = Self { slots, mask, links: Vec::new(), firsts };
+        let mut done = 0;
+        // Backwards, so that of rows with the same hash the first comes first.
+        for page in pages.rev() {
+            directory.insert_page(rows, page, to_usize(count))?;
+            done += rows.rows_in(page);
+            if done >= ROWS_AT_ONCE {
+                done = 0;
+                crate::stream::give_way().await;
+            }
+        }
+        Ok(directory)
+    }
+
+    fn insert_page(&mut self, rows: &RowPages, page: usize, count: usize) -> Result<()> {
+        let addresses: Vec<_> = rows.addresses(page).collect();
+        let hashes = rows.resolve(addresses.iter().copied())?.extras(HASH);
+        for row in (0..hashes.len()).rev() {
+            if let Some(ahead) = row.checked_sub(AHEAD) {
+                prefetch(&self.slots[to_usize(hashes[ahead] & self.mask)]);
+            }
+            self.insert(rows, hashes[row], addresses[row], count)?;
+        }
+        Ok(())
+    }
+
+    fn insert(
+        &mut self,
+        rows: &RowPages,
+        hash: u64,
+        address: RowAddress,
+        count: usize,
+    ) -> Result<()> {
+        let new = (hash & !ADDRESS_MASK) | (address.to_bits() + 1);
+        let mut position = hash & self.mask;
+        loop {
+            let slot = self.slots[to_usize(position)];
+            if slot == 0 {
+                break;
+            }
+            if (slot ^ hash) >> SALT_SHIFT == 0 {
+                let head = RowAddress::from_bits((slot & ADDRESS_MASK) - 1);
+                if rows.extra(head, HASH).ok_or_else(|| not_pinned(head))? == hash {
+                    self.links.resize(count, 0);
+                    let number = self.number(address);
+                    self.links[number] = slot & ADDRESS_MASK;
+                    break;
+                }
+            }
+            position = (position + 1) & self.mask;
+        }
+        self.slots[to_usize(position)] = new;
+        Ok(())
+    }
+
+    fn number(&self, address: RowAddress) -> usize {
+        to_usize(self.firsts[address.page()]) + address.row()
+    }
+
+    /// Whether no two rows have the same hash.
+    pub(super) fn is_unique(&self) -> bool {
+        self.links.is_empty()
+    }
+
+    /// The next row with the same hash.
+    pub(super) fn next(&self, address: RowAddress) -> Option<RowAddress> {
+        if self.links.is_empty() {
+            return None;
+        }
+        self.links[self.number(address)].checked_sub(1).map(RowAddress::from_bits)
+    }
+
+    /// For each pick whose salt is there the first row that has it.
+    pub(super) fn heads(&self, hashes: &[u64], picks: impl Iterator<Item = u32>) -> Heads {
+        let mut heads = Heads::default();
+        let most = picks.size_hint().1.unwrap_or(0);
+        heads.picks.reserve(most);
+        heads.rows.reserve(most);
+        for pick in picks {
+            let index = pick as usize;
+            if let Some(ahead) = hashes.get(index + AHEAD) {
+                prefetch(&self.slots[to_usize(ahead & self.mask)]);
+            }
+            let hash = hashes[index];
+            if let Some(address) = self.find(hash, hash & self.mask).1 {
+                heads.picks.push(pick);
+                heads.rows.push(address);
+            }
+        }
+        heads
+    }
+
+    /// The first slot from `position` on with the salt of `hash`, and its row.
+    #[inline]
+    fn find(&self, hash: u64, mut position: u64) -> (u64, Option<RowAddress>) {
+        loop {
+            let slot = self.slots[to_usize(position)];
+            if slot == 0 {
+                return (position, None);
+            }
+            if (slot ^ hash) >> SALT_SHIFT == 0 {
+                return (position, Some(RowAddress::from_bits((slot & ADDRESS_MASK) - 1)));
+            }
+            position = (position + 1) & self.mask;
+        }
+    }
+
+    /// The row whose hash is `hash`, where one that has but its salt was found first.
+    pub(super) fn find_hash(&self, rows: &RowPages, hash: u64) -> Result<Option<RowAddress>> {
+        let mut position = hash & self.mask;
+        loop {
+            let (at, found) = self.find(hash, position);
+            let Some(address) = found else { return Ok(None) };
+            if rows.extra(address, HASH).ok_or_else(|| not_pinned(address))? == hash {
+                return Ok(Some(address));
+            }
+            position = (at + 1) & self.mask;
+        }
+    }
+}
+
+fn not_pinned(address: RowAddress) -> ExecError {
+    ExecError::NotPinned { page: address.page(), row: address.row(), how: "" }
+}

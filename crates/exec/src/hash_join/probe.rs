@@ -1,0 +1,328 @@
+//! The probe side of one partition: from its first batch to the last unmatched build row.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, new_null_array};
+use datafusion::arrow::compute::BatchCoalescer;
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::{JoinType, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use futures::StreamExt;
+
+use super::build::{Build, FANOUT, partition_of};
+use super::metrics::JoinMetrics;
+use super::spec::{NUMBER, Spec};
+use super::table::{Flags, Probe, Table, index};
+use crate::rows::{Access, RowAddress, RowPages};
+use crate::stream::Emitter;
+use crate::{Grant, QueryMemory};
+
+/// Hands rows on in batches of the session's size.
+pub(super) struct Output {
+    emitter: Emitter,
+    coalescer: Option<BatchCoalescer>,
+    left: usize,
+    metrics: JoinMetrics,
+}
+
+impl Output {
+    pub(super) fn new(emitter: Emitter, spec: &Spec, metrics: JoinMetrics) -> Self {
+        // A batch without columns has nothing to be joined with others.
+        let coalescer = (!spec.outputs.is_empty()).then(|| {
+            BatchCoalescer::new(Arc::clone(&spec.schema), spec.batch_size)
+                .with_biggest_coalesce_batch_size(Some(spec.batch_size / 2))
+        });
+        Self { emitter, coalescer, left: spec.fetch.unwrap_or(usize::MAX), metrics }
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.left == 0
+    }
+
+    pub(super) async fn push(&mut self, batch: RecordBatch) -> Result<()> {
+        let Some(coalescer) = &mut self.coalescer else {
+            self.emit(batch).await;
+            return Ok(());
+        };
+        coalescer.push_batch(batch)?;
+        self.emit_completed().await;
+        Ok(())
+    }
+
+    pub(super) async fn finish(&mut self) -> Result<()> {
+        if let Some(coalescer) = &mut self.coalescer {
+            coalescer.finish_buffered_batch()?;
+            self.emit_completed().await;
+        }
+        Ok(())
+    }
+
+    async fn emit_completed(&mut self) {
+        while let Some(batch) = self.coalescer.as_mut().and_then(|it| it.next_completed_batch()) {
+            self.emit(batch).await;
+        }
+    }
+
+    async fn emit(&mut self, batch: RecordBatch) {
+        let rows = batch.num_rows().min(self.left);
+        if rows == 0 {
+            return;
+        }
+        self.left -= rows;
+        let batch = if rows < batch.num_rows() { batch.slice(0, rows) } else { batch };
+        self.metrics.output(rows);
+        self.emitter.emit(batch).await;
+    }
+}
+
+/// One probe stream.
+pub(super) struct Prober {
+    pub(super) spec: Arc<Spec>,
+    pub(super) memory: Arc<dyn QueryMemory>,
+    pub(super) grant: Arc<dyn Grant>,
+    pub(super) build: Arc<Build>,
+    pub(super) output: Output,
+    /// No rows, to take rows of nulls from.
+    pub(super) nulls: RowPages,
+    pub(super) metrics: JoinMetrics,
+}
+
+impl Prober {
+    /// Joins the whole input.
+    pub(super) async fn run(mut self, mut input: SendableRecordBatchStream) -> Result<()> {
+        let mut waiting: Vec<Option<RowPages>> = Vec::new();
+        waiting.resize_with(self.build.parts.len(), || None);
+        if !self.is_decided() {
+            while let Some(batch) = input.next().await {
+                let batch = batch?;
+                self.keep_peace(&mut waiting).await;
+                self.metrics.probed(batch.num_rows());
+                match self.build.whole() {
+                    Some(table) => self.probe_whole(&table, batch).await?,
+                    None => self.probe_parts(batch, &mut waiting).await?,
+                }
+                if self.output.is_done() {
+                    return Ok(());
+                }
+            }
+            drop(input);
+            self.join_waiting(waiting).await?;
+        }
+        if self.build.is_last_probe() && self.spec.emits_build() {
+            self.build.demote_all();
+            self.emit_build().await?;
+        }
+        self.output.finish().await
+    }
+
+    /// Whether the build side alone says that nothing of the probe side will be emitted, and no
+    /// build row can find a match.
+    fn is_decided(&self) -> bool {
+        use JoinType::{Inner, Left, LeftAnti, LeftMark, LeftSemi, RightSemi};
+        match self.spec.join_type {
+            Inner | LeftSemi | RightSemi => self.build.matchable == 0,
+            Left | LeftAnti | LeftMark => self.build.rows == 0,
+            _ => false,
+        }
+    }
+
+    /// Gives back what the grants ask for, and stops while the query is suspended.
+    async fn keep_peace(&mut self, waiting: &mut [Option<RowPages>]) {
+        self.build.relieve();
+        let suspended = self.grant.suspended();
+        if suspended.is_some() || self.grant.excess_bytes() > 0 {
+            for rows in waiting.iter_mut().flatten() {
+                self.grant.count_spilled(rows.unpin());
+            }
+        }
+        if let Some(resumed) = suspended {
+            self.build.demote_all();
+            resumed.await;
+        }
+    }
+
+    async fn probe_whole(&mut self, table: &Table, batch: RecordBatch) -> Result<()> {
+        let keys = self.spec.keys(&self.spec.probe_keys, &batch)?;
+        let valid: Option<Vec<u32>> = keys.valid.as_ref().map(|valid| {
+            (0..index(batch.num_rows())).filter(|row| valid.is_valid(*row as usize)).collect()
+        });
+        let mut probe = Probe::new(&self.spec, batch, keys)?;
+        self.join_picks(table, &mut probe, valid.as_deref(), true).await?;
+        if !self.spec.emits_pairs() {
+            self.emit_probe(&probe, None).await?;
+        }
+        Ok(())
+    }
+
+    /// Joins some rows of a batch with a table.
+    pub(super) async fn join_picks(
+        &mut self,
+        table: &Table,
+        probe: &mut Probe,
+        picks: Option<&[u32]>,
+        in_order: bool,
+    ) -> Result<()> {
+        let timer = self.metrics.join_timer();
+        let mut matches = table.look_up(&self.spec, probe, picks)?;
+        drop(timer);
+        loop {
+            let timer = self.metrics.join_timer();
+            let flags = self.build.flags.as_ref();
+            let batch = table.next(&self.spec, probe, &mut matches, flags, in_order)?;
+            drop(timer);
+            let Some(batch) = batch else { return Ok(()) };
+            self.output.push(batch).await?;
+            if self.output.is_done() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Joins the rows whose partitions are in memory, and keeps the others for later.
+    async fn probe_parts(
+        &mut self,
+        batch: RecordBatch,
+        waiting: &mut [Option<RowPages>],
+    ) -> Result<()> {
+        let keys = self.spec.keys(&self.spec.probe_keys, &batch)?;
+        let mut picks = vec![Vec::new(); waiting.len()];
+        let mut decided = Vec::new();
+        for row in 0..batch.num_rows() {
+            if keys.valid.as_ref().is_some_and(|valid| valid.is_null(row)) {
+                decided.push(index(row));
+                continue;
+            }
+            let part = if waiting.len() < FANOUT { 0 } else { partition_of(keys.hashes[row], 0) };
+            picks[part].push(index(row));
+        }
+        let mut probe = Probe::new(&self.spec, batch, keys)?;
+        let mut columns = None;
+        for (part, picks) in picks.into_iter().enumerate().filter(|(_, picks)| !picks.is_empty()) {
+            if let Some(table) = self.build.parts[part].table() {
+                self.join_picks(&table, &mut probe, Some(&picks), false).await?;
+                decided.extend(picks);
+                continue;
+            }
+            if self.build.parts[part].rows.rows() == 0 {
+                decided.extend(picks);
+                continue;
+            }
+            if columns.is_none() {
+                columns = Some(self.spec.probe_columns(&probe.batch)?);
+            }
+            let rows = waiting[part].get_or_insert_with(|| {
+                let (space, grant) = (self.memory.space().clone(), Arc::clone(&self.grant));
+                let rows = RowPages::new(space, grant, self.spec.probe_layout.clone());
+                rows.with_page_limit(self.build.page_bytes)
+            });
+            let Some(columns) = &columns else { continue };
+            if !rows.try_reserve(columns, picks.len()) {
+                self.grant.count_spilled(rows.unpin_full());
+            }
+            rows.append(columns, Some(&picks), Some(&probe.hashes), None)?;
+            self.grant.count_spilled(rows.unpin_full());
+        }
+        if self.spec.emits_probe() {
+            decided.sort_unstable();
+            self.emit_probe(&probe, Some(&decided)).await?;
+        }
+        Ok(())
+    }
+
+    /// Emits probe rows, all or those decided, by whether they have a match.
+    pub(super) async fn emit_probe(
+        &mut self,
+        probe: &Probe,
+        decided: Option<&[u32]>,
+    ) -> Result<()> {
+        use JoinType::{Full, Right, RightAnti, RightMark, RightSemi};
+        let wanted = |row: &u32| match self.spec.join_type {
+            RightSemi => probe.matched[*row as usize],
+            RightAnti | Right | Full => !probe.matched[*row as usize],
+            RightMark => true,
+            _ => false,
+        };
+        let picks: Vec<u32> = match decided {
+            Some(rows) => rows.iter().copied().filter(wanted).collect(),
+            None => (0..index(probe.batch.num_rows())).filter(wanted).collect(),
+        };
+        if picks.is_empty() {
+            return Ok(());
+        }
+        let marks = picks.iter().map(|row| Some(probe.matched[*row as usize]));
+        let marks: ArrayRef = Arc::new(BooleanArray::from_iter(marks));
+        let batch = {
+            let rows = self.nulls.resolve(picks.iter().map(|_| RowAddress::NONE))?;
+            self.spec.output(Some(&rows), &probe.batch, &picks, Some(&marks))?
+        };
+        self.output.push(batch).await
+    }
+
+    /// Emits build rows by whether they have a match.
+    async fn emit_build(&mut self) -> Result<()> {
+        let build = Arc::clone(&self.build);
+        let Some(flags) = &build.flags else { return Ok(()) };
+        let nulls = self.spec.null_probe()?;
+        for origin in build.parts.iter().map(|part| &part.rows).chain(&build.unmatchable) {
+            let mut view = origin.view(Arc::clone(&self.grant));
+            for page in 0..view.pages() {
+                view.pin_pages(page..page + 1, Access::Read).await?;
+                if page + 1 < view.pages() {
+                    view.prefetch(page + 1..page + 2);
+                }
+                let wanted = self.wanted_rows(&view, page, flags)?;
+                for wanted in wanted.chunks(self.spec.batch_size) {
+                    let batch = {
+                        let rows = view.resolve(wanted.iter().map(|(address, _)| *address))?;
+                        let marks = wanted.iter().map(|(_, marked)| Some(*marked));
+                        let marks: ArrayRef = Arc::new(BooleanArray::from_iter(marks));
+                        let picks = vec![0; wanted.len()];
+                        self.spec.output(Some(&rows), &nulls, &picks, Some(&marks))?
+                    };
+                    self.output.push(batch).await?;
+                    if self.output.is_done() {
+                        return Ok(());
+                    }
+                }
+                view.unpin_pages(page..page + 1);
+                if let Some(resumed) = self.grant.suspended() {
+                    resumed.await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows of a page that the join emits in the end, and whether they have a match.
+    fn wanted_rows(
+        &self,
+        view: &RowPages,
+        page: usize,
+        flags: &Flags,
+    ) -> Result<Vec<(RowAddress, bool)>> {
+        use JoinType::{Full, Left, LeftAnti, LeftMark, LeftSemi};
+        let numbers = view.resolve(view.addresses(page))?.extras(NUMBER);
+        let rows = view.addresses(page).zip(numbers);
+        let marked = rows.map(|(address, number)| (address, flags.is_set(number)));
+        let join_type = self.spec.join_type;
+        let wanted = marked.filter(|(_, marked)| match join_type {
+            Left | Full | LeftAnti => !marked,
+            LeftSemi => *marked,
+            LeftMark => true,
+            _ => false,
+        });
+        Ok(wanted.collect())
+    }
+}
+
+impl Spec {
+    /// A row of the probe side with every column null.
+    fn null_probe(&self) -> Result<RecordBatch> {
+        let fields = self.probe_schema.fields().iter();
+        let fields: Vec<_> = fields.map(|it| it.as_ref().clone().with_nullable(true)).collect();
+        let columns: Vec<_> = fields.iter().map(|it| new_null_array(it.data_type(), 1)).collect();
+        let options = datafusion::arrow::array::RecordBatchOptions::new().with_row_count(Some(1));
+        let schema = Arc::new(Schema::new(fields));
+        Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
+    }
+}

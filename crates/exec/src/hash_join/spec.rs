@@ -1,0 +1,184 @@
+//! What a join does, worked out once per plan.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::hash_utils::{RandomState, create_hashes};
+use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
+
+use crate::rows::{Equality, RowLayout};
+
+/// The seed of the hashes of keys: another than those of repartitions, whose partitions would
+/// otherwise share bits.
+const HASHES: RandomState = RandomState::with_seed(0x7465_7272_6163_6501);
+
+/// Bytes of a row that the join keeps for itself: the hash of the key, and the row's number.
+pub(super) const HASH: usize = 0;
+pub(super) const NUMBER: usize = 8;
+/// How many, of a build row and of a probe row.
+const BUILD_EXTRA_BYTES: usize = 16;
+const PROBE_EXTRA_BYTES: usize = 8;
+
+/// Where a column of the output or of the filter comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Source {
+    /// A column of the build rows.
+    Build(usize),
+    /// A column of the probe batch.
+    Probe(usize),
+    /// Whether there is a match.
+    Mark,
+}
+
+/// A join, whatever its state.
+#[derive(Debug)]
+pub(super) struct Spec {
+    pub(super) join_type: JoinType,
+    pub(super) filter: Option<JoinFilter>,
+    pub(super) filter_sources: Vec<Source>,
+    pub(super) build_keys: Vec<PhysicalExprRef>,
+    pub(super) probe_keys: Vec<PhysicalExprRef>,
+    /// Columns of the build side kept beside its keys.
+    payload: Vec<usize>,
+    pub(super) build_layout: RowLayout,
+    pub(super) probe_layout: RowLayout,
+    pub(super) probe_schema: SchemaRef,
+    pub(super) outputs: Vec<Source>,
+    pub(super) schema: SchemaRef,
+    pub(super) nulls_equal: bool,
+    pub(super) batch_size: usize,
+    pub(super) fetch: Option<usize>,
+}
+
+/// The keys of a batch.
+#[derive(Debug)]
+pub(super) struct Keys {
+    pub(super) arrays: Vec<ArrayRef>,
+    pub(super) hashes: Vec<u64>,
+    /// Rows whose key can match; all if `None`.
+    pub(super) valid: Option<NullBuffer>,
+}
+
+impl Spec {
+    pub(super) fn new(join: &HashJoinExec, batch_size: usize) -> Result<Self> {
+        let (left, right) = (join.left().schema(), join.right().schema());
+        let (build_keys, probe_keys): (Vec<_>, Vec<_>) = join.on().iter().cloned().unzip();
+        let (_, indices) = build_join_schema(&left, &right, join.join_type());
+        let indices: Vec<ColumnIndex> = match &join.projection {
+            Some(projection) => projection.iter().map(|index| indices[*index].clone()).collect(),
+            None => indices,
+        };
+        let filter = join.filter().cloned();
+        let filter_indices = filter.iter().flat_map(|filter| filter.column_indices());
+        let mut places = Places::new(&build_keys);
+        let outputs = indices.iter().map(|index| places.source(index)).collect();
+        let filter_sources = filter_indices.map(|index| places.source(index)).collect();
+        let mut types = Vec::new();
+        for key in &build_keys {
+            types.push(key.data_type(&left)?);
+        }
+        let payload = places.payload;
+        types.extend(payload.iter().map(|index| left.field(*index).data_type().clone()));
+        let probe_types: Vec<_> = right.fields().iter().map(|it| it.data_type().clone()).collect();
+        Ok(Self {
+            join_type: *join.join_type(),
+            filter,
+            filter_sources,
+            build_keys,
+            probe_keys,
+            payload,
+            build_layout: RowLayout::new(&types, BUILD_EXTRA_BYTES)?,
+            probe_layout: RowLayout::new(&probe_types, PROBE_EXTRA_BYTES)?,
+            probe_schema: right,
+            outputs,
+            schema: join.schema(),
+            nulls_equal: join.null_equality() == NullEquality::NullEqualsNull,
+            batch_size,
+            fetch: join.fetch(),
+        })
+    }
+
+    /// Whether build rows are emitted when all probe rows have been seen.
+    pub(super) fn emits_build(&self) -> bool {
+        use JoinType::{Full, Left, LeftAnti, LeftMark, LeftSemi};
+        matches!(self.join_type, Left | LeftSemi | LeftAnti | LeftMark | Full)
+    }
+
+    /// Whether pairs of rows are emitted.
+    pub(super) fn emits_pairs(&self) -> bool {
+        use JoinType::{Full, Inner, Left, Right};
+        matches!(self.join_type, Inner | Left | Right | Full)
+    }
+
+    /// Whether probe rows are emitted by whether they have a match.
+    pub(super) fn emits_probe(&self) -> bool {
+        use JoinType::{Full, Right, RightAnti, RightMark, RightSemi};
+        matches!(self.join_type, Right | RightSemi | RightAnti | RightMark | Full)
+    }
+
+    pub(super) fn equality(&self) -> Equality {
+        Equality { nulls: self.nulls_equal, zeros: true }
+    }
+
+    pub(super) fn keys(&self, exprs: &[PhysicalExprRef], batch: &RecordBatch) -> Result<Keys> {
+        let rows = batch.num_rows();
+        let evaluate = |key: &PhysicalExprRef| key.evaluate(batch)?.into_array(rows);
+        let arrays = exprs.iter().map(evaluate).collect::<Result<Vec<_>>>()?;
+        let mut hashes = vec![0; rows];
+        create_hashes(&arrays, &HASHES, &mut hashes)?;
+        let valid = if self.nulls_equal {
+            None
+        } else {
+            let nulls: Vec<_> = arrays.iter().map(|key| key.logical_nulls()).collect();
+            NullBuffer::union_many(nulls.iter().map(Option::as_ref))
+        };
+        Ok(Keys { arrays, hashes, valid: valid.filter(|valid| valid.null_count() > 0) })
+    }
+
+    /// The columns of the build rows: the keys, then the rest.
+    pub(super) fn build_columns(&self, keys: &Keys, batch: &RecordBatch) -> Vec<ArrayRef> {
+        let payload = self.payload.iter().map(|index| Arc::clone(batch.column(*index)));
+        keys.arrays.iter().cloned().chain(payload).collect()
+    }
+}
+
+/// Which columns of the build side are kept, and where.
+struct Places {
+    /// Column of the build side that a key is, if it is one.
+    keys: Vec<Option<usize>>,
+    payload: Vec<usize>,
+}
+
+impl Places {
+    fn new(keys: &[PhysicalExprRef]) -> Self {
+        let column = |key: &PhysicalExprRef| key.downcast_ref::<Column>().map(Column::index);
+        Self { keys: keys.iter().map(column).collect(), payload: Vec::new() }
+    }
+
+    fn source(&mut self, column: &ColumnIndex) -> Source {
+        match column.side {
+            JoinSide::Left => Source::Build(self.build(column.index)),
+            JoinSide::Right => Source::Probe(column.index),
+            JoinSide::None => Source::Mark,
+        }
+    }
+
+    fn build(&mut self, index: usize) -> usize {
+        if let Some(key) = self.keys.iter().position(|key| *key == Some(index)) {
+            return key;
+        }
+        let payload = self.payload.iter().position(|column| *column == index);
+        let payload = payload.unwrap_or_else(|| {
+            self.payload.push(index);
+            self.payload.len() - 1
+        });
+        self.keys.len() + payload
+    }
+}

@@ -1,0 +1,387 @@
+//! A hash table in memory, and the probing of it.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array,
+};
+use datafusion::arrow::compute::take;
+use datafusion::common::Result;
+use terrace_sys::size::{to_u64, to_usize};
+
+use super::directory::{Directory, Heads};
+use super::spec::{HASH, Keys, NUMBER, Source, Spec};
+use crate::Grant;
+use crate::rows::{Access, Columns, RowAddress, RowPages, Rows};
+
+/// Rows pinned in memory with a directory.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) rows: RowPages,
+    directory: Directory,
+    granted: Granted,
+}
+
+impl Table {
+    /// Bytes of grant that a table of the rows of `pages` takes beside what is pinned already.
+    pub(super) fn bytes_for(rows: &RowPages, pages: Range<usize>) -> u64 {
+        let count: usize = pages.clone().map(|page| rows.rows_in(page)).sum();
+        rows.bytes_to_pin(pages) + Directory::bytes_of(to_u64(count))
+    }
+
+    /// Pins some pages and makes a table of their rows. The bytes for that, as
+    /// [`Table::bytes_for`] says them, have been granted.
+    pub(super) async fn new(
+        mut rows: RowPages,
+        pages: Range<usize>,
+        grant: Arc<dyn Grant>,
+    ) -> Result<Self> {
+        let count: usize = pages.clone().map(|page| rows.rows_in(page)).sum();
+        let mut granted = Granted { bytes: Directory::bytes_of(to_u64(count)), grant };
+        rows.take_reserve(rows.bytes_to_pin(pages.clone()));
+        rows.pin_pages(pages.clone(), Access::Read).await?;
+        let directory = Directory::new(&rows, pages).await?;
+        granted.shrink_to(directory.bytes());
+        Ok(Self { rows, directory, granted })
+    }
+
+    /// Bytes of grant that dropping it gives back.
+    pub(super) fn bytes(&self) -> u64 {
+        self.granted.bytes + self.rows.pinned_bytes()
+    }
+}
+
+/// Bytes of a grant, given back when dropped.
+#[derive(Debug)]
+pub(super) struct Granted {
+    bytes: u64,
+    grant: Arc<dyn Grant>,
+}
+
+impl Granted {
+    /// Takes bytes that the operator cannot go on without.
+    pub(super) fn take(bytes: u64, grant: &Arc<dyn Grant>) -> Self {
+        grant.grow(bytes);
+        Self { bytes, grant: Arc::clone(grant) }
+    }
+
+    fn shrink_to(&mut self, bytes: u64) {
+        self.grant.shrink(self.bytes.saturating_sub(bytes));
+        self.bytes = self.bytes.min(bytes);
+    }
+}
+
+impl Drop for Granted {
+    fn drop(&mut self) {
+        self.grant.shrink(self.bytes);
+    }
+}
+
+/// Which build rows have a match: a bit for each.
+#[derive(Debug)]
+pub(super) struct Flags(Vec<AtomicU64>);
+
+impl Flags {
+    pub(super) fn new(rows: u64) -> Self {
+        Self((0..rows.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    pub(super) fn bytes_of(rows: u64) -> u64 {
+        rows.div_ceil(64) * 8
+    }
+
+    fn set(&self, number: u64) {
+        let (word, bit) = (&self.0[to_usize(number / 64)], 1 << (number % 64));
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn is_set(&self, number: u64) -> bool {
+        self.0[to_usize(number / 64)].load(Ordering::Relaxed) >> (number % 64) & 1 == 1
+    }
+}
+
+/// A probe batch on its way through a table.
+#[derive(Debug)]
+pub(super) struct Probe {
+    pub(super) batch: RecordBatch,
+    pub(super) hashes: Vec<u64>,
+    pub(super) keys: Columns,
+    /// Rows with a match so far; empty when that matters to nobody.
+    pub(super) matched: Vec<bool>,
+}
+
+impl Probe {
+    pub(super) fn new(spec: &Spec, batch: RecordBatch, keys: Keys) -> Result<Self> {
+        let matched = if spec.emits_probe() { vec![false; batch.num_rows()] } else { Vec::new() };
+        let prepared = spec.build_layout.prepare_first(&keys.arrays)?;
+        Ok(Self { batch, hashes: keys.hashes, keys: prepared, matched })
+    }
+}
+
+/// Where a batch is in a table.
+#[derive(Debug)]
+pub(super) struct Matches {
+    heads: Heads,
+    at: usize,
+    link: Option<RowAddress>,
+    /// The key of every head is equal, not only its hash.
+    verified: bool,
+    /// Probe rows below this one have been emitted.
+    emitted: usize,
+}
+
+/// Pairs of a probe row and a row of the table.
+#[derive(Debug, Default)]
+struct Pairs {
+    picks: Vec<u32>,
+    rows: Vec<RowAddress>,
+}
+
+impl Table {
+    /// Looks the keys of `picks` up.
+    pub(super) fn look_up(
+        &self,
+        spec: &Spec,
+        probe: &Probe,
+        picks: Option<&[u32]>,
+    ) -> Result<Matches> {
+        let mut heads = match picks {
+            Some(picks) => self.directory.heads(&probe.hashes, picks.iter().copied()),
+            None => self.directory.heads(&probe.hashes, 0..index(probe.hashes.len())),
+        };
+        let rows = self.rows.resolve(heads.rows.iter().copied())?;
+        let equal = self.equal(spec, probe, &rows, &heads.picks)?;
+        let mut verified = true;
+        if equal.len() < heads.picks.len() {
+            let mut kept = 0;
+            let mut equal = equal.into_iter().peekable();
+            for n in 0..heads.picks.len() {
+                let pick = heads.picks[n];
+                let mut row = Some(heads.rows[n]);
+                if equal.next_if_eq(&index(n)).is_none() {
+                    verified = false;
+                    let hash = probe.hashes[pick as usize];
+                    if rows.extra(n, HASH) != hash {
+                        row = self.directory.find_hash(&self.rows, hash)?;
+                    }
+                }
+                if let Some(row) = row {
+                    (heads.picks[kept], heads.rows[kept]) = (pick, row);
+                    kept += 1;
+                }
+            }
+            heads.picks.truncate(kept);
+            heads.rows.truncate(kept);
+        }
+        Ok(Matches { heads, at: 0, link: None, verified, emitted: 0 })
+    }
+
+    /// Those `n` for which the keys of row `n` and of probe row `picks[n]` are equal.
+    fn equal(
+        &self,
+        spec: &Spec,
+        probe: &Probe,
+        rows: &Rows<'_>,
+        picks: &[u32],
+    ) -> Result<Vec<u32>> {
+        let mut selection: Vec<u32> = (0..index(picks.len())).collect();
+        for key in 0..spec.build_keys.len() {
+            rows.equal(key, &probe.keys, picks, spec.equality(), &mut selection)?;
+        }
+        Ok(selection)
+    }
+
+    /// The next batch of what `matches` has found, or `None` at the end. With `in_order` all of
+    /// the batch was looked up here, and probe rows without a match come in their place.
+    pub(super) fn next(
+        &self,
+        spec: &Spec,
+        probe: &mut Probe,
+        matches: &mut Matches,
+        flags: Option<&Flags>,
+        in_order: bool,
+    ) -> Result<Option<RecordBatch>> {
+        loop {
+            let pairs = self.next_pairs(spec, probe, matches)?;
+            let is_last = matches.at >= matches.heads.picks.len();
+            if pairs.picks.is_empty() && is_last && matches.emitted >= probe.batch.num_rows() {
+                return Ok(None);
+            }
+            let pairs = self.filtered(spec, probe, pairs)?;
+            let mut batch = None;
+            {
+                let rows = self.rows.resolve(pairs.rows.iter().copied())?;
+                if let Some(flags) = flags {
+                    rows.extras(NUMBER).into_iter().for_each(|number| flags.set(number));
+                }
+                if spec.emits_pairs() && !(in_order && spec.emits_probe()) && !rows.is_empty() {
+                    batch = Some(spec.output(Some(&rows), &probe.batch, &pairs.picks, None)?);
+                }
+            }
+            if in_order && spec.emits_pairs() && spec.emits_probe() {
+                let upto = if is_last {
+                    probe.batch.num_rows()
+                } else {
+                    matches.heads.picks[matches.at] as usize
+                };
+                let pairs = fill(&pairs, &probe.matched, matches.emitted..upto);
+                matches.emitted = matches.emitted.max(upto);
+                let rows = self.rows.resolve(pairs.rows.iter().copied())?;
+                if !rows.is_empty() {
+                    batch = Some(spec.output(Some(&rows), &probe.batch, &pairs.picks, None)?);
+                }
+            }
+            for pick in pairs.picks {
+                if let Some(matched) = probe.matched.get_mut(pick as usize) {
+                    *matched = true;
+                }
+            }
+            if is_last {
+                matches.emitted = probe.batch.num_rows();
+            }
+            if batch.is_some() || is_last {
+                return Ok(batch);
+            }
+        }
+    }
+
+    /// At most a batch of pairs with equal keys.
+    fn next_pairs(&self, spec: &Spec, probe: &Probe, matches: &mut Matches) -> Result<Pairs> {
+        let heads = &mut matches.heads;
+        // What was found may have been taken out whole.
+        let left = heads.picks.len().saturating_sub(matches.at);
+        if left == 0 {
+            return Ok(Pairs::default());
+        }
+        if matches.verified && self.directory.is_unique() {
+            let pairs = if matches.at == 0 && left <= spec.batch_size {
+                Pairs {
+                    picks: std::mem::take(&mut heads.picks),
+                    rows: std::mem::take(&mut heads.rows),
+                }
+            } else {
+                let range = matches.at..matches.at + left.min(spec.batch_size);
+                Pairs {
+                    picks: heads.picks[range.clone()].to_vec(),
+                    rows: heads.rows[range].to_vec(),
+                }
+            };
+            matches.at += pairs.picks.len();
+            return Ok(pairs);
+        }
+        let mut pairs = Pairs::default();
+        while matches.at < heads.picks.len() && pairs.picks.len() < spec.batch_size {
+            let row = matches.link.unwrap_or(heads.rows[matches.at]);
+            pairs.picks.push(heads.picks[matches.at]);
+            pairs.rows.push(row);
+            matches.link = self.directory.next(row);
+            matches.at += usize::from(matches.link.is_none());
+        }
+        let rows = self.rows.resolve(pairs.rows.iter().copied())?;
+        let equal = self.equal(spec, probe, &rows, &pairs.picks)?;
+        Ok(if equal.len() == pairs.picks.len() { pairs } else { pairs.keep(&equal) })
+    }
+
+    /// The pairs that pass the filter of the join.
+    fn filtered(&self, spec: &Spec, probe: &Probe, pairs: Pairs) -> Result<Pairs> {
+        let Some(filter) = spec.filter.as_ref().filter(|_| !pairs.picks.is_empty()) else {
+            return Ok(pairs);
+        };
+        let rows = self.rows.resolve(pairs.rows.iter().copied())?;
+        let columns =
+            spec.columns(&spec.filter_sources, Some(&rows), &probe.batch, &pairs.picks, None)?;
+        let options = RecordBatchOptions::new().with_row_count(Some(pairs.picks.len()));
+        let schema = Arc::clone(filter.schema());
+        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        let passes = filter.expression().evaluate(&batch)?.into_array(batch.num_rows())?;
+        let passes = passes.as_boolean();
+        let passed: Vec<u32> = (0..index(passes.len()))
+            .filter(|n| passes.is_valid(*n as usize) && passes.value(*n as usize))
+            .collect();
+        Ok(pairs.keep(&passed))
+    }
+}
+
+impl Pairs {
+    fn keep(&self, kept: &[u32]) -> Self {
+        Self {
+            picks: kept.iter().map(|n| self.picks[*n as usize]).collect(),
+            rows: kept.iter().map(|n| self.rows[*n as usize]).collect(),
+        }
+    }
+}
+
+/// The pairs with the rows of `range` that have no match, now or before, in their places.
+fn fill(pairs: &Pairs, matched: &[bool], range: Range<usize>) -> Pairs {
+    let mut filled = Pairs::default();
+    let mut at = 0;
+    let copy = |filled: &mut Pairs, at: usize| {
+        filled.picks.push(pairs.picks[at]);
+        filled.rows.push(pairs.rows[at]);
+    };
+    for row in range {
+        let mut found = matched[row];
+        while pairs.picks.get(at).is_some_and(|pick| *pick as usize <= row) {
+            found |= pairs.picks[at] as usize == row;
+            copy(&mut filled, at);
+            at += 1;
+        }
+        if !found {
+            filled.picks.push(index(row));
+            filled.rows.push(RowAddress::NONE);
+        }
+    }
+    (at..pairs.picks.len()).for_each(|at| copy(&mut filled, at));
+    filled
+}
+
+/// A position in a batch. Batches have fewer than 2^32 rows.
+pub(super) fn index(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
+}
+
+impl Spec {
+    /// A batch of the output: build rows, or nulls, beside picked probe rows.
+    pub(super) fn output(
+        &self,
+        rows: Option<&Rows<'_>>,
+        probe: &RecordBatch,
+        picks: &[u32],
+        marks: Option<&ArrayRef>,
+    ) -> Result<RecordBatch> {
+        let columns = self.columns(&self.outputs, rows, probe, picks, marks)?;
+        let options = RecordBatchOptions::new().with_row_count(Some(picks.len()));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+    }
+
+    fn columns(
+        &self,
+        sources: &[Source],
+        rows: Option<&Rows<'_>>,
+        probe: &RecordBatch,
+        picks: &[u32],
+        marks: Option<&ArrayRef>,
+    ) -> Result<Vec<ArrayRef>> {
+        let is_all = picks.len() == probe.num_rows()
+            && picks.iter().enumerate().all(|(n, pick)| *pick as usize == n);
+        let indices = UInt32Array::from(picks.to_vec());
+        let column = |source: &Source| -> Result<ArrayRef> {
+            Ok(match (source, rows, marks) {
+                (Source::Build(column), Some(rows), _) => rows.gather(*column)?,
+                (Source::Probe(column), ..) if is_all => Arc::clone(probe.column(*column)),
+                (Source::Probe(column), ..) => take(probe.column(*column), &indices, None)?,
+                (Source::Mark, _, Some(marks)) => Arc::clone(marks),
+                (source, ..) => {
+                    return datafusion::common::internal_err!(
+                        "{source:?} of rows that are not there"
+                    );
+                }
+            })
+        };
+        sources.iter().map(column).collect()
+    }
+}

@@ -1,0 +1,214 @@
+//! Partitions that were not in memory when their probe rows came: joined one by one.
+//!
+//! A partition that fits is pinned and gets a table. One that does not is scattered, with its probe
+//! rows, by further bits of the hash; when that does not help, as with one key in most rows, it is
+//! joined in blocks of pages that fit, each with all of its probe rows.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::Result;
+use terrace_sys::size::{to_u64, to_usize};
+
+use super::build::{FANOUT, LEVELS, Scatter};
+use super::probe::Prober;
+use super::spec::{HASH, Keys, Spec};
+use super::table::{Granted, Probe, Table, index};
+use crate::rows::{Access, Columns, RowLayout, RowPages};
+
+/// A build partition and its probe rows.
+struct Waiting {
+    build: Arc<RowPages>,
+    probe: RowPages,
+    level: u32,
+    /// Scattering has left nearly all rows together.
+    stuck: bool,
+}
+
+/// How a round with a table ended.
+enum Round {
+    Done,
+    /// Memory is asked back; this is left.
+    Interrupted(RowPages),
+}
+
+impl Prober {
+    pub(super) async fn join_waiting(&mut self, waiting: Vec<Option<RowPages>>) -> Result<()> {
+        let build = Arc::clone(&self.build);
+        let level = u32::from(build.parts.len() == FANOUT);
+        let mut work = Vec::new();
+        for (part, probe) in build.parts.iter().zip(waiting) {
+            if let Some(mut probe) = probe {
+                self.grant.count_spilled(probe.unpin());
+                work.push(Waiting { build: Arc::clone(&part.rows), probe, level, stuck: false });
+            }
+        }
+        // Whatever is still in memory has seen all of this stream's rows, but other streams may
+        // be probing it.
+        while let Some(item) = work.pop() {
+            self.join_one(item, &mut work).await?;
+            if self.output.is_done() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    async fn join_one(&mut self, item: Waiting, work: &mut Vec<Waiting>) -> Result<()> {
+        self.build.relieve();
+        let view = item.build.view(Arc::clone(&self.grant));
+        let pages = view.pages();
+        if self.grant.try_grow(Table::bytes_for(&view, 0..pages)) {
+            let table = Table::new(view, 0..pages, Arc::clone(&self.grant)).await?;
+            return match self.join_table(table, item.probe).await? {
+                Round::Done => Ok(()),
+                Round::Interrupted(probe) => {
+                    work.push(Waiting { probe, ..item });
+                    Ok(())
+                }
+            };
+        }
+        drop(view);
+        if item.level >= LEVELS || item.stuck || pages < 2 {
+            return self.join_blocks(item).await;
+        }
+        self.scatter(item, work).await
+    }
+
+    async fn scatter(&mut self, item: Waiting, work: &mut Vec<Waiting>) -> Result<()> {
+        let all = item.build.rows();
+        let memory = Arc::clone(&self.memory);
+        let split = async |rows: RowPages| -> Result<Vec<(RowPages, bool)>> {
+            let (memory, bytes) = (memory.as_ref(), self.build.page_bytes);
+            let mut scatter = Scatter::new(memory, &self.grant, &rows, item.level, true, bytes);
+            scatter.take(rows).await?;
+            Ok(scatter.finish())
+        };
+        let build = split(item.build.view(Arc::clone(&self.grant))).await?;
+        let probe = split(item.probe).await?;
+        for ((build, _), (probe, _)) in build.into_iter().zip(probe) {
+            if probe.rows() == 0 {
+                continue;
+            }
+            let stuck = build.rows() > all - all / 8;
+            let build = Arc::new(build);
+            work.push(Waiting { build, probe, level: item.level + 1, stuck });
+        }
+        Ok(())
+    }
+
+    /// Joins probe rows with a table of all of their partition, and frees them as it goes.
+    async fn join_table(&mut self, mut table: Table, mut rows: RowPages) -> Result<Round> {
+        for page in 0..rows.pages() {
+            if rows.rows_in(page) == 0 {
+                continue;
+            }
+            if let Some(resumed) = self.grant.suspended() {
+                table.rows.unpin();
+                rows.unpin();
+                resumed.await;
+                table.rows.pin_all(Access::Read).await?;
+            }
+            if self.grant.excess_bytes() > 0 {
+                return Ok(Round::Interrupted(rows));
+            }
+            let mut probe = self.probe_page(&mut rows, page).await?;
+            self.join_picks(&table, &mut probe, None, false).await?;
+            if self.spec.emits_probe() {
+                self.emit_probe(&probe, None).await?;
+            }
+            if self.output.is_done() {
+                return Ok(Round::Done);
+            }
+            rows.free_pages(page..page + 1);
+        }
+        Ok(Round::Done)
+    }
+
+    /// Joins a partition block by block, each with all probe rows.
+    async fn join_blocks(&mut self, item: Waiting) -> Result<()> {
+        let mut rows = item.probe;
+        let pages = item.build.pages();
+        // Which probe rows have a match in any block.
+        let flagged = if self.spec.emits_probe() { to_usize(rows.rows()) } else { 0 };
+        let _flags = Granted::take(to_u64(flagged), &self.grant);
+        let mut matched = vec![false; flagged];
+        let mut from = 0;
+        while from < pages || (from == 0 && pages == 0) {
+            let view = item.build.view(Arc::clone(&self.grant));
+            let mut to = (from + 1).min(pages);
+            let least = Table::bytes_for(&view, from..to);
+            let mut granted = least;
+            if !self.grant.try_grow(least) {
+                self.grant.grow(least);
+            }
+            while to < pages {
+                let more = Table::bytes_for(&view, from..to + 1);
+                if !self.grant.try_grow(more - granted) {
+                    break;
+                }
+                (granted, to) = (more, to + 1);
+            }
+            let mut table = Table::new(view, from..to, Arc::clone(&self.grant)).await?;
+            let is_last = to >= pages;
+            let mut at = 0;
+            for page in 0..rows.pages() {
+                if let Some(resumed) = self.grant.suspended() {
+                    table.rows.unpin();
+                    rows.unpin();
+                    resumed.await;
+                    table.rows.pin_pages(from..to, Access::Read).await?;
+                }
+                let mut probe = self.probe_page(&mut rows, page).await?;
+                let len = probe.matched.len();
+                probe.matched.copy_from_slice(&matched[at..at + len]);
+                self.join_picks(&table, &mut probe, None, false).await?;
+                matched[at..at + len].copy_from_slice(&probe.matched);
+                at += len;
+                if is_last && self.spec.emits_probe() {
+                    self.emit_probe(&probe, None).await?;
+                }
+                if self.output.is_done() {
+                    return Ok(());
+                }
+                rows.unpin_pages(page..page + 1);
+            }
+            from = to.max(1);
+        }
+        Ok(())
+    }
+
+    /// The probe rows of a page as a batch.
+    async fn probe_page(&mut self, rows: &mut RowPages, page: usize) -> Result<Probe> {
+        rows.pin_pages(page..page + 1, Access::Read).await?;
+        if page + 1 < rows.pages() {
+            rows.prefetch(page + 1..page + 2);
+        }
+        let borrowed = rows.resolve(rows.addresses(page))?;
+        let columns = (0..self.spec.probe_schema.fields().len())
+            .map(|column| borrowed.gather(column))
+            .collect::<crate::Result<Vec<_>>>()?;
+        let options = datafusion::arrow::array::RecordBatchOptions::new()
+            .with_row_count(Some(borrowed.len()));
+        let schema = Arc::clone(&self.spec.probe_schema);
+        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        let hashes = borrowed.extras(HASH);
+        let exprs = self.spec.probe_keys.iter();
+        let evaluate = |key: &datafusion::physical_expr::PhysicalExprRef| {
+            key.evaluate(&batch)?.into_array(batch.num_rows())
+        };
+        let arrays = exprs.map(evaluate).collect::<Result<Vec<_>>>()?;
+        debug_assert_eq!(index(hashes.len()), index(batch.num_rows()));
+        Probe::new(&self.spec, batch, Keys { arrays, hashes, valid: None })
+    }
+}
+
+impl Spec {
+    /// The columns of a probe batch, ready to be kept.
+    pub(super) fn probe_columns(&self, batch: &RecordBatch) -> Result<Columns> {
+        if batch.num_columns() == 0 {
+            return Ok(RowLayout::no_columns(batch.num_rows()));
+        }
+        Ok(self.probe_layout.prepare(batch.columns())?)
+    }
+}

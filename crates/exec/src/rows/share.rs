@@ -1,0 +1,67 @@
+//! One collection, pinned by several who read it.
+
+use std::sync::Arc;
+
+use super::pins::PinTable;
+use super::{RowAddress, RowPages};
+use crate::Grant;
+
+impl RowPages {
+    /// Ends the appending: the collection without its pins, which owns the pages, and a view that
+    /// has them.
+    #[must_use]
+    pub fn share(mut self) -> (Arc<Self>, Self) {
+        let (fixed, variable) = (self.fixed.split(), self.variable.split());
+        let pinned_bytes = std::mem::take(&mut self.pinned_bytes);
+        let reserved_bytes = std::mem::take(&mut self.reserved_bytes);
+        let owner = Arc::new(self);
+        let mut view = owner.view_of(Arc::clone(&owner.grant), fixed, variable);
+        view.pinned_bytes = pinned_bytes;
+        view.reserved_bytes = reserved_bytes;
+        (owner, view)
+    }
+
+    /// A view with nothing pinned yet, which counts in `grant`.
+    #[must_use]
+    pub fn view(self: &Arc<Self>, grant: Arc<dyn Grant>) -> Self {
+        self.view_of(grant, self.fixed.unpinned(), self.variable.unpinned())
+    }
+
+    fn view_of(
+        self: &Arc<Self>,
+        grant: Arc<dyn Grant>,
+        fixed: PinTable,
+        variable: PinTable,
+    ) -> Self {
+        let mut view = Self::new(self.space.clone(), grant, self.layout.clone());
+        view.fixed = fixed;
+        view.variable = variable;
+        view.parts.clone_from(&self.parts);
+        view.has_nulls.clone_from(&self.has_nulls);
+        view.rows = self.rows;
+        view.bytes = self.bytes;
+        view.variable_freed = self.variable_freed;
+        view.owner = Some(Arc::clone(self));
+        view
+    }
+
+    /// Whether the collection owns its pages, so that it may free them before it is dropped.
+    #[must_use]
+    pub fn is_owner(&self) -> bool {
+        self.owner.is_none()
+    }
+
+    /// Takes over `bytes` that the caller's grant was given for what will be pinned.
+    pub fn take_reserve(&mut self, bytes: u64) {
+        self.reserved_bytes += bytes;
+    }
+
+    /// Eight of the operator's own bytes of a row; `None` if its page is not pinned.
+    #[inline]
+    #[must_use]
+    pub fn extra(&self, address: RowAddress, offset: usize) -> Option<u64> {
+        let parts = self.layout.parts();
+        let at = parts.extra_offset + offset;
+        self.fixed.row_word(address.page(), address.row(), parts.width, at)
+    }
+}
