@@ -406,7 +406,7 @@ impl Collector {
     async fn resident(&self, rows: RowPages) -> Result<Part> {
         let (owner, view) = rows.share();
         let pages = view.pages();
-        let table = Table::new(view, 0..pages, Arc::clone(&self.grant)).await?;
+        let table = Table::new(view, 0..pages, Arc::clone(&self.grant), &self.spec).await?;
         Ok(Part { rows: owner, table: Mutex::new(Some(Arc::new(table))) })
     }
 }

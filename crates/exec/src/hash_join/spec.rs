@@ -13,6 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
 
+use super::directory::is_integer;
 use crate::rows::{Equality, RowLayout};
 
 /// The seed of the hashes of keys: another than those of repartitions, whose partitions would
@@ -53,6 +54,8 @@ pub(super) struct Spec {
     pub(super) outputs: Vec<Source>,
     pub(super) schema: SchemaRef,
     pub(super) nulls_equal: bool,
+    /// The key is one integer on both sides.
+    pub(super) is_integer: bool,
     pub(super) batch_size: usize,
     pub(super) fetch: Option<usize>,
 }
@@ -84,6 +87,8 @@ impl Spec {
         for key in &build_keys {
             types.push(key.data_type(&left)?);
         }
+        let same = |key: &PhysicalExprRef| key.data_type(&right).is_ok_and(|it| it == types[0]);
+        let is_integer = types.len() == 1 && is_integer(&types[0]) && same(&probe_keys[0]);
         let payload = places.payload;
         types.extend(payload.iter().map(|index| left.field(*index).data_type().clone()));
         let probe_types: Vec<_> = right.fields().iter().map(|it| it.data_type().clone()).collect();
@@ -100,6 +105,7 @@ impl Spec {
             outputs,
             schema: join.schema(),
             nulls_equal: join.null_equality() == NullEquality::NullEqualsNull,
+            is_integer,
             batch_size,
             fetch: join.fetch(),
         })

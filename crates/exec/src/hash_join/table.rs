@@ -37,12 +37,13 @@ impl Table {
         mut rows: RowPages,
         pages: Range<usize>,
         grant: Arc<dyn Grant>,
+        spec: &Spec,
     ) -> Result<Self> {
         let count: usize = pages.clone().map(|page| rows.rows_in(page)).sum();
         let mut granted = Granted { bytes: Directory::bytes_of(to_u64(count)), grant };
         rows.take_reserve(rows.bytes_to_pin(pages.clone()));
         rows.pin_pages(pages.clone(), Access::Read).await?;
-        let directory = Directory::new(&rows, pages).await?;
+        let directory = Directory::new(&rows, pages, spec.is_integer).await?;
         granted.shrink_to(directory.bytes());
         Ok(Self { rows, directory, granted })
     }
@@ -110,6 +111,8 @@ pub(super) struct Probe {
     pub(super) batch: RecordBatch,
     pub(super) hashes: Vec<u64>,
     pub(super) keys: Columns,
+    /// The key, if it is one integer.
+    key: Option<ArrayRef>,
     /// Rows with a match so far; empty when that matters to nobody.
     pub(super) matched: Vec<bool>,
 }
@@ -118,7 +121,8 @@ impl Probe {
     pub(super) fn new(spec: &Spec, batch: RecordBatch, keys: Keys) -> Result<Self> {
         let matched = if spec.emits_probe() { vec![false; batch.num_rows()] } else { Vec::new() };
         let prepared = spec.build_layout.prepare_first(&keys.arrays)?;
-        Ok(Self { batch, hashes: keys.hashes, keys: prepared, matched })
+        let key = keys.arrays.first().filter(|_| spec.is_integer).cloned();
+        Ok(Self { batch, hashes: keys.hashes, keys: prepared, key, matched })
     }
 }
 
@@ -149,6 +153,13 @@ impl Table {
         probe: &Probe,
         picks: Option<&[u32]>,
     ) -> Result<Matches> {
+        if let Some(key) = probe.key.as_ref().filter(|_| self.directory.is_exact()) {
+            let heads = match picks {
+                Some(picks) => self.directory.exact_heads(key, picks.iter().copied())?,
+                None => self.directory.exact_heads(key, 0..index(key.len()))?,
+            };
+            return Ok(Matches { heads, at: 0, link: None, verified: true, emitted: 0 });
+        }
         let mut heads = match picks {
             Some(picks) => self.directory.heads(&probe.hashes, picks.iter().copied()),
             None => self.directory.heads(&probe.hashes, 0..index(probe.hashes.len())),
@@ -280,6 +291,9 @@ impl Table {
             pairs.rows.push(row);
             matches.link = self.directory.next(row);
             matches.at += usize::from(matches.link.is_none());
+        }
+        if self.directory.is_exact() {
+            return Ok(pairs);
         }
         let rows = self.rows.resolve(pairs.rows.iter().copied())?;
         let equal = self.equal(spec, probe, &rows, &pairs.picks)?;

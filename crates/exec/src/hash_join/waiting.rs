@@ -59,7 +59,7 @@ impl Prober {
         let view = item.build.view(Arc::clone(&self.grant));
         let pages = view.pages();
         if self.grant.try_grow(Table::bytes_for(&view, 0..pages)) {
-            let table = Table::new(view, 0..pages, Arc::clone(&self.grant)).await?;
+            let table = Table::new(view, 0..pages, Arc::clone(&self.grant), &self.spec).await?;
             return match self.join_table(table, item.probe).await? {
                 Round::Done => Ok(()),
                 Round::Interrupted(probe) => {
@@ -149,7 +149,7 @@ impl Prober {
                 }
                 (granted, to) = (more, to + 1);
             }
-            let mut table = Table::new(view, from..to, Arc::clone(&self.grant)).await?;
+            let mut table = Table::new(view, from..to, Arc::clone(&self.grant), &self.spec).await?;
             let is_last = to >= pages;
             let mut at = 0;
             for page in 0..rows.pages() {
