@@ -25,13 +25,6 @@ struct Waiting {
     stuck: bool,
 }
 
-/// How a round with a table ended.
-enum Round {
-    Done,
-    /// Memory is asked back; this is left.
-    Interrupted(RowPages),
-}
-
 impl Prober {
     pub(super) async fn join_waiting(&mut self, waiting: Vec<Option<RowPages>>) -> Result<()> {
         let build = Arc::clone(&self.build);
@@ -60,13 +53,9 @@ impl Prober {
         let pages = view.pages();
         if self.grant.try_grow(Table::bytes_for(&view, 0..pages)) {
             let table = Table::new(view, 0..pages, Arc::clone(&self.grant), &self.spec).await?;
-            return match self.join_table(table, item.probe).await? {
-                Round::Done => Ok(()),
-                Round::Interrupted(probe) => {
-                    work.push(Waiting { probe, ..item });
-                    Ok(())
-                }
-            };
+            let left = self.join_table(table, item.probe).await?;
+            work.extend(left.map(|probe| Waiting { probe, ..item }));
+            return Ok(());
         }
         drop(view);
         if item.level >= LEVELS || item.stuck || pages < 2 {
@@ -97,8 +86,13 @@ impl Prober {
         Ok(())
     }
 
-    /// Joins probe rows with a table of all of their partition, and frees them as it goes.
-    async fn join_table(&mut self, mut table: Table, mut rows: RowPages) -> Result<Round> {
+    /// Joins probe rows with a table of all of their partition, and frees them as it goes; what is
+    /// left when memory is asked back.
+    async fn join_table(
+        &mut self,
+        mut table: Table,
+        mut rows: RowPages,
+    ) -> Result<Option<RowPages>> {
         for page in 0..rows.pages() {
             if rows.rows_in(page) == 0 {
                 continue;
@@ -110,7 +104,7 @@ impl Prober {
                 table.rows.pin_all(Access::Read).await?;
             }
             if self.grant.excess_bytes() > 0 {
-                return Ok(Round::Interrupted(rows));
+                return Ok(Some(rows));
             }
             let mut probe = self.probe_page(&mut rows, page).await?;
             self.join_picks(&table, &mut probe, None, false).await?;
@@ -118,11 +112,11 @@ impl Prober {
                 self.emit_probe(&probe, None).await?;
             }
             if self.output.is_done() {
-                return Ok(Round::Done);
+                return Ok(None);
             }
             rows.free_pages(page..page + 1);
         }
-        Ok(Round::Done)
+        Ok(None)
     }
 
     /// Joins a partition block by block, each with all probe rows.
