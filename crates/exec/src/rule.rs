@@ -13,6 +13,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::windows::WindowAggExec;
@@ -59,9 +60,11 @@ impl PhysicalOptimizerRule for PagedOperators {
 fn rewrite(node: Node, place: Place) -> Result<Node> {
     let required = node.required_input_ordering();
     let maintained = node.maintains_input_order();
+    // A sort ends early, or sorts less, where its input is in order by a part of its keys.
+    let sorts = node.is::<SortExec>() || node.is::<PartialSortExec>();
     let mut children = Vec::new();
     for (index, child) in node.children().into_iter().enumerate() {
-        let required = required.get(index).is_some_and(Option::is_some);
+        let required = sorts || required.get(index).is_some_and(Option::is_some);
         let maintained = maintained.get(index).is_none_or(|maintained| *maintained);
         let order_matters = required || (place.order_matters && maintained);
         children.push(rewrite(Arc::clone(child), Place { order_matters })?);
@@ -72,7 +75,7 @@ fn rewrite(node: Node, place: Place) -> Result<Node> {
 
 /// An input that is in order already is stock's to pass on.
 fn sort(node: Node, _place: Place) -> Result<Node> {
-    let any: Arc<dyn std::any::Any + Send + Sync> = Arc::clone(&node) as _;
+    let any: Arc<dyn Any + Send + Sync> = Arc::clone(&node) as _;
     let Ok(sort) = any.downcast::<SortExec>() else { return Ok(node) };
     let input = sort.input();
     let in_order = input.equivalence_properties().ordering_satisfy(sort.expr().clone())?;
@@ -83,7 +86,7 @@ fn sort(node: Node, _place: Place) -> Result<Node> {
 }
 
 fn sort_preserving_merge(node: Node, _place: Place) -> Result<Node> {
-    let any: Arc<dyn std::any::Any + Send + Sync> = Arc::clone(&node) as _;
+    let any: Arc<dyn Any + Send + Sync> = Arc::clone(&node) as _;
     let merge = any.downcast::<SortPreservingMergeExec>();
     Ok(merge.map_or(node, |merge| Arc::new(PagedMergeExec::new(merge))))
 }
@@ -112,7 +115,7 @@ fn nested_loop_join(node: Node, _place: Place) -> Result<Node> {
 }
 
 fn window(node: Node, _place: Place) -> Result<Node> {
-    let any: Arc<dyn std::any::Any + Send + Sync> = Arc::clone(&node) as _;
+    let any: Arc<dyn Any + Send + Sync> = Arc::clone(&node) as _;
     let Ok(window) = any.downcast::<WindowAggExec>() else { return Ok(node) };
     let unbounded = window.input().boundedness().is_unbounded();
     Ok(if unbounded { node } else { Arc::new(PagedWindowExec::new(window)) })
