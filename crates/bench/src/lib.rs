@@ -1,11 +1,12 @@
 //! Every experiment of Terrace, re-run: a table, JSON and a picture.
 //!
-//! [`tpch`] generates, loads, runs and checks TPC-H. The experiments compare two ways of doing the
-//! same work in one process, alternated, and report medians and ratios.
+//! [`tpch`] and [`tpcds`] are generated, loaded, run and checked by [`suite`]. The experiments
+//! compare ways of doing the same work, alternated, and report medians and ratios.
 
 #![forbid(unsafe_code)]
 
 pub mod chart;
+pub mod duckdb;
 pub mod error;
 pub mod experiment;
 pub mod grid;
@@ -16,9 +17,12 @@ pub mod market;
 pub mod meter;
 pub mod paged_scan;
 pub mod report;
+pub mod scratch;
 pub mod statistic;
+pub mod suite;
 pub mod tiers;
 pub mod timing;
+pub mod tpcds;
 pub mod tpch;
 pub mod twin;
 

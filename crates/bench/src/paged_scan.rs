@@ -18,11 +18,12 @@ use crate::experiment::{Finding, Setting};
 use crate::grid::Grid;
 use crate::report::Report;
 use crate::statistic::{geometric_mean, median};
+use crate::suite::feed::Generator;
+use crate::suite::load::{load, refused};
+use crate::suite::reference::partitioned;
+use crate::suite::table::Generated;
 use crate::timing::{Timed, ours, theirs};
-use crate::tpch::feed::Generator;
-use crate::tpch::load::{load, refused};
 use crate::tpch::query::Query;
-use crate::tpch::reference::partitioned;
 use crate::tpch::table::Table;
 use crate::twin::TwinTable;
 
@@ -74,7 +75,7 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
     let threads = NonZeroUsize::new(engine_config.threads).unwrap_or(NonZeroUsize::MIN);
     let engine = Engine::open(&engine_config).map_err(refused)?;
     let generator = Generator { program: setting.program.clone(), scale: setting.scale, threads };
-    load(&engine, &generator, |table| observe(&format!("loading {table}"))).await?;
+    load(&engine, &generator, |table: Table| observe(&format!("loading {table}"))).await?;
     let session = engine.session().map_err(refused)?;
     let context = peer(&session, &generator, observe).await?;
     let mut rows = Vec::new();

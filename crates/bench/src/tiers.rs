@@ -5,7 +5,7 @@
 //! of the queries that both can run are compared at each budget.
 
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 use terrace_sql::{Engine, EngineConfig};
@@ -18,11 +18,13 @@ use crate::error::{BenchError, Result};
 use crate::experiment::{Finding, Setting};
 use crate::grid::Grid;
 use crate::report::Report;
+use crate::scratch::Scratch;
 use crate::statistic::median;
+use crate::suite::feed::Generator;
+use crate::suite::load::{load, refused};
 use crate::timing::ours;
-use crate::tpch::feed::Generator;
-use crate::tpch::load::{load, refused};
 use crate::tpch::query::Query;
+use crate::tpch::table::Table;
 
 /// Budgets to compare at, unless one is named.
 const DRAM_BYTES: [u64; 3] = [64 * MIB, 128 * MIB, 256 * MIB];
@@ -75,21 +77,22 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
         threads: setting.engine.threads,
         rounds: setting.rounds.get(),
     };
-    let home = Home::of(setting.engine.data_dir.as_deref())?;
+    let home = Scratch::of(setting.engine.data_dir.as_deref(), "tiers")?;
     let pair = [vec![], tiers];
     let names = ["without", "with"];
     for (name, tiers) in names.iter().zip(&pair) {
-        let engine = open(setting, &home.path.join(name), tiers, LOAD_DRAM_BYTES)?;
+        let engine = open(setting, &home.path().join(name), tiers, LOAD_DRAM_BYTES)?;
         let threads = NonZeroUsize::new(setting.engine.threads).unwrap_or(NonZeroUsize::MIN);
         let (program, scale) = (setting.program.clone(), setting.scale);
         let generator = Generator { program, scale, threads };
-        load(&engine, &generator, |table| observe(&format!("loading {table} {name} tier"))).await?;
+        load(&engine, &generator, |table: Table| observe(&format!("loading {table} {name} tier")))
+            .await?;
         engine.close().map_err(refused)?;
     }
     let mut rows = Vec::new();
     for dram_bytes in budgets(setting) {
-        let without = open(setting, &home.path.join(names[0]), &pair[0], dram_bytes)?;
-        let with = open(setting, &home.path.join(names[1]), &pair[1], dram_bytes)?;
+        let without = open(setting, &home.path().join(names[0]), &pair[0], dram_bytes)?;
+        let with = open(setting, &home.path().join(names[1]), &pair[1], dram_bytes)?;
         for number in &setting.queries {
             observe(&format!("query {number} in {}", format_bytes(dram_bytes)));
             let query = Query::of(*number)?;
@@ -125,34 +128,6 @@ fn open(setting: &Setting, data: &Path, tiers: &[TierSpec], dram_bytes: u64) -> 
         threads: setting.engine.threads,
     };
     Engine::open(&config).map_err(refused)
-}
-
-/// The directory of both databases; one that nobody named is removed at the end.
-struct Home {
-    path: PathBuf,
-    temporary: bool,
-}
-
-impl Home {
-    fn of(named: Option<&Path>) -> Result<Home> {
-        let temporary = named.is_none();
-        let path = named.map_or_else(
-            || std::env::temp_dir().join(format!("terrace-tiers-{}", std::process::id())),
-            Path::to_path_buf,
-        );
-        let made = std::fs::create_dir_all(&path);
-        made.map_err(|source| BenchError::file("create", &path, source))?;
-        Ok(Home { path, temporary })
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        if self.temporary {
-            // What cannot be removed stays in the system's temporary directory.
-            let _ = std::fs::remove_dir_all(&self.path);
-        }
-    }
 }
 
 async fn compare(

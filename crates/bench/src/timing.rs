@@ -8,7 +8,7 @@ use futures::StreamExt;
 use terrace_sql::Session;
 
 use crate::error::{BenchError, Result};
-use crate::tpch::run::start;
+use crate::suite::run::start;
 
 /// A run that ended well.
 #[derive(Clone, Copy, Debug, PartialEq)]

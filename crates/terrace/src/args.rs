@@ -4,7 +4,9 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
-use terrace_bench::tpch::table::Table;
+use terrace_bench::suite::table::Benchmark;
+use terrace_bench::tpcds::QUERY_COUNT;
+use terrace_bench::tpcds::judge::Peer;
 use terrace_sys::size::parse_bytes;
 use terrace_tier::TierSpec;
 
@@ -56,16 +58,21 @@ pub enum Command {
     Sql(SqlArgs),
     /// Generate TPC-H, load it, run its 22 queries and check every answer
     Tpch(TpchArgs),
+    /// Generate TPC-DS, load it, run its 99 queries and compare every answer with DuckDB's
+    Tpcds(TpcdsArgs),
     /// Say what this machine offers, what was chosen, and what is missing
     Doctor(DoctorArgs),
     /// Run an experiment; without a name, list them
     Bench(BenchArgs),
     /// Write generated tables to standard output as Arrow streams
-    #[command(name = terrace_bench::tpch::feed::GENERATE_COMMAND, hide = true)]
+    #[command(name = terrace_bench::suite::feed::GENERATE_COMMAND, hide = true)]
     Generate(GenerateArgs),
+    /// Write generated tables to a directory as Parquet files
+    #[command(name = terrace_bench::suite::export::EXPORT_COMMAND, hide = true)]
+    Export(ExportArgs),
     /// Write the answers of DataFusion over in-memory tables to standard output as JSON
-    #[command(name = terrace_bench::tpch::reference::REFERENCE_COMMAND, hide = true)]
-    Reference(ReferenceArgs),
+    #[command(name = terrace_bench::suite::reference::REFERENCE_COMMAND, hide = true)]
+    Reference(GeneratorArgs),
 }
 
 /// How results are written.
@@ -107,14 +114,62 @@ pub struct SqlArgs {
 
 #[derive(Args, Debug)]
 pub struct TpchArgs {
+    /// Queries to run, such as 1,3,18; all where none is given
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = query_number)]
+    pub queries: Vec<u32>,
+
+    #[command(flatten)]
+    pub suite: SuiteArgs,
+}
+
+#[derive(Args, Debug)]
+pub struct TpcdsArgs {
+    /// Queries to run, such as 1,3,72; all where none is given
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = tpcds_number)]
+    pub queries: Vec<u32>,
+
+    /// Directory with the texts of the queries, 1.sql to 99.sql; without one they come from the
+    /// Python packages duckdb and duckdb-extension-tpcds, installed below the cache directory
+    #[arg(long, value_name = "DIR")]
+    pub queries_dir: Option<PathBuf>,
+
+    /// Whose answers ours are compared with
+    #[arg(long, value_enum, default_value_t)]
+    pub answers: Answers,
+
+    #[command(flatten)]
+    pub suite: SuiteArgs,
+}
+
+/// Whose answers are right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Answers {
+    /// DuckDB's where it is there or can be installed, DataFusion's otherwise
+    #[default]
+    Auto,
+    /// DuckDB's, from a Python package
+    Duckdb,
+    /// DataFusion's, over in-memory tables
+    Datafusion,
+}
+
+impl From<Answers> for Peer {
+    fn from(answers: Answers) -> Peer {
+        match answers {
+            Answers::Auto => Peer::Auto,
+            Answers::Duckdb => Peer::DuckDb,
+            Answers::Datafusion => Peer::DataFusion,
+        }
+    }
+}
+
+/// Options that `tpch` and `tpcds` share.
+#[derive(Args, Debug)]
+pub struct SuiteArgs {
     /// Scale factor: 1 is about 1 GB of text; fractions work
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale,
           allow_negative_numbers = true)]
     pub scale: f64,
-
-    /// Queries to run, such as 1,3,18; all where none is given
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = query_number)]
-    pub queries: Vec<u32>,
 
     /// Runs of each query; the median counts
     #[arg(long, value_name = "N", default_value = "1")]
@@ -167,24 +222,31 @@ pub struct BenchArgs {
     pub json: Option<PathBuf>,
 }
 
+/// What is generated, and how.
 #[derive(Args, Debug)]
-pub struct GenerateArgs {
+pub struct GeneratorArgs {
+    #[arg(long)]
+    pub benchmark: Benchmark,
     #[arg(long, value_parser = scale)]
     pub scale: f64,
     #[arg(long)]
     pub generator_threads: NonZeroUsize,
-    #[arg(long, value_delimiter = ',')]
-    pub tables: Vec<Table>,
 }
 
 #[derive(Args, Debug)]
-pub struct ReferenceArgs {
-    #[arg(long, value_parser = scale)]
-    pub scale: f64,
+pub struct GenerateArgs {
+    #[command(flatten)]
+    pub generator: GeneratorArgs,
+    #[arg(long, value_delimiter = ',')]
+    pub tables: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+pub struct ExportArgs {
+    #[command(flatten)]
+    pub generator: GeneratorArgs,
     #[arg(long)]
-    pub generator_threads: NonZeroUsize,
-    #[arg(long, value_delimiter = ',', value_parser = query_number)]
-    pub queries: Vec<u32>,
+    pub directory: PathBuf,
 }
 
 /// A size in bytes, as `2GiB`.
@@ -202,10 +264,17 @@ fn scale(text: &str) -> Result<f64, String> {
 
 /// A number from 1 to 22.
 fn query_number(text: &str) -> Result<u32, String> {
-    match text.trim().parse::<u32>() {
-        Ok(number @ 1..=22) => Ok(number),
-        _ => Err("the queries are numbered from 1 to 22".into()),
-    }
+    numbered(text, 22)
+}
+
+/// A number from 1 to 99.
+fn tpcds_number(text: &str) -> Result<u32, String> {
+    numbered(text, QUERY_COUNT)
+}
+
+fn numbered(text: &str, last: u32) -> Result<u32, String> {
+    let number = text.trim().parse().ok().filter(|number| (1..=last).contains(number));
+    number.ok_or_else(|| format!("the queries are numbered from 1 to {last}"))
 }
 
 #[cfg(test)]
@@ -239,6 +308,8 @@ mod tests {
             (vec!["tpch", "--scale", "-1"], "0.001"),
             (vec!["tpch", "--scale", "x"], "0.001"),
             (vec!["tpch", "--queries", "1,23"], "1 to 22"),
+            (vec!["tpcds", "--queries", "0"], "1 to 99"),
+            (vec!["tpcds", "--answers", "oracle"], "datafusion"),
             (vec!["sql", "--threads", "0"], "0"),
             (vec!["sql", "--format", "xml"], "ndjson"),
         ] {

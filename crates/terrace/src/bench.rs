@@ -11,7 +11,8 @@ use crate::args::BenchArgs;
 use crate::error::Result;
 use crate::interrupt;
 use crate::settings::Settings;
-use crate::tpch::{chosen, spinner, this_program};
+use crate::suite::{spinner, this_program};
+use crate::tpch::chosen;
 
 /// Runs the command.
 ///

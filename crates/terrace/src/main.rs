@@ -10,6 +10,8 @@ mod error;
 mod interrupt;
 mod settings;
 mod sql;
+mod suite;
+mod tpcds;
 mod tpch;
 
 use std::io::{Write, stderr};
@@ -65,9 +67,11 @@ fn dispatch(cli: &Cli, runtime: &Runtime, settings: &Settings) -> Result<()> {
     match &cli.command {
         Command::Sql(args) => sql::run(runtime, settings, args),
         Command::Tpch(args) => tpch::run(runtime, settings, args),
+        Command::Tpcds(args) => tpcds::run(runtime, settings, args),
         Command::Doctor(args) => doctor::run(settings, args),
         Command::Bench(args) => bench::run(runtime, settings, args),
         Command::Generate(args) => child::generate(args),
+        Command::Export(args) => child::export(args),
         Command::Reference(args) => child::reference(runtime, args),
     }
 }

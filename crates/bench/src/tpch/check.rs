@@ -12,7 +12,7 @@
 
 use std::cmp::Ordering;
 
-use crate::tpch::answer::Answer;
+use crate::suite::answer::Answer;
 use crate::tpch::query::{Column, Query, SortKey};
 
 /// How closely computed columns are compared.
@@ -196,10 +196,11 @@ fn compare(left: &str, right: &str) -> Ordering {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tpch::official::official_answer;
 
     fn official(number: u32) -> (Query, Answer) {
         let query = Query::of(number).expect("query");
-        (query, Answer::official(number).expect("answer"))
+        (query, official_answer(number).expect("answer"))
     }
 
     fn verdict(query: &Query, expected: &Answer, found: &Answer) -> Result<(), String> {

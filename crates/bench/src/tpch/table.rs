@@ -1,18 +1,21 @@
-//! The eight tables: names, definitions, row counts.
+//! The eight tables: names, columns, row counts, parts.
 
 use std::fmt;
-use std::str::FromStr;
 
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::array::RecordBatchReader;
+use datafusion::arrow::datatypes::SchemaRef;
 use tpchgen::generators::{
-    CustomerGenerator, OrderGenerator, PartGenerator, PartSuppGenerator, SupplierGenerator,
+    CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator,
+    PartSuppGenerator, RegionGenerator, SupplierGenerator,
 };
 use tpchgen_arrow::{
     CustomerArrow, LineItemArrow, NationArrow, OrderArrow, PartArrow, PartSuppArrow, RegionArrow,
     SupplierArrow,
 };
 
-use crate::error::BenchError;
+use crate::error::Result;
+use crate::suite::generate::BATCH_ROWS;
+use crate::suite::table::{Benchmark, Generated};
 
 /// A table of the TPC-H schema, in the order in which they are loaded: small ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,6 +38,9 @@ pub enum Table {
     LineItem,
 }
 
+/// Rows of a part, roughly: the unit in which threads generate ahead of the consumer.
+const PART_ROWS: u64 = 131_072;
+
 impl Table {
     /// Every table, in loading order.
     pub const ALL: [Table; 8] = [
@@ -47,9 +53,16 @@ impl Table {
         Table::Orders,
         Table::LineItem,
     ];
+}
 
-    /// The name SQL knows it by.
-    pub fn name(self) -> &'static str {
+impl Generated for Table {
+    const BENCHMARK: Benchmark = Benchmark::TpcH;
+
+    fn all() -> &'static [Table] {
+        &Table::ALL
+    }
+
+    fn name(self) -> &'static str {
         match self {
             Table::Region => "region",
             Table::Nation => "nation",
@@ -62,8 +75,8 @@ impl Table {
         }
     }
 
-    /// Its columns. Every column is NOT NULL, as clause 1.4.1 wants.
-    pub fn schema(self) -> SchemaRef {
+    /// Every column is NOT NULL, as clause 1.4.1 wants.
+    fn schema(self) -> SchemaRef {
         match self {
             Table::Region => RegionArrow::schema_ref(),
             Table::Nation => NationArrow::schema_ref(),
@@ -76,19 +89,7 @@ impl Table {
         }
     }
 
-    /// The `CREATE TABLE` statement that gives [`Table::schema`].
-    pub fn definition(self) -> String {
-        let columns: Vec<String> = self
-            .schema()
-            .fields()
-            .iter()
-            .map(|field| format!("{} {} NOT NULL", field.name(), sql_type(field.data_type())))
-            .collect();
-        format!("CREATE TABLE {} ({})", self.name(), columns.join(", "))
-    }
-
-    /// Rows at a scale. `None` for `lineitem`, whose count only generating it tells.
-    pub fn row_count(self, scale: f64) -> Option<u64> {
+    fn row_count(self, scale: f64) -> Option<u64> {
         let rows = match self {
             Table::Region => 5,
             Table::Nation => 25,
@@ -101,33 +102,45 @@ impl Table {
         };
         u64::try_from(rows).ok()
     }
+
+    /// Every order has lines, so the last order has some exactly when the scale is the same.
+    fn witness(self, _: f64) -> Option<String> {
+        let lines = "SELECT max(l_orderkey) = (SELECT max(o_orderkey) FROM orders) FROM lineitem";
+        (self == Table::LineItem).then(|| lines.to_string())
+    }
+
+    fn part_count(self, scale: f64) -> i32 {
+        let rows = match self {
+            // Four lines an order on average; a part is a range of orders.
+            Table::LineItem => Table::Orders.row_count(scale).map(|orders| orders * 4),
+            other => other.row_count(scale),
+        };
+        i32::try_from(rows.unwrap_or(0).div_ceil(PART_ROWS)).unwrap_or(i32::MAX).max(1)
+    }
+
+    fn part(self, scale: f64, part: i32, parts: i32) -> Result<Box<dyn RecordBatchReader + Send>> {
+        macro_rules! reader {
+            ($arrow:ident, $generator:ident) => {{
+                let generator = $generator::new(scale, part, parts);
+                Box::new($arrow::new(generator).with_batch_size(BATCH_ROWS))
+            }};
+        }
+        Ok(match self {
+            Table::Region => reader!(RegionArrow, RegionGenerator),
+            Table::Nation => reader!(NationArrow, NationGenerator),
+            Table::Supplier => reader!(SupplierArrow, SupplierGenerator),
+            Table::Part => reader!(PartArrow, PartGenerator),
+            Table::PartSupp => reader!(PartSuppArrow, PartSuppGenerator),
+            Table::Customer => reader!(CustomerArrow, CustomerGenerator),
+            Table::Orders => reader!(OrderArrow, OrderGenerator),
+            Table::LineItem => reader!(LineItemArrow, LineItemGenerator),
+        })
+    }
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl FromStr for Table {
-    type Err = BenchError;
-
-    fn from_str(text: &str) -> Result<Table, BenchError> {
-        Table::ALL.into_iter().find(|table| table.name() == text).ok_or_else(|| {
-            let names: Vec<&str> = Table::ALL.iter().map(|table| table.name()).collect();
-            BenchError::input(format!("no TPC-H table {text:?}; there are {}", names.join(", ")))
-        })
-    }
-}
-
-/// The SQL type whose column has this Arrow type. The generator uses no others.
-fn sql_type(data_type: &DataType) -> String {
-    match data_type {
-        DataType::Int32 => "INTEGER".into(),
-        DataType::Int64 => "BIGINT".into(),
-        DataType::Date32 => "DATE".into(),
-        DataType::Decimal128(precision, scale) => format!("DECIMAL({precision}, {scale})"),
-        _ => "VARCHAR".into(),
     }
 }
 
@@ -164,8 +177,8 @@ mod tests {
 
     #[test]
     fn unknown_names_are_refused_with_the_known_ones() {
-        assert_eq!("orders".parse::<Table>().expect("known"), Table::Orders);
-        let message = "order".parse::<Table>().expect_err("unknown").to_string();
+        assert_eq!(Table::named("orders").expect("known"), Table::Orders);
+        let message = Table::named("order").expect_err("unknown").to_string();
         assert!(message.contains("orders"), "{message}");
     }
 }

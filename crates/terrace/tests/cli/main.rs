@@ -8,4 +8,5 @@ mod model;
 mod prompt;
 mod refusals;
 mod sql;
+mod tpcds;
 mod tpch;

@@ -16,11 +16,11 @@ use datafusion::arrow::ipc::writer::StreamWriter;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::error::{BenchError, Result};
-use crate::tpch::generate::generate;
-use crate::tpch::table::Table;
+use crate::suite::generate::generate;
+use crate::suite::table::Generated;
 
 /// Name of the subcommand by which a program offers [`write_tables`] on its standard output.
-pub const GENERATE_COMMAND: &str = "tpch-generate";
+pub const GENERATE_COMMAND: &str = "benchmark-generate";
 
 /// Batches on their way between the reading thread and the consumer of a table.
 const BATCHES_IN_FLIGHT: usize = 4;
@@ -50,10 +50,11 @@ impl Generator {
     ///
     /// # Errors
     /// [`BenchError::File`] when the program does not start.
-    pub fn start(&self, tables: &[Table]) -> Result<(Feed, Vec<Batches>)> {
+    pub fn start<T: Generated>(&self, tables: &[T]) -> Result<(Feed, Vec<Batches>)> {
         let names: Vec<&str> = tables.iter().map(|table| table.name()).collect();
         let mut child = Command::new(&self.program)
             .arg(GENERATE_COMMAND)
+            .args(["--benchmark", T::BENCHMARK.name()])
             .args(["--scale", &self.scale.to_string()])
             .args(["--generator-threads", &self.threads.to_string()])
             .args(["--tables", &names.join(",")])
@@ -147,11 +148,11 @@ fn read_tables(output: impl Read, senders: Vec<Sender<Result<RecordBatch>>>) {
 ///
 /// # Errors
 /// [`BenchError::Arrow`] when the reader is gone or the pipe fails.
-pub fn write_tables(
+pub fn write_tables<T: Generated>(
     output: impl Write,
     scale: f64,
     threads: NonZeroUsize,
-    tables: &[Table],
+    tables: &[T],
 ) -> Result<()> {
     let mut output = BufWriter::with_capacity(1 << 20, output);
     for table in tables {
@@ -165,6 +166,7 @@ pub fn write_tables(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tpch::table::Table;
 
     #[test]
     fn streams_follow_one_another() {

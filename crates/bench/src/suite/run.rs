@@ -1,7 +1,6 @@
 //! Running the queries, checking every answer, and reporting.
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use futures::StreamExt;
@@ -13,37 +12,47 @@ use crate::error::{BenchError, Result};
 use crate::meter::{Meter, Reading};
 use crate::report::Report;
 use crate::statistic::median;
-use crate::tpch::answer::Answer;
-use crate::tpch::check::{Precision, check};
-use crate::tpch::feed::Generator;
-use crate::tpch::load::{Load, load, refused};
-use crate::tpch::query::Query;
-use crate::tpch::reference::{self, Answers};
-use crate::tpch::table::Table;
+use crate::suite::answer::Answer;
+use crate::suite::feed::Generator;
+use crate::suite::load::{Load, load, refused};
+use crate::suite::table::{Benchmark, Generated};
 
-/// The scale whose answers the specification lists.
-const OFFICIAL_SCALE: f64 = 1.0;
+/// What knows the texts of a benchmark's queries, and their answers.
+pub trait Judge {
+    /// The text of a query: one statement.
+    ///
+    /// # Errors
+    /// When there is no such query.
+    fn text(&self, number: u32) -> Result<String>;
+
+    /// What the answers are compared with.
+    fn answers(&self) -> &str;
+
+    /// Compares an answer with the expected one.
+    ///
+    /// # Errors
+    /// The first difference, in words.
+    fn check(&self, number: u32, found: &Answer) -> std::result::Result<(), String>;
+}
 
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The scale factor.
-    pub scale: f64,
+    /// Generates the tables, in a process of its own.
+    pub generator: Generator,
     /// Numbers of the queries.
     pub queries: Vec<u32>,
     /// Runs of each query; the median counts.
     pub repeat: NonZeroUsize,
-    /// This program, which generates and computes references in processes of their own.
-    pub program: PathBuf,
 }
 
 /// What happens, for whoever watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Another process computes the answers to compare with.
-    Reference,
+    /// What is needed before the run: texts, answers to compare with.
+    Prepare(&'static str),
     /// A table is generated and loaded.
-    Load(Table),
+    Load(&'static str),
     /// A query runs.
     Query(u32),
 }
@@ -110,12 +119,14 @@ pub struct Config {
     /// Runs of each query.
     pub repeat: usize,
     /// What the answers were compared with.
-    pub answers: &'static str,
+    pub answers: String,
 }
 
 /// Everything measured.
 #[derive(Clone, Debug)]
 pub struct Outcome {
+    /// Which benchmark it was.
+    pub benchmark: Benchmark,
     /// How it was run.
     pub config: Config,
     /// One row a query.
@@ -135,45 +146,42 @@ impl Outcome {
     /// # Errors
     /// As [`Report::new`].
     pub fn report(&self) -> Result<Report> {
-        Report::new("tpch", &self.config, &self.rows, &self.summary)
+        Report::new(self.benchmark.name(), &self.config, &self.rows, &self.summary)
     }
 }
 
 /// Loads what is missing, runs the queries and checks their answers.
 ///
 /// # Errors
-/// When the tables cannot be loaded or there is nothing to compare with. A query that fails is no
-/// error here but a row of the outcome.
-pub async fn run(
+/// When the tables cannot be loaded. A query that fails is no error here but a row of the outcome.
+pub async fn run<T: Generated>(
     config: EngineConfig,
     plan: &Plan,
+    judge: &impl Judge,
     mut observe: impl FnMut(Step),
 ) -> Result<Outcome> {
-    let threads = NonZeroUsize::new(config.threads).unwrap_or(NonZeroUsize::MIN);
-    let expected = Expected::of(plan, threads, &mut observe)?;
     let reported = Config {
-        scale: plan.scale,
+        scale: plan.generator.scale,
         dram_bytes: config.dram_bytes,
         tiers: config.tiers.iter().map(ToString::to_string).collect(),
         threads: config.threads,
         repeat: plan.repeat.get(),
-        answers: expected.name(),
+        answers: judge.answers().to_string(),
     };
     let engine = Engine::open(&config).map_err(refused)?;
-    let generator = Generator { program: plan.program.clone(), scale: plan.scale, threads };
-    let loaded = load(&engine, &generator, |table| observe(Step::Load(table))).await?;
+    let loading = |table: T| observe(Step::Load(table.name()));
+    let loaded = load(&engine, &plan.generator, loading).await?;
     let load_peak_rss_bytes = peak_resident()?;
     // The two phases have peaks of their own; the report's peak is the larger one.
     reset_peak_resident().map_err(no_figures)?;
     let mut rows = Vec::new();
     for number in &plan.queries {
         observe(Step::Query(*number));
-        let query = Query::of(*number)?;
-        rows.push(measure(&engine, &query, plan, &expected).await?);
+        rows.push(measure(&engine, *number, plan, judge).await?);
     }
     let summary = summarise(&rows, &loaded, load_peak_rss_bytes, peak_resident()?);
     engine.close().map_err(refused)?;
-    Ok(Outcome { config: reported, rows, summary })
+    Ok(Outcome { benchmark: T::BENCHMARK, config: reported, rows, summary })
 }
 
 fn summarise(rows: &[QueryRow], loaded: &Load, load_peak: u64, query_peak: u64) -> Summary {
@@ -198,48 +206,15 @@ fn no_figures(error: std::io::Error) -> BenchError {
     BenchError::input(format!("the kernel tells nothing about resident memory: {error}"))
 }
 
-/// Where expected answers come from.
-enum Expected {
-    Official,
-    Computed(Answers),
-}
-
-impl Expected {
-    fn of(plan: &Plan, threads: NonZeroUsize, observe: &mut impl FnMut(Step)) -> Result<Expected> {
-        if plan.scale.total_cmp(&OFFICIAL_SCALE).is_eq() {
-            return Ok(Expected::Official);
-        }
-        observe(Step::Reference);
-        let answers = reference::ask(&plan.program, plan.scale, threads, &plan.queries)?;
-        Ok(Expected::Computed(answers))
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Expected::Official => "the specification's, at scale 1",
-            Expected::Computed(_) => "DataFusion's, over in-memory tables",
-        }
-    }
-
-    fn check(&self, query: &Query, found: &Answer) -> Result<(), String> {
-        let (expected, precision) = match self {
-            Expected::Official => (Answer::official(query.number), Precision::Hundredths),
-            Expected::Computed(answers) => (answers.get(&query.number).cloned(), Precision::Exact),
-        };
-        let expected = expected.ok_or_else(|| "there is no answer to compare with".to_string())?;
-        check(query, precision, &expected, found)
-    }
-}
-
 /// Runs a query as often as wanted. The first run that fails or is wrong decides.
 async fn measure(
     engine: &Engine,
-    query: &Query,
+    number: u32,
     plan: &Plan,
-    expected: &Expected,
+    judge: &impl Judge,
 ) -> Result<QueryRow> {
     let mut row = QueryRow {
-        query: query.number,
+        query: number,
         seconds: None,
         rows: 0,
         correct: false,
@@ -250,7 +225,7 @@ async fn measure(
         reading: Reading::default(),
     };
     let session = engine.session().map_err(refused)?;
-    let text = query.text(plan.scale);
+    let text = judge.text(number)?;
     let mut times = Vec::new();
     for _ in 0..plan.repeat.get() {
         let meter = Meter::start(engine);
@@ -263,7 +238,7 @@ async fn measure(
                 row.rows = run.answer.rows.len();
                 row.working_peak_bytes = run.working_peak_bytes;
                 row.spilled_bytes = run.spilled_bytes;
-                row.error = expected.check(query, &run.answer).err();
+                row.error = judge.check(number, &run.answer).err();
             }
             Err(error) => {
                 row.answered = false;

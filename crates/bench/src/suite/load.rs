@@ -1,10 +1,10 @@
-//! Loading the eight tables through SQL, or finding them already there.
+//! Loading the tables of a benchmark through SQL, or finding them already there.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use datafusion::arrow::array::{Array, Int64Array, UInt64Array};
+use datafusion::arrow::array::{Array, BooleanArray, Int64Array, RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::error::DataFusionError;
@@ -15,17 +15,17 @@ use futures::stream;
 use terrace_sql::{Engine, Output, Session};
 
 use crate::error::{BenchError, Result};
-use crate::tpch::feed::{Batches, Generator};
-use crate::tpch::table::Table;
+use crate::suite::feed::{Batches, Generator};
+use crate::suite::table::Generated;
 
 /// Name under which the batches on their way are known to SQL.
-const SOURCE: &str = "tpch_generator";
+const SOURCE: &str = "benchmark_generator";
 
 /// What loading came to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
     /// Tables loaded now, with their rows; empty when all were there.
-    pub tables: Vec<(Table, u64)>,
+    pub tables: Vec<(&'static str, u64)>,
     /// Time it took.
     pub seconds: f64,
 }
@@ -45,15 +45,15 @@ impl Load {
 /// # Errors
 /// [`BenchError::Input`] when there are tables of another scale; otherwise what the engine or the
 /// generator says.
-pub async fn load(
+pub async fn load<T: Generated>(
     engine: &Engine,
     generator: &Generator,
-    mut observe: impl FnMut(Table),
+    mut observe: impl FnMut(T),
 ) -> Result<Load> {
     let began = Instant::now();
     let session = loading_session(engine).await?;
     let mut missing = Vec::new();
-    for table in Table::ALL {
+    for table in T::all().iter().copied() {
         if !is_loaded(&session, table, generator.scale).await? {
             missing.push(table);
         }
@@ -67,7 +67,7 @@ pub async fn load(
         observe(*table);
         let rows = insert(&session, *table, batches).await?;
         check_rows(*table, generator.scale, rows)?;
-        load.tables.push((*table, rows));
+        load.tables.push((table.name(), rows));
     }
     feed.finish()?;
     load.seconds = began.elapsed().as_secs_f64();
@@ -83,7 +83,7 @@ async fn loading_session(engine: &Engine) -> Result<Session> {
 }
 
 /// Whether a table is there with the rows of the scale.
-async fn is_loaded(session: &Session, table: Table, scale: f64) -> Result<bool> {
+async fn is_loaded<T: Generated>(session: &Session, table: T, scale: f64) -> Result<bool> {
     if !session.context().table_exist(table.name())? {
         run(session, &table.definition()).await?;
         return Ok(false);
@@ -92,10 +92,10 @@ async fn is_loaded(session: &Session, table: Table, scale: f64) -> Result<bool> 
     if rows == 0 {
         return Ok(false);
     }
-    let same = match table.row_count(scale) {
-        Some(expected) => u64::try_from(rows) == Ok(expected),
-        // Every order has lines, so the last order has some exactly when the scale is the same.
-        None => last_order(session, table, "l_orderkey").await? == last_order_key(session).await?,
+    let same = match (table.row_count(scale), table.witness(scale)) {
+        (Some(expected), _) => u64::try_from(rows) == Ok(expected),
+        (None, Some(witness)) => is_true(session, &witness).await?,
+        (None, None) => true,
     };
     if same {
         return Ok(true);
@@ -106,15 +106,7 @@ async fn is_loaded(session: &Session, table: Table, scale: f64) -> Result<bool> 
     )))
 }
 
-async fn last_order_key(session: &Session) -> Result<Option<i64>> {
-    last_order(session, Table::Orders, "o_orderkey").await
-}
-
-async fn last_order(session: &Session, table: Table, key: &str) -> Result<Option<i64>> {
-    number(session, &format!("SELECT max({key}) FROM {table}")).await
-}
-
-fn check_rows(table: Table, scale: f64, rows: u64) -> Result<()> {
+fn check_rows<T: Generated>(table: T, scale: f64, rows: u64) -> Result<()> {
     match table.row_count(scale) {
         Some(expected) if expected != rows => Err(BenchError::Engine(format!(
             "{rows} rows of {table} were inserted instead of {expected}"
@@ -124,7 +116,7 @@ fn check_rows(table: Table, scale: f64, rows: u64) -> Result<()> {
 }
 
 /// Inserts a table's batches; the rows that the engine acknowledged.
-async fn insert(session: &Session, table: Table, batches: Batches) -> Result<u64> {
+async fn insert<T: Generated>(session: &Session, table: T, batches: Batches) -> Result<u64> {
     let source = Source { schema: table.schema(), batches: Mutex::new(Some(batches)) };
     let provider = StreamingTable::try_new(table.schema(), vec![Arc::new(source)])?;
     session.context().register_table(SOURCE, Arc::new(provider))?;
@@ -171,15 +163,28 @@ pub(crate) async fn run(session: &Session, text: &str) -> Result<Vec<Output>> {
 
 /// The first value of the first output, as a signed or unsigned 64-bit number.
 async fn number(session: &Session, text: &str) -> Result<Option<i64>> {
-    let outputs = run(session, text).await?;
-    let batch = outputs.iter().flat_map(|output| &output.batches).find(|b| b.num_rows() > 0);
-    let Some(column) = batch.and_then(|batch| batch.columns().first()) else { return Ok(None) };
+    let Some(batch) = first_batch(session, text).await? else { return Ok(None) };
+    let Some(column) = batch.columns().first() else { return Ok(None) };
     let signed = column.as_any().downcast_ref::<Int64Array>();
     if let Some(values) = signed.filter(|values| values.is_valid(0)) {
         return Ok(Some(values.value(0)));
     }
     let unsigned = column.as_any().downcast_ref::<UInt64Array>();
     Ok(unsigned.and_then(|values| i64::try_from(values.value(0)).ok()))
+}
+
+/// Whether the first value of the first output is true.
+async fn is_true(session: &Session, text: &str) -> Result<bool> {
+    let batch = first_batch(session, text).await?;
+    let column = batch.as_ref().and_then(|batch| batch.columns().first());
+    let values = column.and_then(|column| column.as_any().downcast_ref::<BooleanArray>());
+    Ok(values.is_some_and(|values| values.is_valid(0) && values.value(0)))
+}
+
+async fn first_batch(session: &Session, text: &str) -> Result<Option<RecordBatch>> {
+    let outputs = run(session, text).await?;
+    let batches = outputs.into_iter().flat_map(|output| output.batches);
+    Ok(batches.into_iter().find(|batch| batch.num_rows() > 0))
 }
 
 /// An error of the engine, in its own words.

@@ -1,0 +1,39 @@
+//! DuckDB's answers over generated data.
+
+use crate::duckdb::package::{DUCKDB_TPCDS, Python};
+use crate::error::{BenchError, Result};
+use crate::scratch::Scratch;
+use crate::suite::child;
+use crate::suite::export::export;
+use crate::suite::feed::Generator;
+use crate::suite::reference::{Answers, Texts, as_json, parse};
+use crate::suite::table::Generated;
+
+/// What DuckDB may hold while it answers; it spills the rest. Nothing is measured then.
+const MEMORY_LIMIT: &str = "2GiB";
+
+/// DuckDB's answers over the generator's tables, which are written to Parquet files for it and
+/// removed with them.
+///
+/// # Errors
+/// When DuckDB is not there and cannot be installed, or fails.
+pub async fn ask<T: Generated>(generator: &Generator, texts: &Texts) -> Result<Answers> {
+    let python = Python::with(DUCKDB_TPCDS).await?;
+    let files = Scratch::of(None, "answers")?;
+    export::<T>(generator, files.path()).await?;
+    let mut script = python.script(include_str!("answers.py"));
+    script.arg(files.path()).args([MEMORY_LIMIT, &generator.threads.to_string()]);
+    parse(&child::output(script, as_json(texts)?, "DuckDB").await?)
+}
+
+/// The texts of the TPC-DS queries, as DuckDB's extension has them.
+///
+/// # Errors
+/// When the extension is not there and cannot be installed.
+pub async fn tpcds_texts() -> Result<Texts> {
+    let python = Python::with(DUCKDB_TPCDS).await?;
+    let script = python.script(include_str!("queries.py"));
+    let output = child::output(script, Vec::new(), "DuckDB's TPC-DS extension").await?;
+    serde_json::from_slice(&output)
+        .map_err(|error| BenchError::Peer(format!("DuckDB's TPC-DS extension: {error}")))
+}

@@ -1,0 +1,4 @@
+//! DuckDB, to compare with: a Python package that runs in processes of its own.
+
+pub mod answers;
+pub mod package;

@@ -1,0 +1,11 @@
+//! What TPC-H and TPC-DS share: generating, loading, running, and what to compare answers with.
+
+pub mod answer;
+pub mod child;
+pub mod export;
+pub mod feed;
+pub mod generate;
+pub mod load;
+pub mod reference;
+pub mod run;
+pub mod table;

@@ -1,0 +1,169 @@
+//! What another engine answers over the same data, computed by another process.
+//!
+//! DataFusion over its own in-memory tables holds all of them on the heap. It runs in a child so
+//! that nothing of it counts towards the resident memory of the process that is measured.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::num::NonZeroUsize;
+use std::process::Command;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::datasource::MemTable;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{BenchError, Result};
+use crate::suite::answer::Answer;
+use crate::suite::child;
+use crate::suite::feed::Generator;
+use crate::suite::generate::generate;
+use crate::suite::table::Generated;
+
+/// Name of the subcommand by which a program offers [`write_answers`] on its standard output.
+pub const REFERENCE_COMMAND: &str = "benchmark-reference";
+
+/// How reports name DataFusion's answers.
+pub const DATAFUSION: &str = "DataFusion's, over in-memory tables";
+
+/// Texts by query number.
+pub type Texts = BTreeMap<u32, String>;
+
+/// Answers by query number, or why there is none.
+pub type Answers = BTreeMap<u32, std::result::Result<Reference, String>>;
+
+/// An answer to compare with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reference {
+    /// Names of its columns.
+    pub columns: Vec<String>,
+    /// Its rows.
+    #[serde(flatten)]
+    pub answer: Answer,
+}
+
+/// Asks the generator's program for DataFusion's answers.
+///
+/// # Errors
+/// [`BenchError::Peer`] when it fails or prints what is no answer.
+pub async fn ask<T: Generated>(generator: &Generator, texts: &Texts) -> Result<Answers> {
+    let mut command = Command::new(&generator.program);
+    command
+        .arg(REFERENCE_COMMAND)
+        .args(["--benchmark", T::BENCHMARK.name()])
+        .args(["--scale", &generator.scale.to_string()])
+        .args(["--generator-threads", &generator.threads.to_string()]);
+    parse(&child::output(command, as_json(texts)?, "the reference").await?)
+}
+
+/// Texts as a child reads them.
+///
+/// # Errors
+/// [`BenchError::Peer`] when they have no JSON form.
+pub fn as_json(texts: &Texts) -> Result<Vec<u8>> {
+    serde_json::to_vec(texts).map_err(|error| BenchError::Peer(error.to_string()))
+}
+
+/// Answers as a child prints them.
+///
+/// # Errors
+/// [`BenchError::Peer`] when it printed something else.
+pub fn parse(output: &[u8]) -> Result<Answers> {
+    serde_json::from_slice(output)
+        .map_err(|error| BenchError::Peer(format!("the reference printed no answers: {error}")))
+}
+
+/// The child's side: reads texts, generates the tables, runs the queries, prints the answers.
+///
+/// # Errors
+/// When the input is no texts, or the output cannot be written.
+pub async fn write_answers<T: Generated>(
+    mut input: impl Read,
+    mut output: impl Write,
+    scale: f64,
+    threads: NonZeroUsize,
+) -> Result<()> {
+    let unheard = |error: &dyn std::fmt::Display| BenchError::Peer(format!("read texts: {error}"));
+    let mut bytes = Vec::new();
+    input.read_to_end(&mut bytes).map_err(|error| unheard(&error))?;
+    let texts: Texts = serde_json::from_slice(&bytes).map_err(|error| unheard(&error))?;
+    let context = context::<T>(scale, threads)?;
+    let mut answers = Answers::new();
+    for (number, text) in texts {
+        let answer = answer(&context, &text).await;
+        answers.insert(number, answer.map_err(|error| error.to_string()));
+    }
+    serde_json::to_writer(&mut output, &answers)
+        .map_err(|error| BenchError::Peer(format!("print the answers: {error}")))
+}
+
+async fn answer(context: &SessionContext, text: &str) -> Result<Reference> {
+    let frame = context.sql(text).await?;
+    let columns = frame.schema().fields().iter().map(|field| field.name().clone()).collect();
+    Ok(Reference { columns, answer: Answer::of(&frame.collect().await?)? })
+}
+
+/// A plain DataFusion session over in-memory tables of a scale, with all the memory it wants.
+///
+/// # Errors
+/// When a table cannot be registered.
+pub fn context<T: Generated>(scale: f64, threads: NonZeroUsize) -> Result<SessionContext> {
+    let config = SessionConfig::new().with_target_partitions(threads.get());
+    let context = SessionContext::new_with_config(config);
+    for table in T::all() {
+        let mut batches = Vec::new();
+        generate(*table, scale, threads, |batch| {
+            batches.push(batch);
+            Ok(())
+        })?;
+        let partitions = partitioned(batches, threads);
+        let provider = MemTable::try_new(table.schema(), partitions)?;
+        context.register_table(table.name(), Arc::new(provider))?;
+    }
+    Ok(context)
+}
+
+/// Batches dealt to as many partitions as there are threads, in runs that keep their order.
+pub fn partitioned(batches: Vec<RecordBatch>, threads: NonZeroUsize) -> Vec<Vec<RecordBatch>> {
+    let run = batches.len().div_ceil(threads.get()).max(1);
+    let partitions: Vec<Vec<RecordBatch>> = batches.chunks(run).map(<[_]>::to_vec).collect();
+    if partitions.is_empty() { vec![Vec::new()] } else { partitions }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tpch::query::Query;
+    use crate::tpch::table::Table;
+
+    #[tokio::test]
+    async fn answers_survive_the_pipe() {
+        let mut texts: Texts =
+            [1, 15].map(|number| (number, Query::of(number).expect("query").text(0.001))).into();
+        texts.insert(99, "SELECT nothing FROM nowhere".into());
+        let (input, mut bytes) = (as_json(&texts).expect("json"), Vec::new());
+        let written =
+            write_answers::<Table>(input.as_slice(), &mut bytes, 0.001, NonZeroUsize::MIN);
+        written.await.expect("answers");
+        let answers = parse(&bytes).expect("json");
+        assert_eq!(answers.keys().copied().collect::<Vec<_>>(), [1, 15, 99]);
+        let rows = |number: u32| answers[&number].as_ref().expect("ran").answer.rows.len();
+        assert_eq!((rows(1), rows(15)), (4, 1));
+        assert_eq!(answers[&1].as_ref().expect("ran").columns[0], "l_returnflag");
+        assert!(answers[&99].as_ref().expect_err("failed").contains("nowhere"));
+        assert!(parse(b"nonsense").is_err());
+    }
+
+    #[test]
+    fn partitions_keep_every_batch() {
+        let batch = RecordBatch::new_empty(Table::Region.schema());
+        let threads = NonZeroUsize::new(2).expect("threads");
+        let sizes = |count| -> Vec<usize> {
+            partitioned(vec![batch.clone(); count], threads).iter().map(Vec::len).collect()
+        };
+        assert_eq!(sizes(5), [3, 2]);
+        assert_eq!(sizes(1), [1]);
+        assert_eq!(sizes(0), [0]);
+    }
+}
