@@ -10,7 +10,7 @@ use crate::error::{BenchError, Result};
 use crate::grid::Grid;
 use crate::lines::Lines;
 use crate::report::Report;
-use crate::{hash_index, market, paged_scan, tiers};
+use crate::{clients, hash_index, market, out_of_core, paged_scan, tiers};
 
 /// What an experiment is told.
 #[derive(Clone, Debug)]
@@ -57,12 +57,22 @@ pub enum Experiment {
     Tiers,
     /// [`hash_index`].
     HashIndex,
+    /// [`out_of_core`].
+    OutOfCore,
+    /// [`clients`].
+    Clients,
 }
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 4] =
-        [Experiment::Market, Experiment::PagedScan, Experiment::Tiers, Experiment::HashIndex];
+    pub const ALL: [Experiment; 6] = [
+        Experiment::Market,
+        Experiment::PagedScan,
+        Experiment::Tiers,
+        Experiment::HashIndex,
+        Experiment::OutOfCore,
+        Experiment::Clients,
+    ];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -71,6 +81,8 @@ impl Experiment {
             Experiment::PagedScan => "paged-scan",
             Experiment::Tiers => "tiers",
             Experiment::HashIndex => "hash-index",
+            Experiment::OutOfCore => "out-of-core",
+            Experiment::Clients => "clients",
         }
     }
 
@@ -83,6 +95,10 @@ impl Experiment {
             }
             Experiment::Tiers => "does a tier between DRAM and the store ever cost time?",
             Experiment::HashIndex => "do hints keep an index fast as threads grow?",
+            Experiment::OutOfCore => {
+                "what does less DRAM cost us, DuckDB with the same limit, and DataFusion?"
+            }
+            Experiment::Clients => "what do clients cost each other, here and in DuckDB?",
         }
     }
 
@@ -110,6 +126,8 @@ impl Experiment {
             Experiment::PagedScan => Box::pin(paged_scan::run(setting, observe)).await,
             Experiment::Tiers => Box::pin(tiers::run(setting, observe)).await,
             Experiment::HashIndex => hash_index::run(setting, observe),
+            Experiment::OutOfCore => Box::pin(out_of_core::run(setting, observe)).await,
+            Experiment::Clients => Box::pin(clients::run(setting, observe)).await,
         }
     }
 }

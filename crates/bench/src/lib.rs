@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod chart;
+pub mod clients;
 pub mod duckdb;
 pub mod error;
 pub mod experiment;
@@ -15,7 +16,9 @@ pub mod lines;
 pub mod machine;
 pub mod market;
 pub mod meter;
+pub mod out_of_core;
 pub mod paged_scan;
+pub mod peer;
 pub mod report;
 pub mod scratch;
 pub mod statistic;

@@ -12,6 +12,15 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
+/// The smallest value that at least `percent` percent of the values do not exceed. `None` of no
+/// values.
+pub fn percentile(values: &[f64], percent: usize) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied()
+}
+
 /// The geometric mean of positive values. `None` of no values.
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     let count = u32::try_from(values.len()).ok().filter(|count| *count > 0)?;
@@ -29,6 +38,16 @@ mod tests {
         assert_eq!(median(&[3.0]), Some(3.0));
         assert_eq!(median(&[5.0, 1.0, 3.0]), Some(3.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn percentiles() {
+        let values: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!(percentile(&values, 95), Some(95.0));
+        assert_eq!(percentile(&values, 100), Some(100.0));
+        assert_eq!(percentile(&[4.0, 2.0, 3.0], 50), Some(3.0));
+        assert_eq!(percentile(&[4.0], 0), Some(4.0));
+        assert_eq!(percentile(&[], 50), None);
     }
 
     #[test]

@@ -73,6 +73,9 @@ pub enum Command {
     /// Write the answers of DataFusion over in-memory tables to standard output as JSON
     #[command(name = terrace_bench::suite::reference::REFERENCE_COMMAND, hide = true)]
     Reference(GeneratorArgs),
+    /// Answer queries on standard input, a line of JSON each
+    #[command(name = terrace_bench::peer::serve::PEER_COMMAND, hide = true)]
+    Peer(PeerArgs),
 }
 
 /// How results are written.
@@ -247,6 +250,24 @@ pub struct ExportArgs {
     pub generator: GeneratorArgs,
     #[arg(long)]
     pub directory: PathBuf,
+}
+
+#[derive(Args, Debug)]
+pub struct PeerArgs {
+    #[arg(long, value_enum)]
+    pub engine: PeerEngine,
+    #[arg(long)]
+    pub clients: usize,
+    /// Directory of Parquet files, for DataFusion
+    #[arg(long)]
+    pub files: PathBuf,
+}
+
+/// Which engine answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PeerEngine {
+    Terrace,
+    Datafusion,
 }
 
 /// A size in bytes, as `2GiB`.

@@ -1,7 +1,8 @@
 //! Hidden commands: work that other processes of this program do for it.
 
-use std::io::{stdin, stdout};
+use std::io::{BufReader, stdin, stdout};
 
+use terrace_bench::peer::serve::{serve_datafusion, serve_ours};
 use terrace_bench::suite::export::write_files;
 use terrace_bench::suite::feed::write_tables;
 use terrace_bench::suite::reference::write_answers;
@@ -9,8 +10,9 @@ use terrace_bench::suite::table::{Benchmark, Generated};
 use terrace_bench::{tpcds, tpch};
 use tokio::runtime::Runtime;
 
-use crate::args::{ExportArgs, GenerateArgs, GeneratorArgs};
+use crate::args::{ExportArgs, GenerateArgs, GeneratorArgs, PeerArgs, PeerEngine};
 use crate::error::Result;
+use crate::settings::Settings;
 
 /// Writes generated tables to standard output.
 ///
@@ -58,4 +60,25 @@ fn answer<T: Generated>(runtime: &Runtime, args: &GeneratorArgs) -> Result<()> {
     let (input, output) = (stdin().lock(), stdout().lock());
     let answers = write_answers::<T>(input, output, args.scale, args.generator_threads);
     Ok(runtime.block_on(Box::pin(answers))?)
+}
+
+/// Answers queries on standard input until it ends.
+///
+/// # Errors
+/// When the engine or the tables cannot be opened.
+pub fn peer(runtime: &Runtime, settings: &Settings, args: &PeerArgs) -> Result<()> {
+    // Not the lock of standard input: another thread reads.
+    let (input, output) = (BufReader::new(stdin()), stdout());
+    let config = settings.engine();
+    let served = async {
+        match args.engine {
+            PeerEngine::Terrace => serve_ours(&config, args.clients, input, output).await,
+            PeerEngine::Datafusion => {
+                let dram_bytes = usize::try_from(settings.dram_bytes).unwrap_or(usize::MAX);
+                let limits = (args.files.as_path(), dram_bytes, settings.threads);
+                serve_datafusion(limits, args.clients, input, output).await
+            }
+        }
+    };
+    Ok(runtime.block_on(Box::pin(served))?)
 }

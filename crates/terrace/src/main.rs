@@ -73,6 +73,7 @@ fn dispatch(cli: &Cli, runtime: &Runtime, settings: &Settings) -> Result<()> {
         Command::Generate(args) => child::generate(args),
         Command::Export(args) => child::export(args),
         Command::Reference(args) => child::reference(runtime, args),
+        Command::Peer(args) => child::peer(runtime, settings, args),
     }
 }
 

@@ -1,0 +1,95 @@
+# Answers queries over a database file, a line of JSON each. Arguments: the database, a memory
+# limit, a thread count, a count of clients. Each client has a connection and a thread of its own.
+# Rows are drained as Arrow arrays that become no Python objects.
+
+import ctypes
+import json
+import os
+import queue
+import sys
+import threading
+import time
+
+import duckdb
+
+
+class Stream(ctypes.Structure):
+    pass
+
+
+class Array(ctypes.Structure):
+    pass
+
+
+ArrayPointer = ctypes.POINTER(Array)
+StreamPointer = ctypes.POINTER(Stream)
+Array._fields_ = [
+    ("length", ctypes.c_int64),
+    ("null_count", ctypes.c_int64),
+    ("offset", ctypes.c_int64),
+    ("n_buffers", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("buffers", ctypes.c_void_p),
+    ("children", ctypes.c_void_p),
+    ("dictionary", ctypes.c_void_p),
+    ("release", ctypes.CFUNCTYPE(None, ArrayPointer)),
+    ("private_data", ctypes.c_void_p),
+]
+Stream._fields_ = [
+    ("get_schema", ctypes.c_void_p),
+    ("get_next", ctypes.CFUNCTYPE(ctypes.c_int, StreamPointer, ArrayPointer)),
+    ("get_last_error", ctypes.CFUNCTYPE(ctypes.c_char_p, StreamPointer)),
+    ("release", ctypes.c_void_p),
+    ("private_data", ctypes.c_void_p),
+]
+pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+pointer_of.restype = ctypes.c_void_p
+pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def drain(con, sql):
+    capsule = con.sql(sql).__arrow_c_stream__()
+    stream = ctypes.cast(pointer_of(capsule, b"arrow_array_stream"), StreamPointer)
+    rows = 0
+    while True:
+        array = Array()
+        if stream.contents.get_next(stream, ctypes.byref(array)):
+            raise RuntimeError(stream.contents.get_last_error(stream).decode())
+        if not array.release:
+            return rows
+        rows += array.length
+        array.release(ctypes.byref(array))
+
+
+output = threading.Lock()
+
+
+def say(client, seconds=0.0, rows=0, error=None):
+    reply = {"client": client, "seconds": seconds, "rows": rows, "error": error}
+    with output:
+        print(json.dumps(reply), flush=True)
+
+
+def attend(client, con, requests):
+    say(client)
+    for sql in iter(requests.get, None):
+        began = time.perf_counter()
+        try:
+            rows = drain(con, sql)
+            say(client, time.perf_counter() - began, rows)
+        except Exception as error:
+            say(client, error=str(error))
+
+
+database, memory, threads, clients = sys.argv[1:5]
+config = {"memory_limit": memory, "threads": int(threads), "temp_directory": database + ".tmp"}
+connection = duckdb.connect(database, config=config)
+queues = [queue.Queue() for _ in range(int(clients))]
+for number, requests in enumerate(queues):
+    work = (number, connection.cursor(), requests)
+    threading.Thread(target=attend, args=work, daemon=True).start()
+for line in sys.stdin:
+    request = json.loads(line)
+    queues[request["client"]].put(request["sql"])
+# Nobody asks any more; what still runs is not waited for.
+os._exit(0)

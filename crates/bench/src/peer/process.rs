@@ -1,0 +1,136 @@
+//! This side of a peer: starting it, asking it, looking at its memory.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::error::{BenchError, Result};
+use crate::peer::{Reply, Request};
+use crate::suite::child::{Kept, start};
+
+/// A running peer. It ends when this is dropped.
+pub struct Peer {
+    name: &'static str,
+    process: Kept,
+}
+
+/// One client of a peer.
+pub struct Client {
+    name: &'static str,
+    number: usize,
+    input: Arc<Mutex<ChildStdin>>,
+    replies: UnboundedReceiver<Reply>,
+}
+
+impl Peer {
+    /// Starts a peer with so many clients and waits until it is ready for them.
+    ///
+    /// # Errors
+    /// [`BenchError::File`] when it does not start, [`BenchError::Peer`] when it ends before.
+    pub async fn start(
+        name: &'static str,
+        mut command: Command,
+        clients: usize,
+    ) -> Result<(Peer, Vec<Client>)> {
+        let mut process = Kept(start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?);
+        let pipes = process.0.stdin.take().zip(process.0.stdout.take());
+        let (input, output) =
+            pipes.ok_or_else(|| BenchError::Peer(format!("{name} has no pipes")))?;
+        let input = Arc::new(Mutex::new(input));
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..clients).map(|_| unbounded_channel()).unzip();
+        std::thread::spawn(move || deal(BufReader::new(output), &senders));
+        let mut clients = Vec::new();
+        for (number, replies) in receivers.into_iter().enumerate() {
+            let mut client = Client { name, number, input: Arc::clone(&input), replies };
+            client.reply().await?;
+            clients.push(client);
+        }
+        Ok((Peer { name, process }, clients))
+    }
+
+    /// The most bytes it had in physical memory since [`Peer::reset_peak`] or its start.
+    ///
+    /// # Errors
+    /// [`BenchError::Peer`] when it is gone.
+    pub fn peak_resident_bytes(&self) -> Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.0.id()));
+        let status = status.unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+        kib.map(|kib| kib * 1024).ok_or_else(|| BenchError::Peer(format!("{} ended", self.name)))
+    }
+}
+
+impl Client {
+    /// Runs a query. One that fails is a reply with an error.
+    ///
+    /// # Errors
+    /// [`BenchError::Peer`] when the peer is gone.
+    pub async fn ask(&mut self, sql: &str) -> Result<Reply> {
+        let request = Request { client: self.number, sql: sql.to_string() };
+        let gone = |error: &dyn std::fmt::Display| {
+            BenchError::Peer(format!("{} cannot be asked: {error}", self.name))
+        };
+        let mut line = serde_json::to_string(&request).map_err(|error| gone(&error))?;
+        line.push('\n');
+        {
+            let mut input = self.input.lock().unwrap_or_else(PoisonError::into_inner);
+            let written = input.write_all(line.as_bytes()).and_then(|()| input.flush());
+            written.map_err(|error| gone(&error))?;
+        }
+        self.reply().await
+    }
+
+    async fn reply(&mut self) -> Result<Reply> {
+        let ended = || BenchError::Peer(format!("{} ended without a reply", self.name));
+        self.replies.recv().await.ok_or_else(ended)
+    }
+}
+
+/// Hands each reply to its client, until the peer ends or says what is no reply.
+fn deal(output: impl BufRead, senders: &[UnboundedSender<Reply>]) {
+    for line in output.lines().map_while(std::io::Result::ok) {
+        let Ok(reply) = serde_json::from_str::<Reply>(&line) else { return };
+        if let Some(sender) = senders.get(reply.client) {
+            // A client that is gone does not ask any more.
+            let _ = sender.send(reply);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    const TWO: &str = r#"
+        reply() { echo "{\"client\":$1,\"seconds\":0.5,\"rows\":$2,\"error\":null}"; }
+        reply 1 0; reply 0 0; read line; read line; reply 1 11; reply 0 10; read line; exit 0"#;
+
+    #[tokio::test]
+    async fn replies_find_their_clients() {
+        let (peer, clients) = Peer::start("it", shell(TWO), 2).await.expect("started");
+        let mut clients = clients.into_iter();
+        let (mut first, mut second) = (clients.next().expect("0"), clients.next().expect("1"));
+        let (zero, one) = tokio::join!(first.ask("SELECT 0"), second.ask("SELECT 1"));
+        assert_eq!((zero.expect("0").rows, one.expect("1").rows), (10, 11));
+        assert!(peer.peak_resident_bytes().expect("running") > 0);
+        let gone = first.ask("SELECT 2").await.expect_err("ended").to_string();
+        assert!(gone.contains("it "), "{gone}");
+    }
+
+    #[tokio::test]
+    async fn one_that_ends_before_it_is_ready_is_named() {
+        let ended = Peer::start("the peer", shell("exit 1"), 1).await.err().expect("refused");
+        assert!(ended.to_string().contains("the peer ended"), "{ended}");
+    }
+}
