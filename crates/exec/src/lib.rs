@@ -10,6 +10,7 @@
 //!
 //! | module | concept |
 //! |---|---|
+//! | [`aggregate`] | aggregation by groups |
 //! | [`block`] | batches in pages, in the layout of Arrow |
 //! | [`hash_join`] | joins by hash |
 //! | [`memory`] | what an operator may hold, and whom it asks |
@@ -20,6 +21,7 @@
 //! | [`stream`] | streams written as straight code |
 //! | [`window`] | window functions over partitions larger than memory |
 
+pub mod aggregate;
 pub mod block;
 mod error;
 pub mod hash_join;
@@ -31,6 +33,7 @@ pub mod sort;
 pub mod stream;
 pub mod window;
 
+pub use aggregate::{AggregateOptions, PagedAggregateExec};
 pub use error::{ExecError, Result};
 pub use hash_join::PagedHashJoinExec;
 pub use memory::{FixedMemory, Grant, QueryExtension, QueryMemory};

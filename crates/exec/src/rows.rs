@@ -27,6 +27,7 @@ mod layout;
 mod pins;
 mod residency;
 mod share;
+mod slots;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ pub use layout::RowLayout;
 use layout::{ROW_BITS, page_bytes};
 use pins::PinTable;
 pub use residency::Access;
+pub use slots::{RowsMut, Slots, SlotsBuilder};
 
 /// The place of a row in its collection: 32 bits of page, 16 bits of row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -117,6 +119,9 @@ pub struct RowPages {
     swept: (usize, usize),
     /// The collection that owns the pages, if it is another one.
     owner: Option<Arc<RowPages>>,
+    /// Fixed and variable pages when all were unpinned: those after them begin small again, since
+    /// the last ones may be nearly empty.
+    begun: (usize, usize),
 }
 
 impl RowPages {
@@ -145,6 +150,7 @@ impl RowPages {
             page_limit: layout::PAGE_BYTES,
             swept: (0, 0),
             owner: None,
+            begun: (0, 0),
         }
     }
 
@@ -236,11 +242,12 @@ impl RowPages {
     }
 
     fn fixed_page_bytes(&self, nth: usize) -> usize {
+        let nth = nth.saturating_sub(self.begun.0);
         page_bytes(nth).min(self.page_limit).max(self.layout.page_bytes_min())
     }
 
     fn variable_page_bytes(&self, nth: usize) -> usize {
-        page_bytes(nth).min(self.page_limit)
+        page_bytes(nth.saturating_sub(self.begun.1)).min(self.page_limit)
     }
 
     /// Adds a fixed page.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
@@ -19,6 +20,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use crate::aggregate::PagedAggregateExec;
 use crate::hash_join::PagedHashJoinExec;
 use crate::merge::PagedMergeExec;
 use crate::sort::PagedSortExec;
@@ -92,7 +94,11 @@ fn sort_preserving_merge(node: Node, _place: Place) -> Result<Node> {
 }
 
 fn aggregate(node: Node, _place: Place) -> Result<Node> {
-    Ok(node)
+    let Some(stock) = node.downcast_ref::<AggregateExec>() else { return Ok(node) };
+    Ok(match PagedAggregateExec::replace(&Arc::new(stock.clone())) {
+        Some(paged) => Arc::new(paged),
+        None => node,
+    })
 }
 
 /// Out of core the paged join does not keep the order of its probe side, so a join whose order is

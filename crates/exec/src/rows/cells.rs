@@ -33,6 +33,20 @@ impl<'a> Pointers<'a> {
         true
     }
 
+    /// Adds a row of a page that is pinned for writing; false if it is not.
+    #[inline]
+    pub(super) fn push_writable(&mut self, pages: &'a PinTable, page: usize, row: usize) -> bool {
+        let Some(pointer) = pages.row_mut(page, row, self.width) else { return false };
+        prefetch_at(pointer);
+        self.pointers.push(pointer);
+        true
+    }
+
+    /// The pointers alone.
+    pub(super) fn into_mut(self) -> Vec<*mut u8> {
+        self.pointers.into_iter().map(<*const u8>::cast_mut).collect()
+    }
+
     /// Adds a row that is no row of a page.
     #[inline]
     pub(super) fn push_row(&mut self, row: &'a [u8]) {
@@ -64,6 +78,14 @@ impl<'a> Pointers<'a> {
         let pointer = self.pointers[row];
         // SAFETY: as for `load_all`; offsets come from the layout that the width is of.
         unsafe { pointer.add(offset).cast::<T>().read_unaligned() }
+    }
+
+    /// Whether the values at `offset` of the rows are `values`.
+    pub(super) fn all_are<T: ArrowNativeType>(&self, offset: usize, values: &[T]) -> bool {
+        self.check(offset, size_of::<T>());
+        let mut pairs = self.pointers.iter().zip(values);
+        // SAFETY: as for `load_all`.
+        pairs.all(|(row, value)| unsafe { row.add(offset).cast::<T>().read_unaligned() } == *value)
     }
 
     /// Bytes of one row.

@@ -1,5 +1,6 @@
 //! Comparing values in rows with values of arrays, column by column.
 
+use datafusion::arrow::array::BinaryViewArray;
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::{ArrowNativeType, i256};
 
@@ -65,11 +66,62 @@ impl Rows<'_> {
     }
 }
 
-/// Keeps what `equal` says, in order, without a branch.
+impl Rows<'_> {
+    /// Whether column `column` of every row surely equals, bit by bit, that of the same row of
+    /// `columns`; for columns without nulls.
+    ///
+    /// Cheaper than [`Rows::equal`], and enough for rows that are nearly always equal.
+    ///
+    /// # Errors
+    /// [`ExecError::NotPinned`] when a variable page is not pinned.
+    pub fn all_equal(&self, column: usize, columns: &Columns) -> Result<bool> {
+        let layout = self.pages.layout.parts().columns.get(column);
+        let (Some(layout), Some(prepared)) = (layout, columns.columns.get(column)) else {
+            return Err(ExecError::Mismatch(format!("no column {column} to compare")));
+        };
+        let nullable = prepared.nulls.is_some() || self.pages.has_nulls[column];
+        if nullable || self.has_none() || columns.rows() != self.len() {
+            return Ok(false);
+        }
+        let at = layout.offset;
+        Ok(match (&layout.kind, &prepared.values) {
+            (Kind::Fixed(1), _) => self.pointers.all_are(at, values::<u8>(&prepared.data)),
+            (Kind::Fixed(2), _) => self.pointers.all_are(at, values::<u16>(&prepared.data)),
+            (Kind::Fixed(4), _) => self.pointers.all_are(at, values::<u32>(&prepared.data)),
+            (Kind::Fixed(8), _) => self.pointers.all_are(at, values::<u64>(&prepared.data)),
+            (Kind::Fixed(16), _) => self.pointers.all_are(at, values::<i128>(&prepared.data)),
+            (_, Some(Values::View(values))) => {
+                let views = values.views().iter().enumerate();
+                for (row, view) in views {
+                    let slot: i128 = self.pointers.load(row, at);
+                    let differ = slot ^ view.cast_signed();
+                    if Slot(slot).len() <= INLINE_BYTES {
+                        if differ != 0 {
+                            return Ok(false);
+                        }
+                        continue;
+                    }
+                    if differ & i128::from(u64::MAX) != 0 {
+                        return Ok(false);
+                    }
+                    let value = values.value(row);
+                    if self.value(row, layout, Slot(slot))? != value {
+                        return Ok(false);
+                    }
+                }
+                true
+            }
+            _ => false,
+        })
+    }
+}
+
+/// Keeps what `equal` says, in order, without a branch; nothing is moved while all are equal.
 #[inline]
 fn keep(selection: &mut Vec<u32>, mut equal: impl FnMut(usize) -> bool) {
-    let mut kept = 0;
-    for index in 0..selection.len() {
+    let unequal = selection.iter().position(|n| !equal(*n as usize));
+    let Some(mut kept) = unequal else { return };
+    for index in kept + 1..selection.len() {
         let n = selection[index];
         selection[kept] = n;
         kept += usize::from(equal(n as usize));
@@ -150,9 +202,33 @@ impl Pairs<'_> {
         match &self.prepared.values {
             Some(Values::Small(values)) => self.same_as(selection, |row| values.value(row)),
             Some(Values::Large(values)) => self.same_as(selection, |row| values.value(row)),
-            Some(Values::View(values)) => self.same_as(selection, |row| values.value(row)),
+            Some(Values::View(values)) => self.same_views(selection, values),
             None => Err(ExecError::Type(self.column.data_type.clone())),
         }
+    }
+
+    /// A slot is a view but for where a long value is: short values are one word, and long ones
+    /// mostly differ in their first half.
+    fn same_views(&self, selection: &mut Vec<u32>, values: &BinaryViewArray) -> Result<()> {
+        let views = values.views();
+        let mut failed = Ok(());
+        keep(selection, |n| {
+            let slot: i128 = self.rows.pointers.load(n, self.column.offset);
+            let row = self.picks[n] as usize;
+            let differ = slot ^ views[row].cast_signed();
+            let half = differ & i128::from(u64::MAX);
+            if half != 0 || Slot(slot).len() <= INLINE_BYTES {
+                return differ == 0;
+            }
+            match self.rows.value(n, self.column, Slot(slot)) {
+                Ok(own) => own == values.value(row),
+                Err(error) => {
+                    failed = Err(error);
+                    false
+                }
+            }
+        });
+        failed
     }
 
     fn same_as<'v>(

@@ -25,7 +25,7 @@ const VIEW_BUFFER_BYTES_MAX: usize = 1 << 30;
 pub struct Rows<'a> {
     pub(super) pages: &'a RowPages,
     pub(super) pointers: Pointers<'a>,
-    has_none: bool,
+    pub(super) has_none: bool,
 }
 
 impl RowPages {
@@ -57,6 +57,12 @@ impl<'a> Rows<'a> {
     #[must_use]
     pub fn len(&self) -> usize {
         self.pointers.len()
+    }
+
+    /// Number of columns.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.pages.layout.columns()
     }
 
     /// Whether there is none.

@@ -153,6 +153,14 @@ impl PinTable {
         Some(unsafe { base.start.add(row * width) })
     }
 
+    /// As [`PinTable::row`], of a page that is pinned for writing.
+    #[inline]
+    pub(super) fn row_mut(&self, page: usize, row: usize, width: usize) -> Option<*mut u8> {
+        let base = self.bases.get(page).filter(|base| row < base.used && base.writable)?;
+        // SAFETY: as for `row`.
+        Some(unsafe { base.start.add(row * width) })
+    }
+
     /// Bytes of a page, or `None` if it is not pinned or is shorter than asked for.
     ///
     /// For variable pages, whose bytes in use never change.

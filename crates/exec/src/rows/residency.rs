@@ -33,7 +33,12 @@ impl RowPages {
     /// the pages in memory as long as that pays. Rows appended later go to a new page.
     pub fn unpin(&mut self) -> u64 {
         self.release_reserve();
-        self.unpin_pages(0..self.pages())
+        self.begun = (self.fixed.len(), self.variable.len());
+        let variable = 0..self.variable.len();
+        let bytes: u64 = variable.map(|index| unpin_in(&mut self.variable, index)).sum();
+        self.pinned_bytes -= bytes;
+        self.grant.shrink(bytes);
+        bytes + self.unpin_pages(0..self.pages())
     }
 
     /// Lets go of every page but those that are being filled; bytes unpinned.
@@ -71,8 +76,7 @@ impl RowPages {
     /// Frees fixed pages `pages`, which must begin with the first that is not freed, and the
     /// variable pages that no later row points into.
     pub fn free_pages(&mut self, pages: Range<usize>) {
-        let unpinned = self.unpin_pages(pages.clone());
-        debug_assert!(unpinned <= self.bytes);
+        // Variable pages that later rows point into as well stay pinned.
         let keep_from = match self.parts.get(pages.end) {
             Some(next) => next.variable.start,
             None => self.variable.len(),
@@ -80,6 +84,9 @@ impl RowPages {
         for index in pages {
             self.rows -= to_u64(self.rows_in(index));
             self.bytes -= to_u64(self.fixed.bytes(index));
+            let pinned = unpin_in(&mut self.fixed, index);
+            self.pinned_bytes -= pinned;
+            self.grant.shrink(pinned);
             Self::free(&self.space, self.fixed.remove(index));
         }
         for index in self.variable_freed..keep_from {

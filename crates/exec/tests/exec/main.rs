@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests")]
 
+mod aggregate;
 mod common;
 mod hash_join;
 mod rows;

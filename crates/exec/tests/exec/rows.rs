@@ -192,7 +192,7 @@ fn small_collections_hold_little_and_unpinned_ones_nothing() {
     pages.append(&columns, None, None, None).unwrap();
     assert_eq!(pages.rows(), 200);
     pages.free_pages(0..1);
-    assert_eq!((pages.rows(), pages.bytes()), (100, 64 << 10));
+    assert_eq!((pages.rows(), pages.bytes()), (100, 16 << 10));
     drop(pages);
     assert_eq!(memory.held_bytes(), 0);
     comes_to_be_empty(space.pool_handle());

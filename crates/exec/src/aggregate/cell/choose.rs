@@ -1,0 +1,276 @@
+//! Which aggregates are kept in the rows, and how.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::ArrowNativeTypeOp;
+use datafusion::arrow::datatypes::{
+    ArrowNativeType, DataType, IntervalDayTime, IntervalMonthDayNano, IntervalUnit, i256,
+};
+use datafusion::common::Result;
+use datafusion::functions_aggregate as functions;
+use datafusion::logical_expr::AggregateUDF;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Literal;
+
+use super::avg::Avg;
+use super::count::Count;
+use super::flag::Flag;
+use super::fold::Fold;
+use super::{Cell, Room};
+
+/// The cell of an aggregate whose state is kept in the rows, and whether it looks at its argument;
+/// `None` if the aggregate is of another kind.
+///
+/// # Errors
+/// What DataFusion says of the aggregate.
+pub(in super::super) fn choose(
+    function: &Arc<AggregateFunctionExpr>,
+    room: &mut Room,
+) -> Result<Option<Box<dyn Cell>>> {
+    let is = |other: Arc<AggregateUDF>| *function.fun() == *other;
+    let arguments = function.expressions();
+    let [argument] = arguments.as_slice() else { return Ok(None) };
+    if !function.groups_accumulator_supported() {
+        return Ok(None);
+    }
+    let data_type = function.field().data_type().clone();
+    let all = !function.is_distinct();
+    Ok(if all && is(functions::count::count_udaf()) {
+        Some(Box::new(Count::new(room)))
+    } else if all && is(functions::sum::sum_udaf()) {
+        sum(room, &data_type)
+    } else if all && is(functions::average::avg_udaf()) {
+        let states = function.state_fields()?;
+        let _ = argument;
+        avg(room, function, states.get(1).map(|field| field.data_type()))
+    } else if is(functions::min_max::min_udaf()) {
+        extreme::<Min>(room, &data_type)
+    } else if is(functions::min_max::max_udaf()) {
+        extreme::<Max>(room, &data_type)
+    } else if is(functions::bool_and_or::bool_and_udaf()) {
+        Some(Box::new(Flag::new(room, true)))
+    } else if is(functions::bool_and_or::bool_or_udaf()) {
+        Some(Box::new(Flag::new(room, false)))
+    } else if is(functions::bit_and_or_xor::bit_and_udaf()) {
+        bits::<And>(room, &data_type)
+    } else if is(functions::bit_and_or_xor::bit_or_udaf()) {
+        bits::<Or>(room, &data_type)
+    } else if all && is(functions::bit_and_or_xor::bit_xor_udaf()) {
+        bits::<Xor>(room, &data_type)
+    } else {
+        None
+    })
+}
+
+/// Whether an aggregate counts every row: its one argument is a constant that is not null.
+pub(in super::super) fn counts_rows(function: &AggregateFunctionExpr) -> bool {
+    let arguments = function.expressions();
+    let constant = |value: &Literal| !value.value().is_null();
+    *function.fun() == *functions::count::count_udaf()
+        && !function.is_distinct()
+        && arguments.len() == 1
+        && arguments[0].downcast_ref::<Literal>().is_some_and(constant)
+}
+
+type Chosen = Option<Box<dyn Cell>>;
+
+fn sum(room: &mut Room, data_type: &DataType) -> Chosen {
+    Some(match data_type {
+        DataType::Int64 | DataType::Decimal64(..) | DataType::Duration(_) => {
+            summed::<i64>(room, data_type)
+        }
+        DataType::UInt64 => summed::<u64>(room, data_type),
+        DataType::Float64 => summed::<f64>(room, data_type),
+        DataType::Decimal32(..) | DataType::Interval(IntervalUnit::YearMonth) => {
+            summed::<i32>(room, data_type)
+        }
+        DataType::Decimal128(..) => summed::<i128>(room, data_type),
+        DataType::Decimal256(..) => summed::<i256>(room, data_type),
+        DataType::Interval(IntervalUnit::DayTime) => summed::<IntervalDayTime>(room, data_type),
+        DataType::Interval(IntervalUnit::MonthDayNano) => {
+            summed::<IntervalMonthDayNano>(room, data_type)
+        }
+        _ => return None,
+    })
+}
+
+fn summed<T: ArrowNativeTypeOp>(room: &mut Room, data_type: &DataType) -> Box<dyn Cell> {
+    let add = |sum: &mut T, value: T| *sum = sum.add_wrapping(value);
+    Box::new(Fold::new(room, data_type, T::ZERO, add))
+}
+
+fn avg(
+    room: &mut Room,
+    function: &Arc<AggregateFunctionExpr>,
+    sum_type: Option<&DataType>,
+) -> Chosen {
+    use DataType::{Decimal32, Decimal64, Decimal128, Decimal256, Duration, Float64};
+    let sum = sum_type?;
+    // The result of a decimal average has the width of its argument.
+    Some(match (function.field().data_type(), sum) {
+        (Float64, Float64) => Box::new(Avg::<f64, f64>::new(room, sum, function)),
+        (Decimal32(..), Decimal64(..)) => Box::new(Avg::<i32, i64>::new(room, sum, function)),
+        (Decimal32(..), Decimal128(..)) => Box::new(Avg::<i32, i128>::new(room, sum, function)),
+        (Decimal64(..), Decimal64(..)) => Box::new(Avg::<i64, i64>::new(room, sum, function)),
+        (Decimal64(..), Decimal128(..)) => Box::new(Avg::<i64, i128>::new(room, sum, function)),
+        (Decimal128(..), Decimal128(..)) => Box::new(Avg::<i128, i128>::new(room, sum, function)),
+        (Decimal128(..), Decimal256(..)) => Box::new(Avg::<i128, i256>::new(room, sum, function)),
+        (Decimal256(..), Decimal256(..)) => Box::new(Avg::<i256, i256>::new(room, sum, function)),
+        (Duration(_), Duration(_)) => Box::new(Avg::<i64, i64>::new(room, sum, function)),
+        _ => return None,
+    })
+}
+
+/// The lesser or the greater of two values.
+trait Extreme: 'static {
+    fn replaces<T: PartialOrd>(new: &T, old: &T) -> bool;
+    fn start<T: ArrowNativeTypeOp>() -> T;
+}
+
+struct Min;
+struct Max;
+
+impl Extreme for Min {
+    fn replaces<T: PartialOrd>(new: &T, old: &T) -> bool {
+        // Also when they cannot be compared, as DataFusion does with NaN.
+        !matches!(
+            new.partial_cmp(old),
+            Some(std::cmp::Ordering::Greater | std::cmp::Ordering::Equal)
+        )
+    }
+
+    fn start<T: ArrowNativeTypeOp>() -> T {
+        T::MAX_TOTAL_ORDER
+    }
+}
+
+impl Extreme for Max {
+    fn replaces<T: PartialOrd>(new: &T, old: &T) -> bool {
+        !matches!(new.partial_cmp(old), Some(std::cmp::Ordering::Less | std::cmp::Ordering::Equal))
+    }
+
+    fn start<T: ArrowNativeTypeOp>() -> T {
+        T::MIN_TOTAL_ORDER
+    }
+}
+
+fn extreme<E: Extreme>(room: &mut Room, data_type: &DataType) -> Chosen {
+    use DataType::{
+        Date32, Date64, Decimal32, Decimal64, Decimal128, Decimal256, Duration, Int8, Int16, Int32,
+        Int64, Time32, Time64, Timestamp, UInt8, UInt16, UInt32, UInt64,
+    };
+    Some(match data_type {
+        Int8 => extremes::<E, i8>(room, data_type),
+        Int16 => extremes::<E, i16>(room, data_type),
+        Int32 | Date32 | Time32(_) | Decimal32(..) => extremes::<E, i32>(room, data_type),
+        Int64 | Date64 | Time64(_) | Timestamp(..) | Duration(_) | Decimal64(..) => {
+            extremes::<E, i64>(room, data_type)
+        }
+        UInt8 => extremes::<E, u8>(room, data_type),
+        UInt16 => extremes::<E, u16>(room, data_type),
+        UInt32 => extremes::<E, u32>(room, data_type),
+        UInt64 => extremes::<E, u64>(room, data_type),
+        Decimal128(..) => extremes::<E, i128>(room, data_type),
+        Decimal256(..) => extremes::<E, i256>(room, data_type),
+        // A float's start is not the end of the total order but the finite extreme.
+        DataType::Float32 => floats::<E, f32>(room, data_type, f32::MIN, f32::MAX),
+        DataType::Float64 => floats::<E, f64>(room, data_type, f64::MIN, f64::MAX),
+        _ => return None,
+    })
+}
+
+fn extremes<E: Extreme, T>(room: &mut Room, data_type: &DataType) -> Box<dyn Cell>
+where
+    T: ArrowNativeTypeOp + PartialOrd,
+{
+    start_with::<E, T>(room, data_type, E::start::<T>())
+}
+
+fn floats<E: Extreme, T>(room: &mut Room, data_type: &DataType, min: T, max: T) -> Box<dyn Cell>
+where
+    T: ArrowNativeTypeOp + PartialOrd,
+{
+    let start = if E::replaces(&1, &2) { max } else { min };
+    start_with::<E, T>(room, data_type, start)
+}
+
+fn start_with<E: Extreme, T>(room: &mut Room, data_type: &DataType, start: T) -> Box<dyn Cell>
+where
+    T: ArrowNativeTypeOp + PartialOrd,
+{
+    let fold = |old: &mut T, new: T| {
+        if E::replaces(&new, old) {
+            *old = new;
+        }
+    };
+    Box::new(Fold::new(room, data_type, start, fold))
+}
+
+/// An operation on the bits of two integers.
+trait Bits: 'static {
+    const START: i8;
+    fn apply<T: Integer>(old: T, new: T) -> T;
+}
+
+struct And;
+struct Or;
+struct Xor;
+
+impl Bits for And {
+    const START: i8 = -1;
+    fn apply<T: Integer>(old: T, new: T) -> T {
+        old & new
+    }
+}
+
+impl Bits for Or {
+    const START: i8 = 0;
+    fn apply<T: Integer>(old: T, new: T) -> T {
+        old | new
+    }
+}
+
+impl Bits for Xor {
+    const START: i8 = 0;
+    fn apply<T: Integer>(old: T, new: T) -> T {
+        old ^ new
+    }
+}
+
+trait Integer:
+    ArrowNativeType
+    + std::ops::BitAnd<Output = Self>
+    + std::ops::BitOr<Output = Self>
+    + std::ops::BitXor<Output = Self>
+    + std::ops::Not<Output = Self>
+{
+}
+
+impl<T> Integer for T where
+    T: ArrowNativeType
+        + std::ops::BitAnd<Output = T>
+        + std::ops::BitOr<Output = T>
+        + std::ops::BitXor<Output = T>
+        + std::ops::Not<Output = T>
+{
+}
+
+fn bits<B: Bits>(room: &mut Room, data_type: &DataType) -> Chosen {
+    Some(match data_type {
+        DataType::Int8 => combined::<B, i8>(room, data_type),
+        DataType::Int16 => combined::<B, i16>(room, data_type),
+        DataType::Int32 => combined::<B, i32>(room, data_type),
+        DataType::Int64 => combined::<B, i64>(room, data_type),
+        DataType::UInt8 => combined::<B, u8>(room, data_type),
+        DataType::UInt16 => combined::<B, u16>(room, data_type),
+        DataType::UInt32 => combined::<B, u32>(room, data_type),
+        DataType::UInt64 => combined::<B, u64>(room, data_type),
+        _ => return None,
+    })
+}
+
+fn combined<B: Bits, T: Integer>(room: &mut Room, data_type: &DataType) -> Box<dyn Cell> {
+    let zero = T::default();
+    let start = if B::START == 0 { zero } else { !zero };
+    Box::new(Fold::new(room, data_type, start, |old: &mut T, new: T| *old = B::apply(*old, new)))
+}

@@ -1,0 +1,76 @@
+//! One value that every row is folded into: sum, min, max and the operations on bits.
+
+use std::fmt;
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::{ArrowNativeType, DataType};
+use datafusion::common::Result;
+
+use super::{Cell, Input, Room, Taken, array, natives, nulls, put, taken};
+use crate::rows::Slots;
+
+/// A value and whether there was one.
+pub(super) struct Fold<T, F> {
+    value: usize,
+    seen: usize,
+    start: T,
+    fold: F,
+    data_type: DataType,
+    taken: Taken,
+    /// Some groups of the table may not have seen a value.
+    unseen: bool,
+}
+
+impl<T: ArrowNativeType, F: Fn(&mut T, T)> Fold<T, F> {
+    pub(super) fn new(room: &mut Room, data_type: &DataType, start: T, fold: F) -> Self {
+        let (value, seen) = (room.take::<T>(), room.take::<u8>());
+        let data_type = data_type.clone();
+        Self { value, seen, start, fold, data_type, taken: Taken::All, unseen: false }
+    }
+}
+
+impl<T, F> fmt::Debug for Fold<T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fold({} at {})", self.data_type, self.value)
+    }
+}
+
+impl<T: ArrowNativeType, F: Fn(&mut T, T) + Send> Cell for Fold<T, F> {
+    fn begin(&mut self, input: Input<'_>) -> Result<()> {
+        self.taken = taken(input.columns[0].logical_nulls().as_ref(), input.filter);
+        self.unseen |= matches!(self.taken, Taken::Some(_));
+        Ok(())
+    }
+
+    fn start(&self, row: &mut [u8]) {
+        put(row, self.value, self.start);
+        // Whoever makes a group is one of its rows.
+        row[self.seen] = u8::from(matches!(self.taken, Taken::All));
+    }
+
+    fn take(&mut self, slots: &mut Slots<'_>, input: Input<'_>) -> Result<()> {
+        let values = natives::<T>(&input.columns[0])?;
+        match &self.taken {
+            Taken::All => {
+                slots.fold(self.value, values.iter().copied(), &self.fold);
+                if self.unseen {
+                    slots.store(self.seen, std::iter::repeat_n(1_u8, values.len()));
+                }
+            }
+            Taken::Some(rows) => {
+                slots.fold_selected(self.value, rows, &values, &self.fold);
+                slots.fold_selected(self.seen, rows, &values, |seen, _| *seen = 1_u8);
+            }
+        }
+        Ok(())
+    }
+
+    fn states(&self, slots: &Slots<'_>) -> Result<Vec<ArrayRef>> {
+        Ok(vec![self.evaluate(slots)?])
+    }
+
+    fn evaluate(&self, slots: &Slots<'_>) -> Result<ArrayRef> {
+        let nulls = nulls(&slots.load::<u8>(self.seen));
+        array(&self.data_type, slots.load::<T>(self.value), nulls)
+    }
+}

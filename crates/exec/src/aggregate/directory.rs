@@ -1,0 +1,159 @@
+//! From hashes to rows: an open-addressing table of words, salt and address.
+
+use terrace_sys::size::{to_u64, to_usize};
+
+use crate::rows::RowAddress;
+
+/// Slots of an empty directory: 8 KiB.
+const FIRST_SLOTS: usize = 1 << 10;
+/// A small directory grows by four, so that few rows are read again for it; a large one by two.
+const LARGE_SLOTS: usize = 1 << 22;
+/// Set in every used slot, so that zero is an empty one.
+const USED: u64 = 1 << 63;
+const ADDRESS_MASK: u64 = (1 << RowAddress::BITS) - 1;
+
+/// Where the group of a hash may be.
+///
+/// A used slot has 15 bits of the hash, the salt, and the 48 bits of the row's address, so that
+/// nearly always only the right row is compared (Leis et al.; Kuiper et al., ICDE 2024, section 5).
+#[derive(Debug)]
+pub(super) struct Directory {
+    slots: Vec<u64>,
+    used: usize,
+}
+
+/// What a probe found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    /// A slot that was empty and now waits for its address.
+    Made,
+    /// A slot with the same salt.
+    Alike,
+    /// No slot: the directory must grow first.
+    Full,
+}
+
+impl Directory {
+    pub(super) fn new() -> Self {
+        Self { slots: vec![0; FIRST_SLOTS], used: 0 }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        to_u64(self.slots.len() * size_of::<u64>())
+    }
+
+    /// Bytes of this directory when it has grown.
+    pub(super) fn bytes_grown(&self) -> u64 {
+        to_u64(self.slots_grown() * size_of::<u64>())
+    }
+
+    fn slots_grown(&self) -> usize {
+        self.slots.len() * if self.slots.len() < LARGE_SLOTS { 4 } else { 2 }
+    }
+
+    /// Slots are full at two thirds.
+    fn is_full(&self) -> bool {
+        self.used * 3 >= self.slots.len() * 2
+    }
+
+    /// Where the search for a hash begins.
+    #[inline]
+    pub(super) fn home(&self, hash: u64) -> usize {
+        to_usize(hash) & (self.slots.len() - 1)
+    }
+
+    #[inline]
+    pub(super) fn next(&self, slot: usize) -> usize {
+        (slot + 1) & (self.slots.len() - 1)
+    }
+
+    /// Looks at the first slot of every hash. Rows whose salt is there go to `alike`, with the
+    /// address in `addresses`, the others to `open`.
+    pub(super) fn look(
+        &self,
+        hashes: &[u64],
+        addresses: &mut Vec<RowAddress>,
+        alike: &mut Vec<u32>,
+        open: &mut Vec<u32>,
+    ) {
+        let mask = self.slots.len() - 1;
+        for rows in [&mut *alike, &mut *open] {
+            rows.clear();
+            rows.resize(hashes.len(), 0);
+        }
+        let (mut alikes, mut opens) = (0, 0);
+        addresses.clear();
+        addresses.extend((0_u32..).zip(hashes).map(|(row, hash)| {
+            let entry = self.slots[to_usize(*hash) & mask];
+            let is_alike = entry & !ADDRESS_MASK == salt(*hash);
+            // Both are written and one is kept: a branch here would be mispredicted too often.
+            alike[alikes] = row;
+            open[opens] = row;
+            alikes += usize::from(is_alike);
+            opens += usize::from(!is_alike);
+            RowAddress::from_bits(entry & ADDRESS_MASK)
+        }));
+        alike.truncate(alikes);
+        open.truncate(opens);
+    }
+
+    /// Looks from `slot` on for a slot with the salt of `hash` or an empty one, which it takes.
+    #[inline]
+    pub(super) fn probe(&mut self, hash: u64, slot: &mut usize) -> Found {
+        let salt = salt(hash);
+        let mask = self.slots.len() - 1;
+        loop {
+            let entry = self.slots[*slot & mask];
+            if entry & !ADDRESS_MASK == salt {
+                return Found::Alike;
+            }
+            if entry == 0 {
+                if self.is_full() {
+                    return Found::Full;
+                }
+                self.slots[*slot & mask] = salt | ADDRESS_MASK;
+                self.used += 1;
+                return Found::Made;
+            }
+            *slot = (*slot + 1) & mask;
+        }
+    }
+
+    #[inline]
+    pub(super) fn address(&self, slot: usize) -> RowAddress {
+        RowAddress::from_bits(self.slots[slot] & ADDRESS_MASK)
+    }
+
+    #[inline]
+    pub(super) fn set_address(&mut self, slot: usize, address: RowAddress) {
+        let entry = &mut self.slots[slot];
+        *entry = (*entry & !ADDRESS_MASK) | (address.to_bits() & ADDRESS_MASK);
+    }
+
+    /// Grows; every row has to be put in again.
+    pub(super) fn grow(&mut self) {
+        *self = Self { slots: vec![0; self.slots_grown()], used: 0 };
+    }
+
+    /// Empties the directory; it finds nothing any more.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new();
+    }
+
+    /// Puts in a row that is not there yet.
+    #[inline]
+    pub(super) fn put(&mut self, hash: u64, address: RowAddress) {
+        let mask = self.slots.len() - 1;
+        let mut slot = self.home(hash);
+        while self.slots[slot] != 0 {
+            slot = (slot + 1) & mask;
+        }
+        self.slots[slot] = salt(hash) | (address.to_bits() & ADDRESS_MASK);
+        self.used += 1;
+    }
+}
+
+#[inline]
+fn salt(hash: u64) -> u64 {
+    (hash & !ADDRESS_MASK) | USED
+}

@@ -1,0 +1,196 @@
+//! The node in the plan.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{OrderingRequirements, PhysicalExpr};
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, InputOrderMode,
+    PlanProperties, ReplaceChildrenOptions,
+};
+
+use super::program::Program;
+use super::run;
+use crate::memory::QueryExtension;
+use crate::rows::RowLayout;
+
+/// Aggregation by groups whose states are in pages; in place of an [`AggregateExec`].
+#[derive(Clone, Debug)]
+pub struct PagedAggregateExec {
+    /// The node replaced: it says what is computed and what the output is.
+    stock: Arc<AggregateExec>,
+    options: AggregateOptions,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+/// How a [`PagedAggregateExec`] works.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AggregateOptions {
+    /// Whether the operator ignores how much memory there is: it neither asks for its grant nor
+    /// unpins anything, and leaves it to the pool to find room (Otaki et al., CIDR 2025, section
+    /// 5). For experiments; it fails when its pages do not fit memory.
+    pub oblivious: bool,
+}
+
+impl PagedAggregateExec {
+    /// A node in place of `stock`, or `None` if that must stay as it is:
+    ///
+    /// - without GROUP BY there is one group, and no table;
+    /// - partial aggregation is bounded as it is: refused memory it hands its states on;
+    /// - input ordered by the groups, or by some of them, is aggregated as it streams;
+    /// - a limit bounds the groups kept;
+    /// - keys or states of a type that rows cannot hold.
+    #[must_use]
+    pub fn replace(stock: &Arc<AggregateExec>) -> Option<Self> {
+        Self::with_options(stock, AggregateOptions::default())
+    }
+
+    /// As [`PagedAggregateExec::replace`], with options.
+    #[must_use]
+    pub fn with_options(stock: &Arc<AggregateExec>, options: AggregateOptions) -> Option<Self> {
+        let stock = Arc::clone(stock);
+        let metrics = ExecutionPlanMetricsSet::new();
+        can_replace(&stock).then_some(Self { stock, options, metrics })
+    }
+
+    /// The node that this one replaces.
+    #[must_use]
+    pub fn stock(&self) -> &Arc<AggregateExec> {
+        &self.stock
+    }
+}
+
+fn can_replace(stock: &AggregateExec) -> bool {
+    use AggregateMode::{Final, FinalPartitioned, Single, SinglePartitioned};
+    let mode = matches!(stock.mode(), Single | SinglePartitioned | Final | FinalPartitioned);
+    mode && !stock.group_expr().is_true_no_grouping()
+        && *stock.input_order_mode() == InputOrderMode::Linear
+        && stock.limit_options().is_none()
+        && rows_hold(stock)
+}
+
+/// Whether rows can hold the keys and all states.
+fn rows_hold(stock: &AggregateExec) -> bool {
+    let Ok(keys) = stock.group_expr().group_schema(&stock.input().schema()) else { return false };
+    let mut types: Vec<DataType> =
+        keys.fields().iter().map(|field| field.data_type().clone()).collect();
+    for function in stock.aggr_expr() {
+        let Ok(fields) = function.state_fields() else { return false };
+        types.extend(fields.iter().map(|field| field.data_type().clone()));
+    }
+    RowLayout::new(&types, 0).is_ok()
+}
+
+impl DisplayAs for PagedAggregateExec {
+    fn fmt_as(&self, kind: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if matches!(kind, DisplayFormatType::Default | DisplayFormatType::Verbose) {
+            f.write_str("Paged")?;
+        }
+        self.stock.fmt_as(kind, f)?;
+        if self.options.oblivious { f.write_str(", memory=oblivious") } else { Ok(()) }
+    }
+}
+
+impl ExecutionPlan for PagedAggregateExec {
+    fn name(&self) -> &str {
+        "PagedAggregateExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.stock.properties()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        self.stock.input_distribution_requirements()
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        self.stock.required_input_ordering()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        self.stock.maintains_input_order()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.stock.children()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.stock.apply_expressions(f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let stock = Arc::clone(&self.stock).replace_children(children, options)?;
+        let Some(stock) = stock.downcast_ref::<AggregateExec>() else {
+            return internal_err!("an AggregateExec became a {}", stock.name());
+        };
+        let stock = Arc::new(stock.clone());
+        // A child in another order may make a node of it that streams.
+        Ok(match Self::with_options(&stock, self.options) {
+            Some(node) => Arc::new(node),
+            None => stock,
+        })
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        use datafusion::physical_plan::ChildrenPropertiesMode::Recompute;
+        self.replace_children(children, ReplaceChildrenOptions::new(Recompute))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let memory = QueryExtension::find(&context)?;
+        let program = Program::new(&self.stock)?;
+        let input = self.stock.input().execute(partition, Arc::clone(&context))?;
+        let setting = run::Setting {
+            memory,
+            partition,
+            batch_rows: context.session_config().batch_size().max(1),
+            options: self.options,
+            metrics: run::Metrics::new(&self.metrics, partition),
+        };
+        Ok(run::start(program, input, setting))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        self.stock.child_stats_requests(partition)
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        arguments: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        self.stock.statistics_from_inputs(inputs, arguments)
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        self.stock.cardinality_effect()
+    }
+}

@@ -1,0 +1,195 @@
+//! One partition of the plan, from input to output.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::Result;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, RecordOutput,
+};
+use futures::StreamExt;
+use terrace_sys::size::to_usize;
+
+use super::node::AggregateOptions;
+use super::oblivious::Oblivious;
+use super::program::Program;
+use super::spilled::{Cursor, Pages, Part};
+use super::table::Table;
+use crate::memory::QueryMemory;
+use crate::stream::{Emitter, generate, give_way};
+
+/// What a run is given beside its program and input.
+#[derive(Debug)]
+pub(super) struct Setting {
+    pub(super) memory: Arc<dyn QueryMemory>,
+    pub(super) partition: usize,
+    pub(super) batch_rows: usize,
+    pub(super) options: AggregateOptions,
+    pub(super) metrics: Metrics,
+}
+
+/// What `EXPLAIN ANALYZE` shows.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    baseline: BaselineMetrics,
+    /// How often groups were let go, and bytes of pages unpinned for it.
+    spills: Count,
+    spilled_bytes: Count,
+    peak_bytes: Gauge,
+}
+
+impl Metrics {
+    pub(super) fn new(set: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        Self {
+            baseline: BaselineMetrics::new(set, partition),
+            spills: MetricBuilder::new(set).spill_count(partition),
+            spilled_bytes: MetricBuilder::new(set).spilled_bytes(partition),
+            peak_bytes: MetricBuilder::new(set).gauge("peak_pinned_bytes", partition),
+        }
+    }
+}
+
+/// Starts a run. Nothing happens before the stream is polled.
+pub(super) fn start(
+    program: Program,
+    input: SendableRecordBatchStream,
+    setting: Setting,
+) -> SendableRecordBatchStream {
+    let schema = Arc::clone(program.output_schema());
+    generate(schema, move |emitter| async move {
+        let program = Arc::new(program);
+        let mut run = Run::new(program, setting, emitter);
+        let table = run.take_in(input).await?;
+        let mut open = Vec::new();
+        run.conclude(table, &mut open).await?;
+        while let Some((part, level)) = open.pop() {
+            let table = run.combine(part, level).await?;
+            run.conclude(table, &mut open).await?;
+        }
+        Ok(())
+    })
+}
+
+struct Run {
+    program: Arc<Program>,
+    pages: Pages,
+    batch_rows: usize,
+    oblivious: bool,
+    metrics: Metrics,
+    emitter: Emitter,
+}
+
+impl Run {
+    fn new(program: Arc<Program>, setting: Setting, emitter: Emitter) -> Self {
+        let Setting { memory, partition, batch_rows, options, metrics } = setting;
+        let grant = match options.oblivious {
+            true => Arc::new(Oblivious::default()),
+            false => memory.register(&format!("PagedAggregate[{partition}]")),
+        };
+        let pages = Pages { space: memory.space().clone(), grant };
+        Self { program, pages, batch_rows, oblivious: options.oblivious, metrics, emitter }
+    }
+
+    /// Takes in the input.
+    async fn take_in(&mut self, mut input: SendableRecordBatchStream) -> Result<Table> {
+        let mut table = Table::new(&self.program, &self.pages, 0)?;
+        while let Some(batch) = input.next().await {
+            let batch = batch?;
+            {
+                let _timer = self.metrics.baseline.elapsed_compute().timer();
+                for set in self.program.evaluate(&batch)? {
+                    table.take(&set)?;
+                }
+            }
+            drop(batch);
+            self.settle(&mut table, None).await?;
+        }
+        if table.is_empty() {
+            for set in self.program.without_input()? {
+                table.take(&set)?;
+            }
+        }
+        Ok(table)
+    }
+
+    /// Combines the groups of a partition.
+    async fn combine(&mut self, mut part: Part, level: u32) -> Result<Table> {
+        let mut table = Table::new(&self.program, &self.pages, level)?;
+        let (mut rows, mut beside) = (Cursor::default(), Cursor::default());
+        loop {
+            let count = part.rows_at_once(self.batch_rows);
+            let groups = rows.next(&mut part.rows, count).await?;
+            if groups.is_empty() {
+                return Ok(table);
+            }
+            let states = match &mut part.beside {
+                Some(pages) => beside.next(pages, groups.len()).await?,
+                None => Vec::new(),
+            };
+            {
+                let _timer = self.metrics.baseline.elapsed_compute().timer();
+                let batch = table.read(&part, &groups, &states)?;
+                table.take(&batch)?;
+            }
+            self.settle(&mut table, Some(&mut part)).await?;
+            give_way().await;
+        }
+    }
+
+    /// Gives back what the grant asks for, and stops while the query is suspended.
+    async fn settle(&self, table: &mut Table, part: Option<&mut Part>) -> Result<()> {
+        self.metrics.peak_bytes.set_max(to_usize(self.pages.grant.held_bytes()));
+        let suspended = self.pages.grant.suspended();
+        if (table.should_let_go() || suspended.is_some()) && !self.oblivious {
+            self.let_go(table)?;
+        }
+        if let Some(resumed) = suspended {
+            if let Some(part) = part {
+                part.rows.unpin();
+                part.beside.as_mut().map(|pages| pages.unpin());
+            }
+            resumed.await;
+        }
+        Ok(())
+    }
+
+    fn let_go(&self, table: &mut Table) -> Result<()> {
+        let _timer = self.metrics.baseline.elapsed_compute().timer();
+        let bytes = table.let_go()?;
+        self.pages.grant.count_spilled(bytes);
+        self.metrics.spills.add(1);
+        self.metrics.spilled_bytes.add(to_usize(bytes));
+        Ok(())
+    }
+
+    /// Emits the groups of a table that has all of them; else its partitions are open.
+    async fn conclude(&mut self, mut table: Table, open: &mut Vec<(Part, u32)>) -> Result<()> {
+        if table.has_let_go() {
+            self.let_go(&mut table)?;
+            let level = table.level() + 1;
+            open.extend(table.into_parts().into_iter().map(|part| (part, level)));
+            return Ok(());
+        }
+        let beside = table.evaluate_beside()?;
+        let (mut cursor, mut from) = (Cursor::default(), 0);
+        loop {
+            if let Some(resumed) = self.pages.grant.suspended() {
+                table.rows().unpin();
+                resumed.await;
+            }
+            let addresses = cursor.next(table.rows(), self.batch_rows).await?;
+            if addresses.is_empty() {
+                return Ok(());
+            }
+            let batch = {
+                let _timer = self.metrics.baseline.elapsed_compute().timer();
+                let columns = table.results(&addresses, from, &beside)?;
+                RecordBatch::try_new(Arc::clone(self.program.output_schema()), columns)?
+            };
+            from += addresses.len();
+            let batch = batch.record_output(&self.metrics.baseline);
+            self.emitter.emit(batch).await;
+        }
+    }
+}

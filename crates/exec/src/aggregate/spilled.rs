@@ -1,0 +1,106 @@
+//! Rows of groups that a table let go, one collection per partition.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::common::Result;
+use terrace_pool::Space;
+use terrace_sys::size::to_usize;
+
+use crate::Grant;
+use crate::rows::{Access, RowAddress, RowLayout, RowPages, Rows};
+
+/// Bytes of groups that are read back at once.
+const READ_BYTES: u64 = 1 << 20;
+
+/// Where pages are made, and whom they count for.
+#[derive(Clone, Debug)]
+pub(super) struct Pages {
+    pub(super) space: Space,
+    pub(super) grant: Arc<dyn Grant>,
+}
+
+impl Pages {
+    pub(super) fn rows(&self, layout: &RowLayout) -> RowPages {
+        RowPages::new(self.space.clone(), Arc::clone(&self.grant), layout.clone())
+    }
+}
+
+/// Groups of one partition.
+///
+/// The `n`th row of `beside` has the states, of the `n`th group, that are not in its row. It is
+/// written when the groups are let go, so it may lag behind.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) rows: RowPages,
+    pub(super) beside: Option<RowPages>,
+    /// Pages of `rows` whose states beside are written.
+    pub(super) pages_done: usize,
+}
+
+impl Part {
+    pub(super) fn new(pages: &Pages, rows: &RowLayout, beside: Option<&RowLayout>) -> Self {
+        let beside = beside.map(|layout| pages.rows(layout));
+        Self { rows: pages.rows(rows), beside, pages_done: 0 }
+    }
+
+    /// How many groups to read at once, at most `most`: less if their states are long.
+    pub(super) fn rows_at_once(&self, most: usize) -> usize {
+        let bytes = self.rows.bytes() + self.beside.as_ref().map_or(0, RowPages::bytes);
+        let row = (bytes / self.rows.rows().max(1)).max(1);
+        to_usize(READ_BYTES / row).clamp(1, most)
+    }
+
+    /// Lets go of all pages; bytes unpinned.
+    pub(super) fn unpin(&mut self) -> u64 {
+        self.pages_done = self.rows.pages();
+        self.rows.unpin() + self.beside.as_mut().map_or(0, RowPages::unpin)
+    }
+}
+
+/// A place between rows of a collection that is read once, from its first row to its last.
+#[derive(Debug, Default)]
+pub(super) struct Cursor {
+    page: usize,
+    row: usize,
+    freed: usize,
+}
+
+impl Cursor {
+    /// The next `count` rows, or as many as there are, pinned. Pages read before are freed.
+    ///
+    /// # Errors
+    /// As [`RowPages::pin_pages`].
+    pub(super) async fn next(
+        &mut self,
+        pages: &mut RowPages,
+        count: usize,
+    ) -> Result<Vec<RowAddress>> {
+        if self.freed < self.page {
+            pages.free_pages(self.freed..self.page);
+            self.freed = self.page;
+        }
+        let mut addresses: Vec<RowAddress> = Vec::with_capacity(count);
+        while addresses.len() < count && self.page < pages.pages() {
+            let before = addresses.len();
+            addresses.extend(pages.addresses(self.page).skip(self.row).take(count - before));
+            self.row += addresses.len() - before;
+            if self.row == pages.rows_in(self.page) {
+                (self.page, self.row) = (self.page + 1, 0);
+            }
+        }
+        if let (Some(from), Some(to)) = (addresses.first(), addresses.last()) {
+            pages.pin_pages(from.page()..to.page() + 1, Access::Read).await?;
+        }
+        Ok(addresses)
+    }
+}
+
+/// All columns of rows.
+///
+/// # Errors
+/// As [`Rows::gather`].
+pub(super) fn columns(rows: &Rows<'_>) -> Result<Vec<ArrayRef>> {
+    let columns = (0..rows.columns()).map(|column| rows.gather(column));
+    Ok(columns.collect::<crate::Result<_>>()?)
+}
