@@ -23,10 +23,12 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use crate::aggregate::PagedAggregateExec;
 use crate::hash_join::PagedHashJoinExec;
 use crate::merge::PagedMergeExec;
+use crate::options::PagedOptions;
 use crate::sort::PagedSortExec;
 use crate::window::PagedWindowExec;
 
-/// Replaces DataFusion's operators by paged ones.
+/// Replaces DataFusion's operators by paged ones, those that the session's [`PagedOptions`] ask
+/// for; all of them in a session that has no such settings.
 #[derive(Debug, Default)]
 pub struct PagedOperators;
 
@@ -41,13 +43,22 @@ pub(crate) struct Place {
 type Node = Arc<dyn ExecutionPlan>;
 type Replace = fn(Node, Place) -> Result<Node>;
 
-/// One function per kind of operator; each is asked in turn.
-const REPLACEMENTS: &[Replace] =
-    &[sort, sort_preserving_merge, aggregate, hash_join, cross_join, nested_loop_join, window];
+/// One function per kind of operator that `options` ask for; each is asked in turn.
+fn replacements(options: &PagedOptions) -> Vec<Replace> {
+    let kinds: [(bool, &[Replace]); 4] = [
+        (options.paged_sort, &[sort, sort_preserving_merge]),
+        (options.paged_aggregate, &[aggregate]),
+        (options.paged_hash_join, &[hash_join]),
+        (options.paged_window, &[window]),
+    ];
+    kinds.into_iter().filter(|(on, _)| *on).flat_map(|(_, kinds)| kinds).copied().collect()
+}
 
 impl PhysicalOptimizerRule for PagedOperators {
-    fn optimize(&self, plan: Node, _config: &ConfigOptions) -> Result<Node> {
-        rewrite(plan, Place { order_matters: true })
+    fn optimize(&self, plan: Node, config: &ConfigOptions) -> Result<Node> {
+        let options = config.extensions.get::<PagedOptions>().cloned();
+        let replacements = replacements(&options.unwrap_or_else(PagedOptions::all));
+        rewrite(plan, Place { order_matters: true }, &replacements)
     }
 
     fn name(&self) -> &str {
@@ -59,7 +70,7 @@ impl PhysicalOptimizerRule for PagedOperators {
     }
 }
 
-fn rewrite(node: Node, place: Place) -> Result<Node> {
+fn rewrite(node: Node, place: Place, replacements: &[Replace]) -> Result<Node> {
     let required = node.required_input_ordering();
     let maintained = node.maintains_input_order();
     // A sort ends early, or sorts less, where its input is in order by a part of its keys.
@@ -69,10 +80,10 @@ fn rewrite(node: Node, place: Place) -> Result<Node> {
         let required = sorts || required.get(index).is_some_and(Option::is_some);
         let maintained = maintained.get(index).is_none_or(|maintained| *maintained);
         let order_matters = required || (place.order_matters && maintained);
-        children.push(rewrite(Arc::clone(child), Place { order_matters })?);
+        children.push(rewrite(Arc::clone(child), Place { order_matters }, replacements)?);
     }
     let node = replace_children_if_necessary(node, children)?;
-    REPLACEMENTS.iter().try_fold(node, |node, replace| replace(node, place))
+    replacements.iter().try_fold(node, |node, replace| replace(node, place))
 }
 
 /// An input that is in order already is stock's to pass on.
@@ -110,14 +121,6 @@ fn hash_join(node: Node, place: Place) -> Result<Node> {
     let any: Arc<dyn Any + Send + Sync> = Arc::clone(&node) as _;
     let paged = Arc::downcast::<HashJoinExec>(any).ok().and_then(PagedHashJoinExec::new);
     Ok(paged.map_or(node, |paged| Arc::new(paged)))
-}
-
-fn cross_join(node: Node, _place: Place) -> Result<Node> {
-    Ok(node)
-}
-
-fn nested_loop_join(node: Node, _place: Place) -> Result<Node> {
-    Ok(node)
 }
 
 fn window(node: Node, _place: Place) -> Result<Node> {

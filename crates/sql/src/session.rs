@@ -31,7 +31,7 @@ use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::DFParserBuilder;
 use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use object_store::memory::InMemory;
-use terrace_exec::PagedOperators;
+use terrace_exec::{PagedOperators, PagedOptions};
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
 
 use crate::catalog::DEFAULT_SCHEMA;
@@ -210,6 +210,7 @@ fn config(engine: &EngineState) -> SessionConfig {
         .with_information_schema(true)
         .with_target_partitions(partitions);
     let options = config.options_mut();
+    options.extensions.insert(PagedOptions::default());
     options.execution.sort_spill_reservation_bytes =
         sort_reservation_bytes(engine.ledger().budget(), partitions);
     config
