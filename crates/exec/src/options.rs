@@ -12,9 +12,8 @@ extensions_options! {
         /// Window functions over whole partitions.
         pub paged_window: bool, default = true
 
-        /// Hash joins, which then need not fit in memory. Off unless asked for: under a budget of
-        /// a thirtieth of the data a query with several of them has been seen to stand still.
-        pub paged_hash_join: bool, default = false
+        /// Hash joins, which then need not fit in memory.
+        pub paged_hash_join: bool, default = true
 
         /// Aggregates with groups. Off unless asked for, until as much is known of them.
         pub paged_aggregate: bool, default = false

@@ -122,7 +122,7 @@ impl QueryMemory {
     fn permits(&self, reservation: &MemoryReservation, bytes: u64) -> bool {
         let consumer = reservation.consumer();
         let asker = Asker::of(consumer);
-        if asker == Asker::Rigid {
+        if matches!(asker, Asker::Rigid | Asker::Flows) {
             return true;
         }
         let own = to_u64(reservation.size());
@@ -210,6 +210,27 @@ impl QueryMemory {
         Ok(())
     }
 
+    /// Takes `bytes` for a repartitioning, as debt if need be.
+    fn flow(&self, consumer: &MemoryConsumer, bytes: u64) -> Result<()> {
+        let held = self.books().held_bytes(consumer.id());
+        if held.saturating_add(bytes) <= self.budget.fairness.flow_bytes {
+            self.take_or_owe(consumer, bytes);
+            return Ok(());
+        }
+        if self.take(consumer, bytes) { Ok(()) } else { Err(self.denied(consumer, bytes)) }
+    }
+
+    fn take_or_owe(&self, consumer: &MemoryConsumer, bytes: u64) {
+        if self.take_at_once(consumer, bytes) {
+            return;
+        }
+        let mut books = self.books();
+        let lacking = books.shortage_bytes(consumer.id(), bytes);
+        self.consumer.grow_or_owe(lacking);
+        books.add_lease(lacking);
+        books.take(consumer, bytes);
+    }
+
     fn denied(&self, consumer: &MemoryConsumer, bytes: u64) -> DataFusionError {
         let held = self.books().held_bytes(consumer.id());
         DataFusionError::ResourcesExhausted(format!(
@@ -259,15 +280,7 @@ impl MemoryPool for QueryMemory {
     }
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
-        let (consumer, bytes) = (reservation.consumer(), to_u64(additional));
-        if self.take_at_once(consumer, bytes) {
-            return;
-        }
-        let mut books = self.books();
-        let lacking = books.shortage_bytes(consumer.id(), bytes);
-        self.consumer.grow_or_owe(lacking);
-        books.add_lease(lacking);
-        books.take(consumer, bytes);
+        self.take_or_owe(reservation.consumer(), to_u64(additional));
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
@@ -284,6 +297,9 @@ impl MemoryPool for QueryMemory {
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         let (consumer, bytes) = (reservation.consumer(), to_u64(additional));
+        if Asker::of(consumer) == Asker::Flows {
+            return self.flow(consumer, bytes);
+        }
         if self.permits(reservation, bytes) && self.take(consumer, bytes) {
             return Ok(());
         }

@@ -37,13 +37,19 @@ pub(super) enum Asker {
     /// It merges spilled runs and takes fewer at a time. Merges of what a sort has in memory ask
     /// under the same name and fail; the books tell them apart, and they are treated as rigid.
     Merges,
+    /// A repartitioning. It could spill, but not safely: when two of its inputs do so at a time,
+    /// its reader may wait for ever (apache/datafusion#24883). It holds what flows past it, so it
+    /// is given that much even beyond what there is, as debt.
+    Flows,
     /// The query fails.
     Rigid,
 }
 
 impl Asker {
     pub(super) fn of(consumer: &MemoryConsumer) -> Self {
-        if consumer.can_spill() {
+        if consumer.name().starts_with("RepartitionExec") {
+            Self::Flows
+        } else if consumer.can_spill() {
             Self::Spills
         } else if consumer.name().starts_with("ExternalSorterMerge") {
             Self::Merges
@@ -60,11 +66,17 @@ pub(super) struct Fairness {
     pub(super) headroom_bytes: u64,
     /// Bytes that every operator may hold while they last.
     pub(super) floor_bytes: u64,
+    /// Bytes that a repartitioning may hold whether there are any or not.
+    pub(super) flow_bytes: u64,
 }
 
 impl Fairness {
     pub(super) fn of_budget(budget: u64) -> Self {
-        Self { headroom_bytes: budget / 8, floor_bytes: (budget / 64).clamp(256 * KIB, 8 * MIB) }
+        Self {
+            headroom_bytes: budget / 8,
+            floor_bytes: (budget / 64).clamp(256 * KIB, 8 * MIB),
+            flow_bytes: (budget / 8).clamp(16 * MIB, 64 * MIB),
+        }
     }
 
     /// Whether a reservation of `own` bytes, grown by `bytes`, is the smaller part of the `held`
