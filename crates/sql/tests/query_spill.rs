@@ -86,6 +86,9 @@ async fn results_are_the_same_whatever_the_budget() {
 async fn a_query_that_cannot_fit_says_who_holds_what_and_leaves_nothing() {
     let (engine, session) = filled(TINY).await;
     let join = "SELECT count(*) FROM t a JOIN t b ON a.pad || a.id = b.pad || b.id";
+    assert_eq!(show(&session, join).await, "1000000", "joins in pages need not fit");
+    nothing_is_held(&engine).await;
+    session.sql("SET terrace.paged_hash_join = false").await.expect("a setting");
     let error = common::error(&session, join).await;
     for part in ["HashJoinInput", "of query", "32MiB", "Held by", "--dram"] {
         assert!(error.contains(part), "{part} is not in: {error}");
