@@ -3,7 +3,7 @@
 //! [`PagedHashJoinExec`] stands in for DataFusion's `HashJoinExec` in both of its modes, with every
 //! join type, filters, projections and both ways to compare nulls; not for `null_aware` anti
 //! joins. It joins as DataFusion's does while its memory lasts, and goes on when it does not:
-//! [`build`] says how the build side is kept, `probe` what probe rows do, `waiting` what becomes
+//! `build` says how the build side is kept, `probe` what probe rows do, `waiting` what becomes
 //! of partitions that do not fit. Probe batches keep their order only as long as all of the
 //! build side is in memory, so the node says of no order that it is kept.
 

@@ -16,7 +16,7 @@
 //! | [`memory`] | what an operator may hold, and whom it asks |
 //! | [`merge`] | merging sorted partitions |
 //! | [`rows`] | rows in pages: append, gather, compare |
-//! | [`rule`] | the physical optimizer rule that puts paged operators into a plan |
+//! | `rule` | the physical optimizer rule that puts paged operators into a plan |
 //! | [`sort`] | sorting, and the first rows of an order |
 //! | [`stream`] | streams written as straight code |
 //! | [`window`] | window functions over partitions larger than memory |

@@ -12,16 +12,16 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`key`] | normalised keys |
-//! | [`order`] | the order of the rows of a piece |
-//! | [`piece`] | rows collected until it pays to sort them |
-//! | [`run`] | sorted blocks one after the other |
-//! | [`tree`] | the loser tree |
-//! | [`merge`] | many runs to one stream |
+//! | `key` | normalised keys |
+//! | `order` | the order of the rows of a piece |
+//! | `piece` | rows collected until it pays to sort them |
+//! | `run` | sorted blocks one after the other |
+//! | `tree` | the loser tree |
+//! | `merge` | many runs to one stream |
 //! | [`sizes`] | how much is sorted and read at a time |
-//! | [`sorter`] | the sort of one partition |
-//! | [`top`] | the first rows of an order |
-//! | [`boundary`] | what the last of them tells the scan |
+//! | `sorter` | the sort of one partition |
+//! | `top` | the first rows of an order |
+//! | `boundary` | what the last of them tells the scan |
 //! | [`exec`] | the plan's node |
 
 pub(crate) mod boundary;

@@ -52,7 +52,7 @@ impl Peer {
         Ok((Peer { name, process }, clients))
     }
 
-    /// The most bytes it had in physical memory since [`Peer::reset_peak`] or its start.
+    /// The most bytes it had in physical memory since `Peer::reset_peak` or its start.
     ///
     /// # Errors
     /// [`BenchError::Peer`] when it is gone.
