@@ -6,14 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use common::{KIB, index, pool, single_latch, space, unhinted};
-use terrace_index::{HashIndex, IndexError};
-use terrace_pool::{Pages, Pool, PoolError};
+use terrace_index::HashIndex;
+use terrace_pool::{Pages, Pool};
 use terrace_testkit::{Rng, soak_time, with_seed};
 
 const WRITERS: u64 = 3;
 const KEYS: u64 = 150;
-/// Times that an operation which met a busy latch is done again.
-const TRIES: usize = 5;
 
 fn key_of(writer: u64, number: u64) -> [u8; 16] {
     let mut key = [0; 16];
@@ -32,18 +30,6 @@ fn is_whole(value: &[u8]) -> bool {
     value.first().is_some_and(|first| {
         value.len() == 20 + usize::from(*first) && value.iter().all(|byte| byte == first)
     })
-}
-
-/// Repeats what another holder of a page was in the way of. Whatever fails leaves the index as it
-/// was, so that it can be done again; a latch that never comes is an error after some tries.
-fn again<T>(mut attempt: impl FnMut() -> Result<T, IndexError>) -> T {
-    for _ in 0..TRIES {
-        match attempt() {
-            Err(IndexError::Pool(PoolError::LatchTimeout { .. })) => {}
-            done => return done.expect("done"),
-        }
-    }
-    panic!("a latch did not come in {TRIES} times the patience of the pool")
 }
 
 /// Writers own keys, one of them always present; readers see whole values and miss none.
@@ -69,7 +55,7 @@ fn churn<P: Pages>(index: &HashIndex<P>, pool: &Pool, seed: u64) {
                 while !stop.load(Ordering::Relaxed) {
                     let (writer, number) = (rng.below(WRITERS), rng.below(KEYS));
                     let number = if rng.one_in(3) { 0 } else { number };
-                    let seen = again(|| index.get_with(&key_of(writer, number), is_whole));
+                    let seen = index.get_with(&key_of(writer, number), is_whole).expect("done");
                     assert!(seen.unwrap_or(number != 0), "key {number} of {writer}: {seen:?}");
                     reads.fetch_add(1, Ordering::Relaxed);
                     if rng.one_in(2000) {
@@ -80,7 +66,7 @@ fn churn<P: Pages>(index: &HashIndex<P>, pool: &Pool, seed: u64) {
         }
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                again(|| index.for_each(|_, value| assert!(is_whole(value))));
+                index.for_each(|_, value| assert!(is_whole(value))).expect("done");
             }
         });
         let end = Instant::now() + soak_time();
@@ -106,22 +92,22 @@ fn write<P: Pages>(index: &HashIndex<P>, writer: u64, seed: u64, stop: &AtomicBo
         let value = value_of(&mut rng);
         match rng.below(4) {
             0 if number > 0 => {
-                assert_eq!(again(|| index.remove(&key)), mine[number].take().is_some());
+                assert_eq!(index.remove(&key).expect("done"), mine[number].take().is_some());
             }
             1 => {
-                let added = again(|| index.insert(&key, &value));
+                let added = index.insert(&key, &value).expect("done");
                 assert_eq!(added, mine[number].is_none());
                 mine[number].get_or_insert(value);
             }
-            2 => assert_eq!(again(|| index.get(&key)), mine[number]),
+            2 => assert_eq!(index.get(&key).expect("done"), mine[number]),
             _ => {
-                let had = again(|| index.put(&key, &value));
+                let had = index.put(&key, &value).expect("done");
                 assert_eq!(had, mine[number].replace(value).is_some());
             }
         }
     }
     for (number, value) in mine.iter().enumerate() {
-        assert_eq!(&again(|| index.get(&key_of(writer, number as u64))), value);
+        assert_eq!(&index.get(&key_of(writer, number as u64)).expect("done"), value);
     }
     mine.iter().flatten().count() as u64
 }

@@ -181,7 +181,7 @@ impl Inner {
     /// A reader with a stale hint may hold the frame for a moment, to find that its page is gone.
     pub(crate) fn occupy(&self, id: FrameId, page: PageId, space: u32, len: usize, cold: bool) {
         let frame = &self.frames[id];
-        frame.latch.exclusive(&self.lot, None);
+        frame.latch.exclusive(&self.lot);
         frame.set_len(len);
         frame.space.store(space, Ordering::Relaxed);
         frame.last_fix.store(self.now(), Ordering::Relaxed);

@@ -146,11 +146,12 @@ impl Inner {
         deadline: Instant,
     ) -> Option<bool> {
         let frame = &self.frames[id];
+        let here = || frame.holds(page);
         let taken = match hold {
-            Hold::Shared => frame.latch.shared(&self.lot, Some(deadline)),
-            Hold::Exclusive => frame.latch.exclusive(&self.lot, Some(deadline)),
+            Hold::Shared => frame.latch.shared_while(&self.lot, Some(deadline), here),
+            Hold::Exclusive => frame.latch.exclusive_while(&self.lot, Some(deadline), here),
         };
-        taken.then(|| self.keep_if(frame, id, hold, page))
+        taken.map(|taken| taken && self.keep_if(frame, id, hold, page))
     }
 
     /// Counts the fix, makes the page recent, and lets a slow tier take its time.

@@ -103,14 +103,34 @@ impl Latch {
         false
     }
 
-    /// Takes a shared hold, sleeping while the latch is busy. False when `deadline` passed.
-    pub(crate) fn shared(&self, lot: &ParkingLot, deadline: Option<Instant>) -> bool {
-        self.acquire(lot, deadline, Self::try_shared, busy_for_shared)
+    /// Takes a shared hold, sleeping while the latch is busy and `wanted`; whether it was taken, or
+    /// `None` when `deadline` passed.
+    ///
+    /// `wanted` may turn false only under the exclusive hold. Without that question a thread would
+    /// go on waiting for whoever has the latch next, for another page: and in a circle, where that
+    /// one waits for a page which the first thread holds.
+    pub(crate) fn shared_while(
+        &self,
+        lot: &ParkingLot,
+        deadline: Option<Instant>,
+        wanted: impl Fn() -> bool,
+    ) -> Option<bool> {
+        self.acquire(lot, deadline, Self::try_shared, busy_for_shared, wanted)
     }
 
-    /// Takes the exclusive hold, sleeping while the latch is busy. False when `deadline` passed.
-    pub(crate) fn exclusive(&self, lot: &ParkingLot, deadline: Option<Instant>) -> bool {
-        self.acquire(lot, deadline, Self::try_exclusive, busy_for_exclusive)
+    /// Takes the exclusive hold as [`Latch::shared_while`] takes a shared one.
+    pub(crate) fn exclusive_while(
+        &self,
+        lot: &ParkingLot,
+        deadline: Option<Instant>,
+        wanted: impl Fn() -> bool,
+    ) -> Option<bool> {
+        self.acquire(lot, deadline, Self::try_exclusive, busy_for_exclusive, wanted)
+    }
+
+    /// Takes the exclusive hold, however long that takes.
+    pub(crate) fn exclusive(&self, lot: &ParkingLot) {
+        self.exclusive_while(lot, None, || true);
     }
 
     fn acquire(
@@ -119,28 +139,33 @@ impl Latch {
         deadline: Option<Instant>,
         take: impl Fn(&Self) -> bool,
         busy: impl Fn(u64) -> bool,
-    ) -> bool {
+        wanted: impl Fn() -> bool,
+    ) -> Option<bool> {
         for _ in 0..SPINS {
             if take(self) {
-                return true;
+                return Some(true);
             }
             relax();
         }
-        let slept = lot.park(self.key(), deadline, || {
+        lot.park(self.key(), deadline, || {
             loop {
                 if take(self) {
-                    return Look::Done(());
+                    return Look::Done(true);
                 }
-                let word = self.0.load(Ordering::Relaxed);
+                let word = self.0.load(Ordering::SeqCst);
                 if !busy(word) {
                     continue;
+                }
+                // After the word was read: the release that ends the hold under which `wanted`
+                // turned false changes the word, so that it either shows here or wakes the sleeper.
+                if !wanted() {
+                    return Look::Done(false);
                 }
                 if word & PARKED != 0 || self.swap(word, word | PARKED) {
                     return Look::Sleep;
                 }
             }
-        });
-        slept.is_some()
+        })
     }
 
     fn swap(&self, from: u64, to: u64) -> bool {
@@ -228,6 +253,7 @@ impl Latch {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::sync::atomic::AtomicBool;
     use std::time::Duration;
 
     use super::*;
@@ -265,9 +291,31 @@ mod tests {
         let (latch, lot) = (Latch::new(), ParkingLot::new());
         assert!(latch.try_exclusive());
         let soon = Instant::now() + Duration::from_millis(5);
-        assert!(!latch.shared(&lot, Some(soon)));
+        assert_eq!(latch.shared_while(&lot, Some(soon), || true), None);
         latch.release_exclusive(&lot);
-        assert!(latch.shared(&lot, Some(soon)), "an open latch is taken whatever the clock says");
+        let taken = latch.shared_while(&lot, Some(soon), || true);
+        assert_eq!(taken, Some(true), "an open latch is taken whatever the clock says");
+    }
+
+    #[test]
+    fn nobody_waits_for_the_next_holder_of_a_frame_whose_page_left() {
+        for _ in 0..200 {
+            let (latch, lot) = (Latch::new(), ParkingLot::new());
+            let here = AtomicBool::new(true);
+            assert!(latch.try_exclusive());
+            let late = Instant::now() + Duration::from_secs(10);
+            let wait = || latch.exclusive_while(&lot, Some(late), || here.load(Ordering::SeqCst));
+            std::thread::scope(|scope| {
+                let waiter = scope.spawn(wait);
+                std::thread::sleep(Duration::from_micros(200));
+                here.store(false, Ordering::SeqCst);
+                latch.release_exclusive(&lot);
+                // Mostly faster than the waiter wakes: it must not wait for this hold.
+                let next = latch.try_exclusive();
+                let taken = waiter.join().expect("no panic");
+                assert_eq!(taken, Some(!next));
+            });
+        }
     }
 
     #[test]
@@ -278,11 +326,12 @@ mod tests {
         }
         assert!(!latch.try_shared(), "a full count must not run into the exclusive bit");
         let late = Instant::now() + Duration::from_secs(5);
+        let wait = || latch.shared_while(&lot, Some(late), || true);
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| latch.shared(&lot, Some(late)));
+            let waiter = scope.spawn(wait);
             std::thread::sleep(Duration::from_millis(5));
             latch.release_shared(&lot);
-            assert!(waiter.join().expect("no panic"), "one hold gone is enough");
+            assert_eq!(waiter.join().expect("no panic"), Some(true), "one hold gone is enough");
         });
         assert!(Instant::now() < late);
         for _ in 0..SHARED_MASK {

@@ -28,6 +28,10 @@ impl Guarded {
         Arc::new(Self { latch, lot, value: UnsafeCell::new(0) })
     }
 
+    fn shared(&self) {
+        assert_eq!(self.latch.shared_while(&self.lot, None, || true), Some(true));
+    }
+
     fn add(&self) {
         // SAFETY: the caller holds the latch exclusively.
         self.value.with_mut(|value| unsafe { *value += 1 });
@@ -45,11 +49,11 @@ fn writers_exclude_each_other_and_nobody_sleeps_for_ever() {
         let shared = Guarded::new();
         let other = Arc::clone(&shared);
         let writer = thread::spawn(move || {
-            assert!(other.latch.exclusive(&other.lot, None));
+            other.latch.exclusive(&other.lot);
             other.add();
             other.latch.release_exclusive(&other.lot);
         });
-        assert!(shared.latch.exclusive(&shared.lot, None));
+        shared.latch.exclusive(&shared.lot);
         shared.add();
         shared.latch.release_exclusive(&shared.lot);
         writer.join().expect("writer");
@@ -64,12 +68,12 @@ fn a_reader_keeps_a_writer_out_until_it_is_gone() {
         let shared = Guarded::new();
         let other = Arc::clone(&shared);
         let reader = thread::spawn(move || {
-            assert!(other.latch.shared(&other.lot, None));
+            other.shared();
             let seen = (other.get(), other.get());
             assert_eq!(seen.0, seen.1);
             other.latch.release_shared(&other.lot);
         });
-        assert!(shared.latch.exclusive(&shared.lot, None));
+        shared.latch.exclusive(&shared.lot);
         shared.add();
         shared.latch.downgrade(&shared.lot);
         assert_eq!(shared.get(), 1);
@@ -84,7 +88,7 @@ fn an_upgrade_is_the_only_hold_or_fails() {
         let shared = Guarded::new();
         let other = Arc::clone(&shared);
         let upgrade = move |shared: &Guarded| {
-            assert!(shared.latch.shared(&shared.lot, None));
+            shared.shared();
             if shared.latch.try_upgrade() {
                 shared.add();
                 shared.latch.release_exclusive(&shared.lot);
@@ -105,7 +109,7 @@ fn an_upgrade_that_goes_back_is_seen_whole() {
         let shared = Guarded::new();
         let other = Arc::clone(&shared);
         let repairer = thread::spawn(move || {
-            assert!(other.latch.shared(&other.lot, None));
+            other.shared();
             if other.latch.try_upgrade() {
                 other.add();
                 other.latch.downgrade(&other.lot);
@@ -113,7 +117,7 @@ fn an_upgrade_that_goes_back_is_seen_whole() {
             let _ = other.get();
             other.latch.release_shared(&other.lot);
         });
-        assert!(shared.latch.shared(&shared.lot, None));
+        shared.shared();
         assert_eq!(shared.get(), shared.get());
         shared.latch.release_shared(&shared.lot);
         repairer.join().expect("repairer");
@@ -191,13 +195,32 @@ fn a_reader_does_not_sleep_behind_readers() {
         let other = Arc::clone(&shared);
         assert!(shared.latch.try_exclusive());
         let reader = thread::spawn(move || {
-            assert!(other.latch.shared(&other.lot, None));
+            other.shared();
             other.latch.release_shared(&other.lot);
         });
         shared.latch.downgrade(&shared.lot);
         // The shared hold stays until the other reader has had its own.
         reader.join().expect("reader");
         shared.latch.release_shared(&shared.lot);
+    });
+}
+
+/// A page leaves its frame, and the next holder of the frame waits for whoever waited for the page.
+#[test]
+fn nobody_waits_for_the_next_holder_of_a_frame_whose_page_left() {
+    loom::model(|| {
+        let shared = Guarded::new();
+        let here = Arc::new(AtomicBool::new(true));
+        assert!(shared.latch.try_exclusive());
+        let (other, page) = (Arc::clone(&shared), Arc::clone(&here));
+        let waiter = thread::spawn(move || {
+            let here = || page.load(Ordering::SeqCst);
+            other.latch.exclusive_while(&other.lot, None, here).expect("no deadline")
+        });
+        here.store(false, Ordering::SeqCst);
+        shared.latch.release_exclusive(&shared.lot);
+        let next = shared.latch.try_exclusive();
+        assert_ne!(waiter.join().expect("waiter"), next);
     });
 }
 
@@ -224,7 +247,7 @@ fn optimistic(take: fn(&Latch, &ParkingLot) -> bool) {
 
 #[test]
 fn an_optimistic_reader_believes_whole_versions_only() {
-    optimistic(|latch, lot| latch.exclusive(lot, None));
+    optimistic(|latch, lot| latch.exclusive_while(lot, None, || true) == Some(true));
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub fn faulty_pool(dram: u64, seed: u64) -> (Pool, Arc<FaultyBlocks>) {
     let store = Store::open(blocks.clone(), "test store", 64 * MIB).expect("a store opens");
     let mut config = PoolConfig::new("test", Ledger::new(dram));
     config.store = Some(Arc::new(store));
-    config.patience = Duration::from_secs(4);
+    config.patience = Duration::from_secs(20);
     (Pool::new(config).expect("the pool opens"), blocks)
 }
 
