@@ -68,7 +68,11 @@ fn run(command: &str, rest: &[String]) -> Result<(), String> {
 }
 
 /// The root of the workspace: the directory above this package.
+///
+/// Cargo says where that is when it runs the program. Checkouts that share compiled files also
+/// share the program, whatever it was told when it was compiled.
 fn root() -> PathBuf {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.parent().unwrap_or(package).to_path_buf()
+    let package = std::env::var_os("CARGO_MANIFEST_DIR");
+    let package = package.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
+    package.parent().map(Path::to_path_buf).unwrap_or(package)
 }
