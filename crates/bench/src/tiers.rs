@@ -125,7 +125,7 @@ fn open(setting: &Setting, data: &Path, tiers: &[TierSpec], dram_bytes: u64) -> 
         dram_bytes,
         tiers: tiers.to_vec(),
         data_dir: Some(data.to_path_buf()),
-        threads: setting.engine.threads,
+        ..setting.engine.clone()
     };
     Engine::open(&config).map_err(refused)
 }

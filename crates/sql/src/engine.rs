@@ -3,6 +3,7 @@
 mod open;
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,18 @@ pub struct EngineConfig {
     pub data_dir: Option<PathBuf>,
     /// Partitions of a query: how many threads work on one at a time.
     pub threads: usize,
+    /// Settings that every session begins with: names and values as SET has them.
+    pub settings: Vec<(String, String)>,
+}
+
+impl EngineConfig {
+    /// A database of its own directory that ends with the engine, with as many threads as there
+    /// are processors.
+    #[must_use]
+    pub fn new(dram_bytes: u64) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        Self { dram_bytes, tiers: vec![], data_dir: None, threads, settings: vec![] }
+    }
 }
 
 /// How long the end of an engine waits for a write: that of one chunk, or a commit, takes seconds
@@ -55,6 +68,7 @@ pub(crate) struct EngineState {
     resources: QueryResources,
     queries: Arc<Queries>,
     scans: ScanOptions,
+    settings: Vec<(String, String)>,
     memory_tiers: Vec<String>,
     data_dir: DataDir,
 }
@@ -64,7 +78,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`SqlError::Tier`] for tiers that this machine does not have, [`SqlError::Refused`] for a
-    /// configuration that makes no sense; errors of the directory, the store, the pool and the
+    /// configuration that makes no sense or a setting that a session does not take; errors of the directory, the store, the pool and the
     /// catalog.
     pub fn open(config: &EngineConfig) -> Result<Self, SqlError> {
         let state = open::assemble(open::prepare(config)?)?;
@@ -89,6 +103,7 @@ impl Engine {
             keep: open::Keep::Nothing,
             data_dir,
             threads: config.threads,
+            settings: config.settings.clone(),
         })?;
         Ok(Self { state: Arc::new(state) })
     }
@@ -188,6 +203,11 @@ impl EngineState {
 
     pub(crate) fn scan_options(&self) -> &ScanOptions {
         &self.scans
+    }
+
+    /// What every session begins with, as SET has it.
+    pub(crate) fn settings(&self) -> &[(String, String)] {
+        &self.settings
     }
 
     /// The names of the memory tiers, by their index in the pool.

@@ -42,6 +42,7 @@ use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment};
 use crate::scan::STORE_URL;
 use crate::view;
 
+pub(crate) use settings::check as check_settings;
 pub use statement::{QueryAction, SessionStatement};
 
 /// Sessions so far, to tell them apart in the ledger.
@@ -213,6 +214,12 @@ fn config(engine: &EngineState) -> SessionConfig {
     options.extensions.insert(PagedOptions::default());
     options.execution.sort_spill_reservation_bytes =
         sort_reservation_bytes(engine.ledger().budget(), partitions);
+    for (name, value) in engine.settings() {
+        // They were tried when the engine was opened.
+        if let Err(error) = options.set(name, value) {
+            tracing::error!(%error, "a session begins without {name} = {value}");
+        }
+    }
     config
 }
 

@@ -14,7 +14,7 @@ fn session() -> (Engine, Session) {
 }
 
 fn session_with(dram_bytes: u64) -> (Engine, Session) {
-    let config = EngineConfig { dram_bytes, tiers: vec![], data_dir: None, threads: 2 };
+    let config = EngineConfig { threads: 2, ..EngineConfig::new(dram_bytes) };
     let blocks = Arc::new(MemoryBlocks::new(STORE_BYTES));
     let engine = Engine::over_blocks(&config, blocks, STORE_BYTES).expect("engine");
     let session = engine.session().expect("session");

@@ -52,7 +52,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 
 fn open(directory: &Path) -> Result<(Engine, Session)> {
     let data_dir = Some(directory.to_owned());
-    let config = EngineConfig { dram_bytes: 64 << 20, tiers: vec![], data_dir, threads: 2 };
+    let config = EngineConfig { data_dir, threads: 2, ..EngineConfig::new(64 << 20) };
     let engine = Engine::open(&config)?;
     let session = engine.session()?;
     Ok((engine, session))

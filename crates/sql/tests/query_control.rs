@@ -9,7 +9,7 @@ use terrace_sql::{Engine, EngineConfig, QueryHandle, Session};
 const ROWS: usize = 400_000;
 
 fn engine() -> Engine {
-    let config = EngineConfig { dram_bytes: 64 << 20, tiers: vec![], data_dir: None, threads: 2 };
+    let config = EngineConfig { threads: 2, ..EngineConfig::new(64 << 20) };
     Engine::open(&config).expect("opens")
 }
 

@@ -41,7 +41,12 @@ pub struct Options {
     #[arg(long, global = true, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
 
-    /// TOML file with the keys dram, tier, data, threads; without it, terrace/config.toml of the
+    /// A setting that every session begins with, as SET has it, such as terrace.paged_sort=false
+    /// (repeatable)
+    #[arg(long = "set", global = true, value_name = "NAME=VALUE", value_parser = assignment)]
+    pub settings: Vec<(String, String)>,
+
+    /// TOML file with the keys dram, tier, data, threads, set; without it, terrace/config.toml of the
     /// user's configuration directory is read where it exists
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -273,6 +278,16 @@ pub enum PeerEngine {
 /// A size in bytes, as `2GiB`.
 fn size(text: &str) -> Result<u64, String> {
     parse_bytes(text)
+}
+
+/// A name and a value.
+fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_string(), value.trim().to_string()))
+        }
+        _ => Err("a setting is written NAME=VALUE".into()),
+    }
 }
 
 /// A scale factor. Below a thousandth some tables are empty; above 100,000 keys overflow.

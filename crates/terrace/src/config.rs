@@ -26,6 +26,40 @@ pub struct Config {
     pub data: Option<PathBuf>,
     /// As `--threads`.
     pub threads: Option<NonZeroUsize>,
+    /// As `--set`: a table of names and values.
+    #[serde(default, rename = "set")]
+    pub settings: Assignments,
+}
+
+/// Settings of a session: text, or a value whose text is meant.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(try_from = "toml::Table")]
+pub struct Assignments(pub Vec<(String, String)>);
+
+impl TryFrom<toml::Table> for Assignments {
+    type Error = String;
+
+    fn try_from(table: toml::Table) -> std::result::Result<Assignments, String> {
+        let mut found = Assignments::default();
+        found.take("", table)?;
+        Ok(found)
+    }
+}
+
+impl Assignments {
+    /// Takes `a.b = 1` written either way, with the name in quotation marks or as tables.
+    fn take(&mut self, prefix: &str, table: toml::Table) -> std::result::Result<(), String> {
+        for (key, value) in table {
+            let name = format!("{prefix}{key}");
+            match value {
+                toml::Value::Table(inner) => self.take(&format!("{name}."), inner)?,
+                toml::Value::String(text) => self.0.push((name, text)),
+                toml::Value::Array(_) => return Err(format!("{name} takes one value, not a list")),
+                value => self.0.push((name, value.to_string())),
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A list of tiers, which may be written as a single string when it has one entry.
@@ -112,13 +146,14 @@ mod tests {
     fn every_option_can_be_written() {
         let config = parse(
             "dram = \"1GiB\"\ntier = [\"emu:1GiB\", \"file:/data/t:2GiB\"]\n\
-             data = \"/data/db\"\nthreads = 2\n",
+             data = \"/data/db\"\nthreads = 2\nset.terrace.paged_sort = false\n",
         )
         .expect("parsed");
         assert_eq!(config.dram, Some(1 << 30));
         assert_eq!(config.tiers.0.len(), 2);
         assert_eq!(config.data.as_deref(), Some(Path::new("/data/db")));
         assert_eq!(config.threads.map(NonZeroUsize::get), Some(2));
+        assert_eq!(config.settings.0, [("terrace.paged_sort".to_string(), "false".to_string())]);
     }
 
     #[test]
@@ -132,7 +167,7 @@ mod tests {
     #[test]
     fn unknown_keys_are_refused_with_the_known_ones() {
         let message = parse("drum = 1\n").expect_err("refused");
-        for key in ["drum", "dram", "tier", "data", "threads"] {
+        for key in ["drum", "dram", "tier", "data", "threads", "set"] {
             assert!(message.contains(key), "{message}");
         }
     }
@@ -142,5 +177,6 @@ mod tests {
         assert!(parse("dram = \"lots\"\n").expect_err("refused").contains("lots"));
         assert!(parse("tier = \"floppy:1\"\n").expect_err("refused").contains("floppy"));
         assert!(parse("threads = 0\n").is_err());
+        assert!(parse("[set]\nx = [1]\n").expect_err("refused").contains("not a list"));
     }
 }

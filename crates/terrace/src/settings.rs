@@ -25,6 +25,8 @@ pub struct Settings {
     pub data: Option<PathBuf>,
     /// Threads that run queries.
     pub threads: NonZeroUsize,
+    /// What sessions begin with, as SET has it.
+    pub settings: Vec<(String, String)>,
 }
 
 impl Settings {
@@ -48,6 +50,8 @@ impl Settings {
             tiers,
             data: options.data.clone().or(config.data),
             threads: options.threads.or(config.threads).unwrap_or(cpus),
+            // In this order: the last one of a name counts.
+            settings: config.settings.0.into_iter().chain(options.settings.clone()).collect(),
         }
     }
 
@@ -67,6 +71,7 @@ impl Settings {
             tiers: self.tiers.clone(),
             data_dir: self.data.clone(),
             threads: self.threads.get(),
+            settings: self.settings.clone(),
         }
     }
 }
@@ -82,13 +87,14 @@ mod tests {
     use super::*;
 
     fn config() -> Config {
-        toml::from_str("dram = \"1GiB\"\ntier = \"emu:1GiB\"\nthreads = 3\ndata = \"/a\"\n")
+        toml::from_str("dram = \"1GiB\"\ntier = \"emu:1GiB\"\nthreads = 3\ndata = \"/a\"\n[set]\n\"a.b\" = 1\n")
             .expect("config")
     }
 
     #[test]
     fn the_command_line_wins_over_the_file() {
         let options = Options {
+            settings: vec![("a.b".into(), "2".into())],
             dram: Some(5 << 20),
             tiers: vec!["emu:2GiB".parse().expect("tier")],
             data: Some("/b".into()),
@@ -100,6 +106,8 @@ mod tests {
         assert_eq!(settings.tiers, options.tiers);
         assert_eq!(settings.data, options.data);
         assert_eq!(settings.threads.get(), 7);
+        let values: Vec<&str> = settings.settings.iter().map(|(_, value)| &**value).collect();
+        assert_eq!(values, ["1", "2"], "the last one counts");
     }
 
     #[test]

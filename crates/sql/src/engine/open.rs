@@ -18,6 +18,7 @@ use crate::memory::MemoryBudget;
 use crate::pins::PagePins;
 use crate::query::{Queries, QueryResources};
 use crate::scan::ScanOptions;
+use crate::session::check_settings;
 
 /// The smallest budget: a chunk that is gathered, one that is written, the longest segment of each
 /// in a page, and something to work in.
@@ -37,6 +38,7 @@ pub(super) struct Parts {
     pub(super) keep: Keep,
     pub(super) data_dir: DataDir,
     pub(super) threads: usize,
+    pub(super) settings: Vec<(String, String)>,
 }
 
 /// Finds the tiers and the directory that a configuration names.
@@ -64,7 +66,8 @@ pub(super) fn prepare(config: &EngineConfig) -> Result<Parts, SqlError> {
     let data_dir = open_dir(config)?;
     let (store, keep) = open_store(&data_dir, stores.first().copied())?;
     let (dram_bytes, threads) = (config.dram_bytes, config.threads);
-    Ok(Parts { dram_bytes, slower_memory, store: Arc::new(store), keep, data_dir, threads })
+    let (store, settings) = (Arc::new(store), config.settings.clone());
+    Ok(Parts { dram_bytes, slower_memory, store, keep, data_dir, threads, settings })
 }
 
 /// The data directory of a configuration.
@@ -165,7 +168,8 @@ impl Keep {
 
 /// Starts the pool and opens the catalog.
 pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
-    let Parts { dram_bytes, slower_memory, store, keep, data_dir, threads } = parts;
+    let Parts { dram_bytes, slower_memory, store, keep, data_dir, threads, settings } = parts;
+    check_settings(&settings)?;
     if dram_bytes < DRAM_BYTES_MIN {
         return Err(SqlError::Refused {
             what: format!("a budget of {}", format_bytes(dram_bytes)),
@@ -204,6 +208,7 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
             ahead_bytes: dram_bytes / 16,
             pins: Arc::clone(&pins),
         },
+        settings,
         memory_tiers,
         data_dir,
     })

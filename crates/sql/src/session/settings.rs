@@ -1,7 +1,10 @@
 //! Settings that a session does not take.
 
+use datafusion::common::config::ConfigOptions;
 use datafusion::sql::parser::{ResetStatement, Statement};
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart, Set, Statement as SqlStatement};
+
+use terrace_exec::PagedOptions;
 
 use crate::error::SqlError;
 
@@ -11,6 +14,20 @@ const RUNTIME: &str = "datafusion.runtime.";
 /// pool or a spill directory of its own, beside the budget.
 pub(super) fn refuse(statement: &Statement) -> Result<(), SqlError> {
     names(statement).into_iter().try_for_each(|name| refuse_name(&name))
+}
+
+/// Looks whether a session takes these names and values.
+pub(crate) fn check(settings: &[(String, String)]) -> Result<(), SqlError> {
+    let mut options = ConfigOptions::new();
+    options.extensions.insert(PagedOptions::default());
+    for (name, value) in settings {
+        refuse_name(name)?;
+        options.set(name, value).map_err(|error| SqlError::Refused {
+            what: format!("the setting {name} = {value}"),
+            instead: format!("{}; SHOW ALL lists the settings", error.strip_backtrace()),
+        })?;
+    }
+    Ok(())
 }
 
 /// The variables that a statement sets.

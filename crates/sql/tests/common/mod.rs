@@ -18,7 +18,7 @@ const STORE_BYTES: u64 = 4 << 30;
 
 /// A configuration of two partitions without a directory.
 pub fn config(dram_bytes: u64) -> EngineConfig {
-    EngineConfig { dram_bytes, tiers: vec![], data_dir: None, threads: 2 }
+    EngineConfig { threads: 2, ..EngineConfig::new(dram_bytes) }
 }
 
 /// An engine whose store is in memory.
