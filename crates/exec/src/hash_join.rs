@@ -14,6 +14,7 @@ mod metrics;
 mod probe;
 mod spec;
 mod table;
+mod tags;
 mod waiting;
 
 use std::fmt;

@@ -1,8 +1,9 @@
 //! The directory of a hash table: from hashes to rows in pages.
 //!
 //! Open addressing over words of 16 bits of salt and 48 bits of address (Leis, Boncz, Kemper,
-//! Neumann: Morsel-Driven Parallelism, SIGMOD 2014, section 4.2, keep a filter in the same place).
-//! Rows with the same hash hang together in links, the first appended first.
+//! Neumann: Morsel-Driven Parallelism, SIGMOD 2014, section 4.2, keep a filter in the same place),
+//! with the [`Tags`] of each group of words beside them. Rows with the same hash hang together in
+//! links, the first appended first.
 //!
 //! Where the key is one integer and the keys lie close together, the place of a key is its distance
 //! from the least one instead: then nothing has to be compared.
@@ -18,11 +19,14 @@ use crate::rows::{RowAddress, RowPages, prefetch};
 use crate::{ExecError, Result};
 
 use super::spec::HASH;
+use super::tags::{GROUP, Tags, tag_of};
 
 const SALT_SHIFT: u32 = RowAddress::BITS;
 const ADDRESS_MASK: u64 = (1 << SALT_SHIFT) - 1;
-/// Rows ahead of which the slot is asked for.
+/// Rows ahead of which tags are asked for.
 const AHEAD: usize = 16;
+/// Keys whose tags are looked at before their slots are: those come near meanwhile.
+const BLOCK: usize = 256;
 /// Rows inserted before other tasks may run.
 const ROWS_AT_ONCE: usize = 1 << 16;
 
@@ -31,6 +35,9 @@ const ROWS_AT_ONCE: usize = 1 << 16;
 pub(super) struct Directory {
     /// Salt and address + 1, or 0.
     slots: Vec<u64>,
+    /// Of each group of slots; none if places are distances.
+    tags: Vec<Tags>,
+    /// Which bits of a hash are the number of its first group.
     mask: u64,
     /// The least key, if places are distances from it.
     least: Option<i64>,
@@ -50,7 +57,7 @@ pub(super) struct Heads {
 impl Directory {
     /// Bytes that a directory of `rows` rows has, at most.
     pub(super) fn bytes_of(rows: u64) -> u64 {
-        (Self::slots_of(rows) + rows) * 8
+        (Self::slots_of(rows) + rows) * 8 + Self::slots_of(rows)
     }
 
     fn slots_of(rows: u64) -> u64 {
@@ -59,7 +66,7 @@ impl Directory {
 
     /// Bytes that it has.
     pub(super) fn bytes(&self) -> u64 {
-        to_u64(self.slots.len() + self.links.len()) * 8
+        to_u64(self.slots.len() + self.links.len()) * 8 + to_u64(self.tags.len() * GROUP)
     }
 
     /// A directory of the rows of some pages, which are pinned.
@@ -77,16 +84,18 @@ impl Directory {
             }
         }
         let mut slots = Self::slots_of(count);
-        let mask = slots - 1;
+        let mut groups = slots / to_u64(GROUP);
+        let mask = groups - 1;
         let mut least = None;
         if let Some((min, max)) = key_range(rows, pages.clone(), is_integer)? {
             let distance = max.abs_diff(min);
             if distance < slots {
-                (least, slots) = (Some(min), distance + 1);
+                (least, slots, groups) = (Some(min), distance + 1, 0);
             }
         }
         let slots = vec![0; to_usize(slots)];
-        let mut directory = Self { slots, mask, least, links: Vec::new(), firsts };
+        let tags = vec![Tags::EMPTY; to_usize(groups)];
+        let mut directory = Self { slots, tags, mask, least, links: Vec::new(), firsts };
         let mut done = 0;
         // Backwards, so that of rows with the same hash the first comes first.
         for page in pages.rev() {
@@ -130,7 +139,9 @@ impl Directory {
         let hashes = rows.resolve(addresses.iter().copied())?.extras(HASH);
         for row in (0..hashes.len()).rev() {
             if let Some(ahead) = row.checked_sub(AHEAD) {
-                prefetch(&self.slots[to_usize(hashes[ahead] & self.mask)]);
+                let group = self.home(hashes[ahead]);
+                prefetch(&self.tags[group]);
+                prefetch(&self.slots[group * GROUP]);
             }
             self.insert(rows, hashes[row], addresses[row], count)?;
         }
@@ -145,25 +156,41 @@ impl Directory {
         count: usize,
     ) -> Result<()> {
         let new = (hash & !ADDRESS_MASK) | (address.to_bits() + 1);
-        let mut position = hash & self.mask;
-        loop {
-            let slot = self.slots[to_usize(position)];
-            if slot == 0 {
-                break;
+        let mut from = Start::of(self.home(hash));
+        while let Some(at) = self.search(hash, from) {
+            let slot = self.slots[at];
+            let head = RowAddress::from_bits((slot & ADDRESS_MASK) - 1);
+            if rows.extra(head, HASH).ok_or_else(|| not_pinned(head))? == hash {
+                self.links.resize(count, 0);
+                let number = self.number(address);
+                self.links[number] = slot & ADDRESS_MASK;
+                self.slots[at] = new;
+                return Ok(());
             }
-            if (slot ^ hash) >> SALT_SHIFT == 0 {
-                let head = RowAddress::from_bits((slot & ADDRESS_MASK) - 1);
-                if rows.extra(head, HASH).ok_or_else(|| not_pinned(head))? == hash {
-                    self.links.resize(count, 0);
-                    let number = self.number(address);
-                    self.links[number] = slot & ADDRESS_MASK;
-                    break;
-                }
-            }
-            position = (position + 1) & self.mask;
+            from = Start::after(at);
         }
-        self.slots[to_usize(position)] = new;
+        let mut group = self.home(hash);
+        // A third of the slots stay empty.
+        let slot = loop {
+            match self.tags[group].first_empty() {
+                Some(slot) => break slot,
+                None => group = self.group_after(group),
+            }
+        };
+        self.tags[group].set(slot, tag_of(hash));
+        self.slots[group * GROUP + slot] = new;
         Ok(())
+    }
+
+    /// The group where the search for a hash begins.
+    #[inline]
+    fn home(&self, hash: u64) -> usize {
+        to_usize(hash & self.mask)
+    }
+
+    #[inline]
+    fn group_after(&self, group: usize) -> usize {
+        (group + 1) & to_usize(self.mask)
     }
 
     fn number(&self, address: RowAddress) -> usize {
@@ -189,26 +216,50 @@ impl Directory {
     }
 
     /// For each pick whose salt is there the first row that has it.
-    pub(super) fn heads(&self, hashes: &[u64], picks: impl Iterator<Item = u32>) -> Heads {
-        let mut found = Found::new(picks.size_hint().1.unwrap_or(hashes.len()));
-        for pick in picks {
-            let index = pick as usize;
-            if let Some(ahead) = hashes.get(index + AHEAD) {
-                prefetch(&self.slots[to_usize(ahead & self.mask)]);
-            }
-            let hash = hashes[index];
-            let position = hash & self.mask;
-            let slot = self.slots[to_usize(position)];
-            let differs = (slot ^ hash) >> SALT_SHIFT != 0;
-            if slot != 0 && differs {
-                if let Some(address) = self.find(hash, (position + 1) & self.mask).1 {
-                    found.put(pick, address.to_bits() + 1, true);
+    pub(super) fn heads(&self, hashes: &[u64], mut picks: impl Iterator<Item = u32>) -> Heads {
+        let mut found = Found::new(picks.size_hint().0);
+        let mut likely = [(0, 0); BLOCK];
+        loop {
+            let (mut looks, mut count) = (0, 0);
+            for pick in picks.by_ref().take(BLOCK) {
+                looks += 1;
+                let index = pick as usize;
+                if let Some(ahead) = hashes.get(index + AHEAD) {
+                    prefetch(&self.tags[self.home(*ahead)]);
                 }
-                continue;
+                let hash = hashes[index];
+                let group = self.home(hash);
+                let tags = &self.tags[group];
+                let matches = tags.matches(tag_of(hash));
+                // Written always and kept if so, without a branch.
+                likely[count] = (pick, group * GROUP + matches.trailing_zeros() as usize % GROUP);
+                if matches == 0 && !tags.has_empty() {
+                    if let Some(at) = self.search(hash, Start::of(self.group_after(group))) {
+                        likely[count] = (pick, at);
+                        count += 1;
+                    }
+                    continue;
+                }
+                count += usize::from(matches != 0);
             }
-            found.put(pick, slot & ADDRESS_MASK, slot != 0);
+            if looks == 0 {
+                return found.finish();
+            }
+            for (_, at) in &likely[..count] {
+                prefetch(&self.slots[*at]);
+            }
+            for (pick, at) in &likely[..count] {
+                let hash = hashes[*pick as usize];
+                let mut slot = self.slots[*at];
+                if (slot ^ hash) >> SALT_SHIFT != 0 {
+                    match self.search(hash, Start::after(*at)) {
+                        Some(at) => slot = self.slots[at],
+                        None => continue,
+                    }
+                }
+                found.put(*pick, slot & ADDRESS_MASK, true);
+            }
         }
-        found.finish()
     }
 
     /// For each pick whose key is there the first row that has it.
@@ -223,7 +274,7 @@ impl Directory {
         let keys = integers(keys)?;
         let (values, nulls) = (keys.values(), keys.nulls());
         let least = self.least.unwrap_or_default();
-        let mut found = Found::new(picks.size_hint().1.unwrap_or(values.len()));
+        let mut found = Found::new(picks.size_hint().0);
         for pick in picks {
             let index = pick as usize;
             // Below the least key the distance wraps and is beyond every place.
@@ -235,57 +286,90 @@ impl Directory {
         Ok(found.finish())
     }
 
-    /// The first slot from `position` on with the salt of `hash`, and its row.
-    #[inline]
-    fn find(&self, hash: u64, mut position: u64) -> (u64, Option<RowAddress>) {
+    /// The first slot from a place on with the salt of `hash`.
+    fn search(&self, hash: u64, from: Start) -> Option<usize> {
+        let Start { mut group, mut seen } = from;
         loop {
-            let slot = self.slots[to_usize(position)];
-            if slot == 0 {
-                return (position, None);
+            let tags = &self.tags[group];
+            let mut matches = tags.matches(tag_of(hash)) & !seen;
+            while matches != 0 {
+                let at = group * GROUP + matches.trailing_zeros() as usize;
+                if (self.slots[at] ^ hash) >> SALT_SHIFT == 0 {
+                    return Some(at);
+                }
+                matches &= matches - 1;
             }
-            if (slot ^ hash) >> SALT_SHIFT == 0 {
-                return (position, Some(RowAddress::from_bits((slot & ADDRESS_MASK) - 1)));
+            if tags.has_empty() {
+                return None;
             }
-            position = (position + 1) & self.mask;
+            (group, seen) = (self.group_after(group), 0);
         }
     }
 
     /// The row whose hash is `hash`, where one that has but its salt was found first.
     pub(super) fn find_hash(&self, rows: &RowPages, hash: u64) -> Result<Option<RowAddress>> {
-        let mut position = hash & self.mask;
-        loop {
-            let (at, found) = self.find(hash, position);
-            let Some(address) = found else { return Ok(None) };
+        let mut from = Start::of(self.home(hash));
+        while let Some(at) = self.search(hash, from) {
+            let address = RowAddress::from_bits((self.slots[at] & ADDRESS_MASK) - 1);
             if rows.extra(address, HASH).ok_or_else(|| not_pinned(address))? == hash {
                 return Ok(Some(address));
             }
-            position = (at + 1) & self.mask;
+            from = Start::after(at);
         }
+        Ok(None)
+    }
+}
+
+/// Where a search begins: a group, and the slots of it that were seen.
+#[derive(Clone, Copy)]
+struct Start {
+    group: usize,
+    seen: u32,
+}
+
+impl Start {
+    fn of(group: usize) -> Self {
+        Self { group, seen: 0 }
+    }
+
+    fn after(slot: usize) -> Self {
+        Self { group: slot / GROUP, seen: (2 << (slot % GROUP)) - 1 }
     }
 }
 
 /// Heads being found: everything is written, and only what was found is kept, without a branch.
 struct Found {
     heads: Heads,
+    picks: [u32; BLOCK],
+    rows: [RowAddress; BLOCK],
     kept: usize,
 }
 
 impl Found {
     fn new(most: usize) -> Self {
-        let (picks, rows) = (vec![0; most + 1], vec![RowAddress::NONE; most + 1]);
-        Self { heads: Heads { picks, rows }, kept: 0 }
+        let (picks, rows) = (Vec::with_capacity(most), Vec::with_capacity(most));
+        let heads = Heads { picks, rows };
+        Self { heads, picks: [0; BLOCK], rows: [RowAddress::NONE; BLOCK], kept: 0 }
     }
 
     #[inline]
     fn put(&mut self, pick: u32, slot: u64, is_found: bool) {
-        self.heads.picks[self.kept] = pick;
-        self.heads.rows[self.kept] = RowAddress::from_bits(slot.wrapping_sub(1));
+        if self.kept == BLOCK {
+            self.flush();
+        }
+        self.picks[self.kept] = pick;
+        self.rows[self.kept] = RowAddress::from_bits(slot.wrapping_sub(1));
         self.kept += usize::from(is_found);
     }
 
+    fn flush(&mut self) {
+        self.heads.picks.extend_from_slice(&self.picks[..self.kept]);
+        self.heads.rows.extend_from_slice(&self.rows[..self.kept]);
+        self.kept = 0;
+    }
+
     fn finish(mut self) -> Heads {
-        self.heads.picks.truncate(self.kept);
-        self.heads.rows.truncate(self.kept);
+        self.flush();
         self.heads
     }
 }

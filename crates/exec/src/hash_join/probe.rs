@@ -142,7 +142,10 @@ impl Prober {
     }
 
     async fn probe_whole(&mut self, table: &Table, batch: RecordBatch) -> Result<()> {
-        let keys = self.spec.keys(&self.spec.probe_keys, &batch)?;
+        let keys = match table.needs_hashes() {
+            true => self.spec.keys(&self.spec.probe_keys, &batch)?,
+            false => self.spec.unhashed(&self.spec.probe_keys, &batch)?,
+        };
         let valid: Option<Vec<u32>> = keys.valid.as_ref().map(|valid| {
             (0..index(batch.num_rows())).filter(|row| valid.is_valid(*row as usize)).collect()
         });

@@ -134,17 +134,24 @@ impl Spec {
     }
 
     pub(super) fn keys(&self, exprs: &[PhysicalExprRef], batch: &RecordBatch) -> Result<Keys> {
+        let mut keys = self.unhashed(exprs, batch)?;
+        keys.hashes = vec![0; batch.num_rows()];
+        create_hashes(&keys.arrays, &HASHES, &mut keys.hashes)?;
+        Ok(keys)
+    }
+
+    /// As [`Spec::keys`], without the hashes.
+    pub(super) fn unhashed(&self, exprs: &[PhysicalExprRef], batch: &RecordBatch) -> Result<Keys> {
         let rows = batch.num_rows();
         let evaluate = |key: &PhysicalExprRef| key.evaluate(batch)?.into_array(rows);
         let arrays = exprs.iter().map(evaluate).collect::<Result<Vec<_>>>()?;
-        let mut hashes = vec![0; rows];
-        create_hashes(&arrays, &HASHES, &mut hashes)?;
         let valid = if self.nulls_equal {
             None
         } else {
             let nulls: Vec<_> = arrays.iter().map(|key| key.logical_nulls()).collect();
             NullBuffer::union_many(nulls.iter().map(Option::as_ref))
         };
+        let hashes = Vec::new();
         Ok(Keys { arrays, hashes, valid: valid.filter(|valid| valid.null_count() > 0) })
     }
 

@@ -146,6 +146,11 @@ struct Pairs {
 }
 
 impl Table {
+    /// Whether a look-up asks for the hashes of its keys.
+    pub(super) fn needs_hashes(&self) -> bool {
+        !self.directory.is_exact()
+    }
+
     /// Looks the keys of `picks` up.
     pub(super) fn look_up(
         &self,
