@@ -72,7 +72,7 @@ fn run(command: &str, rest: &[String]) -> Result<(), String> {
 /// Cargo says where that is when it runs the program. Checkouts that share compiled files also
 /// share the program, whatever it was told when it was compiled.
 fn root() -> PathBuf {
-    let package = std::env::var_os("CARGO_MANIFEST_DIR");
+    let package = env::var_os("CARGO_MANIFEST_DIR");
     let package = package.map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
     package.parent().map(Path::to_path_buf).unwrap_or(package)
 }

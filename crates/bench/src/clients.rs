@@ -254,7 +254,9 @@ fn summarise(rows: &[Row]) -> Summary {
 
 fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
     let summary = summarise(rows);
+    let own = rows.iter().filter(|row| row.engine == Contender::Terrace);
     Ok(Finding {
+        failed: own.map(|row| row.failed).sum(),
         grid: grid(rows),
         notes: notes(config, rows, &summary),
         picture: picture(config, rows),

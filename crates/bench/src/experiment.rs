@@ -42,6 +42,8 @@ pub struct Finding {
     pub report: Report,
     /// The picture.
     pub picture: Bars,
+    /// Queries of ours that failed or gave a wrong answer.
+    pub failed: usize,
     /// More pictures, each in a file of its own.
     pub more: Vec<Lines>,
 }

@@ -316,6 +316,7 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
         format!("{name}: worst over one thread, insert {insert:.2}x, look up {look_up:.2}x")
     });
     Ok(Finding {
+        failed: 0,
         more: Vec::new(),
         notes: rises.chain(notes(config, &summary)).collect(),
         picture: picture(config, &summary),

@@ -178,6 +178,7 @@ fn finding(config: &Config, rows: &[Row], first: Option<&Score>) -> Result<Findi
     notes.extend(summary.sort_formula.iter().map(ToString::to_string));
     let more = [Some(figures::figure_2()), Some(figures::figure_3()), first.map(figures::grants)];
     Ok(Finding {
+        failed: 0,
         grid,
         notes,
         picture: picture(config, &summary, rows),

@@ -218,7 +218,10 @@ fn finding(config: &Config, rows: &[Row], peaks: &Peaks) -> Result<Finding> {
     // Most DRAM first.
     totals.sort_by_key(|total| (std::cmp::Reverse(total.dram_bytes), total.engine));
     let summary = Summary { totals };
+    // What the others cannot do is a part of the finding.
+    let failed = |row: &&Row| row.engine == Contender::Terrace && row.error.is_some();
     Ok(Finding {
+        failed: rows.iter().filter(failed).count(),
         grid: grid(&summary),
         notes: notes(config, rows),
         picture: picture(config, rows, &summary),

@@ -14,7 +14,7 @@ use terrace_tier::TierSpec;
 use terrace_tier::spec::EMULATED_LATENCY_NS;
 
 use crate::chart::{Bars, Series};
-use crate::error::{BenchError, Result};
+use crate::error::Result;
 use crate::experiment::{Finding, Setting};
 use crate::grid::Grid;
 use crate::report::Report;
@@ -140,7 +140,7 @@ async fn compare(
     let text = query.text(setting.scale);
     let sessions = [without.session().map_err(refused)?, with.session().map_err(refused)?];
     let mut times = [Vec::new(), Vec::new()];
-    let mut counts = [None, None];
+    let mut first = [None, None];
     let mut error = None;
     for round in 0..setting.rounds.get() {
         for turn in 0..2 {
@@ -148,7 +148,7 @@ async fn compare(
             match ours(&sessions[side], &text).await {
                 Ok(timed) => {
                     times[side].push(timed.seconds);
-                    counts[side] = Some(timed.rows);
+                    first[side].get_or_insert(timed);
                 }
                 Err(failure) => {
                     error.get_or_insert(format!("{}: {failure}", ["without", "with"][side]));
@@ -156,12 +156,10 @@ async fn compare(
             }
         }
     }
-    if let [Some(without), Some(with)] = counts
-        && without != with
+    if let [Some(without), Some(with)] = &first
+        && let Err(difference) = with.compare(&query, without)
     {
-        let number = query.number;
-        let what = format!("query {number} gave {without} rows without and {with} with the tier");
-        return Err(BenchError::Engine(what));
+        error.get_or_insert(format!("not the answer without the tier: {difference}"));
     }
     let valid = |side: usize| median(&times[side]).filter(|_| error.is_none());
     let (without_seconds, with_seconds) = (valid(0), valid(1));
@@ -216,6 +214,7 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
     let tier = config.tiers.join(" ");
     let notes = failed.chain([format!("tier {tier}, medians of {} rounds", config.rounds)]);
     Ok(Finding {
+        failed: rows.iter().filter(|row| row.error.is_some()).count(),
         more: Vec::new(),
         grid,
         notes: notes.collect(),

@@ -2,21 +2,40 @@
 
 use std::time::Instant;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 use terrace_sql::Session;
 
 use crate::error::{BenchError, Result};
+use crate::suite::answer::Answer;
 use crate::suite::run::start;
+use crate::tpch::check::{Precision, check};
+use crate::tpch::query::Query;
 
 /// A run that ended well.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Timed {
     /// From the statement's text to its last row.
     pub seconds: f64,
+    batches: Vec<RecordBatch>,
+}
+
+impl Timed {
     /// Rows of the result.
-    pub rows: usize,
+    pub fn rows(&self) -> usize {
+        self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// Compares the result with that of another run.
+    ///
+    /// # Errors
+    /// The first difference, in words.
+    pub fn compare(&self, query: &Query, expected: &Timed) -> std::result::Result<(), String> {
+        let answer = |timed: &Timed| Answer::of(&timed.batches).map_err(|error| error.to_string());
+        check(query, Precision::Exact, &answer(expected)?, &answer(self)?)
+    }
 }
 
 /// Runs a query in a session of ours.
@@ -26,8 +45,8 @@ pub struct Timed {
 pub async fn ours(session: &Session, text: &str) -> Result<Timed> {
     let began = Instant::now();
     let mut handle = start(session, text).await?;
-    let rows = drain(&mut handle.stream).await?;
-    Ok(Timed { seconds: began.elapsed().as_secs_f64(), rows })
+    let batches = drain(&mut handle.stream).await?;
+    Ok(Timed { seconds: began.elapsed().as_secs_f64(), batches })
 }
 
 /// Runs a query in a plain DataFusion session.
@@ -39,15 +58,15 @@ pub async fn theirs(context: &SessionContext, text: &str) -> Result<Timed> {
     let peer = |error| BenchError::Peer(format!("{error}"));
     let frame = context.sql(text).await.map_err(peer)?;
     let mut stream = frame.execute_stream().await.map_err(peer)?;
-    let rows = drain(&mut stream).await?;
-    Ok(Timed { seconds: began.elapsed().as_secs_f64(), rows })
+    let batches = drain(&mut stream).await?;
+    Ok(Timed { seconds: began.elapsed().as_secs_f64(), batches })
 }
 
-/// Reads a stream to its end and drops what comes.
-async fn drain(stream: &mut SendableRecordBatchStream) -> Result<usize> {
-    let mut rows = 0;
+/// Reads a stream to its end.
+async fn drain(stream: &mut SendableRecordBatchStream) -> Result<Vec<RecordBatch>> {
+    let mut batches = Vec::new();
     while let Some(batch) = stream.next().await {
-        rows += batch?.num_rows();
+        batches.push(batch?);
     }
-    Ok(rows)
+    Ok(batches)
 }

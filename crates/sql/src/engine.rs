@@ -78,8 +78,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`SqlError::Tier`] for tiers that this machine does not have, [`SqlError::Refused`] for a
-    /// configuration that makes no sense or a setting that a session does not take; errors of the directory, the store, the pool and the
-    /// catalog.
+    /// configuration that makes no sense or a setting that a session does not take; errors of the
+    /// directory, the store, the pool and the catalog.
     pub fn open(config: &EngineConfig) -> Result<Self, SqlError> {
         let state = open::assemble(open::prepare(config)?)?;
         Ok(Self { state: Arc::new(state) })

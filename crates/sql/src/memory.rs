@@ -114,6 +114,23 @@ impl QueryMemory {
         self.cancelled.load(Ordering::Relaxed)
     }
 
+    /// Takes heap of a paged operator, which it was granted, out of the ledger.
+    fn hold_heap(&self, bytes: u64) {
+        for _ in 0..RECLAIM_ATTEMPTS {
+            if self.consumer.try_grow(bytes).is_ok() {
+                return;
+            }
+            if !self.budget.reclaim(bytes, false) {
+                break;
+            }
+        }
+        self.consumer.grow_or_owe(bytes);
+    }
+
+    fn release_heap(&self, bytes: u64) {
+        self.consumer.shrink(bytes);
+    }
+
     fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -8,7 +8,7 @@ use terrace_bench::grid::Grid;
 use tokio::runtime::Runtime;
 
 use crate::args::BenchArgs;
-use crate::error::Result;
+use crate::error::{CliError, Result};
 use crate::interrupt;
 use crate::settings::Settings;
 use crate::suite::{spinner, this_program};
@@ -17,7 +17,8 @@ use crate::tpch::chosen;
 /// Runs the command.
 ///
 /// # Errors
-/// When there is no such experiment, or it gives no finding.
+/// When there is no such experiment, or it gives no finding; [`CliError::Said`] when queries of
+/// ours failed: the finding has named them by then.
 pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<()> {
     let Some(name) = &args.name else { return list() };
     let experiment = Experiment::named(name)?;
@@ -42,7 +43,9 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
             lines.draw(&file.with_extension(format!("{}.svg", lines.name)))?;
         }
     }
-    print(&finding)
+    let printed = print(&finding);
+    // Queries that failed fail the run whoever reads on.
+    if finding.failed > 0 { Err(CliError::Said) } else { printed }
 }
 
 fn list() -> Result<()> {

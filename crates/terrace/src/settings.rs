@@ -87,8 +87,9 @@ mod tests {
     use super::*;
 
     fn config() -> Config {
-        toml::from_str("dram = \"1GiB\"\ntier = \"emu:1GiB\"\nthreads = 3\ndata = \"/a\"\n[set]\n\"a.b\" = 1\n")
-            .expect("config")
+        let text =
+            "dram = \"1GiB\"\ntier = \"emu:1GiB\"\nthreads = 3\ndata = \"/a\"\nset.a.b = 1\n";
+        toml::from_str(text).expect("config")
     }
 
     #[test]

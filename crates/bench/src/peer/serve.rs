@@ -110,7 +110,7 @@ async fn attend(
     while say(&output, &reply).is_ok() {
         let Some(sql) = requests.recv().await else { return };
         reply = match runner.run(&sql).await {
-            Ok(timed) => Reply { client, seconds: timed.seconds, rows: timed.rows, error: None },
+            Ok(timed) => Reply { client, seconds: timed.seconds, rows: timed.rows(), error: None },
             Err(error) => Reply { client, error: Some(error.to_string()), ..Reply::default() },
         };
     }

@@ -40,7 +40,7 @@ impl Table {
         spec: &Spec,
     ) -> Result<Self> {
         let count: usize = pages.clone().map(|page| rows.rows_in(page)).sum();
-        let mut granted = Granted { bytes: Directory::bytes_of(to_u64(count)), grant };
+        let mut granted = Granted::of(Directory::bytes_of(to_u64(count)), grant);
         rows.take_reserve(rows.bytes_to_pin(pages.clone()));
         rows.pin_pages(pages.clone(), Access::Read).await?;
         let directory = Directory::new(&rows, pages, spec.is_integer).await?;
@@ -54,7 +54,7 @@ impl Table {
     }
 }
 
-/// Bytes of a grant, given back when dropped.
+/// Heap, counted in a grant and given back when dropped.
 #[derive(Debug)]
 pub(super) struct Granted {
     bytes: u64,
@@ -65,18 +65,29 @@ impl Granted {
     /// Takes bytes that the operator cannot go on without.
     pub(super) fn take(bytes: u64, grant: &Arc<dyn Grant>) -> Self {
         grant.grow(bytes);
-        Self { bytes, grant: Arc::clone(grant) }
+        Self::of(bytes, Arc::clone(grant))
+    }
+
+    /// Bytes that have been granted.
+    fn of(bytes: u64, grant: Arc<dyn Grant>) -> Self {
+        grant.hold_heap(bytes);
+        Self { bytes, grant }
     }
 
     fn shrink_to(&mut self, bytes: u64) {
-        self.grant.shrink(self.bytes.saturating_sub(bytes));
-        self.bytes = self.bytes.min(bytes);
+        self.give_back(self.bytes.saturating_sub(bytes));
+    }
+
+    fn give_back(&mut self, bytes: u64) {
+        self.grant.release_heap(bytes);
+        self.grant.shrink(bytes);
+        self.bytes -= bytes;
     }
 }
 
 impl Drop for Granted {
     fn drop(&mut self) {
-        self.grant.shrink(self.bytes);
+        self.give_back(self.bytes);
     }
 }
 

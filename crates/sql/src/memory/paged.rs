@@ -2,10 +2,11 @@
 //!
 //! A pinned page is the pool's in the ledger, like every page, but the pool cannot give it up. So
 //! what operators pin is counted beside the ledger and taken off what the pool would give up; the
-//! sum of grants stays within the budget without a byte of it counted twice. The rules of `fair`
-//! apply to these operators as to DataFusion's that can spill, except that they also give back:
-//! when others wait for bytes, or when more is pinned than the budget has room for by now, each is
-//! told its part of it and unpins that much within a batch.
+//! sum of grants stays within the budget without a byte of it counted twice. Heap that they say
+//! they hold, as directories of hash tables, the query takes of the ledger instead. The rules of
+//! `fair` apply to these operators as to DataFusion's that can spill, except that they also give
+//! back: when others wait for bytes, or when more is pinned than the budget has room for by now,
+//! each is told its part of it and unpins that much within a batch.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,14 +35,8 @@ impl PagedQueryMemory for PagedMemory {
     }
 
     fn register(&self, name: &str) -> Arc<dyn Grant> {
-        let held = Arc::new(PinnedBytes { name: name.to_owned(), ..PinnedBytes::default() });
-        self.memory.books().register_paged(&held);
-        Arc::new(PagedGrant {
-            memory: Arc::clone(&self.memory),
-            spilled: Arc::clone(&self.spilled),
-            suspension: Arc::clone(&self.suspension),
-            held,
-        })
+        let (spilled, suspension) = (Arc::clone(&self.spilled), Arc::clone(&self.suspension));
+        Arc::new(PagedGrant::new(&self.memory, spilled, suspension, name))
     }
 }
 
@@ -50,12 +45,19 @@ impl PagedQueryMemory for PagedMemory {
 pub(super) struct PinnedBytes {
     name: String,
     now: AtomicU64,
+    /// The part of it that is heap, and in the ledger as such.
+    heap: AtomicU64,
     peak: AtomicU64,
 }
 
 impl PinnedBytes {
     pub(super) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Bytes of it in pinned pages.
+    pub(super) fn pages(&self) -> u64 {
+        self.now().saturating_sub(self.heap.load(Ordering::Relaxed))
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -72,11 +74,24 @@ impl PinnedBytes {
     }
 }
 
-struct PagedGrant {
+pub(super) struct PagedGrant {
     memory: Arc<QueryMemory>,
     spilled: Arc<SpillCounters>,
     suspension: Arc<Suspension>,
     held: Arc<PinnedBytes>,
+}
+
+impl PagedGrant {
+    pub(super) fn new(
+        memory: &Arc<QueryMemory>,
+        spilled: Arc<SpillCounters>,
+        suspension: Arc<Suspension>,
+        name: &str,
+    ) -> Self {
+        let held = Arc::new(PinnedBytes { name: name.to_owned(), ..PinnedBytes::default() });
+        memory.books().register_paged(&held);
+        Self { memory: Arc::clone(memory), spilled, suspension, held }
+    }
 }
 
 impl Grant for PagedGrant {
@@ -100,6 +115,18 @@ impl Grant for PagedGrant {
     fn shrink(&self, bytes: u64) {
         self.held.now.fetch_sub(bytes, Ordering::Relaxed);
         self.memory.budget.unpin(bytes);
+    }
+
+    fn hold_heap(&self, bytes: u64) {
+        self.held.heap.fetch_add(bytes, Ordering::Relaxed);
+        self.memory.hold_heap(bytes);
+        self.memory.budget.unpin(bytes);
+    }
+
+    fn release_heap(&self, bytes: u64) {
+        self.held.heap.fetch_sub(bytes, Ordering::Relaxed);
+        self.memory.budget.pin(bytes);
+        self.memory.release_heap(bytes);
     }
 
     fn held_bytes(&self) -> u64 {
@@ -127,6 +154,7 @@ impl fmt::Debug for PagedGrant {
 
 impl Drop for PagedGrant {
     fn drop(&mut self) {
+        self.release_heap(self.held.heap.load(Ordering::Relaxed));
         self.memory.budget.unpin(self.held.now());
     }
 }
