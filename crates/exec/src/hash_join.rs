@@ -40,11 +40,14 @@ use futures::future::{BoxFuture, Shared};
 use crate::memory::QueryExtension;
 use crate::rows::RowPages;
 use crate::stream::generate;
-use bounds::{KeyBounds, SharedFilter, partitions};
+pub(crate) use bounds::partitions;
+use bounds::{KeyBounds, SharedFilter};
 use build::{Build, Collector};
-use metrics::JoinMetrics;
-use probe::{Output, Prober};
+pub(crate) use metrics::JoinMetrics;
+pub(crate) use probe::Output;
+use probe::Prober;
 use spec::Spec;
+pub(crate) use table::Flags;
 
 type SharedBuild = Shared<BoxFuture<'static, Result<Arc<Build>, Arc<DataFusionError>>>>;
 
@@ -290,7 +293,8 @@ impl ExecutionPlan for PagedHashJoinExec {
                 Arc::clone(&grant),
                 spec.build_layout.clone(),
             );
-            let output = Output::new(emitter, &spec, metrics.clone());
+            let output =
+                Output::new(emitter, &spec.schema, spec.batch_size, spec.fetch, metrics.clone());
             let prober = Prober { spec, memory, grant, build, output, nulls, metrics };
             let joined = prober.run(input).await;
             drop(share);

@@ -13,6 +13,7 @@
 //! | [`aggregate`] | aggregation by groups |
 //! | [`block`] | batches in pages, in the layout of Arrow |
 //! | [`hash_join`] | joins by hash |
+//! | [`loop_join`] | joins by comparing every pair, cross joins |
 //! | [`memory`] | what an operator may hold, and whom it asks |
 //! | [`merge`] | merging sorted partitions |
 //! | [`rows`] | rows in pages: append, gather, compare |
@@ -25,6 +26,7 @@ pub mod aggregate;
 pub mod block;
 mod error;
 pub mod hash_join;
+pub mod loop_join;
 pub mod memory;
 pub mod merge;
 mod options;
@@ -37,6 +39,7 @@ pub mod window;
 pub use aggregate::{AggregateOptions, PagedAggregateExec};
 pub use error::{ExecError, Result};
 pub use hash_join::PagedHashJoinExec;
+pub use loop_join::PagedLoopJoinExec;
 pub use memory::{FixedMemory, Grant, QueryExtension, QueryMemory};
 pub use options::PagedOptions;
 pub use rule::PagedOperators;

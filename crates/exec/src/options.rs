@@ -15,6 +15,9 @@ extensions_options! {
         /// Hash joins, which then need not fit in memory.
         pub paged_hash_join: bool, default = true
 
+        /// Joins without equal keys and cross joins, whose left side then need not fit in memory.
+        pub paged_loop_join: bool, default = true
+
         /// Aggregates with groups. Off unless asked for, until as much is known of them.
         pub paged_aggregate: bool, default = false
     }
@@ -27,6 +30,12 @@ impl ConfigExtension for PagedOptions {
 impl PagedOptions {
     /// Every operator there is, as a session without these settings has it.
     pub(crate) fn all() -> Self {
-        Self { paged_sort: true, paged_window: true, paged_hash_join: true, paged_aggregate: true }
+        Self {
+            paged_sort: true,
+            paged_window: true,
+            paged_hash_join: true,
+            paged_loop_join: true,
+            paged_aggregate: true,
+        }
     }
 }

@@ -22,6 +22,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::aggregate::PagedAggregateExec;
 use crate::hash_join::PagedHashJoinExec;
+use crate::loop_join::PagedLoopJoinExec;
 use crate::merge::PagedMergeExec;
 use crate::options::PagedOptions;
 use crate::sort::PagedSortExec;
@@ -45,10 +46,11 @@ type Replace = fn(Node, Place) -> Result<Node>;
 
 /// One function per kind of operator that `options` ask for; each is asked in turn.
 fn replacements(options: &PagedOptions) -> Vec<Replace> {
-    let kinds: [(bool, &[Replace]); 4] = [
+    let kinds: [(bool, &[Replace]); 5] = [
         (options.paged_sort, &[sort, sort_preserving_merge]),
         (options.paged_aggregate, &[aggregate]),
         (options.paged_hash_join, &[hash_join]),
+        (options.paged_loop_join, &[loop_join]),
         (options.paged_window, &[window]),
     ];
     kinds.into_iter().filter(|(on, _)| *on).flat_map(|(_, kinds)| kinds).copied().collect()
@@ -120,6 +122,15 @@ fn hash_join(node: Node, place: Place) -> Result<Node> {
     }
     let any: Arc<dyn Any + Send + Sync> = Arc::clone(&node) as _;
     let paged = Arc::downcast::<HashJoinExec>(any).ok().and_then(PagedHashJoinExec::new);
+    Ok(paged.map_or(node, |paged| Arc::new(paged)))
+}
+
+fn loop_join(node: Node, _place: Place) -> Result<Node> {
+    let endless = |child: &&Node| child.boundedness().is_unbounded();
+    if node.children().iter().any(endless) {
+        return Ok(node);
+    }
+    let paged = PagedLoopJoinExec::new(Arc::clone(&node));
     Ok(paged.map_or(node, |paged| Arc::new(paged)))
 }
 

@@ -223,6 +223,6 @@ fn is_used(filter: &DynamicFilterPhysicalExpr, plan: &Arc<dyn ExecutionPlan>) ->
 }
 
 /// Partitions of a plan's output.
-pub(super) fn partitions(plan: &Arc<dyn ExecutionPlan>) -> usize {
+pub(crate) fn partitions(plan: &Arc<dyn ExecutionPlan>) -> usize {
     plan.output_partitioning().partition_count()
 }

@@ -11,17 +11,17 @@ use crate::Grant;
 
 /// The metrics of one partition.
 #[derive(Clone, Debug)]
-pub(super) struct JoinMetrics {
+pub(crate) struct JoinMetrics {
     baseline: BaselineMetrics,
-    pub(super) build_time: Time,
-    pub(super) build_rows: Count,
+    pub(crate) build_time: Time,
+    pub(crate) build_rows: Count,
     probe_rows: Count,
     spilled_bytes: Count,
     peak_bytes: Gauge,
 }
 
 impl JoinMetrics {
-    pub(super) fn new(set: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+    pub(crate) fn new(set: &ExecutionPlanMetricsSet, partition: usize) -> Self {
         Self {
             baseline: BaselineMetrics::new(set, partition),
             build_time: MetricBuilder::new(set).subset_time("build_time", partition),
@@ -32,20 +32,20 @@ impl JoinMetrics {
         }
     }
 
-    pub(super) fn output(&self, rows: usize) {
+    pub(crate) fn output(&self, rows: usize) {
         self.baseline.record_output(rows);
     }
 
-    pub(super) fn probed(&self, rows: usize) {
+    pub(crate) fn probed(&self, rows: usize) {
         self.probe_rows.add(rows);
     }
 
-    pub(super) fn join_timer(&self) -> ScopedTimerGuard<'_> {
+    pub(crate) fn join_timer(&self) -> ScopedTimerGuard<'_> {
         self.baseline.elapsed_compute().timer()
     }
 
     /// The grant, watched for the metrics.
-    pub(super) fn watch(&self, grant: Arc<dyn Grant>) -> Arc<dyn Grant> {
+    pub(crate) fn watch(&self, grant: Arc<dyn Grant>) -> Arc<dyn Grant> {
         Arc::new(Watched { grant, metrics: self.clone() })
     }
 }

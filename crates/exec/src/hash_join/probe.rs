@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch, new_null_array};
 use datafusion::arrow::compute::BatchCoalescer;
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{JoinType, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::StreamExt;
@@ -18,7 +18,7 @@ use crate::stream::Emitter;
 use crate::{Grant, QueryMemory};
 
 /// Hands rows on in batches of the session's size.
-pub(super) struct Output {
+pub(crate) struct Output {
     emitter: Emitter,
     coalescer: Option<BatchCoalescer>,
     left: usize,
@@ -26,20 +26,26 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(emitter: Emitter, spec: &Spec, metrics: JoinMetrics) -> Self {
+    pub(crate) fn new(
+        emitter: Emitter,
+        schema: &SchemaRef,
+        batch_size: usize,
+        fetch: Option<usize>,
+        metrics: JoinMetrics,
+    ) -> Self {
         // A batch without columns has nothing to be joined with others.
-        let coalescer = (!spec.outputs.is_empty()).then(|| {
-            BatchCoalescer::new(Arc::clone(&spec.schema), spec.batch_size)
-                .with_biggest_coalesce_batch_size(Some(spec.batch_size / 2))
+        let coalescer = (!schema.fields().is_empty()).then(|| {
+            BatchCoalescer::new(Arc::clone(schema), batch_size)
+                .with_biggest_coalesce_batch_size(Some(batch_size / 2))
         });
-        Self { emitter, coalescer, left: spec.fetch.unwrap_or(usize::MAX), metrics }
+        Self { emitter, coalescer, left: fetch.unwrap_or(usize::MAX), metrics }
     }
 
-    pub(super) fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.left == 0
     }
 
-    pub(super) async fn push(&mut self, batch: RecordBatch) -> Result<()> {
+    pub(crate) async fn push(&mut self, batch: RecordBatch) -> Result<()> {
         let Some(coalescer) = &mut self.coalescer else {
             self.emit(batch).await;
             return Ok(());
@@ -49,7 +55,7 @@ impl Output {
         Ok(())
     }
 
-    pub(super) async fn finish(&mut self) -> Result<()> {
+    pub(crate) async fn finish(&mut self) -> Result<()> {
         if let Some(coalescer) = &mut self.coalescer {
             coalescer.finish_buffered_batch()?;
             self.emit_completed().await;

@@ -93,25 +93,25 @@ impl Drop for Granted {
 
 /// Which build rows have a match: a bit for each.
 #[derive(Debug)]
-pub(super) struct Flags(Vec<AtomicU64>);
+pub(crate) struct Flags(Vec<AtomicU64>);
 
 impl Flags {
-    pub(super) fn new(rows: u64) -> Self {
+    pub(crate) fn new(rows: u64) -> Self {
         Self((0..rows.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }
 
-    pub(super) fn bytes_of(rows: u64) -> u64 {
+    pub(crate) fn bytes_of(rows: u64) -> u64 {
         rows.div_ceil(64) * 8
     }
 
-    fn set(&self, number: u64) {
+    pub(crate) fn set(&self, number: u64) {
         let (word, bit) = (&self.0[to_usize(number / 64)], 1 << (number % 64));
         if word.load(Ordering::Relaxed) & bit == 0 {
             word.fetch_or(bit, Ordering::Relaxed);
         }
     }
 
-    pub(super) fn is_set(&self, number: u64) -> bool {
+    pub(crate) fn is_set(&self, number: u64) -> bool {
         self.0[to_usize(number / 64)].load(Ordering::Relaxed) >> (number % 64) & 1 == 1
     }
 }

@@ -26,7 +26,7 @@ use crate::common::{array, comes_to_be_empty, memory};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-const JOIN_TYPES: [JoinType; 10] = [
+pub(crate) const JOIN_TYPES: [JoinType; 10] = [
     JoinType::Inner,
     JoinType::Left,
     JoinType::Right,
@@ -147,7 +147,7 @@ impl Case {
 }
 
 /// The filter `lv < rv`; both come after `keys` keys.
-fn smaller(keys: usize) -> JoinFilter {
+pub(crate) fn smaller(keys: usize) -> JoinFilter {
     let field = |name: &str| Field::new(name, DataType::Int64, true);
     let schema = Arc::new(Schema::new(vec![field("lv"), field("rv")]));
     let column = |name: &str, n| -> PhysicalExprRef { Arc::new(Column::new(name, n)) };
@@ -157,14 +157,14 @@ fn smaller(keys: usize) -> JoinFilter {
     JoinFilter::new(Arc::new(expr), indices, schema)
 }
 
-fn context(memory: &FixedMemory, batch: usize) -> Arc<TaskContext> {
+pub(crate) fn context(memory: &FixedMemory, batch: usize) -> Arc<TaskContext> {
     let memory = Arc::new(QueryExtension(Arc::new(memory.clone())));
     let config = SessionConfig::new().with_batch_size(batch).with_extension(memory);
     Arc::new(TaskContext::default().with_session_config(config))
 }
 
 /// The rows as text, sorted.
-fn rows(batches: &[RecordBatch]) -> Vec<String> {
+pub(crate) fn rows(batches: &[RecordBatch]) -> Vec<String> {
     let mut rows = Vec::new();
     for batch in batches {
         let options = FormatOptions::default().with_null("null");
@@ -187,7 +187,10 @@ fn paged(join: &Arc<HashJoinExec>) -> Arc<dyn ExecutionPlan> {
     Arc::new(PagedHashJoinExec::new(Arc::clone(join)).unwrap())
 }
 
-async fn run(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Vec<String>> {
+pub(crate) async fn run(
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+) -> Result<Vec<String>> {
     Ok(rows(&collect(reset_plan_states(plan)?, context).await?))
 }
 
@@ -211,7 +214,7 @@ async fn compare(case: Case, limit: u64, space: &terrace_pool::Space) -> u64 {
     memory.spilled_bytes()
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -5,6 +5,7 @@
 mod aggregate;
 mod common;
 mod hash_join;
+mod loop_join;
 mod rows;
 mod sort;
 mod window;

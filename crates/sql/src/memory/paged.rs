@@ -119,8 +119,8 @@ impl Grant for PagedGrant {
 
     fn hold_heap(&self, bytes: u64) {
         self.held.heap.fetch_add(bytes, Ordering::Relaxed);
-        self.memory.hold_heap(bytes);
         self.memory.budget.unpin(bytes);
+        self.memory.hold_heap(bytes);
     }
 
     fn release_heap(&self, bytes: u64) {

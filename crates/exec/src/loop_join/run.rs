@@ -1,0 +1,259 @@
+//! A right stream: rounds of right rows, each beside every block of the left side.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array,
+};
+use datafusion::arrow::compute::take;
+use datafusion::common::{JoinType, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use futures::StreamExt;
+use terrace_sys::size::to_u64;
+
+use super::build::Left;
+use super::spec::{LoopSpec, Picked};
+use crate::Grant;
+use crate::block::{Lease, copy_to_heap};
+use crate::hash_join::{JoinMetrics, Output};
+use crate::sort::piece::batch_bytes;
+use crate::stream::give_way;
+
+/// Steps without a batch for the output before other tasks may run.
+const STEPS_AT_ONCE: usize = 16;
+
+/// Right rows of a round, and whether each has a match, if that matters.
+struct Part {
+    batch: RecordBatch,
+    matched: Vec<bool>,
+    _lease: Lease,
+}
+
+/// One right stream.
+pub(super) struct Runner {
+    pub(super) spec: Arc<LoopSpec>,
+    pub(super) grant: Arc<dyn Grant>,
+    pub(super) left: Arc<Left>,
+    pub(super) output: Output,
+    pub(super) metrics: JoinMetrics,
+}
+
+impl Runner {
+    /// Joins the whole input.
+    pub(super) async fn run(mut self, mut input: SendableRecordBatchStream) -> Result<()> {
+        while !self.is_decided() {
+            let round = self.gather(&mut input).await?;
+            if round.is_empty() {
+                break;
+            }
+            self.join(round).await?;
+        }
+        drop(input);
+        if self.left.is_last_stream() && self.spec.emits_left() {
+            self.emit_left().await?;
+        }
+        self.output.finish().await
+    }
+
+    /// Whether an empty left side says that nothing of the right side will be emitted.
+    fn is_decided(&self) -> bool {
+        use JoinType::{Inner, Left, LeftAnti, LeftMark, LeftSemi, RightSemi};
+        let needs_left = matches!(
+            self.spec.join_type,
+            Inner | Left | LeftAnti | LeftMark | LeftSemi | RightSemi
+        );
+        self.left.rows == 0 && needs_left
+    }
+
+    /// The right rows of the next round: the more there are, the fewer rounds read the left side.
+    /// A quarter of its bytes is enough of them, if there is room.
+    async fn gather(&self, input: &mut SendableRecordBatchStream) -> Result<Vec<Part>> {
+        let enough = self.left.bytes / 4;
+        let (mut parts, mut bytes) = (Vec::new(), 0);
+        while bytes <= enough {
+            if let Some(resumed) = self.grant.suspended() {
+                resumed.await;
+            }
+            let Some(batch) = input.next().await.transpose()? else { break };
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            self.metrics.probed(batch.num_rows());
+            let own = to_u64(batch_bytes(&batch));
+            bytes += own.max(1);
+            let lease = Lease::ask(&self.grant, own);
+            let is_last = lease.is_none() || bytes > enough;
+            let lease = lease.unwrap_or_else(|| Lease::take(&self.grant, own));
+            // Rows that wait for others must not keep the pages of a scan.
+            let batch = if parts.is_empty() && is_last { batch } else { copied(&batch)? };
+            let matched = match self.spec.emits_right() {
+                true => vec![false; batch.num_rows()],
+                false => Vec::new(),
+            };
+            parts.push(Part { batch, matched, _lease: lease });
+            if is_last || self.grant.excess_bytes() > 0 {
+                break;
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Joins the rows of a round with all of the left side.
+    async fn join(&mut self, mut round: Vec<Part>) -> Result<()> {
+        let left = Arc::clone(&self.left);
+        for (n, block) in left.blocks.iter().enumerate() {
+            if let Some(resumed) = self.grant.suspended() {
+                resumed.await;
+            }
+            let (_lease, rows) = block.read(&self.spec, &self.grant).await?;
+            if let Some(next) = left.blocks.get(n + 1) {
+                next.prefetch();
+            }
+            for part in &mut round {
+                self.join_part(&rows, block.rows.start, part).await?;
+                if self.output.is_done() {
+                    return Ok(());
+                }
+            }
+        }
+        if self.spec.emits_right() {
+            for part in &round {
+                self.emit_right(part).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Joins rows of a block, the first of which has number `first`, with rows of a batch.
+    async fn join_part(&mut self, rows: &RecordBatch, first: u64, part: &mut Part) -> Result<()> {
+        let count = part.batch.num_rows();
+        let decided = self.decided(rows.num_rows(), first);
+        let wanted: Vec<u32> = decided.unwrap_or_else(|| (0..index(rows.num_rows())).collect());
+        let step = (self.spec.batch_size / count).max(1);
+        for (n, chosen) in wanted.chunks(step).enumerate() {
+            let timer = self.metrics.join_timer();
+            let each = |row: &u32| std::iter::repeat_n(*row, count);
+            let of_left = UInt32Array::from_iter_values(chosen.iter().flat_map(each));
+            let all = || 0..index(count);
+            let of_right = UInt32Array::from_iter_values(chosen.iter().flat_map(|_| all()));
+            let batch = self.pairs(rows, first, part, of_left, of_right)?;
+            drop(timer);
+            match batch {
+                Some(batch) => self.output.push(batch).await?,
+                None if n % STEPS_AT_ONCE == 0 => give_way().await,
+                None => {}
+            }
+            if self.output.is_done() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The left rows of a block that a match can still change something for, if not all.
+    fn decided(&self, rows: usize, first: u64) -> Option<Vec<u32>> {
+        use JoinType::{LeftAnti, LeftMark, LeftSemi};
+        let flags = self.left.flags.as_ref()?;
+        let once = matches!(self.spec.join_type, LeftSemi | LeftAnti | LeftMark);
+        once.then(|| {
+            (0..index(rows)).filter(|row| !flags.is_set(first + u64::from(*row))).collect()
+        })
+    }
+
+    /// Notes which of some pairs match, and makes a batch of those if pairs are emitted.
+    fn pairs(
+        &self,
+        rows: &RecordBatch,
+        first: u64,
+        part: &mut Part,
+        of_left: UInt32Array,
+        of_right: UInt32Array,
+    ) -> Result<Option<RecordBatch>> {
+        let left = Picked { batch: Some(rows), rows: &of_left };
+        let right = Picked { batch: Some(&part.batch), rows: &of_right };
+        let passing = self.spec.passing(left, right)?;
+        let (of_left, of_right) = match &passing {
+            Some(passing) => (picked(&of_left, passing)?, picked(&of_right, passing)?),
+            None => (of_left, of_right),
+        };
+        if of_left.is_empty() {
+            return Ok(None);
+        }
+        if let Some(flags) = &self.left.flags {
+            of_left.values().iter().for_each(|row| flags.set(first + u64::from(*row)));
+        }
+        for row in of_right.values() {
+            if let Some(matched) = part.matched.get_mut(*row as usize) {
+                *matched = true;
+            }
+        }
+        if !self.spec.emits_pairs() {
+            return Ok(None);
+        }
+        let left = Picked { batch: Some(rows), rows: &of_left };
+        let right = Picked { batch: Some(&part.batch), rows: &of_right };
+        self.spec.output(left, right, None).map(Some)
+    }
+
+    async fn emit_right(&mut self, part: &Part) -> Result<()> {
+        let of_right: UInt32Array = (0..)
+            .zip(&part.matched)
+            .filter(|(_, matched)| self.spec.wants_right(**matched))
+            .map(|(row, _)| row)
+            .collect();
+        if of_right.is_empty() {
+            return Ok(());
+        }
+        let marked = of_right.values().iter().map(|row| Some(part.matched[*row as usize]));
+        let marks: ArrayRef = Arc::new(marked.collect::<BooleanArray>());
+        let left = Picked { batch: None, rows: &of_right };
+        let right = Picked { batch: Some(&part.batch), rows: &of_right };
+        self.output.push(self.spec.output(left, right, Some(&marks))?).await
+    }
+
+    /// Emits left rows by whether they have a match.
+    async fn emit_left(&mut self) -> Result<()> {
+        let left = Arc::clone(&self.left);
+        let Some(flags) = &left.flags else { return Ok(()) };
+        for block in &left.blocks {
+            if let Some(resumed) = self.grant.suspended() {
+                resumed.await;
+            }
+            let (_lease, rows) = block.read(&self.spec, &self.grant).await?;
+            let matched = |row: u32| flags.is_set(block.rows.start + u64::from(row));
+            let wanted: Vec<u32> = (0..index(rows.num_rows()))
+                .filter(|row| self.spec.wants_left(matched(*row)))
+                .collect();
+            for chosen in wanted.chunks(self.spec.batch_size) {
+                let marked = chosen.iter().map(|row| Some(matched(*row)));
+                let marks: ArrayRef = Arc::new(marked.collect::<BooleanArray>());
+                let of_left = UInt32Array::from(chosen.to_vec());
+                let left = Picked { batch: Some(&rows), rows: &of_left };
+                let right = Picked { batch: None, rows: &of_left };
+                self.output.push(self.spec.output(left, right, Some(&marks))?).await?;
+                if self.output.is_done() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A position in a batch. Batches have fewer than 2^32 rows.
+fn index(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
+}
+
+fn picked(rows: &UInt32Array, picks: &UInt32Array) -> Result<UInt32Array> {
+    use datafusion::arrow::array::AsArray;
+    use datafusion::arrow::datatypes::UInt32Type;
+    Ok(take(rows, picks, None)?.as_primitive::<UInt32Type>().clone())
+}
+
+/// A batch in memory of its own.
+fn copied(batch: &RecordBatch) -> Result<RecordBatch> {
+    let columns = copy_to_heap(batch.num_rows(), batch.columns())?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
+}
