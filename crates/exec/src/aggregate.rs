@@ -16,15 +16,18 @@
 //! | `directory` | from hashes to rows |
 //! | `table` | groups: find or make, take in, let go |
 //! | `spilled` | rows that were let go, by partition |
+//! | `values` | states that grow with their group |
+//! | `giant` | one group larger than memory |
 //! | `run` | one partition of the plan, from input to output |
 
 mod cell;
 mod directory;
+mod giant;
 pub mod node;
-mod oblivious;
 mod program;
 mod run;
 mod spilled;
 mod table;
+mod values;
 
 pub use node::{AggregateOptions, PagedAggregateExec};

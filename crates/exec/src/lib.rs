@@ -21,6 +21,7 @@
 //! | [`sort`] | sorting, and the first rows of an order |
 //! | [`stream`] | streams written as straight code |
 //! | [`window`] | window functions over partitions larger than memory |
+//! | `words` | large tables of words |
 
 pub mod aggregate;
 pub mod block;
@@ -35,6 +36,7 @@ mod rule;
 pub mod sort;
 pub mod stream;
 pub mod window;
+mod words;
 
 pub use aggregate::{AggregateOptions, PagedAggregateExec};
 pub use error::{ExecError, Result};

@@ -18,8 +18,8 @@ extensions_options! {
         /// Joins without equal keys and cross joins, whose left side then need not fit in memory.
         pub paged_loop_join: bool, default = true
 
-        /// Aggregates with groups. Off unless asked for, until as much is known of them.
-        pub paged_aggregate: bool, default = false
+        /// Aggregates with groups, and those whose states grow with their group.
+        pub paged_aggregate: bool, default = true
     }
 }
 

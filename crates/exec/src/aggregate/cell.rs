@@ -48,6 +48,11 @@ pub(super) trait Cell: Send + Debug {
     /// Writes the state of a group that the batch makes to the extra bytes of its row.
     fn start(&self, row: &mut [u8]);
 
+    /// Writes the state of a group of which no row was taken.
+    fn neutral(&self, row: &mut [u8]) {
+        self.start(row);
+    }
+
     /// Takes the batch into the states of its rows' groups.
     fn take(&mut self, slots: &mut Slots<'_>, input: Input<'_>) -> Result<()>;
 

@@ -2,7 +2,8 @@
 
 use terrace_sys::size::{to_u64, to_usize};
 
-use crate::rows::RowAddress;
+use crate::rows::{RowAddress, prefetch};
+use crate::words::Words;
 
 /// Slots of an empty directory: 8 KiB.
 const FIRST_SLOTS: usize = 1 << 10;
@@ -10,6 +11,8 @@ const FIRST_SLOTS: usize = 1 << 10;
 const LARGE_SLOTS: usize = 1 << 22;
 /// Set in every used slot, so that zero is an empty one.
 const USED: u64 = 1 << 63;
+/// Rows ahead of which a slot is asked for.
+const AHEAD: usize = 16;
 const ADDRESS_MASK: u64 = (1 << RowAddress::BITS) - 1;
 
 /// Where the group of a hash may be.
@@ -18,7 +21,7 @@ const ADDRESS_MASK: u64 = (1 << RowAddress::BITS) - 1;
 /// nearly always only the right row is compared (Leis et al.; Kuiper et al., ICDE 2024, section 5).
 #[derive(Debug)]
 pub(super) struct Directory {
-    slots: Vec<u64>,
+    slots: Words,
     used: usize,
 }
 
@@ -35,7 +38,7 @@ pub(super) enum Found {
 
 impl Directory {
     pub(super) fn new() -> Self {
-        Self { slots: vec![0; FIRST_SLOTS], used: 0 }
+        Self { slots: Words::zeroed(FIRST_SLOTS), used: 0 }
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -67,34 +70,33 @@ impl Directory {
         (slot + 1) & (self.slots.len() - 1)
     }
 
-    /// Looks at the first slot of every hash. Rows whose salt is there go to `alike`, with the
-    /// address in `addresses`, the others to `open`.
+    /// Looks at the first slot of every hash: its address goes to `addresses`. Whether every slot
+    /// has the salt of its hash; if not, the rows whose slot has it go to `alike`, the others to
+    /// `open`.
     pub(super) fn look(
         &self,
         hashes: &[u64],
         addresses: &mut Vec<RowAddress>,
         alike: &mut Vec<u32>,
         open: &mut Vec<u32>,
-    ) {
-        let mask = self.slots.len() - 1;
-        for rows in [&mut *alike, &mut *open] {
-            rows.clear();
-            rows.resize(hashes.len(), 0);
-        }
-        let (mut alikes, mut opens) = (0, 0);
+    ) -> bool {
+        let slots: &[u64] = &self.slots;
+        let mask = slots.len() - 1;
+        let mut differ = 0;
         addresses.clear();
-        addresses.extend((0_u32..).zip(hashes).map(|(row, hash)| {
-            let entry = self.slots[to_usize(*hash) & mask];
-            let is_alike = entry & !ADDRESS_MASK == salt(*hash);
-            // Both are written and one is kept: a branch here would be mispredicted too often.
-            alike[alikes] = row;
-            open[opens] = row;
-            alikes += usize::from(is_alike);
-            opens += usize::from(!is_alike);
-            RowAddress::from_bits(entry & ADDRESS_MASK)
+        addresses.extend(hashes.iter().map(|hash| {
+            let entry = slots[to_usize(*hash) & mask];
+            differ |= entry ^ salt(*hash);
+            RowAddress::from_bits(entry)
         }));
-        alike.truncate(alikes);
-        open.truncate(opens);
+        let all = differ & !ADDRESS_MASK == 0;
+        if !all {
+            split(hashes, addresses, alike, open);
+        }
+        for address in addresses.iter_mut() {
+            *address = RowAddress::from_bits(address.to_bits() & ADDRESS_MASK);
+        }
+        all
     }
 
     /// Looks from `slot` on for a slot with the salt of `hash` or an empty one, which it takes.
@@ -132,7 +134,7 @@ impl Directory {
 
     /// Grows; every row has to be put in again.
     pub(super) fn grow(&mut self) {
-        *self = Self { slots: vec![0; self.slots_grown()], used: 0 };
+        *self = Self { slots: Words::zeroed(self.slots_grown()), used: 0 };
     }
 
     /// Empties the directory; it finds nothing any more.
@@ -140,17 +142,41 @@ impl Directory {
         *self = Self::new();
     }
 
-    /// Puts in a row that is not there yet.
-    #[inline]
-    pub(super) fn put(&mut self, hash: u64, address: RowAddress) {
-        let mask = self.slots.len() - 1;
-        let mut slot = self.home(hash);
-        while self.slots[slot] != 0 {
-            slot = (slot + 1) & mask;
+    /// Puts in rows that are not there yet.
+    pub(super) fn put(&mut self, hashes: &[u64], addresses: &[RowAddress]) {
+        let slots: &mut [u64] = &mut self.slots;
+        let mask = slots.len() - 1;
+        for (n, (hash, address)) in hashes.iter().zip(addresses).enumerate() {
+            if let Some(ahead) = hashes.get(n + AHEAD) {
+                prefetch(&slots[to_usize(*ahead) & mask]);
+            }
+            let mut slot = to_usize(*hash) & mask;
+            while slots[slot] != 0 {
+                slot = (slot + 1) & mask;
+            }
+            slots[slot] = salt(*hash) | (address.to_bits() & ADDRESS_MASK);
         }
-        self.slots[slot] = salt(hash) | (address.to_bits() & ADDRESS_MASK);
-        self.used += 1;
+        self.used += addresses.len();
     }
+}
+
+/// Rows by whether their slot, in `entries`, has the salt of their hash.
+fn split(hashes: &[u64], entries: &[RowAddress], alike: &mut Vec<u32>, open: &mut Vec<u32>) {
+    for rows in [&mut *alike, &mut *open] {
+        rows.clear();
+        rows.resize(hashes.len(), 0);
+    }
+    let (mut alikes, mut opens) = (0, 0);
+    for ((row, hash), entry) in (0_u32..).zip(hashes).zip(entries) {
+        let is_alike = (entry.to_bits() ^ salt(*hash)) & !ADDRESS_MASK == 0;
+        // Both are written and one is kept: a branch here would be mispredicted too often.
+        alike[alikes] = row;
+        open[opens] = row;
+        alikes += usize::from(is_alike);
+        opens += usize::from(!is_alike);
+    }
+    alike.truncate(alikes);
+    open.truncate(opens);
 }
 
 #[inline]

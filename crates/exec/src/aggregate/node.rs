@@ -19,6 +19,7 @@ use datafusion::physical_plan::{
 
 use super::program::Program;
 use super::run;
+use super::values;
 use crate::memory::QueryExtension;
 use crate::rows::RowLayout;
 
@@ -32,19 +33,31 @@ pub struct PagedAggregateExec {
 }
 
 /// How a [`PagedAggregateExec`] works.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AggregateOptions {
     /// Whether the operator ignores how much memory there is: it neither asks for its grant nor
     /// unpins anything, and leaves it to the pool to find room (Otaki et al., CIDR 2025, section
     /// 5). For experiments; it fails when its pages do not fit memory.
     pub oblivious: bool,
+    /// Bytes of groups below which letting go is not worth the pages; by default they come to about
+    /// a quarter of a page for every partition.
+    pub let_go_bytes_min: u64,
+    /// Bytes, about, of the pieces that a long list of values is written in.
+    pub piece_bytes: usize,
+}
+
+impl Default for AggregateOptions {
+    fn default() -> Self {
+        Self { oblivious: false, let_go_bytes_min: 64 << 10, piece_bytes: 256 << 10 }
+    }
 }
 
 impl PagedAggregateExec {
     /// A node in place of `stock`, or `None` if that must stay as it is:
     ///
-    /// - without GROUP BY there is one group, and no table;
-    /// - partial aggregation is bounded as it is: refused memory it hands its states on;
+    /// - without GROUP BY there is one group, and no table, unless its states grow with it;
+    /// - partial aggregation of states that do not grow with their group hands on what it has when
+    ///   it is refused memory;
     /// - input ordered by the groups, or by some of them, is aggregated as it streams;
     /// - a limit bounds the groups kept;
     /// - keys or states of a type that rows cannot hold.
@@ -69,9 +82,15 @@ impl PagedAggregateExec {
 }
 
 fn can_replace(stock: &AggregateExec) -> bool {
-    use AggregateMode::{Final, FinalPartitioned, Single, SinglePartitioned};
-    let mode = matches!(stock.mode(), Single | SinglePartitioned | Final | FinalPartitioned);
-    mode && !stock.group_expr().is_true_no_grouping()
+    use AggregateMode::{Final, FinalPartitioned, Partial, Single, SinglePartitioned};
+    // States that grow with their group are not bounded by the number of groups.
+    let grows = stock.aggr_expr().iter().any(|function| values::grows(function));
+    let mode = match stock.mode() {
+        Single | SinglePartitioned | Final | FinalPartitioned => true,
+        Partial => grows,
+        _ => false,
+    };
+    mode && (grows || !stock.group_expr().is_true_no_grouping())
         && *stock.input_order_mode() == InputOrderMode::Linear
         && stock.limit_options().is_none()
         && rows_hold(stock)
@@ -162,13 +181,12 @@ impl ExecutionPlan for PagedAggregateExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let memory = QueryExtension::find(&context)?;
-        let program = Program::new(&self.stock)?;
+        let program = Program::new(&self.stock, self.options)?;
         let input = self.stock.input().execute(partition, Arc::clone(&context))?;
         let setting = run::Setting {
             memory,
             partition,
             batch_rows: context.session_config().batch_size().max(1),
-            options: self.options,
             metrics: run::Metrics::new(&self.metrics, partition),
         };
         Ok(run::start(program, input, setting))

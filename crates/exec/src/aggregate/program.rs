@@ -5,29 +5,40 @@ use std::sync::Arc;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array,
 };
+use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Result;
 use datafusion::common::utils::normalize_float_zero;
-use datafusion::logical_expr::GroupsAccumulator;
+use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{
-    AggregateExec, AggregateInputMode, PhysicalGroupBy, aggregate_expressions, evaluate_group_by,
+    AggregateExec, AggregateInputMode, AggregateOutputMode, PhysicalGroupBy, aggregate_expressions,
+    evaluate_group_by,
 };
 
 use super::cell::{self, Cell, Input, Room};
+use super::giant::Picker;
+use super::node::AggregateOptions;
+use super::spilled::Pages;
+use super::values::{self, Wants};
 
 /// The computation of a node, for one of its partitions.
 #[derive(Debug)]
 pub(super) struct Program {
     group_by: PhysicalGroupBy,
     input_schema: SchemaRef,
+    /// What the arguments of the functions are columns of; another schema if the input is states.
+    value_schema: SchemaRef,
     output_schema: SchemaRef,
     key_types: Vec<DataType>,
     aggregates: Vec<Aggregate>,
     /// The input has states, not values.
     merges: bool,
+    /// The output has states, not results.
+    hands_on: bool,
+    options: AggregateOptions,
 }
 
 /// One aggregate.
@@ -37,6 +48,8 @@ pub(super) struct Aggregate {
     arguments: Vec<Arc<dyn PhysicalExpr>>,
     filter: Option<Arc<dyn PhysicalExpr>>,
     pub(super) state_types: Vec<DataType>,
+    /// What it wants of its group's values, if they are its state.
+    pub(super) wants: Option<Wants>,
 }
 
 /// Where the states of an aggregate are.
@@ -45,6 +58,8 @@ pub(super) enum State {
     Cell(Box<dyn Cell>),
     /// Beside the rows, by the number of the group.
     Beside(Box<dyn GroupsAccumulator>),
+    /// In another place: the values of the only group are sorted.
+    Aside,
 }
 
 impl std::fmt::Debug for State {
@@ -52,6 +67,7 @@ impl std::fmt::Debug for State {
         match self {
             Self::Cell(cell) => cell.fmt(f),
             Self::Beside(_) => f.write_str("Beside"),
+            Self::Aside => f.write_str("Aside"),
         }
     }
 }
@@ -83,11 +99,18 @@ impl Program {
     ///
     /// # Errors
     /// What DataFusion says of the node's expressions.
-    pub(super) fn new(stock: &AggregateExec) -> Result<Self> {
+    pub(super) fn new(stock: &AggregateExec, options: AggregateOptions) -> Result<Self> {
         let input_schema = stock.input().schema();
         let group_by = stock.group_expr().clone();
         let keys = group_by.group_schema(&input_schema)?;
-        let key_types = keys.fields().iter().map(|field| field.data_type().clone()).collect();
+        let mut key_types: Vec<_> =
+            keys.fields().iter().map(|field| field.data_type().clone()).collect();
+        if key_types.is_empty() {
+            // Without keys all rows have the same one.
+            key_types.push(DataType::Boolean);
+        }
+        let hands_on = stock.mode().output_mode() == AggregateOutputMode::Partial;
+        let value_schema = stock.input_schema();
         let merges = stock.mode().input_mode() == AggregateInputMode::Partial;
         let count = group_by.num_group_exprs();
         let arguments = aggregate_expressions(stock.aggr_expr(), stock.mode(), count)?;
@@ -98,11 +121,25 @@ impl Program {
         });
         let aggregates = aggregates.collect::<Result<_>>()?;
         let output_schema = stock.schema();
-        Ok(Self { group_by, input_schema, output_schema, key_types, aggregates, merges })
+        Ok(Self {
+            group_by,
+            input_schema,
+            value_schema,
+            output_schema,
+            key_types,
+            aggregates,
+            merges,
+            hands_on,
+            options,
+        })
     }
 
     pub(super) fn output_schema(&self) -> &SchemaRef {
         &self.output_schema
+    }
+
+    pub(super) fn options(&self) -> AggregateOptions {
+        self.options
     }
 
     pub(super) fn key_types(&self) -> &[DataType] {
@@ -113,22 +150,78 @@ impl Program {
         &self.aggregates
     }
 
-    /// Fresh states, those in the rows from `room` on.
-    pub(super) fn states(&self, room: &mut Room) -> Result<Vec<State>> {
-        self.aggregates.iter().map(|aggregate| aggregate.state(room)).collect()
+    /// Whether there are no keys: there is one group, also without input.
+    pub(super) fn has_no_keys(&self) -> bool {
+        self.group_by.is_true_no_grouping()
+    }
+
+    /// Whether the output has states, for another aggregation to merge.
+    pub(super) fn hands_on(&self) -> bool {
+        self.hands_on
+    }
+
+    /// Whether one group can be computed from values in order. Nested keys may have the same hash
+    /// though they differ, since DataFusion passes nulls over, and then one hash is not one group.
+    pub(super) fn picks(&self) -> bool {
+        self.aggregates.iter().any(Aggregate::is_in_order)
+            && !self.key_types.iter().any(DataType::is_nested)
+    }
+
+    /// Fresh states, those in the rows from `room` on. If the only group is computed from values in
+    /// order, those are aside.
+    pub(super) fn states(&self, room: &mut Room, aside: bool) -> Result<Vec<State>> {
+        let state = |aggregate: &Aggregate| match aside && aggregate.is_in_order() {
+            true => Ok(State::Aside),
+            false => aggregate.state(room),
+        };
+        self.aggregates.iter().map(state).collect()
+    }
+
+    /// The aggregates that are computed from values in order, the others being none.
+    pub(super) fn pickers(&self, pages: &Pages) -> Result<Vec<Option<Picker>>> {
+        let picker = |aggregate: &Aggregate| {
+            let wants = aggregate.wants.filter(|wants| wants.is_in_order());
+            let schema = &self.value_schema;
+            let state = &aggregate.state_types[0];
+            wants.map(|wants| Picker::new(wants, &aggregate.function, schema, state, pages))
+        };
+        self.aggregates.iter().map(|aggregate| picker(aggregate).transpose()).collect()
+    }
+
+    /// The states of a group of which no row is taken, of those whose state is no list.
+    pub(super) fn neutral(&self, aggregate: &Aggregate) -> Result<Option<Vec<ArrayRef>>> {
+        if aggregate.wants.is_some() {
+            return Ok(None);
+        }
+        let mut state = aggregate.accumulator()?;
+        let null = |argument: Arc<dyn PhysicalExpr>| {
+            Ok(new_null_array(&argument.data_type(&self.value_schema)?, 1))
+        };
+        let arguments = aggregate.function.expressions().into_iter().map(null);
+        let arguments = arguments.collect::<Result<Vec<_>>>()?;
+        state.update_batch(&arguments, &[0], Some(&BooleanArray::from(vec![false])), 1)?;
+        Ok(Some(state.state(EmitTo::All)?))
     }
 
     /// Evaluates a batch, once for every grouping set.
     pub(super) fn evaluate(&self, batch: &RecordBatch) -> Result<Vec<Evaluated>> {
         let arguments = self.aggregates.iter().map(|aggregate| aggregate.evaluate(batch));
         let arguments: Arc<[Arguments]> = arguments.collect::<Result<Vec<_>>>()?.into();
-        let sets = evaluate_group_by(&self.group_by, batch)?;
+        let sets = match self.has_no_keys() {
+            true => vec![no_keys(batch.num_rows())],
+            false => evaluate_group_by(&self.group_by, batch)?,
+        };
         Ok(sets.iter().map(|keys| Evaluated::new(keys, &arguments, self.merges)).collect())
     }
 
-    /// The groups that there are even without input: those of empty grouping sets. Their arguments
-    /// are all filtered out.
+    /// The groups that there are even without input: those of empty grouping sets, or the only one.
+    /// Their arguments are all filtered out.
     pub(super) fn without_input(&self) -> Result<Vec<Evaluated>> {
+        let none = self.aggregates.iter().map(|aggregate| aggregate.none(&self.input_schema));
+        if self.has_no_keys() && !self.merges {
+            let arguments: Arc<[Arguments]> = none.collect::<Result<Vec<_>>>()?.into();
+            return Ok(vec![Evaluated::new(&no_keys(1), &arguments, false)]);
+        }
         let groups = self.group_by.groups();
         let is_empty = |group: &Vec<bool>| group.iter().all(|null| *null);
         if !self.group_by.has_grouping_set() || !groups.iter().any(is_empty) {
@@ -141,12 +234,16 @@ impl Program {
         let one = RecordBatchOptions::new().with_row_count(Some(1));
         let schema = Arc::new(Schema::new(fields));
         let row = RecordBatch::try_new_with_options(schema, nulls, &one)?;
-        let none = self.aggregates.iter().map(|aggregate| aggregate.none(&self.input_schema));
         let arguments: Arc<[Arguments]> = none.collect::<Result<Vec<_>>>()?.into();
         let sets = evaluate_group_by(&self.group_by, &row)?;
         let empty = sets.iter().zip(groups).filter(|(_, group)| is_empty(group));
         Ok(empty.map(|(keys, _)| Evaluated::new(keys, &arguments, false)).collect())
     }
+}
+
+/// The key of every row where there is none.
+fn no_keys(rows: usize) -> Vec<ArrayRef> {
+    vec![Arc::new(BooleanArray::new(BooleanBuffer::new_unset(rows), None))]
 }
 
 impl Evaluated {
@@ -172,20 +269,29 @@ impl Aggregate {
             arguments.clear();
         }
         let fields = function.state_fields()?;
-        let state_types = fields.iter().map(|field| field.data_type().clone()).collect();
-        Ok(Self { function: Arc::clone(function), arguments, filter, state_types })
+        let state_types: Vec<_> = fields.iter().map(|field| field.data_type().clone()).collect();
+        let wants = values::wants(function, &state_types);
+        Ok(Self { function: Arc::clone(function), arguments, filter, state_types, wants })
     }
 
     fn state(&self, room: &mut Room) -> Result<State> {
         if let Some(cell) = cell::choose(&self.function, room)? {
             return Ok(State::Cell(cell));
         }
+        Ok(State::Beside(self.accumulator()?))
+    }
+
+    fn accumulator(&self) -> Result<Box<dyn GroupsAccumulator>> {
         if self.function.groups_accumulator_supported() {
-            return Ok(State::Beside(self.function.create_groups_accumulator()?));
+            return self.function.create_groups_accumulator();
         }
         let function = Arc::clone(&self.function);
         let create = move || function.create_accumulator();
-        Ok(State::Beside(Box::new(GroupsAccumulatorAdapter::new(create))))
+        Ok(Box::new(GroupsAccumulatorAdapter::new(create)))
+    }
+
+    fn is_in_order(&self) -> bool {
+        self.wants.is_some_and(Wants::is_in_order)
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<Arguments> {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::common::Result;
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::common::{Result, exec_err};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, RecordOutput,
@@ -11,12 +11,10 @@ use datafusion::physical_plan::metrics::{
 use futures::StreamExt;
 use terrace_sys::size::to_usize;
 
-use super::node::AggregateOptions;
-use super::oblivious::Oblivious;
 use super::program::Program;
 use super::spilled::{Cursor, Pages, Part};
 use super::table::Table;
-use crate::memory::QueryMemory;
+use crate::memory::{ObliviousGrant, QueryMemory};
 use crate::stream::{Emitter, generate, give_way};
 
 /// What a run is given beside its program and input.
@@ -25,7 +23,6 @@ pub(super) struct Setting {
     pub(super) memory: Arc<dyn QueryMemory>,
     pub(super) partition: usize,
     pub(super) batch_rows: usize,
-    pub(super) options: AggregateOptions,
     pub(super) metrics: Metrics,
 }
 
@@ -61,9 +58,16 @@ pub(super) fn start(
         let program = Arc::new(program);
         let mut run = Run::new(program, setting, emitter);
         let table = run.take_in(input).await?;
+        if run.program.hands_on() {
+            return run.hand_on(table).await;
+        }
         let mut open = Vec::new();
         run.conclude(table, &mut open).await?;
         while let Some((part, level)) = open.pop() {
+            if part.is_one_group() && run.program.picks() {
+                run.combine_one(part, level).await?;
+                continue;
+            }
             let table = run.combine(part, level).await?;
             run.conclude(table, &mut open).await?;
         }
@@ -75,25 +79,31 @@ struct Run {
     program: Arc<Program>,
     pages: Pages,
     batch_rows: usize,
-    oblivious: bool,
     metrics: Metrics,
     emitter: Emitter,
 }
 
 impl Run {
     fn new(program: Arc<Program>, setting: Setting, emitter: Emitter) -> Self {
-        let Setting { memory, partition, batch_rows, options, metrics } = setting;
-        let grant = match options.oblivious {
-            true => Arc::new(Oblivious::default()),
-            false => memory.register(&format!("PagedAggregate[{partition}]")),
+        let Setting { memory, partition, batch_rows, metrics } = setting;
+        let grant = memory.register(&format!("PagedAggregate[{partition}]"));
+        let grant = match program.options().oblivious {
+            true => Arc::new(ObliviousGrant::new(grant)),
+            false => grant,
         };
         let pages = Pages { space: memory.space().clone(), grant };
-        Self { program, pages, batch_rows, oblivious: options.oblivious, metrics, emitter }
+        Self { program, pages, batch_rows, metrics, emitter }
+    }
+
+    /// An empty table for the input.
+    fn table(&self) -> Result<Table> {
+        Table::new(&self.program, &self.pages, 0)
     }
 
     /// Takes in the input.
     async fn take_in(&mut self, mut input: SendableRecordBatchStream) -> Result<Table> {
-        let mut table = Table::new(&self.program, &self.pages, 0)?;
+        let mut table = self.table()?;
+        let mut handed_on = false;
         while let Some(batch) = input.next().await {
             let batch = batch?;
             {
@@ -103,9 +113,21 @@ impl Run {
                 }
             }
             drop(batch);
-            self.settle(&mut table, None).await?;
+            if !self.program.hands_on() {
+                self.settle(&mut table, None).await?;
+                continue;
+            }
+            let suspended = self.pages.grant.suspended();
+            if (table.should_hand_on() || suspended.is_some()) && !table.is_empty() {
+                let full = std::mem::replace(&mut table, self.table()?);
+                self.hand_on(full).await?;
+                handed_on = true;
+            }
+            if let Some(resumed) = suspended {
+                resumed.await;
+            }
         }
-        if table.is_empty() {
+        if table.is_empty() && !handed_on {
             for set in self.program.without_input()? {
                 table.take(&set)?;
             }
@@ -141,7 +163,7 @@ impl Run {
     async fn settle(&self, table: &mut Table, part: Option<&mut Part>) -> Result<()> {
         self.metrics.peak_bytes.set_max(to_usize(self.pages.grant.held_bytes()));
         let suspended = self.pages.grant.suspended();
-        if (table.should_let_go() || suspended.is_some()) && !self.oblivious {
+        if (table.should_let_go() || suspended.is_some()) && !self.program.options().oblivious {
             self.let_go(table)?;
         }
         if let Some(resumed) = suspended {
@@ -171,7 +193,56 @@ impl Run {
             open.extend(table.into_parts().into_iter().map(|part| (part, level)));
             return Ok(());
         }
-        let beside = table.evaluate_beside()?;
+        let beside = table.evaluate_beside(Vec::new())?;
+        self.emit(table, &beside).await
+    }
+
+    /// Emits the states of a table.
+    async fn hand_on(&mut self, mut table: Table) -> Result<()> {
+        self.metrics.peak_bytes.set_max(to_usize(self.pages.grant.held_bytes()));
+        let beside = table.states_beside()?;
+        self.emit(table, &beside).await
+    }
+
+    /// Computes a partition that is one group, however large, with the values that it has to look
+    /// at in order sorted in pages.
+    async fn combine_one(&mut self, mut part: Part, level: u32) -> Result<()> {
+        let mut table = Table::with_aside(&self.program, &self.pages, level, true)?;
+        let mut pickers = self.program.pickers(&self.pages)?;
+        let (mut rows, mut beside) = (Cursor::default(), Cursor::default());
+        loop {
+            let count = part.rows_at_once(self.batch_rows);
+            let groups = rows.next(&mut part.rows, count).await?;
+            if groups.is_empty() {
+                break;
+            }
+            let states = match &mut part.beside {
+                Some(pages) => beside.next(pages, groups.len()).await?,
+                None => Vec::new(),
+            };
+            let batch = table.read(&part, &groups, &states)?;
+            for (picker, arguments) in pickers.iter_mut().zip(batch.arguments.iter()) {
+                if let Some(picker) = picker {
+                    picker.push(&arguments.columns[0]).await?;
+                }
+            }
+            table.take(&batch)?;
+            self.metrics.peak_bytes.set_max(to_usize(self.pages.grant.held_bytes()));
+        }
+        if table.groups() != 1 {
+            return exec_err!("{} groups have the same hash", table.groups());
+        }
+        drop(part);
+        let mut picked = Vec::new();
+        for picker in pickers.into_iter().flatten() {
+            picked.push(picker.finish().await?);
+        }
+        let beside = table.evaluate_beside(picked)?;
+        self.emit(table, &beside).await
+    }
+
+    /// Emits the groups of a table that has all of them.
+    async fn emit(&mut self, mut table: Table, beside: &[ArrayRef]) -> Result<()> {
         let (mut cursor, mut from) = (Cursor::default(), 0);
         loop {
             if let Some(resumed) = self.pages.grant.suspended() {
@@ -184,7 +255,7 @@ impl Run {
             }
             let batch = {
                 let _timer = self.metrics.baseline.elapsed_compute().timer();
-                let columns = table.results(&addresses, from, &beside)?;
+                let columns = table.output(&addresses, from, beside)?;
                 RecordBatch::try_new(Arc::clone(self.program.output_schema()), columns)?
             };
             from += addresses.len();

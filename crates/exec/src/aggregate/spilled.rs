@@ -36,12 +36,39 @@ pub(super) struct Part {
     pub(super) beside: Option<RowPages>,
     /// Pages of `rows` whose states beside are written.
     pub(super) pages_done: usize,
+    pub(super) hashes: Hashes,
+}
+
+/// Which hashes the rows of a partition have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Hashes {
+    None,
+    /// Then they are rows of one group.
+    One(u64),
+    Many,
 }
 
 impl Part {
     pub(super) fn new(pages: &Pages, rows: &RowLayout, beside: Option<&RowLayout>) -> Self {
         let beside = beside.map(|layout| pages.rows(layout));
-        Self { rows: pages.rows(rows), beside, pages_done: 0 }
+        Self { rows: pages.rows(rows), beside, pages_done: 0, hashes: Hashes::None }
+    }
+
+    /// Takes note of rows with these hashes.
+    pub(super) fn note(&mut self, hashes: impl Iterator<Item = u64>) {
+        for hash in hashes {
+            match self.hashes {
+                Hashes::None => self.hashes = Hashes::One(hash),
+                Hashes::One(other) if other == hash => {}
+                Hashes::One(_) => self.hashes = Hashes::Many,
+                Hashes::Many => return,
+            }
+        }
+    }
+
+    /// Whether all rows are of one group.
+    pub(super) fn is_one_group(&self) -> bool {
+        matches!(self.hashes, Hashes::One(_))
     }
 
     /// How many groups to read at once, at most `most`: less if their states are long.

@@ -1,16 +1,18 @@
 //! Groups in row pages: found or made by a batch's keys, updated by its arguments.
 
+mod find;
 mod let_go;
 mod output;
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::ArrayRef;
 use datafusion::common::hash_utils::{RandomState, create_hashes};
 use datafusion::common::{Result, exec_err};
 use terrace_sys::size::{to_u64, to_usize};
 
 use super::cell::Room;
-use super::directory::{Directory, Found};
+use super::directory::Directory;
 use super::program::{Evaluated, Program, State};
 use super::spilled::{Pages, Part};
 use crate::rows::{Columns, Equality, RowAddress, RowLayout, Slots, SlotsBuilder};
@@ -22,11 +24,12 @@ const PARTS: usize = 16;
 const PART_SHIFT: u32 = 59;
 /// How often a partition is split again. After that there is no more to be won.
 const LEVELS_MAX: u32 = 8;
-/// Bytes of groups below which letting go is not worth the pages: they come to about a quarter of a
-/// page for every partition.
-const USED_MIN: u64 = 64 << 10;
+/// Bytes of groups that are handed on at the latest: whoever takes them copies them.
+const HANDED_ON_MAX: u64 = 2 << 20;
 /// Keeps the hashes here apart from those of the exchange below.
 const HASH_SEED: u64 = 0x7465_7272_6163_6521;
+/// An odd number of many bits (Knuth's, from the golden ratio).
+const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 /// The hash is the first of a row's extra bytes.
 const HASH: usize = 0;
 /// Keys are equal as groups: nulls are, and zeros were made one before.
@@ -65,6 +68,7 @@ struct Layouts {
 #[derive(Debug, Default)]
 struct Work {
     hashes: Vec<u64>,
+    column_hashes: Vec<u64>,
     addresses: Vec<RowAddress>,
     /// Where in the directory each row of the batch is.
     places: Vec<usize>,
@@ -87,8 +91,18 @@ impl Table {
     /// # Errors
     /// If rows cannot hold the keys or states.
     pub(super) fn new(program: &Arc<Program>, pages: &Pages, level: u32) -> Result<Self> {
+        Self::with_aside(program, pages, level, false)
+    }
+
+    /// As [`Table::new`] for one group whose values are sorted aside, as far as that can be.
+    pub(super) fn with_aside(
+        program: &Arc<Program>,
+        pages: &Pages,
+        level: u32,
+        aside: bool,
+    ) -> Result<Self> {
         let mut room = Room(size_of::<u64>());
-        let states = program.states(&mut room)?;
+        let states = program.states(&mut room, aside)?;
         let has_beside = states.iter().any(|state| matches!(state, State::Beside(_)));
         let number = has_beside.then(|| room.take::<u64>());
         let rows = RowLayout::new(program.key_types(), room.0)?;
@@ -101,6 +115,7 @@ impl Table {
         let parts = vec![Part::new(pages, &layouts.rows, layouts.beside.as_ref())];
         let directory = Directory::new();
         pages.grant.grow(directory.bytes());
+        pages.grant.hold_heap(directory.bytes());
         Ok(Self {
             program: Arc::clone(program),
             pages: pages.clone(),
@@ -137,16 +152,17 @@ impl Table {
         if u32::try_from(rows).is_err() {
             return exec_err!("a batch of {rows} rows is too large to be aggregated");
         }
-        self.work.hashes.clear();
         self.work.hashes.resize(rows, 0);
         // Every level has hashes of its own: those of one partition have bits in common.
-        let state = RandomState::with_seed(HASH_SEED.wrapping_add(u64::from(self.level)));
-        create_hashes(&batch.keys, &state, &mut self.work.hashes)?;
+        let seed = HASH_SEED.wrapping_add(u64::from(self.level));
+        hash_keys(&batch.keys, seed, &mut self.work.hashes, &mut self.work.column_hashes)?;
         self.begin(batch)?;
         let keys = self.layouts.rows.prepare(&batch.keys)?;
         let all = u32::try_from(rows).unwrap_or(u32::MAX);
-        self.work.all.clear();
-        self.work.all.extend(0..all);
+        if self.work.all.len() != rows {
+            self.work.all.clear();
+            self.work.all.extend(0..all);
+        }
         if self.parts.len() == 1 {
             self.take_one(&keys, batch)?;
         } else {
@@ -177,191 +193,35 @@ impl Table {
     /// Takes in a batch while there is one collection. Most rows find their group at once.
     fn take_one(&mut self, keys: &Columns, batch: &Evaluated) -> Result<()> {
         let Work { hashes, addresses, likely, open, .. } = &mut self.work;
-        self.directory.look(hashes, addresses, likely, open);
-        self.find_or_make(keys)?;
-        let Work { addresses, likely, all, kept, .. } = &mut self.work;
+        let all_likely = self.directory.look(hashes, addresses, likely, open);
+        if !all_likely {
+            self.find_or_make(keys)?;
+        }
+        let Work { addresses, likely, open, all, kept, .. } = &mut self.work;
         let rows = self.parts[0].rows.resolve_mut(addresses)?;
         let mut columns = 0..self.layouts.rows.columns();
         let mut are_equal = true;
         for column in columns.clone() {
             are_equal = are_equal && rows.rows().all_equal(column, keys)?;
         }
-        kept.clone_from(likely);
         if !are_equal {
+            if all_likely {
+                likely.clone_from(all);
+            }
+            kept.clone_from(likely);
             columns.try_for_each(|n| rows.rows().equal(n, keys, all, EQUALITY, kept))?;
         }
-        if kept.len() == likely.len() {
+        if are_equal || kept.len() == likely.len() {
             let slots = rows.into_slots();
             return update(&mut self.states, &self.layouts, self.groups, slots, batch);
         }
         drop(rows);
-        let mut kept = self.work.kept.iter().peekable();
-        self.work.open.clear();
-        let unlike = self.work.likely.iter().filter(|row| kept.next_if_eq(row).is_none());
-        self.work.open.extend(unlike);
+        let mut kept = kept.iter().peekable();
+        open.clear();
+        open.extend(likely.iter().filter(|row| kept.next_if_eq(row).is_none()));
         self.find_or_make(keys)?;
         let slots = self.parts[0].rows.slots(&self.work.addresses)?;
         update(&mut self.states, &self.layouts, self.groups, slots, batch)
-    }
-
-    /// Finds or makes the groups of the rows in `work.open`; `work.addresses`.
-    fn find_or_make(&mut self, keys: &Columns) -> Result<()> {
-        if self.work.open.is_empty() {
-            return Ok(());
-        }
-        let mut work = std::mem::take(&mut self.work);
-        work.places.resize(keys.rows(), 0);
-        for row in &work.open {
-            work.places[*row as usize] = self.directory.home(work.hashes[*row as usize]);
-        }
-        while !work.open.is_empty() {
-            let is_full = self.probe(&mut work);
-            self.make(keys, &mut work)?;
-            self.compare(keys, &mut work)?;
-            if is_full {
-                self.grow()?;
-                for row in &work.open {
-                    let row = *row as usize;
-                    work.places[row] = self.directory.home(work.hashes[row]);
-                }
-            }
-        }
-        self.work = work;
-        Ok(())
-    }
-
-    /// Sorts the open rows into those of new groups and those to be compared; the others stay
-    /// open. Whether the directory is full.
-    fn probe(&mut self, work: &mut Work) -> bool {
-        work.made.clear();
-        work.alike.clear();
-        let mut kept = 0;
-        for n in 0..work.open.len() {
-            let row = work.open[n];
-            let place = &mut work.places[row as usize];
-            match self.directory.probe(work.hashes[row as usize], place) {
-                Found::Made => work.made.push(row),
-                Found::Alike => work.alike.push(row),
-                Found::Full => {
-                    work.open[kept] = row;
-                    kept += 1;
-                }
-            }
-        }
-        work.open.truncate(kept);
-        kept > 0
-    }
-
-    /// Appends the rows of new groups.
-    fn make(&mut self, keys: &Columns, work: &mut Work) -> Result<()> {
-        if work.made.is_empty() {
-            return Ok(());
-        }
-        if self.parts.len() == 1 {
-            return self.make_in(0, keys, work);
-        }
-        let made = std::mem::take(&mut work.made);
-        for (index, rows) in self.split(&made, &work.hashes).into_iter().enumerate() {
-            if !rows.is_empty() {
-                work.made = rows;
-                self.make_in(index, keys, work)?;
-            }
-        }
-        work.made = made;
-        Ok(())
-    }
-
-    fn make_in(&mut self, part: usize, keys: &Columns, work: &mut Work) -> Result<()> {
-        let rows = &mut self.parts[part].rows;
-        self.pressed |= !rows.try_reserve(keys, work.made.len());
-        work.made_at.clear();
-        rows.append(keys, Some(&work.made), Some(&work.hashes), Some(&mut work.made_at))?;
-        let mut slots = rows.slots(&work.made_at)?;
-        slots.write(size_of::<u64>(), &work.start[size_of::<u64>()..]);
-        if let Some(number) = self.layouts.number {
-            slots.store(number, (to_u64(self.groups)..).take(work.made.len()));
-        }
-        self.groups += work.made.len();
-        for (row, address) in work.made.iter().zip(&work.made_at) {
-            work.addresses[*row as usize] = *address;
-            self.directory.set_address(work.places[*row as usize], *address);
-        }
-        Ok(())
-    }
-
-    /// Compares keys with those of the rows found; where they differ the search goes on.
-    fn compare(&mut self, keys: &Columns, work: &mut Work) -> Result<()> {
-        if work.alike.is_empty() {
-            return Ok(());
-        }
-        if self.parts.len() == 1 {
-            return self.compare_in(0, keys, work);
-        }
-        let alike = std::mem::take(&mut work.alike);
-        for (index, rows) in self.split(&alike, &work.hashes).into_iter().enumerate() {
-            if !rows.is_empty() {
-                work.alike = rows;
-                self.compare_in(index, keys, work)?;
-            }
-        }
-        work.alike = alike;
-        Ok(())
-    }
-
-    fn compare_in(&mut self, part: usize, keys: &Columns, work: &mut Work) -> Result<()> {
-        let (directory, places) = (&self.directory, &work.places);
-        let found = work.alike.iter().map(|row| directory.address(places[*row as usize]));
-        let rows = self.parts[part].rows.resolve(found)?;
-        work.kept.clear();
-        work.kept.extend((0_u32..).take(work.alike.len()));
-        for column in 0..self.layouts.rows.columns() {
-            rows.equal(column, keys, &work.alike, EQUALITY, &mut work.kept)?;
-        }
-        drop(rows);
-        let mut kept = work.kept.iter().peekable();
-        for (n, row) in (0_u32..).zip(&work.alike) {
-            let place = &mut work.places[*row as usize];
-            if kept.next_if_eq(&&n).is_some() {
-                work.addresses[*row as usize] = self.directory.address(*place);
-            } else {
-                *place = self.directory.next(*place);
-                work.open.push(*row);
-            }
-        }
-        Ok(())
-    }
-
-    /// Rows by the partition of their hash.
-    fn split(&self, rows: &[u32], hashes: &[u64]) -> Vec<Vec<u32>> {
-        let mut parts = vec![Vec::new(); self.parts.len()];
-        for row in rows {
-            parts[Self::part_of(hashes[*row as usize])].push(*row);
-        }
-        parts
-    }
-
-    fn part_of(hash: u64) -> usize {
-        to_usize(hash >> PART_SHIFT) % PARTS
-    }
-
-    /// Makes the directory larger.
-    fn grow(&mut self) -> Result<()> {
-        let more = self.directory.bytes_grown() - self.directory.bytes();
-        if !self.pages.grant.try_grow(more) {
-            self.pressed = true;
-            self.pages.grant.grow(more);
-        }
-        self.directory.grow();
-        for part in &self.parts {
-            for page in part.pages_done..part.rows.pages() {
-                let addresses: Vec<_> = part.rows.addresses(page).collect();
-                let hashes = part.rows.resolve(addresses.iter().copied())?.extras(HASH);
-                for (address, hash) in addresses.into_iter().zip(hashes) {
-                    self.directory.put(hash, address);
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Updates the groups of a batch whose rows are in several partitions.
@@ -379,16 +239,21 @@ impl Table {
     /// Settles with the grant what the states beside the rows hold.
     fn settle_beside(&mut self) {
         let sizes = self.states.iter().map(|state| match state {
-            State::Cell(_) => 0,
             State::Beside(groups) => groups.size(),
+            State::Cell(_) | State::Aside => 0,
         });
         let bytes = to_u64(sizes.sum());
         let grant = &self.pages.grant;
         if bytes < self.beside_bytes {
+            grant.release_heap(self.beside_bytes - bytes);
             grant.shrink(self.beside_bytes - bytes);
-        } else if bytes > self.beside_bytes && !grant.try_grow(bytes - self.beside_bytes) {
-            grant.grow(bytes - self.beside_bytes);
-            self.pressed = true;
+        } else if bytes > self.beside_bytes {
+            let more = bytes - self.beside_bytes;
+            if !grant.try_grow(more) {
+                grant.grow(more);
+                self.pressed = true;
+            }
+            grant.hold_heap(more);
         }
         self.beside_bytes = bytes;
     }
@@ -397,8 +262,20 @@ impl Table {
     /// letting go helps.
     pub(super) fn should_let_go(&mut self) -> bool {
         let pressed = std::mem::take(&mut self.pressed) || self.pages.grant.excess_bytes() > 0;
-        // One group is one row wherever it is, and rows that no bit tells apart stay together.
-        pressed && self.groups > 1 && self.level < LEVELS_MAX && self.used_bytes() >= USED_MIN
+        // One group is one row wherever it is, unless it is computed from values in order; and rows
+        // that no bit tells apart stay together.
+        let is_divisible = self.groups > 1 || (self.groups == 1 && self.program.picks());
+        pressed
+            && is_divisible
+            && self.level < LEVELS_MAX
+            && self.used_bytes() >= self.program.options().let_go_bytes_min
+    }
+
+    /// Whether a table whose states are handed on should do so: memory is scarce, or they are many.
+    pub(super) fn should_hand_on(&mut self) -> bool {
+        let pressed = std::mem::take(&mut self.pressed) || self.pages.grant.excess_bytes() > 0;
+        let used = self.used_bytes();
+        used >= HANDED_ON_MAX || (pressed && used >= self.program.options().let_go_bytes_min)
     }
 
     /// Bytes that the groups use, of their pages and beside them.
@@ -406,10 +283,33 @@ impl Table {
         to_u64(self.groups * self.layouts.rows.width()) + self.beside_bytes
     }
 
+    /// Groups that the table knows.
+    pub(super) fn groups(&self) -> usize {
+        self.groups
+    }
+
     /// Whether there is no group.
     pub(super) fn is_empty(&self) -> bool {
         self.groups == 0 && !self.has_let_go()
     }
+}
+
+/// Hashes of keys. DataFusion's of several columns are sums, which pass nulls over and are the same
+/// when values change places; so every column is hashed by itself, and then mixed in.
+fn hash_keys(keys: &[ArrayRef], seed: u64, hashes: &mut [u64], one: &mut Vec<u64>) -> Result<()> {
+    let Some((first, others)) = keys.split_first() else { return Ok(()) };
+    hashes.fill(0);
+    create_hashes([first], &RandomState::with_seed(seed), hashes)?;
+    for key in others {
+        one.clear();
+        one.resize(hashes.len(), 0);
+        create_hashes([key], &RandomState::with_seed(seed), one)?;
+        for (hash, one) in hashes.iter_mut().zip(one.iter()) {
+            *hash = (hash.rotate_left(29) ^ one).wrapping_mul(MIX);
+            *hash ^= *hash >> 32;
+        }
+    }
+    Ok(())
 }
 
 /// Takes the arguments of a batch into the states of its rows' groups.
@@ -428,6 +328,7 @@ fn update(
         let input = arguments.input(batch.states);
         match state {
             State::Cell(cell) => cell.take(&mut slots, input)?,
+            State::Aside => {}
             State::Beside(beside) if input.states => {
                 beside.merge_batch(input.columns, &numbers, groups)?;
             }
@@ -441,6 +342,8 @@ fn update(
 
 impl Drop for Table {
     fn drop(&mut self) {
-        self.pages.grant.shrink(self.directory.bytes() + self.beside_bytes);
+        let bytes = self.directory.bytes() + self.beside_bytes;
+        self.pages.grant.release_heap(bytes);
+        self.pages.grant.shrink(bytes);
     }
 }

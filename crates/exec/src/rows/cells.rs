@@ -8,6 +8,7 @@ use datafusion::arrow::buffer::{Buffer, NullBuffer};
 use datafusion::arrow::datatypes::{ArrowNativeType, DataType};
 use datafusion::arrow::error::ArrowError;
 
+use super::RowAddress;
 use super::pins::PinTable;
 
 /// Pointers to rows of a layout, checked when they were made.
@@ -33,13 +34,39 @@ impl<'a> Pointers<'a> {
         true
     }
 
-    /// Adds a row of a page that is pinned for writing; false if it is not.
-    #[inline]
-    pub(super) fn push_writable(&mut self, pages: &'a PinTable, page: usize, row: usize) -> bool {
-        let Some(pointer) = pages.row_mut(page, row, self.width) else { return false };
-        prefetch_at(pointer);
-        self.pointers.push(pointer);
-        true
+    /// Adds rows of pages that are pinned for writing; the first that is of none, if there is one.
+    pub(super) fn extend_writable(
+        &mut self,
+        pages: &'a PinTable,
+        addresses: &[RowAddress],
+    ) -> Option<usize> {
+        let width = self.width;
+        // Few rows are in one page, and then one check does.
+        let page = addresses.first().map_or(0, |first| first.page());
+        let others = addresses.iter().fold(0, |others, address| others | (address.page() ^ page));
+        let rows = addresses.iter().map(|address| address.row() + 1).max().unwrap_or(0);
+        if let Some(start) = pages.rows_mut(page, rows).filter(|_| others == 0) {
+            // SAFETY: every row is in this page, which is pinned for `'a`, and before its last row
+            // in use, so all `width` bytes are inside of the page (`PinTable::row`).
+            let pointer = |row: usize| unsafe { start.cast_const().add(row * width) };
+            self.pointers.extend(addresses.iter().map(|address| pointer(address.row())));
+            return None;
+        }
+        let from = self.pointers.len();
+        let mut failed = false;
+        self.pointers.extend(addresses.iter().map(|address| {
+            let pointer = pages.row_mut(address.page(), address.row(), width);
+            failed |= pointer.is_none();
+            let pointer: *const u8 = pointer.map_or(std::ptr::null(), <*mut u8>::cast_const);
+            prefetch_at(pointer);
+            pointer
+        }));
+        if !failed {
+            return None;
+        }
+        let first = self.pointers[from..].iter().position(|pointer| pointer.is_null());
+        self.pointers.truncate(from);
+        first
     }
 
     /// The pointers alone.

@@ -161,6 +161,14 @@ impl PinTable {
         Some(unsafe { base.start.add(row * width) })
     }
 
+    /// The address of the first of `rows` rows of a page that is pinned for writing, or `None` if
+    /// it is not, or has fewer.
+    #[inline]
+    pub(super) fn rows_mut(&self, page: usize, rows: usize) -> Option<*mut u8> {
+        let base = self.bases.get(page).filter(|base| rows <= base.used && base.writable)?;
+        Some(base.start)
+    }
+
     /// Bytes of a page, or `None` if it is not pinned or is shorter than asked for.
     ///
     /// For variable pages, whose bytes in use never change.

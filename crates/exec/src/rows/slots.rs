@@ -45,10 +45,8 @@ impl RowPages {
         let this: &Self = self;
         let width = this.layout.width();
         let mut pointers = Pointers::with_capacity(width, addresses.len());
-        for address in addresses {
-            if !pointers.push_writable(&this.fixed, address.page(), address.row()) {
-                return Err(not_pinned(*address));
-            }
+        if let Some(failed) = pointers.extend_writable(&this.fixed, addresses) {
+            return Err(not_pinned(addresses[failed]));
         }
         Ok(RowsMut(Rows { pages: this, pointers, has_none: false }))
     }
@@ -219,6 +217,26 @@ impl<'a> Slots<'a> {
             fold(&mut state, value);
             // SAFETY: as for `store`.
             unsafe { row.add(at).cast::<T>().write_unaligned(state) };
+        }
+    }
+
+    /// As [`Slots::fold`], where `fold` says whether it changed the value; rows of which it did not
+    /// are not written.
+    #[inline]
+    pub fn fold_some<T: ArrowNativeType, V>(
+        &mut self,
+        offset: usize,
+        values: impl Iterator<Item = V>,
+        fold: impl Fn(&mut T, V) -> bool,
+    ) {
+        let at = self.place_to_write(offset, size_of::<T>());
+        for (row, value) in self.rows.iter().zip(values) {
+            // SAFETY: as for `load`.
+            let mut state = unsafe { row.add(at).cast::<T>().read_unaligned() };
+            if fold(&mut state, value) {
+                // SAFETY: as for `store`.
+                unsafe { row.add(at).cast::<T>().write_unaligned(state) };
+            }
         }
     }
 

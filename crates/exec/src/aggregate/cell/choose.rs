@@ -95,7 +95,10 @@ fn sum(room: &mut Room, data_type: &DataType) -> Chosen {
 }
 
 fn summed<T: ArrowNativeTypeOp>(room: &mut Room, data_type: &DataType) -> Box<dyn Cell> {
-    let add = |sum: &mut T, value: T| *sum = sum.add_wrapping(value);
+    let add = |sum: &mut T, value: T| {
+        *sum = sum.add_wrapping(value);
+        true
+    };
     Box::new(Fold::new(room, data_type, T::ZERO, add))
 }
 
@@ -199,9 +202,11 @@ where
     T: ArrowNativeTypeOp + PartialOrd,
 {
     let fold = |old: &mut T, new: T| {
-        if E::replaces(&new, old) {
+        let replaces = E::replaces(&new, old);
+        if replaces {
             *old = new;
         }
+        replaces
     };
     Box::new(Fold::new(room, data_type, start, fold))
 }
@@ -272,5 +277,9 @@ fn bits<B: Bits>(room: &mut Room, data_type: &DataType) -> Chosen {
 fn combined<B: Bits, T: Integer>(room: &mut Room, data_type: &DataType) -> Box<dyn Cell> {
     let zero = T::default();
     let start = if B::START == 0 { zero } else { !zero };
-    Box::new(Fold::new(room, data_type, start, |old: &mut T, new: T| *old = B::apply(*old, new)))
+    let combine = |old: &mut T, new: T| {
+        *old = B::apply(*old, new);
+        true
+    };
+    Box::new(Fold::new(room, data_type, start, combine))
 }

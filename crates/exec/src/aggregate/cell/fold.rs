@@ -14,6 +14,7 @@ pub(super) struct Fold<T, F> {
     value: usize,
     seen: usize,
     start: T,
+    /// Takes a value; whether that changed what was there.
     fold: F,
     data_type: DataType,
     taken: Taken,
@@ -21,7 +22,7 @@ pub(super) struct Fold<T, F> {
     unseen: bool,
 }
 
-impl<T: ArrowNativeType, F: Fn(&mut T, T)> Fold<T, F> {
+impl<T: ArrowNativeType, F: Fn(&mut T, T) -> bool> Fold<T, F> {
     pub(super) fn new(room: &mut Room, data_type: &DataType, start: T, fold: F) -> Self {
         let (value, seen) = (room.take::<T>(), room.take::<u8>());
         let data_type = data_type.clone();
@@ -35,7 +36,7 @@ impl<T, F> fmt::Debug for Fold<T, F> {
     }
 }
 
-impl<T: ArrowNativeType, F: Fn(&mut T, T) + Send> Cell for Fold<T, F> {
+impl<T: ArrowNativeType, F: Fn(&mut T, T) -> bool + Send> Cell for Fold<T, F> {
     fn begin(&mut self, input: Input<'_>) -> Result<()> {
         self.taken = taken(input.columns[0].logical_nulls().as_ref(), input.filter);
         self.unseen |= matches!(self.taken, Taken::Some(_));
@@ -48,17 +49,24 @@ impl<T: ArrowNativeType, F: Fn(&mut T, T) + Send> Cell for Fold<T, F> {
         row[self.seen] = u8::from(matches!(self.taken, Taken::All));
     }
 
+    fn neutral(&self, row: &mut [u8]) {
+        put(row, self.value, self.start);
+        row[self.seen] = 0;
+    }
+
     fn take(&mut self, slots: &mut Slots<'_>, input: Input<'_>) -> Result<()> {
         let values = natives::<T>(&input.columns[0])?;
         match &self.taken {
             Taken::All => {
-                slots.fold(self.value, values.iter().copied(), &self.fold);
+                slots.fold_some(self.value, values.iter().copied(), &self.fold);
                 if self.unseen {
                     slots.store(self.seen, std::iter::repeat_n(1_u8, values.len()));
                 }
             }
             Taken::Some(rows) => {
-                slots.fold_selected(self.value, rows, &values, &self.fold);
+                slots.fold_selected(self.value, rows, &values, |state: &mut T, value| {
+                    (self.fold)(state, value);
+                });
                 slots.fold_selected(self.seen, rows, &values, |seen, _| *seen = 1_u8);
             }
         }

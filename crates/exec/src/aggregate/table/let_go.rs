@@ -1,12 +1,19 @@
 //! Letting groups go: their rows split into partitions and unpinned.
 
+use std::sync::Arc;
+
 use datafusion::common::Result;
 use datafusion::logical_expr::EmitTo;
+use terrace_sys::size::to_usize;
 
 use super::{HASH, PARTS, Table};
 use crate::aggregate::program::State;
 use crate::aggregate::spilled::{Part, columns};
-use crate::rows::{Columns, RowAddress, RowPages};
+use crate::aggregate::values::{StateColumn, States};
+use crate::rows::{Columns, RowAddress, RowLayout, RowPages};
+
+/// Rows whose states are written at once, at most.
+const ROWS_AT_ONCE: usize = 8192;
 
 impl Table {
     /// Lets go of all groups: splits their rows into partitions, unpins them, and forgets where
@@ -20,9 +27,12 @@ impl Table {
         }
         self.write_beside()?;
         let unpinned = self.parts.iter_mut().map(Part::unpin).sum();
-        self.pages.grant.shrink(self.directory.bytes());
+        let grant = &self.pages.grant;
+        grant.release_heap(self.directory.bytes());
+        grant.shrink(self.directory.bytes());
         self.directory.clear();
-        self.pages.grant.grow(self.directory.bytes());
+        grant.grow(self.directory.bytes());
+        grant.hold_heap(self.directory.bytes());
         self.groups = 0;
         Ok(unpinned)
     }
@@ -40,6 +50,7 @@ impl Table {
             drop(rows);
             let rows: Vec<u32> = (0_u32..).take(addresses.len()).collect();
             for (part, rows) in self.split(&rows, &hashes).into_iter().enumerate() {
+                self.parts[part].note(rows.iter().map(|row| hashes[*row as usize]));
                 let to = &mut self.parts[part].rows;
                 copy(&all.rows, &addresses, &keys, &rows, to, layouts.extra_bytes)?;
             }
@@ -50,30 +61,55 @@ impl Table {
 
     /// Writes the states beside the rows to pages of their own, in the order of the rows.
     fn write_beside(&mut self) -> Result<()> {
-        let (Some(number), Some(layout)) = (self.layouts.number, &self.layouts.beside) else {
+        let (Some(number), Some(layout)) = (self.layouts.number, self.layouts.beside.clone())
+        else {
             return Ok(());
         };
         if self.groups == 0 {
             return Ok(());
         }
-        let mut states = Vec::new();
-        for state in &mut self.states {
-            if let State::Beside(groups) = state {
-                states.extend(groups.state(EmitTo::All)?);
+        let states = self.take_states()?;
+        let mut start = vec![0; self.layouts.extra_bytes];
+        for state in &self.states {
+            if let State::Cell(cell) = state {
+                cell.neutral(&mut start);
             }
         }
-        let states = layout.prepare(&states)?;
         for part in &mut self.parts {
             let Some(beside) = &mut part.beside else { continue };
-            for page in part.pages_done..part.rows.pages() {
-                let addresses: Vec<_> = part.rows.addresses(page).collect();
-                let numbers = part.rows.resolve(addresses)?.extras(number);
-                let numbers: Vec<u32> = numbers.into_iter().filter_map(narrow).collect();
-                beside.append(&states, Some(&numbers), None, None)?;
+            let pages = part.pages_done..part.rows.pages();
+            let addresses: Vec<_> = pages.flat_map(|page| part.rows.addresses(page)).collect();
+            let numbers = part.rows.resolve(addresses.iter().copied())?.extras(number);
+            let picks: Vec<_> = numbers.iter().map(|number| (to_usize(*number), 0)).collect();
+            append_states(beside, &layout, &states, &picks)?;
+            let (mut more, mut picks) = (Vec::new(), Vec::new());
+            for (address, number) in addresses.iter().zip(numbers) {
+                let group = to_usize(number);
+                let pieces = 1..states.pieces(group);
+                more.extend(std::iter::repeat_n(*address, pieces.len()));
+                picks.extend(pieces.map(|piece| (group, piece)));
             }
+            repeat(&mut part.rows, &more, &start)?;
+            append_states(beside, &layout, &states, &picks)?;
         }
+        drop(states);
         self.settle_beside();
         Ok(())
+    }
+
+    /// The states beside the rows, by group; they are no longer in the table.
+    fn take_states(&mut self) -> Result<States> {
+        let mut columns = Vec::new();
+        for (state, aggregate) in self.states.iter_mut().zip(self.program.aggregates()) {
+            let State::Beside(groups) = state else { continue };
+            let arrays = groups.state(EmitTo::All)?;
+            let neutral = self.program.neutral(aggregate)?;
+            for (n, array) in arrays.into_iter().enumerate() {
+                let neutral = neutral.as_ref().map(|neutral| Arc::clone(&neutral[n]));
+                columns.push(StateColumn { array, neutral });
+            }
+        }
+        Ok(States::new(columns, self.program.options().piece_bytes))
     }
 
     /// The partitions that have rows, of a table that let all of them go.
@@ -99,6 +135,32 @@ fn copy(
     Ok(())
 }
 
-fn narrow(number: u64) -> Option<u32> {
-    u32::try_from(number).ok()
+/// Appends rows with the keys and hashes of those at `addresses`, and `start` for their states.
+fn repeat(rows: &mut RowPages, addresses: &[RowAddress], start: &[u8]) -> Result<()> {
+    for addresses in addresses.chunks(ROWS_AT_ONCE) {
+        let own = rows.resolve(addresses.iter().copied())?;
+        let (keys, hashes) = (rows.layout().prepare(&columns(&own)?)?, own.extras(HASH));
+        drop(own);
+        let mut places = Vec::with_capacity(addresses.len());
+        rows.append(&keys, None, Some(&hashes), Some(&mut places))?;
+        rows.slots(&places)?.write(size_of::<u64>(), &start[size_of::<u64>()..]);
+    }
+    Ok(())
+}
+
+fn append_states(
+    beside: &mut RowPages,
+    layout: &RowLayout,
+    states: &States,
+    picks: &[(usize, usize)],
+) -> Result<()> {
+    let mut rest = picks;
+    while !rest.is_empty() {
+        let (now, later) = rest.split_at(states.at_once(rest, ROWS_AT_ONCE));
+        beside.append(&layout.prepare(&states.take(now)?)?, None, None, None)?;
+        // The accumulators still hold what is written here.
+        beside.unpin_full();
+        rest = later;
+    }
+    Ok(())
 }

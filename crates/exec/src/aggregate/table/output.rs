@@ -1,7 +1,7 @@
 //! Reading groups: as results, or as states to be taken in by another table.
 
 use datafusion::arrow::array::ArrayRef;
-use datafusion::common::{Result, internal_err};
+use datafusion::common::Result;
 use datafusion::logical_expr::EmitTo;
 
 use super::Table;
@@ -10,20 +10,41 @@ use crate::aggregate::spilled::{Part, columns};
 use crate::rows::{RowAddress, RowPages};
 
 impl Table {
-    /// Begins to give out groups: the results of the states beside the rows, by group.
+    /// Begins to give out groups: the results of the states beside the rows, by group; those aside
+    /// are `picked`.
     ///
     /// # Errors
     /// What an aggregate says.
-    pub(in crate::aggregate) fn evaluate_beside(&mut self) -> Result<Vec<ArrayRef>> {
+    pub(in crate::aggregate) fn evaluate_beside(
+        &mut self,
+        picked: Vec<ArrayRef>,
+    ) -> Result<Vec<ArrayRef>> {
         self.parts[0].rows.release_reserve();
-        let mut values = Vec::new();
+        let (mut values, mut picked) = (Vec::new(), picked.into_iter());
         if self.groups == 0 {
             // Some accumulators have no result for no group.
             return Ok(values);
         }
         for state in &mut self.states {
+            match state {
+                State::Cell(_) => {}
+                State::Beside(groups) => values.push(groups.evaluate(EmitTo::All)?),
+                State::Aside => values.extend(picked.next()),
+            }
+        }
+        Ok(values)
+    }
+
+    /// Begins to hand groups on: the states beside the rows, by group.
+    ///
+    /// # Errors
+    /// What an aggregate says.
+    pub(in crate::aggregate) fn states_beside(&mut self) -> Result<Vec<ArrayRef>> {
+        self.parts[0].rows.release_reserve();
+        let mut values = Vec::new();
+        for state in self.states.iter_mut().filter(|_| self.groups > 0) {
             if let State::Beside(groups) = state {
-                values.push(groups.evaluate(EmitTo::All)?);
+                values.extend(groups.state(EmitTo::All)?);
             }
         }
         Ok(values)
@@ -34,30 +55,32 @@ impl Table {
         &mut self.parts[0].rows
     }
 
-    /// The results of the groups at `addresses`, which are consecutive; the first of them is the
-    /// `from`th group, and `beside` what [`Table::evaluate_beside`] gave.
+    /// The output of the groups at `addresses`, which are consecutive; the first of them is the
+    /// `from`th group, and `beside` what [`Table::evaluate_beside`] or, if the output is states,
+    /// [`Table::states_beside`] gave.
     ///
     /// # Errors
     /// What an aggregate says.
-    pub(in crate::aggregate) fn results(
+    pub(in crate::aggregate) fn output(
         &self,
         addresses: &[RowAddress],
         from: usize,
         beside: &[ArrayRef],
     ) -> Result<Vec<ArrayRef>> {
         let rows = self.parts[0].rows.resolve(addresses.iter().copied())?;
-        let mut output = columns(&rows)?;
+        let mut output = if self.program.has_no_keys() { Vec::new() } else { columns(&rows)? };
         let slots = rows.into_slots_to_read()?;
-        let mut beside = beside.iter();
-        for state in &self.states {
-            output.push(match (state, beside.as_slice()) {
-                (State::Cell(cell), _) => cell.evaluate(&slots)?,
-                (State::Beside(_), [values, ..]) => {
-                    beside.next();
-                    values.slice(from, addresses.len())
+        let hands_on = self.program.hands_on();
+        let mut beside = beside.iter().map(|values| values.slice(from, addresses.len()));
+        for (state, aggregate) in self.states.iter().zip(self.program.aggregates()) {
+            match state {
+                State::Cell(cell) if hands_on => output.extend(cell.states(&slots)?),
+                State::Cell(cell) => output.push(cell.evaluate(&slots)?),
+                State::Beside(_) if hands_on => {
+                    output.extend(beside.by_ref().take(aggregate.state_types.len()));
                 }
-                (State::Beside(_), []) => return internal_err!("a state was not evaluated"),
-            });
+                State::Beside(_) | State::Aside => output.extend(beside.next()),
+            }
         }
         Ok(output)
     }
@@ -84,7 +107,9 @@ impl Table {
         for (state, aggregate) in self.states.iter().zip(self.program.aggregates()) {
             let columns = match state {
                 State::Cell(cell) => cell.states(&slots)?,
-                State::Beside(_) => beside.by_ref().take(aggregate.state_types.len()).collect(),
+                State::Beside(_) | State::Aside => {
+                    beside.by_ref().take(aggregate.state_types.len()).collect()
+                }
             };
             arguments.push(Arguments { columns, filter: None });
         }

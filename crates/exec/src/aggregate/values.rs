@@ -1,0 +1,204 @@
+//! Aggregates whose state is all values of a group, or all that differ.
+//!
+//! Such a state grows with its group. Cut into pieces, each a state of its own, it fits pages
+//! whatever its length; and a group that is larger than memory is not put together again: its
+//! values are sorted, and the result comes out of their order ([`super::giant`]).
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, ListArray, MutableArrayData, make_array, new_empty_array,
+};
+use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use datafusion::arrow::compute::interleave;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::functions_aggregate as functions;
+use datafusion::logical_expr::AggregateUDF;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Literal;
+
+/// Values of a piece at most.
+const PIECE_VALUES: usize = 1 << 16;
+
+/// What an aggregate wants of the values of its group.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Wants {
+    /// All of them: they are the result.
+    All,
+    /// Each of those that differ, once.
+    Distinct,
+    /// The one in the middle, of all or of those that differ.
+    Middle { distinct: bool },
+    /// The one at a fraction of the way from the first to the last.
+    At { fraction: f64, distinct: bool },
+}
+
+impl Wants {
+    /// Whether the result is known from the values in order, without holding all of them.
+    pub(super) fn is_in_order(self) -> bool {
+        self != Self::All
+    }
+}
+
+/// What an aggregate wants, if its state is a list of values.
+pub(super) fn wants(function: &AggregateFunctionExpr, state_types: &[DataType]) -> Option<Wants> {
+    let lists = state_types.iter().all(|state| matches!(state, DataType::List(_)));
+    if !lists || state_types.is_empty() {
+        return None;
+    }
+    let is = |other: Arc<AggregateUDF>| *function.fun() == *other;
+    let distinct = function.is_distinct();
+    let plain = state_types.len() == 1 && !function.ignore_nulls();
+    if is(functions::array_agg::array_agg_udaf()) || is(functions::string_agg::string_agg_udaf()) {
+        return Some(Wants::All);
+    }
+    if plain && is(functions::median::median_udaf()) {
+        return Some(Wants::Middle { distinct });
+    }
+    if plain && is(functions::percentile_cont::percentile_cont_udaf()) {
+        return fraction(function).map(|fraction| Wants::At { fraction, distinct });
+    }
+    let sums = is(functions::count::count_udaf())
+        || is(functions::sum::sum_udaf())
+        || is(functions::average::avg_udaf());
+    (plain && distinct && sums).then_some(Wants::Distinct)
+}
+
+/// Whether the state of an aggregate grows with its group.
+pub(super) fn grows(function: &AggregateFunctionExpr) -> bool {
+    let Ok(fields) = function.state_fields() else { return false };
+    let types: Vec<_> = fields.iter().map(|field| field.data_type().clone()).collect();
+    let is_text = *function.fun() == *functions::string_agg::string_agg_udaf();
+    is_text || wants(function, &types).is_some()
+}
+
+/// The fraction of a percentile, counted from the least value.
+fn fraction(function: &AggregateFunctionExpr) -> Option<f64> {
+    let arguments = function.expressions();
+    let literal = arguments.get(1)?.downcast_ref::<Literal>()?;
+    let Ok(ScalarValue::Float64(Some(fraction))) = literal.value().cast_to(&DataType::Float64)
+    else {
+        return None;
+    };
+    let descending = function.order_bys().first().is_some_and(|key| key.options.descending);
+    Some(if descending { 1.0 - fraction } else { fraction })
+}
+
+/// The states of all groups that are not in their rows, to be written in pieces.
+#[derive(Debug)]
+pub(super) struct States {
+    columns: Vec<StateColumn>,
+    /// Values of a piece.
+    most: usize,
+}
+
+/// One column of states.
+#[derive(Debug)]
+pub(super) struct StateColumn {
+    pub(super) array: ArrayRef,
+    /// The state of a group without rows; none for a list, which is cut.
+    pub(super) neutral: Option<ArrayRef>,
+}
+
+impl States {
+    /// States whose lists are cut into pieces of about `piece_bytes`.
+    pub(super) fn new(columns: Vec<StateColumn>, piece_bytes: usize) -> Self {
+        let of = |column: &StateColumn| {
+            let lists = column.lists()?;
+            let (bytes, values) = (lists.values().get_buffer_memory_size(), lists.values().len());
+            Some(piece_bytes / (bytes / values.max(1)).max(1))
+        };
+        let most = columns.iter().filter_map(of).min();
+        Self { columns, most: most.unwrap_or(PIECE_VALUES).clamp(1, PIECE_VALUES) }
+    }
+
+    /// Values of a group in its longest list.
+    fn len(&self, group: usize) -> usize {
+        let lists = self.columns.iter().filter_map(StateColumn::lists);
+        lists.map(|lists| to_len(lists.value_length(group))).max().unwrap_or(0)
+    }
+
+    /// Pieces that the states of a group come in.
+    pub(super) fn pieces(&self, group: usize) -> usize {
+        self.len(group).div_ceil(self.most).max(1)
+    }
+
+    /// How many of `picks`, of group and piece, to take at once, so that they are not too long.
+    pub(super) fn at_once(&self, picks: &[(usize, usize)], rows: usize) -> usize {
+        let mut values = 0;
+        let fits = picks.iter().take(rows).take_while(|(group, _)| {
+            values += self.len(*group).min(self.most);
+            values <= self.most
+        });
+        fits.count().max(1)
+    }
+
+    /// The states of `picks`, of group and piece.
+    pub(super) fn take(&self, picks: &[(usize, usize)]) -> Result<Vec<ArrayRef>> {
+        self.columns.iter().map(|column| column.take(picks, self.most)).collect()
+    }
+}
+
+impl StateColumn {
+    fn lists(&self) -> Option<&ListArray> {
+        if self.neutral.is_some() { None } else { self.array.as_list_opt() }
+    }
+
+    fn take(&self, picks: &[(usize, usize)], most: usize) -> Result<ArrayRef> {
+        if let Some(neutral) = &self.neutral {
+            let place = |pick: &(usize, usize)| if pick.1 == 0 { (0, pick.0) } else { (1, 0) };
+            let places: Vec<_> = picks.iter().map(place).collect();
+            return Ok(interleave(&[&self.array, neutral], &places)?);
+        }
+        let Some(lists) = self.lists() else {
+            return internal_err!("a state of {} cannot be cut", self.array.data_type());
+        };
+        let data = lists.values().to_data();
+        let mut values = MutableArrayData::new(vec![&data], false, picks.len());
+        let mut offsets = vec![0_i32];
+        for (group, piece) in picks {
+            let ends = lists.value_offsets();
+            let (start, end) = (to_len(ends[*group]), to_len(ends[*group + 1]));
+            let from = (start + piece * most).min(end);
+            if !lists.is_null(*group) {
+                values.try_extend(0, from, (from + most).min(end))?;
+            }
+            offsets.push(i32::try_from(values.len()).unwrap_or(i32::MAX));
+        }
+        let DataType::List(field) = lists.data_type() else {
+            return internal_err!("a list of {}", lists.data_type());
+        };
+        let nulls = lists.nulls().map(|nulls| {
+            picks.iter().map(|(group, _)| nulls.is_valid(*group)).collect::<NullBuffer>()
+        });
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        let values = make_array(values.freeze());
+        Ok(Arc::new(ListArray::try_new(Arc::clone(field), offsets, values, nulls)?))
+    }
+}
+
+fn to_len(offset: i32) -> usize {
+    usize::try_from(offset).unwrap_or(0)
+}
+
+/// The values of all lists of an array that are not null, one after the other.
+pub(super) fn flatten(lists: &ArrayRef) -> Result<ArrayRef> {
+    let Some(lists) = lists.as_list_opt::<i32>() else {
+        return internal_err!("{} is no list", lists.data_type());
+    };
+    if lists.null_count() == 0 {
+        let ends = lists.value_offsets();
+        let (Some(first), Some(last)) = (ends.first(), ends.last()) else {
+            return Ok(new_empty_array(&lists.value_type()));
+        };
+        return Ok(lists.values().slice(to_len(*first), to_len(last - first)));
+    }
+    let data = lists.values().to_data();
+    let mut values = MutableArrayData::new(vec![&data], false, data.len());
+    for row in (0..lists.len()).filter(|row| lists.is_valid(*row)) {
+        let ends = lists.value_offsets();
+        values.try_extend(0, to_len(ends[row]), to_len(ends[row + 1]))?;
+    }
+    Ok(make_array(values.freeze()))
+}
