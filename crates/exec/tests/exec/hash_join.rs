@@ -229,7 +229,7 @@ fn random_joins_are_those_of_datafusion() {
         let mut rng = Rng::new(seed);
         let (space, _) = memory(4 * MIB, 0);
         block_on(async {
-            for _ in 0..soak_rounds(600) {
+            for _ in 0..soak_rounds(10_000) {
                 let limit = [0, 40 * KIB, 300 * KIB, MIB][rng.index(4)];
                 compare(Case::random(rng.next_u64()), limit, &space).await;
             }

@@ -17,10 +17,11 @@ use datafusion::prelude::SessionConfig;
 use futures::StreamExt;
 use terrace_exec::merge::PagedMergeExec;
 use terrace_exec::sort::{Adaptivity, PagedSortExec, SortSizes};
-use terrace_exec::{FixedMemory, QueryExtension};
+use terrace_exec::{FixedMemory, QueryExtension, QueryMemory};
+use terrace_pool::Pool;
 use terrace_testkit::{Rng, soak_rounds, with_seed};
 
-use crate::common::{array, comes_to_be_empty, memory, types};
+use crate::common::{array, comes_to_be_empty, memory, pool, types};
 
 const KIB: u64 = 1 << 10;
 
@@ -129,7 +130,8 @@ fn sizes(rng: &mut Rng) -> SortSizes {
     SortSizes { piece_bytes, block_bytes: [500, 4096, 256 << 10][rng.index(3)] }
 }
 
-async fn check(rng: &mut Rng, dram: u64, limit_bytes: u64) {
+/// Sorts something at random, and compares; the bytes unpinned.
+async fn check(rng: &mut Rng, pool: &Pool, limit_bytes: u64) -> u64 {
     let all = types();
     let count = 1 + rng.index(4);
     let data_types: Vec<_> = (0..count).map(|_| all[rng.index(all.len())].clone()).collect();
@@ -137,17 +139,17 @@ async fn check(rng: &mut Rng, dram: u64, limit_bytes: u64) {
     let partitions = input(rng, &data_types);
     let schema = partitions[0][0].schema();
     let source = MemorySourceConfig::try_new_exec(&partitions, schema.clone(), None).unwrap();
-    let fetch = rng.one_in(2).then(|| 1 + rng.index(200));
+    let fetch = rng.one_in(3).then(|| 1 + rng.index(200));
     let order = order(rng, &schema, keys);
     let stock = || {
         let sort = SortExec::new(order.clone(), source.clone() as Arc<dyn ExecutionPlan>);
         Arc::new(sort.with_preserve_partitioning(true).with_fetch(fetch))
     };
-    let (space, memory) = memory(dram, limit_bytes);
+    let memory = FixedMemory::new(pool.create_space("query", None).unwrap(), limit_bytes);
     let context = context(&memory, 1 + rng.index(100));
     let expected = run(stock(), Arc::clone(&context)).await;
     let paged = PagedSortExec::new(stock()).with_sizes(sizes(rng));
-    let paged = match rng.one_in(8) && dram > 16 << 20 {
+    let paged = match rng.one_in(8) && limit_bytes > 16 << 20 {
         true => paged.with_adaptivity(Adaptivity::Oblivious),
         false => paged,
     };
@@ -171,8 +173,8 @@ async fn check(rng: &mut Rng, dram: u64, limit_bytes: u64) {
     let found = found.slice(0, wanted.min(found.num_rows()));
     assert_as_good(&found, &expected.slice(0, wanted), &order, &input);
     assert_eq!(memory.held_bytes(), 0, "bytes of the grant");
-    let pool = space.pool_handle().clone();
-    comes_to_be_empty(&pool);
+    assert_eq!(memory.space().resident_bytes(), 0, "pages are freed");
+    memory.spilled_bytes()
 }
 
 #[test]
@@ -180,11 +182,15 @@ fn sorts_as_datafusion_does() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     with_seed(|seed| {
         let mut rng = Rng::new(seed);
-        for _ in 0..soak_rounds(1000) {
-            let (dram, limit) =
-                [(64 << 20, 64 << 20), (4 << 20, 64 * KIB), (2 << 20, 0)][rng.index(3)];
-            runtime.block_on(check(&mut rng, dram, limit));
+        let pools = [(64 << 20, 64 << 20), (4 << 20, 64 * KIB), (2 << 20, 0)];
+        let pools = pools.map(|(dram, limit)| (pool(dram), limit));
+        let (rounds, mut spilled) = (soak_rounds(10_000), 0);
+        for _ in 0..rounds {
+            let (pool, limit) = &pools[[0, 1, 1, 2, 2, 2][rng.index(6)]];
+            spilled += u64::from(runtime.block_on(check(&mut rng, pool, *limit)) > 0);
         }
+        assert!(spilled * 3 > rounds, "{spilled} of {rounds} spilled");
+        pools.iter().for_each(|(pool, _)| comes_to_be_empty(pool));
     });
 }
 

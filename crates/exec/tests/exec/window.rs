@@ -6,15 +6,20 @@ use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::datasource::MemTable;
+use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use terrace_exec::window::PagedWindowExec;
-use terrace_exec::{FixedMemory, QueryExtension};
+use terrace_exec::{FixedMemory, QueryExtension, QueryMemory};
+use terrace_pool::Pool;
 use terrace_testkit::{Rng, soak_rounds, with_seed};
 
-use crate::common::{array, comes_to_be_empty, memory};
+use crate::common::{array, comes_to_be_empty, pool};
+
+/// Cases that one plan serves.
+const CASES_A_PLAN: u64 = 25;
 
 /// Functions that are known in passes, and functions that are not.
 const FUNCTIONS: &[&str] = &[
@@ -38,12 +43,12 @@ const FUNCTIONS: &[&str] = &[
     "lag(x, 2) over (partition by p order by o, id)",
 ];
 
-fn table(rng: &mut Rng) -> MemTable {
+fn batches(rng: &mut Rng) -> Vec<RecordBatch> {
     use datafusion::arrow::datatypes::DataType as T;
     let partitions = [1, 4, 300][rng.index(3)];
     let mut id = 0;
     let mut batch = |rng: &mut Rng| {
-        let rows = 1 + rng.index(150);
+        let rows = 1 + rng.index(25);
         let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(id..id + rows as i64));
         id += rows as i64;
         let columns = [
@@ -57,9 +62,19 @@ fn table(rng: &mut Rng) -> MemTable {
         let columns = columns.map(|(name, it)| (name, it, true));
         RecordBatch::try_from_iter_with_nullable(columns).unwrap()
     };
-    let count = 1 + rng.index(8);
-    let batches: Vec<_> = (0..count).map(|_| batch(rng)).collect();
-    MemTable::try_new(batches[0].schema(), vec![batches]).unwrap()
+    let count = 1 + rng.index(6);
+    (0..count).map(|_| batch(rng)).collect()
+}
+
+/// The plan over other rows.
+fn over(plan: &Arc<dyn ExecutionPlan>, batches: &[RecordBatch]) -> Arc<dyn ExecutionPlan> {
+    if plan.children().is_empty() {
+        let partitions = &[batches.to_vec()];
+        return MemorySourceConfig::try_new_exec(partitions, plan.schema(), None).unwrap();
+    }
+    let children = plan.children().into_iter().map(|child| over(child, batches)).collect();
+    let plan = Arc::clone(plan).reset_state().unwrap();
+    datafusion::physical_plan::replace_children_if_necessary(plan, children).unwrap()
 }
 
 /// The plan with the windows replaced, and how many there were.
@@ -77,10 +92,9 @@ fn paged(plan: Arc<dyn ExecutionPlan>, count: &mut usize) -> Arc<dyn ExecutionPl
     }
 }
 
-fn with_memory(context: &SessionContext, memory: &FixedMemory) -> Arc<TaskContext> {
+fn with_memory(context: &TaskContext, memory: &FixedMemory) -> Arc<TaskContext> {
     let memory = Arc::new(QueryExtension(Arc::new(memory.clone())));
-    let task = context.task_ctx();
-    let config = task.session_config().clone().with_extension(memory);
+    let config = context.session_config().clone().with_extension(memory);
     Arc::new(TaskContext::default().with_session_config(config))
 }
 
@@ -94,28 +108,42 @@ async fn text(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> String
     lines.join("\n")
 }
 
-async fn check(rng: &mut Rng, limit_bytes: u64) -> usize {
-    let config = SessionConfig::new()
-        .with_batch_size(1 + rng.index(200))
-        .with_target_partitions(1 + rng.index(2));
+/// A query at random, planned; planning takes longer than running.
+async fn plan(rng: &mut Rng) -> (String, Arc<dyn ExecutionPlan>) {
+    let config = SessionConfig::new().with_target_partitions(1 + rng.index(2));
     let context = SessionContext::new_with_config(config);
-    context.register_table("t", Arc::new(table(rng))).unwrap();
+    let table = batches(rng);
+    let table = MemTable::try_new(table[0].schema(), vec![table]).unwrap();
+    context.register_table("t", Arc::new(table)).unwrap();
     let mut functions = String::new();
     for index in 0..=rng.index(3) {
         functions += &format!(", {} as f{index}", FUNCTIONS[rng.index(FUNCTIONS.len())]);
     }
     let query = format!("select *{functions} from t");
-    // A plan can be run once, so there are two.
-    let plan = async || context.sql(&query).await.unwrap().create_physical_plan().await.unwrap();
+    let plan = context.sql(&query).await.unwrap().create_physical_plan().await.unwrap();
+    (query, plan)
+}
+
+/// How many windows were replaced, and the bytes unpinned.
+async fn check(
+    rng: &mut Rng,
+    query: &str,
+    plan: &Arc<dyn ExecutionPlan>,
+    pool: &Pool,
+    limit_bytes: u64,
+) -> (usize, u64) {
+    let config = SessionConfig::new().with_batch_size(1 + rng.index(200));
+    let context = Arc::new(TaskContext::default().with_session_config(config));
+    let batches = batches(rng);
     let mut count = 0;
-    let replaced = paged(plan().await, &mut count);
-    let (space, memory) = memory(16 << 20, limit_bytes);
-    let expected = text(plan().await, context.task_ctx()).await;
+    let replaced = paged(over(plan, &batches), &mut count);
+    let memory = FixedMemory::new(pool.create_space("query", None).unwrap(), limit_bytes);
+    let expected = text(over(plan, &batches), Arc::clone(&context)).await;
     let found = text(replaced, with_memory(&context, &memory)).await;
     assert!(found == expected, "{query}\n{found}\n{expected}");
     assert_eq!(memory.held_bytes(), 0);
-    comes_to_be_empty(space.pool_handle());
-    count
+    assert_eq!(memory.space().resident_bytes(), 0, "pages are freed");
+    (count, memory.spilled_bytes())
 }
 
 #[test]
@@ -123,11 +151,20 @@ fn computes_as_datafusion_does() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     with_seed(|seed| {
         let mut rng = Rng::new(seed);
-        let mut windows = 0;
-        for _ in 0..soak_rounds(200) {
-            let limit = [16 << 20, 20 << 10, 0][rng.index(3)];
-            windows += runtime.block_on(check(&mut rng, limit));
+        let (pool, rounds) = (pool(16 << 20), soak_rounds(10_000));
+        let (mut windows, mut spilled) = (0, 0);
+        for _ in 0..rounds.div_ceil(CASES_A_PLAN) {
+            let (query, plan) = runtime.block_on(plan(&mut rng));
+            for _ in 0..CASES_A_PLAN {
+                let limit = [16 << 20, 20 << 10, 0][rng.index(3)];
+                let case = check(&mut rng, &query, &plan, &pool, limit);
+                let (count, bytes) = runtime.block_on(case);
+                windows += count;
+                spilled += u64::from(bytes > 0);
+            }
         }
         assert!(windows > 0);
+        assert!(spilled * 4 > rounds, "{spilled} of {rounds} spilled");
+        comes_to_be_empty(&pool);
     });
 }
