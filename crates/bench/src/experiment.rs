@@ -10,7 +10,7 @@ use crate::error::{BenchError, Result};
 use crate::grid::Grid;
 use crate::lines::Lines;
 use crate::report::Report;
-use crate::{clients, hash_index, market, out_of_core, paged_scan, tiers};
+use crate::{adaptive, clients, hash_index, market, out_of_core, paged_scan, tiers};
 
 /// What an experiment is told.
 #[derive(Clone, Debug)]
@@ -63,17 +63,20 @@ pub enum Experiment {
     OutOfCore,
     /// [`clients`].
     Clients,
+    /// [`adaptive`].
+    Adaptive,
 }
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 6] = [
+    pub const ALL: [Experiment; 7] = [
         Experiment::Market,
         Experiment::PagedScan,
         Experiment::Tiers,
         Experiment::HashIndex,
         Experiment::OutOfCore,
         Experiment::Clients,
+        Experiment::Adaptive,
     ];
 
     /// Its name on the command line.
@@ -85,6 +88,7 @@ impl Experiment {
             Experiment::HashIndex => "hash-index",
             Experiment::OutOfCore => "out-of-core",
             Experiment::Clients => "clients",
+            Experiment::Adaptive => "adaptive",
         }
     }
 
@@ -101,6 +105,7 @@ impl Experiment {
                 "what does less DRAM cost us, DuckDB with the same limit, and DataFusion?"
             }
             Experiment::Clients => "what do clients cost each other, here and in DuckDB?",
+            Experiment::Adaptive => "what does a grant that shrinks and grows cost an operator?",
         }
     }
 
@@ -130,6 +135,7 @@ impl Experiment {
             Experiment::HashIndex => hash_index::run(setting, observe),
             Experiment::OutOfCore => Box::pin(out_of_core::run(setting, observe)).await,
             Experiment::Clients => Box::pin(clients::run(setting, observe)).await,
+            Experiment::Adaptive => Box::pin(adaptive::run(setting, observe)).await,
         }
     }
 }

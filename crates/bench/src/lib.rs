@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adaptive;
 pub mod chart;
 pub mod clients;
 pub mod duckdb;
