@@ -14,12 +14,15 @@ mod distance;
 mod hash;
 mod histogram;
 mod sample;
+mod sampler;
 mod shards;
+mod shared;
 mod simplify;
 mod sort;
 
 pub use correction::Correction;
 pub use hash::HashModel;
+pub use sampler::{Sampler, Touched};
 pub use shards::Shards;
 pub use sort::{SortModel, Spill};
 

@@ -10,6 +10,7 @@
 //!                                           of that time costs 10
 //! io 1000 penalty 0.5 per 100               each 100 I/Os over 1000 cost 0.5
 //! latency 50ms penalty 10, io 1000 penalty 1        the sum of both
+//! latency 50ms penalty 10, priority 2       and others of a lower priority wait where it must not
 //! none                                      nothing costs anything
 //! ```
 //!
@@ -75,6 +76,7 @@ pub struct Clause {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sla {
     clauses: Vec<Clause>,
+    priority: u8,
 }
 
 /// What one request took.
@@ -111,7 +113,27 @@ impl Sla {
     /// The sum of clauses.
     #[must_use]
     pub fn of(clauses: Vec<Clause>) -> Self {
-        Self { clauses }
+        Self { clauses, priority: 0 }
+    }
+
+    /// The same with a priority. Penalties share memory out; where somebody cannot go on at all,
+    /// those of a lower priority wait for it. Without one it is 0.
+    #[must_use]
+    pub fn with_priority(self, priority: u8) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// Its priority.
+    #[must_use]
+    pub fn priority(&self) -> u8 {
+        self.priority
+    }
+
+    /// The shortest latency that begins to cost, in seconds; none where latency costs nothing.
+    #[must_use]
+    pub fn patience_seconds(&self) -> Option<f64> {
+        let timed = self.clauses.iter().filter(|it| it.metric == Metric::Latency);
+        timed.map(|clause| float(clause.limit) / NANOS).min_by(f64::total_cmp)
     }
 
     /// Its clauses.

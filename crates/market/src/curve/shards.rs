@@ -73,6 +73,16 @@ impl Shards {
         }
     }
 
+    /// The hash from which on a page is not watched.
+    pub(super) fn threshold(&self) -> u64 {
+        self.threshold
+    }
+
+    /// Counts touches of pages that are not watched.
+    pub(super) fn pass(&mut self, touches: u64) {
+        self.counted += float(touches);
+    }
+
     /// Lets everything seen so far count `factor` times as much, so that the curve follows what
     /// happens now. 0.5 once a second forgets half of what was seen each second.
     pub fn age(&mut self, factor: f64) {
@@ -188,7 +198,7 @@ impl Shards {
 }
 
 /// A one-to-one mixing of 64 bits (the finalizer of SplitMix64: Steele et al., OOPSLA 2014).
-fn mixed(page: u64) -> u64 {
+pub(super) fn mixed(page: u64) -> u64 {
     let mut mixed = page.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

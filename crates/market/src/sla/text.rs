@@ -1,7 +1,8 @@
 //! SLAs as people type them.
 //!
 //! ```text
-//! sla     = "none" | clause { "," clause }
+//! sla     = ( "none" | clause ) { "," ( clause | priority ) }
+//! priority = "priority" whole number up to 255
 //! clause  = "latency" [ percentile ] time  "penalty" number [ "per" time ]  [ "max" number ]
 //!         | "io"      [ percentile ] count "penalty" number [ "per" count ] [ "max" number ]
 //! time    = number ( "ns" | "us" | "ms" | "s" | "min" | "h" )
@@ -18,7 +19,7 @@ use crate::number::{count, float};
 #[error(
     "\"{text}\" is not an SLA: {problem}; write for example `latency 50ms penalty 10`, `latency \
      p95 50ms penalty 10`, `latency 2s penalty 1 per 500ms max 20`, `io 1000 penalty 1 per 100`, \
-     several of them with commas between, or `none`"
+     several of them with commas between, or `none`; `, priority 2` lets others wait for it"
 )]
 pub struct SlaError {
     /// What was read.
@@ -42,12 +43,30 @@ impl FromStr for Sla {
 
     fn from_str(text: &str) -> Result<Self, SlaError> {
         let words = text.to_ascii_lowercase();
-        if words.trim() == "none" {
-            return Ok(Self::none());
-        }
-        let clauses: Result<Vec<Clause>, String> = words.split(',').map(clause).collect();
-        clauses.map(Self::of).map_err(|problem| SlaError { text: text.to_string(), problem })
+        read(&words).map_err(|problem| SlaError { text: text.to_string(), problem })
     }
+}
+
+fn read(words: &str) -> Result<Sla, String> {
+    let (mut clauses, mut rank, mut is_none) = (Vec::new(), None, false);
+    for part in words.split(',').map(str::trim) {
+        match part.strip_prefix("priority") {
+            Some(_) if rank.is_some() => return Err("it has two priorities".to_string()),
+            Some(number) => rank = Some(priority(number.trim())?),
+            None if part == "none" => is_none = true,
+            None => clauses.push(clause(part)?),
+        }
+    }
+    match (is_none, clauses.is_empty()) {
+        (true, false) => Err("`none` excludes penalties".to_string()),
+        (false, true) => Err("it has no penalty; without one write `none`".to_string()),
+        _ => Ok(Sla::of(clauses).with_priority(rank.unwrap_or(0))),
+    }
+}
+
+fn priority(number: &str) -> Result<u8, String> {
+    let wrong = |_| format!("a priority is a whole number from 0 to 255, not `{number}`");
+    number.parse().map_err(wrong)
 }
 
 /// What is left to be read of a clause.
@@ -158,13 +177,16 @@ pub(crate) fn write_time(f: &mut fmt::Formatter<'_>, nanoseconds: u64) -> fmt::R
 impl fmt::Display for Sla {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.clauses().is_empty() {
-            return f.write_str("none");
+            f.write_str("none")?;
         }
         for (at, clause) in self.clauses().iter().enumerate() {
             let comma = if at == 0 { "" } else { ", " };
             write!(f, "{comma}{clause}")?;
         }
-        Ok(())
+        match self.priority() {
+            0 => Ok(()),
+            priority => write!(f, ", priority {priority}"),
+        }
     }
 }
 
@@ -202,6 +224,8 @@ mod tests {
             "io p50 1000 penalty 0.5 per 100",
             "latency 0s penalty 1 per 1s, io 7 penalty 3 max 9",
             "latency 1min penalty 1, latency 3h penalty 100",
+            "latency 50ms penalty 10, priority 2",
+            "none, priority 255",
         ] {
             let sla: Sla = text.parse().expect(text);
             assert_eq!(sla.to_string(), text);
@@ -229,6 +253,10 @@ mod tests {
             ("io 5ms penalty 1", "a number of I/Os such as `1000` must stand where `5ms` is"),
             ("latency 50ms penalty 1,", "a clause is empty"),
             ("latency 99999999999999999999h penalty 1", "a time"),
+            ("latency 50ms penalty 1, priority 256", "not `256`"),
+            ("latency 50ms penalty 1, priority 1, priority 2", "two priorities"),
+            ("none, latency 50ms penalty 1", "`none` excludes"),
+            ("priority 1", "it has no penalty"),
         ] {
             let error = text.parse::<Sla>().expect_err(text).to_string();
             assert!(error.starts_with(&format!("\"{text}\" is not an SLA: ")), "{error}");
