@@ -163,6 +163,11 @@ impl Pinned {
         Self(Arc::new(Hold { pool, frame }))
     }
 
+    /// The page, which stays the same for as long as it is pinned.
+    pub fn id(&self) -> Option<PageId> {
+        self.0.pool.frames[self.0.frame].page()
+    }
+
     /// Index of the memory tier that the page is in.
     pub fn tier(&self) -> usize {
         self.0.pool.frames[self.0.frame].tier()

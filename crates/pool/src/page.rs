@@ -21,6 +21,13 @@ pub(crate) const FRAMES_MAX: u64 = FRAME_MASK;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PageId(pub(crate) u64);
 
+impl PageId {
+    /// The id as a number.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
 impl fmt::Debug for PageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "page {}", self.0)
