@@ -43,5 +43,5 @@ pub use error::{ExecError, Result};
 pub use hash_join::PagedHashJoinExec;
 pub use loop_join::PagedLoopJoinExec;
 pub use memory::{FixedMemory, Grant, QueryExtension, QueryMemory};
-pub use options::PagedOptions;
+pub use options::{PagedOptions, options_of};
 pub use rule::PagedOperators;

@@ -1,6 +1,6 @@
-//! Which operators a session replaces.
+//! The settings of a session below `terrace.`: which operators are replaced, and who pays for them.
 
-use datafusion::common::config::ConfigExtension;
+use datafusion::common::config::{ConfigExtension, ExtensionOptions};
 use datafusion::common::extensions_options;
 
 extensions_options! {
@@ -20,6 +20,17 @@ extensions_options! {
 
         /// Aggregates with groups, and those whose states grow with their group.
         pub paged_aggregate: bool, default = true
+
+        /// What slowness of this session's queries costs, such as `latency 50ms penalty 10`; empty
+        /// for that of its tenant.
+        pub sla: String, default = String::new()
+
+        /// The tenant that this session belongs to; empty for none.
+        pub tenant: String, default = String::new()
+
+        /// How the engine shares memory among queries of all sessions: fair, exchange, price or
+        /// auction.
+        pub market: String, default = "auction".to_owned()
     }
 }
 
@@ -27,15 +38,10 @@ impl ConfigExtension for PagedOptions {
     const PREFIX: &'static str = "terrace";
 }
 
-impl PagedOptions {
-    /// Every operator there is, as a session without these settings has it.
-    pub(crate) fn all() -> Self {
-        Self {
-            paged_sort: true,
-            paged_window: true,
-            paged_hash_join: true,
-            paged_loop_join: true,
-            paged_aggregate: true,
-        }
-    }
+/// The settings by their names below `terrace.`, with their values.
+#[must_use]
+pub fn options_of(options: &PagedOptions) -> Vec<(String, String)> {
+    let named = options.entries().into_iter();
+    let bare = |key: &str| key.trim_start_matches('.').to_owned();
+    named.map(|entry| (bare(&entry.key), entry.value.unwrap_or_default())).collect()
 }

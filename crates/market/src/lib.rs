@@ -59,7 +59,9 @@ mod sync;
 pub use broker::{Broker, BrokerConfig, MarketRow, Outcome, Standing, Target};
 pub use class::Class;
 pub use consumer::{Consumer, ConsumerInfo};
-pub use curve::{Correction, Curve, CurveError, HashModel, Point, Sampler, Shards, SortModel, Spill, Touched};
+pub use curve::{
+    Correction, Curve, CurveError, HashModel, Point, Sampler, Shards, SortModel, Spill, Touched,
+};
 pub use error::{Denied, MarketError};
 pub use ledger::{Ledger, Totals};
 pub use mechanism::{Kind, Mechanism};

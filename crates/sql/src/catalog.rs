@@ -14,6 +14,7 @@ mod journal;
 mod label;
 mod load;
 mod record;
+mod tenants;
 #[cfg(test)]
 mod tests;
 
@@ -44,6 +45,7 @@ pub(crate) use journal::{Journal, put_chunks};
 use label::Label;
 pub use label::{LABEL_BYTES, Lifetime};
 use record::TableRecord;
+pub use tenants::Tenant;
 
 /// The schema that every catalog has from the start.
 pub const DEFAULT_SCHEMA: &str = "public";
@@ -76,6 +78,7 @@ pub enum IfExists {
 struct Names {
     next_table: u64,
     schemas: BTreeMap<String, SchemaNames>,
+    tenants: BTreeMap<String, Tenant>,
 }
 
 #[derive(Default)]

@@ -84,6 +84,21 @@ pub enum SqlError {
         /// The number.
         id: u64,
     },
+    /// No tenant of this name.
+    #[error("tenant {name} does not exist; CREATE TENANT {name} WITH (sla = '...') makes it")]
+    MissingTenant {
+        /// The tenant.
+        name: String,
+    },
+    /// A tenant of this name exists.
+    #[error("tenant {name} already exists; say ALTER TENANT {name} SET (sla = '...')")]
+    TenantExists {
+        /// The tenant.
+        name: String,
+    },
+    /// A text that is no SLA.
+    #[error(transparent)]
+    Sla(#[from] terrace_market::SlaError),
     /// No table or view of this name.
     #[error("{name} does not exist")]
     Missing {

@@ -11,6 +11,7 @@ pub mod data_dir;
 pub mod engine;
 pub mod error;
 mod failpoint;
+pub mod market;
 pub mod memory;
 mod names;
 pub mod pins;

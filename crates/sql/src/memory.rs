@@ -14,15 +14,20 @@
 //! queries hold what will come back. An operator that may spill is thus not told to for the pool's
 //! slowness, and one that cannot does not fail its query because another is at its height.
 //!
+//! The market ([`crate::market`]) may say how much a query may hold. Then its operators share that by
+//! the same thresholds, whatever others hold, and what is above it is given back within a batch.
+//!
 //! Locking order: `books` is held for arithmetic and for the ledger's lock-free grants, never
 //! while the pool is asked for frames.
 
+mod bell;
 mod books;
 mod budget;
 mod fair;
+mod limit;
 mod paged;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, thread};
@@ -37,8 +42,10 @@ use terrace_sys::size::{format_bytes, round_up, to_u64, to_usize};
 use crate::aside::aside;
 use books::Books;
 pub use books::OperatorMemory;
+pub(crate) use books::OperatorState;
 pub use budget::{MemoryBudget, Reserve};
 use fair::{Asker, Fairness};
+use limit::Limit;
 pub(crate) use paged::PagedMemory;
 
 /// Times a query asks the pool for frames again when others took those it had just freed.
@@ -50,6 +57,9 @@ const LOOK: Duration = Duration::from_millis(2);
 const PATIENCE_WITH_POOL: Duration = Duration::from_secs(1);
 /// How long it waits for operators of its own query, which spill when they are refused more.
 const PATIENCE_WITH_SIBLINGS: Duration = Duration::from_secs(3);
+/// How many times as long both are where the query was suspended for others: it runs for a fifth of
+/// its time at least.
+const PREEMPTED_PATIENCE: u32 = 5;
 /// Holders named in an error, largest first.
 const HOLDERS_NAMED: usize = 5;
 
@@ -61,6 +71,9 @@ pub struct QueryMemory {
     consumer: Consumer,
     cancelled: AtomicBool,
     books: Mutex<Books>,
+    limit: Limit,
+    /// Bytes that its paged operators hold, in pages and on the heap.
+    paged_bytes: AtomicU64,
 }
 
 impl QueryMemory {
@@ -72,6 +85,8 @@ impl QueryMemory {
             budget: Arc::clone(budget),
             cancelled: AtomicBool::new(false),
             books: Mutex::new(Books::default()),
+            limit: Limit::default(),
+            paged_bytes: AtomicU64::new(0),
         }
     }
 
@@ -91,6 +106,12 @@ impl QueryMemory {
     #[must_use]
     pub fn pinned_bytes(&self) -> u64 {
         self.books().pinned_bytes()
+    }
+
+    /// Bytes that its operators hold now, in pages and otherwise.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.reserved_bytes().saturating_add(self.paged_bytes.load(Ordering::Relaxed))
     }
 
     /// The most bytes that the operators held at one time.
@@ -163,12 +184,13 @@ impl QueryMemory {
             (held, books.idle_bytes(), books.promised_bytes())
         };
         let free = self.budget.free_bytes().saturating_add(idle).saturating_sub(promised);
-        self.budget.fairness.permits(held, bytes, free)
+        self.may_grow(held, bytes, free)
     }
 
     /// Takes `bytes` for `consumer`, waiting if need be; false if there is no room for it.
     fn take(&self, consumer: &MemoryConsumer, bytes: u64) -> bool {
         if self.take_at_once(consumer, bytes) {
+            self.limit.feed();
             return true;
         }
         if !self.may_wait(consumer, bytes, Duration::ZERO) {
@@ -178,9 +200,11 @@ impl QueryMemory {
         let _waiter = self.budget.wait_for(bytes);
         aside(|| {
             while self.may_wait(consumer, bytes, began.elapsed()) {
+                self.starve();
                 let lacking = self.books().shortage_bytes(consumer.id(), bytes);
                 let given = self.budget.reclaim(lacking, true);
                 if self.take_at_once(consumer, bytes) {
+                    self.limit.feed();
                     return true;
                 }
                 if !given {
@@ -204,8 +228,11 @@ impl QueryMemory {
         let from_pool = self.budget.obtainable_bytes();
         let from_others = self.budget.held_beside(self.consumer.held());
         let patience = self.budget.patience;
-        (waited < patience.min(PATIENCE_WITH_POOL) && lacking <= from_pool)
-            || (waited < patience.min(PATIENCE_WITH_SIBLINGS) && lacking <= from_pool + beside)
+        // One that was suspended for others has had less of that time than the clock says.
+        let longer = if self.limit.was_preempted() { PREEMPTED_PATIENCE } else { 1 };
+        (waited < patience.min(PATIENCE_WITH_POOL) * longer && lacking <= from_pool)
+            || (waited < patience.min(PATIENCE_WITH_SIBLINGS) * longer
+                && lacking <= from_pool + beside)
             || (waited < patience && from_others > 0 && lacking <= from_pool + beside + from_others)
     }
 

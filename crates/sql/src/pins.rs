@@ -14,6 +14,9 @@
 //! them, a batch is copied when it is its turn, at the price of fetching its pages once more. They
 //! come back when their query goes on, so nobody may wait for them: the reserve of the queries
 //! counts them as the pool's.
+//!
+//! Whoever reads for a query does so by an account of the query's own, which counts with the same
+//! bytes, remembers for the market which pages were touched, and stops while the query is suspended.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,14 +26,29 @@ use terrace_market::Consumer;
 use terrace_pool::Pinned;
 use terrace_sys::size::to_u64;
 
+use crate::market::CacheClass;
 use crate::memory::MemoryBudget;
+use crate::query::Suspension;
 
 /// The account of pinned bytes: one for all queries of an engine.
 #[derive(Debug)]
 pub struct PagePins {
+    account: Arc<Account>,
+    reader: Option<Arc<Reader>>,
+}
+
+#[derive(Debug)]
+struct Account {
     pinned_bytes: AtomicU64,
     limit_bytes: u64,
     copies: Option<Copies>,
+}
+
+/// A query as its scans know it.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    pub(crate) cache: Arc<CacheClass>,
+    pub(crate) suspension: Arc<Suspension>,
 }
 
 /// Who pays for copies.
@@ -43,43 +61,69 @@ impl PagePins {
     /// An account that lets batches pin `limit_bytes`. Nobody accounts for copies.
     #[must_use]
     pub fn new(limit_bytes: u64) -> Self {
-        Self { pinned_bytes: AtomicU64::new(0), limit_bytes, copies: None }
+        Self::of(limit_bytes, None)
+    }
+
+    fn of(limit_bytes: u64, copies: Option<Copies>) -> Self {
+        let account = Account { pinned_bytes: AtomicU64::new(0), limit_bytes, copies };
+        Self { account: Arc::new(account), reader: None }
     }
 
     /// The same, with copies that are held by `consumer` of the ledger of `budget`.
     #[must_use]
     pub(crate) fn with_copies(self, budget: Arc<MemoryBudget>, consumer: Arc<Consumer>) -> Self {
-        Self { copies: Some(Copies { budget, consumer }), ..self }
+        Self::of(self.limit_bytes(), Some(Copies { budget, consumer }))
+    }
+
+    /// The same account, as a query reads by it.
+    pub(crate) fn for_reader(&self, reader: Arc<Reader>) -> Arc<Self> {
+        Arc::new(Self { account: Arc::clone(&self.account), reader: Some(reader) })
+    }
+
+    /// Waits while the query that reads is suspended.
+    pub(crate) async fn resumed(&self) {
+        let waits = self.reader.as_ref().and_then(|reader| reader.suspension.wait());
+        if let Some(resumed) = waits {
+            resumed.await;
+        }
+    }
+
+    fn touch(&self, page: &Pinned) {
+        if let Some((reader, id)) = self.reader.as_ref().zip(page.id()) {
+            reader.cache.touch(id.number(), to_u64(page.len()));
+        }
     }
 
     /// Bytes of pages that batches hold now.
     #[must_use]
     pub fn pinned_bytes(&self) -> u64 {
-        self.pinned_bytes.load(Ordering::Relaxed)
+        self.account.pinned_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes that batches may hold before they become copies.
     #[must_use]
     pub fn limit_bytes(&self) -> u64 {
-        self.limit_bytes
+        self.account.limit_bytes
     }
 
     /// Bytes of copies that wait to be handed on.
     #[must_use]
     pub fn copied_bytes(&self) -> u64 {
-        self.copies.as_ref().map_or(0, |copies| copies.consumer.held())
+        self.account.copies.as_ref().map_or(0, |copies| copies.consumer.held())
     }
 
     /// Room for pages of `bytes`; none where that would be above the limit.
     pub(crate) fn reserve(self: &Arc<Self>, bytes: u64) -> Option<PinRoom> {
-        let within = |pinned: u64| pinned.checked_add(bytes).filter(|sum| *sum <= self.limit_bytes);
-        let taken = self.pinned_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within);
+        let limit = self.account.limit_bytes;
+        let within = |pinned: u64| pinned.checked_add(bytes).filter(|sum| *sum <= limit);
+        let pinned = &self.account.pinned_bytes;
+        let taken = pinned.fetch_update(Ordering::Relaxed, Ordering::Relaxed, within);
         taken.ok().map(|_| PinRoom { bytes, pins: Arc::clone(self) })
     }
 
     /// Room for one page that is let go as soon as it is copied, whatever the limit.
     pub(crate) fn reserve_for_a_copy(self: &Arc<Self>, bytes: u64) -> PinRoom {
-        self.pinned_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.account.pinned_bytes.fetch_add(bytes, Ordering::Relaxed);
         PinRoom { bytes, pins: Arc::clone(self) }
     }
 
@@ -99,18 +143,19 @@ pub(crate) struct PinRoom {
 impl PinRoom {
     /// Counts a page against the room for as long as its pin lives.
     pub(crate) fn pin(&mut self, page: Pinned) -> CountedPin {
+        self.pins.touch(&page);
         let bytes = to_u64(page.len());
         let own = self.bytes.min(bytes);
         self.bytes -= own;
         // Room is taken by the lengths of extents, which are those of their pages.
-        self.pins.pinned_bytes.fetch_add(bytes - own, Ordering::Relaxed);
+        self.pins.account.pinned_bytes.fetch_add(bytes - own, Ordering::Relaxed);
         CountedPin { page, _room: Self { bytes, pins: Arc::clone(&self.pins) } }
     }
 }
 
 impl Drop for PinRoom {
     fn drop(&mut self) {
-        self.pins.pinned_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.pins.account.pinned_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -137,7 +182,7 @@ pub(crate) struct CopyRoom {
 impl CopyRoom {
     /// Takes `bytes` more; false where the ledger has none to spare and the pool no clean frame.
     pub(crate) fn try_grow(&mut self, bytes: u64) -> bool {
-        let granted = self.pins.copies.as_ref().is_none_or(|copies| {
+        let granted = self.pins.account.copies.as_ref().is_none_or(|copies| {
             let take = || copies.consumer.try_grow(bytes).is_ok();
             copies.budget.can_spare(bytes)
                 && (take() || copies.budget.reclaim(bytes, false) && take())
@@ -154,7 +199,7 @@ impl CopyRoom {
 
     fn shrink(&mut self, bytes: u64) {
         self.bytes -= bytes;
-        if let Some(copies) = &self.pins.copies {
+        if let Some(copies) = &self.pins.account.copies {
             copies.consumer.shrink(bytes);
         }
     }

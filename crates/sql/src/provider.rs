@@ -16,6 +16,7 @@ use futures::FutureExt as _;
 
 use crate::engine::EngineState;
 use crate::error::SqlError;
+use crate::pins::Reader;
 use crate::scan::{self, ScanOptions};
 use crate::table::{Table, TableVersion};
 use crate::write::{self, Assignment, CountExec};
@@ -101,7 +102,10 @@ impl TableProvider for StoredTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let partitions = state.config().target_partitions();
-        let options = ScanOptions { partitions, ..self.engine.scan_options().clone() };
+        let mut options = ScanOptions { partitions, ..self.engine.scan_options().clone() };
+        if let Some(reader) = state.config().get_extension::<Reader>() {
+            options.pins = options.pins.for_reader(reader);
+        }
         let current = self.current()?;
         scan::plan(&current.table, current.version(), projection, limit, &options)
     }

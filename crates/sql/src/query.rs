@@ -1,5 +1,6 @@
 //! A running query: its memory, its spill space, its progress, and the handle that ends it.
 
+mod charge;
 mod progress;
 mod suspension;
 
@@ -24,10 +25,12 @@ use terrace_exec::QueryExtension;
 use terrace_pool::{Pool, Space};
 
 use crate::error::SqlError;
+use crate::market::{Claim, Market};
 use crate::memory::{MemoryBudget, PagedMemory, QueryMemory};
-use crate::pins::PagePins;
+use crate::pins::{PagePins, Reader};
 use crate::spill::{SpillCounters, SpillSpace};
 
+use charge::Charge;
 pub use progress::Progress;
 pub(crate) use suspension::Suspension;
 
@@ -42,6 +45,7 @@ pub(crate) struct QueryResources {
     pub(crate) budget: Arc<MemoryBudget>,
     pub(crate) pool: Pool,
     pub(crate) pins: Arc<PagePins>,
+    pub(crate) market: Arc<Market>,
 }
 
 /// What a query does at the moment.
@@ -51,6 +55,8 @@ pub enum QueryState {
     Running,
     /// It waits, with its paged operators' pages unpinned, for [`Query::resume`].
     Suspended,
+    /// It waits in the same way for a query of a higher priority, for a while.
+    Preempted,
     /// It ends as soon as its tasks notice.
     Cancelled,
 }
@@ -60,6 +66,7 @@ impl fmt::Display for QueryState {
         f.write_str(match self {
             Self::Running => "running",
             Self::Suspended => "suspended",
+            Self::Preempted => "preempted",
             Self::Cancelled => "cancelled",
         })
     }
@@ -75,6 +82,7 @@ pub struct Query {
     spilled: Arc<SpillCounters>,
     space: Space,
     suspension: Arc<Suspension>,
+    charge: Charge,
     plan: OnceLock<Arc<dyn ExecutionPlan>>,
     rows_returned: AtomicU64,
 }
@@ -150,6 +158,7 @@ impl Query {
     pub fn state(&self) -> QueryState {
         match () {
             () if self.memory.is_cancelled() => QueryState::Cancelled,
+            () if self.suspension.is_preempted() => QueryState::Preempted,
             () if self.suspension.is_set() => QueryState::Suspended,
             () => QueryState::Running,
         }
@@ -204,16 +213,19 @@ pub(crate) struct RunningQuery {
     queries: Arc<Queries>,
     runtime: Arc<RuntimeEnv>,
     paged: QueryExtension,
+    market: Arc<Market>,
 }
 
 impl RunningQuery {
     /// Registers a query: with the ledger, with a space of the pool for what it spills, and in the
-    /// list. `base` lends the runtime its object stores and caches.
+    /// list. `base` lends the runtime its object stores and caches; `claim` is what the query is
+    /// charged by.
     pub(crate) fn begin(
         queries: &Arc<Queries>,
         resources: &QueryResources,
         base: &RuntimeEnv,
         text: String,
+        claim: Claim,
     ) -> Result<Self, SqlError> {
         let id = queries.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let Environment { runtime, memory, spilled, space } =
@@ -225,6 +237,8 @@ impl RunningQuery {
             spilled: Arc::clone(&spilled),
             suspension: Arc::clone(&suspension),
         };
+        let market = Arc::clone(&resources.market);
+        let charge = Charge::new(claim.clone(), market.class(&claim));
         let query = Arc::new(Query {
             id,
             text,
@@ -234,12 +248,30 @@ impl RunningQuery {
             spilled,
             space,
             suspension,
+            charge,
             plan: OnceLock::new(),
             rows_returned: AtomicU64::new(0),
         });
         queries.lock().insert(id, Arc::clone(&query));
+        market.arrived();
         let paged = QueryExtension(Arc::new(paged));
-        Ok(Self { query, queries: Arc::clone(queries), runtime, paged })
+        Ok(Self { query, queries: Arc::clone(queries), runtime, paged, market })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn query(&self) -> &Arc<Query> {
+        &self.query
+    }
+
+    #[cfg(test)]
+    pub(crate) fn paged_memory(&self) -> &Arc<dyn terrace_exec::QueryMemory> {
+        &self.paged.0
+    }
+
+    /// The query as its scans know it.
+    pub(crate) fn reader(&self) -> Arc<Reader> {
+        let (cache, suspension) = (Arc::clone(self.query.class()), &self.query.suspension);
+        Arc::new(Reader { cache, suspension: Arc::clone(suspension) })
     }
 
     /// Starts `plan` in the query's own runtime. Progress is read off `watched`, or the plan.
@@ -270,6 +302,7 @@ impl Drop for RunningQuery {
     fn drop(&mut self) {
         self.query.memory.cancel();
         self.queries.lock().remove(&self.query.id);
+        self.market.departed(&self.query);
     }
 }
 
@@ -385,7 +418,9 @@ impl Stream for QueryStream {
             let id = self.running.query.id;
             return Poll::Ready(Some(exec_err!("query {id} was cancelled")));
         }
+        self.running.query.await_rows(true);
         let polled = self.stream.poll_next_unpin(cx);
+        self.running.query.await_rows(polled.is_pending());
         if let Poll::Ready(Some(Ok(batch))) = &polled {
             let rows = terrace_sys::size::to_u64(batch.num_rows());
             self.running.query.rows_returned.fetch_add(rows, Ordering::Relaxed);

@@ -12,6 +12,7 @@ mod modify;
 mod settings;
 mod snapshot;
 mod statement;
+mod tenant;
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -20,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::arrow::datatypes::Schema;
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
+use datafusion::config::Dialect;
 use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -38,12 +40,14 @@ use crate::catalog::DEFAULT_SCHEMA;
 use crate::engine::EngineState;
 use crate::error::SqlError;
 use crate::names::{CATALOG, MainCatalog};
+use crate::pins::Reader;
 use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment};
 use crate::scan::STORE_URL;
 use crate::view;
 
-pub(crate) use settings::check as check_settings;
+pub(crate) use settings::{MARKET as MARKET_SETTING, check as check_settings};
 pub use statement::{QueryAction, SessionStatement};
+pub use tenant::TenantStatement;
 
 /// Sessions so far, to tell them apart in the ledger.
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
@@ -127,20 +131,35 @@ impl Session {
         let text = statement.to_string();
         let (queries, resources) = (self.engine.queries(), self.engine.resources());
         let base = self.context.runtime_env();
-        let running = RunningQuery::begin(queries, resources, &base, text)?;
-        let Planned { plan, watched } = Box::pin(self.plan(statement)).await?;
+        let running = RunningQuery::begin(queries, resources, &base, text, self.claim())?;
+        let reader = running.reader();
+        let Planned { plan, watched } = Box::pin(self.plan(statement, reader)).await?;
         let context = TaskContext::from(&self.context.state());
         Ok(running.start(plan, watched, context)?)
     }
 
     /// The physical plan of a statement, after what it does at once has been done.
-    async fn plan(&self, statement: SessionStatement) -> Result<Planned, SqlError> {
+    async fn plan(
+        &self,
+        statement: SessionStatement,
+        reader: Arc<Reader>,
+    ) -> Result<Planned, SqlError> {
         let statement = match statement {
             SessionStatement::Sql(statement) => *statement,
             SessionStatement::Query { action, id } => return self.act_on(action, id),
+            SessionStatement::Tenant(statement) => return self.act_on_tenant(statement).await,
         };
         settings::refuse(&statement)?;
-        let state = self.context.state();
+        if self.reset(&statement)? {
+            return Ok(Planned::nothing());
+        }
+        self.follow_engine()?;
+        let mut state = self.context.state();
+        state.config_mut().set_extension(Arc::clone(&reader));
+        let statement = match self.shown(&statement) {
+            Some(text) => state.sql_to_statement(&text, &Dialect::Generic)?,
+            None => statement,
+        };
         let plan = match state.statement_to_plan(statement.clone()).await {
             Ok(plan) => snapshot::unpin(plan)?,
             Err(error) => {
@@ -153,7 +172,9 @@ impl Session {
             plan => {
                 // Settings and prepared statements are the context's own; anything else this wraps
                 // without running it.
-                let (state, plan) = self.context.execute_logical_plan(plan).await?.into_parts();
+                self.settle(&plan)?;
+                let (mut state, plan) = self.context.execute_logical_plan(plan).await?.into_parts();
+                state.config_mut().set_extension(reader);
                 let plan = snapshot::pin(plan)?;
                 modify::refuse(&plan)?;
                 let plan = match modify::plan(&state, &plan)? {

@@ -2,8 +2,10 @@
 //! a query scans them.
 
 mod consumers;
+mod market;
 mod queries;
 mod segments;
+mod tenants;
 mod tiers;
 
 use std::fmt;
@@ -32,10 +34,12 @@ struct View {
     values: fn(&EngineState) -> Vec<ArrayRef>,
 }
 
-const VIEWS: [View; 4] = [
+const VIEWS: [View; 6] = [
     View { name: "consumers", columns: consumers::columns, values: consumers::values },
+    View { name: "market", columns: market::columns, values: market::values },
     View { name: "queries", columns: queries::columns, values: queries::values },
     View { name: "segments", columns: segments::columns, values: segments::values },
+    View { name: "tenants", columns: tenants::columns, values: tenants::values },
     View { name: "tiers", columns: tiers::columns, values: tiers::values },
 ];
 

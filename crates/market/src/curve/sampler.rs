@@ -5,10 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use super::{
-    Curve, Shards,
-    shards::mixed,
-};
+use super::{Curve, Shards, shards::mixed};
 use crate::number::float;
 
 /// [`Shards`] that many threads touch.

@@ -7,7 +7,9 @@ use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinitio
 
 use super::bytes::Missing;
 use super::label::DatabaseId;
-use super::record::{ChunkRecord, TableRecord, view_from_bytes, view_to_bytes};
+use super::record::{
+    ChunkRecord, TableRecord, tenant_from_bytes, tenant_to_bytes, view_from_bytes, view_to_bytes,
+};
 use crate::error::SqlError;
 use crate::sketch::Sketch;
 
@@ -27,6 +29,9 @@ const CHUNKS: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("chu
 const SKETCHES: TableDefinition<'_, (u64, u64), &[u8]> = TableDefinition::new("sketches");
 /// Schema and view.
 const VIEWS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("views");
+
+/// By name. Databases from before there were tenants have no such table.
+const TENANTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("tenants");
 
 const META_VERSION: &str = "version";
 const META_NEXT_TABLE: &str = "next table";
@@ -50,6 +55,8 @@ pub(super) struct Loaded {
     pub tables: Vec<LoadedTable>,
     /// Schema, name and text.
     pub views: Vec<(String, String, String)>,
+    /// Name and SLA.
+    pub tenants: Vec<(String, Option<String>)>,
 }
 
 impl Loaded {
@@ -164,6 +171,7 @@ impl Transaction<'_> {
             write.open_table(CHUNKS)?;
             write.open_table(SKETCHES)?;
             write.open_table(VIEWS)?;
+            write.open_table(TENANTS)?;
             Ok(())
         })
     }
@@ -200,6 +208,17 @@ impl Transaction<'_> {
 
     pub(super) fn remove_view(&self, schema: &str, name: &str) -> Result<(), SqlError> {
         self.change(|write| Ok(write.open_table(VIEWS)?.remove((schema, name)).map(drop)?))
+    }
+
+    pub(super) fn put_tenant(&self, name: &str, sla: Option<&str>) -> Result<(), SqlError> {
+        let record = tenant_to_bytes(sla);
+        self.change(|write| {
+            Ok(write.open_table(TENANTS)?.insert(name, record.as_slice()).map(drop)?)
+        })
+    }
+
+    pub(super) fn remove_tenant(&self, name: &str) -> Result<(), SqlError> {
+        self.change(|write| Ok(write.open_table(TENANTS)?.remove(name).map(drop)?))
     }
 
     pub(super) fn put_table(&self, id: u64, record: &TableRecord) -> Result<(), SqlError> {
@@ -304,7 +323,25 @@ fn load(database: &Database) -> Result<Loaded, LoadFailure> {
         tables.push(load_table(&read, id.value(), record.value())?);
     }
     no_orphans(&read, &tables)?;
-    Ok(Loaded { id: DatabaseId(id), next_table, schemas, tables, views })
+    let tenants = load_tenants(&read)?;
+    Ok(Loaded { id: DatabaseId(id), next_table, schemas, tables, views, tenants })
+}
+
+fn load_tenants(
+    read: &redb::ReadTransaction,
+) -> Result<Vec<(String, Option<String>)>, LoadFailure> {
+    let table = match read.open_table(TENANTS) {
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+        table => table?,
+    };
+    let mut tenants = Vec::new();
+    for entry in table.iter()? {
+        let (name, record) = entry?;
+        let sla = tenant_from_bytes(record.value());
+        let sla = sla.map_err(damaged(format_args!("tenant {}", name.value())))?;
+        tenants.push((name.value().to_owned(), sla));
+    }
+    Ok(tenants)
 }
 
 fn load_table(

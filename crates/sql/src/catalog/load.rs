@@ -8,7 +8,7 @@ use terrace_pool::{Pool, Space};
 use super::file::{Loaded, LoadedTable};
 use super::journal::Journal;
 use super::record::{ChunkRecord, SegmentRecord, TableRecord};
-use super::{Names, SchemaNames, table_space};
+use super::{Names, SchemaNames, Tenant, table_space};
 use crate::chunk::{Chunk, ColumnSegment};
 use crate::error::SqlError;
 use crate::sketch::Sketch;
@@ -35,7 +35,14 @@ pub(super) fn names(
         let home = home.ok_or_else(|| homeless(table.name(), table.schema_name()))?;
         home.tables.insert(table.name().to_owned(), table);
     }
-    Ok(Names { next_table: loaded.next_table, schemas })
+    let mut tenants = BTreeMap::new();
+    for (name, sla) in loaded.tenants {
+        let tenant = Tenant::of(sla.as_deref());
+        let tenant =
+            tenant.map_err(|what| journal.file.damaged(format!("tenant {name}: {what}")))?;
+        tenants.insert(name, tenant);
+    }
+    Ok(Names { next_table: loaded.next_table, schemas, tenants })
 }
 
 fn adopt(loaded: LoadedTable, journal: &Arc<Journal>, pool: &Pool) -> Result<Arc<Table>, SqlError> {

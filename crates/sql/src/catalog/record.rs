@@ -18,6 +18,7 @@ use crate::statistics::{Bound, SegmentStatistics};
 const TABLE_VERSION: u8 = 1;
 const CHUNK_VERSION: u8 = 1;
 const VIEW_VERSION: u8 = 1;
+const TENANT_VERSION: u8 = 1;
 
 /// A table as the catalog keeps it.
 #[derive(Debug, PartialEq)]
@@ -233,4 +234,21 @@ pub(super) fn view_from_bytes(bytes: &[u8]) -> Result<String, Missing> {
     let sql = fields.text()?;
     fields.end()?;
     Ok(sql)
+}
+
+/// A tenant: its SLA as people type it, where it has one.
+pub(super) fn tenant_to_bytes(sla: Option<&str>) -> Vec<u8> {
+    let mut fields = FieldWriter::new(TENANT_VERSION);
+    fields.byte(u8::from(sla.is_some()));
+    fields.bytes(sla.unwrap_or_default().as_bytes());
+    fields.finish()
+}
+
+/// The SLA of a tenant, where it has one.
+pub(super) fn tenant_from_bytes(bytes: &[u8]) -> Result<Option<String>, Missing> {
+    let mut fields = FieldReader::new(bytes, TENANT_VERSION)?;
+    let has_one = fields.byte()? != 0;
+    let sla = fields.text()?;
+    fields.end()?;
+    Ok(has_one.then_some(sla))
 }

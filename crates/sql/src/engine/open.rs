@@ -14,11 +14,12 @@ use super::{EngineConfig, EngineState, PoolReserve};
 use crate::catalog::{Catalog, Lifetime};
 use crate::data_dir::{DataDir, sync_directory};
 use crate::error::SqlError;
+use crate::market::Market;
 use crate::memory::MemoryBudget;
 use crate::pins::PagePins;
 use crate::query::{Queries, QueryResources};
 use crate::scan::ScanOptions;
-use crate::session::check_settings;
+use crate::session::{MARKET_SETTING, check_settings};
 
 /// The smallest budget: a chunk that is gathered, one that is written, the longest segment of each
 /// in a page, and something to work in.
@@ -199,10 +200,17 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
     let pins = Arc::new(pins);
     let catalog = Catalog::open(&data_dir.catalog(), pool.clone(), Arc::clone(&pins), lifetime)?;
     keep.settle(&data_dir)?;
+    let queries = Arc::new(Queries::default());
+    let market = Market::open(&queries, &budget);
+    let market = market.map_err(|error| SqlError::Task(format!("the market's thread: {error}")))?;
+    let market = Arc::new(market);
+    for (_, kind) in settings.iter().filter(|(name, _)| name == MARKET_SETTING) {
+        market.choose(kind.parse()?);
+    }
     Ok(EngineState {
         catalog,
-        resources: QueryResources { budget, pool, pins: Arc::clone(&pins) },
-        queries: Arc::new(Queries::default()),
+        resources: QueryResources { budget, pool, pins: Arc::clone(&pins), market },
+        queries,
         scans: ScanOptions {
             partitions: threads.max(1),
             ahead_bytes: dram_bytes / 16,

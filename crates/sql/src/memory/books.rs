@@ -25,6 +25,17 @@ pub struct OperatorMemory {
     pub peak_bytes: u64,
 }
 
+/// An operator as the market sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OperatorState {
+    pub(crate) name: String,
+    pub(crate) held_bytes: u64,
+    pub(crate) peak_bytes: u64,
+    pub(crate) spilled_bytes: u64,
+    /// Whether it has got more since the market looked last.
+    pub(crate) grows: bool,
+}
+
 const SORT: &str = "ExternalSorter[";
 const MERGE: &str = "ExternalSorterMerge[";
 
@@ -49,7 +60,12 @@ pub(super) struct Books {
     peak_bytes: u64,
     operators: HashMap<usize, Entry>,
     paged: Vec<Weak<PinnedBytes>>,
+    /// Paged operators that have ended since somebody asked.
+    ended: Vec<OperatorState>,
 }
+
+/// Ended operators that are remembered: nobody may ever ask.
+const ENDED_MAX: usize = 64;
 
 impl Books {
     pub(super) fn reserved_bytes(&self) -> u64 {
@@ -202,6 +218,31 @@ impl Books {
     /// Bytes that the query's paged operators keep pinned, most of which they would give back.
     pub(super) fn pinned_bytes(&self) -> u64 {
         self.paged.iter().filter_map(Weak::upgrade).map(|operator| operator.pages()).sum()
+    }
+
+    /// A paged operator has ended.
+    pub(super) fn paged_ended(&mut self, operator: &PinnedBytes) {
+        if self.ended.len() < ENDED_MAX && operator.spilled() > 0 {
+            self.ended.push(operator.state());
+        }
+    }
+
+    /// The paged operators that have ended since this was asked last.
+    pub(super) fn take_ended(&mut self) -> Vec<OperatorState> {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// Every operator as it is now.
+    pub(super) fn states(&self) -> Vec<OperatorState> {
+        let stock = self.operators.values().map(|entry| OperatorState {
+            name: entry.memory.name.clone(),
+            held_bytes: entry.memory.reserved_bytes,
+            peak_bytes: entry.memory.peak_bytes,
+            spilled_bytes: 0,
+            grows: entry.memory.reserved_bytes == entry.memory.peak_bytes,
+        });
+        let paged = self.paged.iter().filter_map(Weak::upgrade).map(|operator| operator.state());
+        stock.chain(paged).collect()
     }
 
     pub(super) fn operators(&self) -> Vec<OperatorMemory> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use terrace_market::Ledger;
 use terrace_sys::size::{KIB, MIB, round_up};
 
+use super::bell::Bell;
 use super::fair::Fairness;
 
 /// Queries that wait for each other end by this.
@@ -42,6 +43,8 @@ pub struct MemoryBudget {
     waiting_bytes: AtomicU64,
     /// Bytes of the pool's pages that paged operators keep pinned.
     pinned_bytes: AtomicU64,
+    /// Rung when the market should look.
+    bell: Bell,
 }
 
 impl MemoryBudget {
@@ -55,6 +58,7 @@ impl MemoryBudget {
             patience: PATIENCE,
             waiting_bytes: AtomicU64::new(0),
             pinned_bytes: AtomicU64::new(0),
+            bell: Bell::default(),
             ledger,
             reserve,
         }
@@ -70,6 +74,22 @@ impl MemoryBudget {
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// What tells the market to look.
+    pub(crate) fn bell(&self) -> &Bell {
+        &self.bell
+    }
+
+    /// Bytes that queries and cached tables share: what is free, what the pool would give up and
+    /// what paged operators pin of it, and what queries hold.
+    pub(crate) fn market_bytes(&self) -> u64 {
+        self.unpinnable_bytes().saturating_add(self.held_beside(0))
+    }
+
+    /// Bytes of the pool that nobody pins.
+    pub(crate) fn cached_bytes(&self) -> u64 {
+        self.reserve.held().saturating_sub(self.pinned_bytes())
     }
 
     /// Whether idle bytes are wanted: somebody waits for some, or owes some.

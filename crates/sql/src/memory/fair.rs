@@ -26,6 +26,8 @@
 use datafusion::execution::memory_pool::MemoryConsumer;
 use terrace_sys::size::{KIB, MIB};
 
+use super::limit::OPERATOR_FLOOR_BYTES;
+
 /// How many times the free bytes one operator may hold.
 const SHARE: u64 = 4;
 
@@ -83,6 +85,15 @@ impl Fairness {
     /// bytes of its operator. Its growth is not where the memory goes.
     pub(super) fn is_minor(own: u64, held: u64, bytes: u64) -> bool {
         own.saturating_add(bytes).saturating_mul(2) <= held.saturating_add(bytes)
+    }
+
+    /// Whether an operator that holds `held` bytes may take `bytes` where its query has `room` left
+    /// of what the market lets it have, and `free` bytes are nobody's.
+    pub(super) fn permits_within(&self, held: u64, bytes: u64, room: u64, free: u64) -> bool {
+        let after = held.saturating_add(bytes);
+        let is_there = free >= bytes.saturating_add(self.headroom_bytes);
+        let within = after <= room.saturating_sub(bytes).saturating_mul(SHARE);
+        held == 0 || after <= OPERATOR_FLOOR_BYTES.min(self.floor_bytes) || (is_there && within)
     }
 
     /// Whether an operator that can do with less and holds `held` bytes may take `bytes` of `free`

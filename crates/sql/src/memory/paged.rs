@@ -6,7 +6,8 @@
 //! they hold, as directories of hash tables, the query takes of the ledger instead. The rules of
 //! `fair` apply to these operators as to DataFusion's that can spill, except that they also give
 //! back: when others wait for bytes, or when more is pinned than the budget has room for by now,
-//! each is told its part of it and unpins that much within a batch.
+//! each is told its part of it and unpins that much within a batch. The same goes for a query that
+//! holds more than the market lets it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use terrace_exec::{Grant, QueryMemory as PagedQueryMemory};
 use terrace_pool::Space;
 
 use super::QueryMemory;
+use super::books::OperatorState;
 use crate::query::Suspension;
 use crate::spill::SpillCounters;
 
@@ -48,6 +50,9 @@ pub(super) struct PinnedBytes {
     /// The part of it that is heap, and in the ledger as such.
     heap: AtomicU64,
     peak: AtomicU64,
+    spilled: AtomicU64,
+    /// What was seen of its state when the market looked last.
+    noted: AtomicU64,
 }
 
 impl PinnedBytes {
@@ -66,6 +71,23 @@ impl PinnedBytes {
 
     pub(super) fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn spilled(&self) -> u64 {
+        self.spilled.load(Ordering::Relaxed)
+    }
+
+    /// What the market is told.
+    pub(super) fn state(&self) -> OperatorState {
+        let (held, peak, spilled) = (self.now(), self.peak(), self.spilled());
+        let seen = peak.max(held.saturating_add(spilled));
+        OperatorState {
+            name: self.name.clone(),
+            held_bytes: held,
+            peak_bytes: peak,
+            spilled_bytes: spilled,
+            grows: self.noted.swap(seen, Ordering::Relaxed) < seen,
+        }
     }
 
     fn add(&self, bytes: u64) {
@@ -96,24 +118,30 @@ impl PagedGrant {
 
 impl Grant for PagedGrant {
     fn try_grow(&self, bytes: u64) -> bool {
-        let budget = &self.memory.budget;
-        if !budget.fairness.permits(self.held.now(), bytes, budget.free_bytes()) {
+        let (memory, held) = (&self.memory, self.held.now());
+        if !memory.may_grow(held, bytes, memory.budget.free_bytes()) {
             return false;
         }
-        let pinned = budget.try_pin(bytes);
+        let pinned = memory.budget.try_pin(bytes);
         if pinned {
             self.held.add(bytes);
+            memory.paged_bytes.fetch_add(bytes, Ordering::Relaxed);
+            memory.limit.feed();
+        } else if held.saturating_add(bytes) <= memory.budget.fairness.floor_bytes {
+            memory.starve();
         }
         pinned
     }
 
     fn grow(&self, bytes: u64) {
         self.memory.budget.pin(bytes);
+        self.memory.paged_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.held.add(bytes);
     }
 
     fn shrink(&self, bytes: u64) {
         self.held.now.fetch_sub(bytes, Ordering::Relaxed);
+        self.memory.paged_bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.memory.budget.unpin(bytes);
     }
 
@@ -134,7 +162,8 @@ impl Grant for PagedGrant {
     }
 
     fn excess_bytes(&self) -> u64 {
-        self.memory.budget.excess_of(self.held.now())
+        let held = self.held.now();
+        self.memory.budget.excess_of(held).max(self.memory.excess_of(held))
     }
 
     fn suspended(&self) -> Option<BoxFuture<'static, ()>> {
@@ -143,6 +172,7 @@ impl Grant for PagedGrant {
 
     fn count_spilled(&self, bytes: u64) {
         self.spilled.count_bytes(bytes);
+        self.held.spilled.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
@@ -155,6 +185,7 @@ impl fmt::Debug for PagedGrant {
 impl Drop for PagedGrant {
     fn drop(&mut self) {
         self.release_heap(self.held.heap.load(Ordering::Relaxed));
-        self.memory.budget.unpin(self.held.now());
+        self.shrink(self.held.now());
+        self.memory.books().paged_ended(&self.held);
     }
 }

@@ -9,25 +9,53 @@ use tokio::sync::watch;
 /// What suspends is not interrupted: a paged operator drops its pins at its next batch and waits,
 /// and so does the stream of the result. Nothing is written for it; the pool evicts the unpinned
 /// pages when others need their frames.
+///
+/// Two may suspend it, and it goes on when neither wants it suspended: people, and the market, which
+/// does so for queries of a higher priority and never for long.
 #[derive(Debug)]
 pub(crate) struct Suspension {
-    suspended: watch::Sender<bool>,
+    by: watch::Sender<By>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct By {
+    people: bool,
+    market: bool,
+}
+
+impl By {
+    fn any(self) -> bool {
+        self.people || self.market
+    }
 }
 
 impl Default for Suspension {
     fn default() -> Self {
-        Self { suspended: watch::Sender::new(false) }
+        Self { by: watch::Sender::new(By::default()) }
     }
 }
 
 impl Suspension {
-    /// Stops the query, or lets it go on.
+    /// Stops the query, or lets it go on, also if the market has stopped it.
     pub(crate) fn set(&self, suspended: bool) {
-        self.suspended.send_replace(suspended);
+        self.by.send_modify(|by| {
+            *by = By { people: suspended, market: by.market && suspended };
+        });
+    }
+
+    /// Stops the query for one of a higher priority, or no longer.
+    pub(crate) fn preempt(&self, preempted: bool) {
+        self.by.send_modify(|by| by.market = preempted);
     }
 
     pub(crate) fn is_set(&self) -> bool {
-        *self.suspended.borrow()
+        self.by.borrow().any()
+    }
+
+    /// Whether the market alone has stopped it.
+    pub(crate) fn is_preempted(&self) -> bool {
+        let by = *self.by.borrow();
+        by.market && !by.people
     }
 
     /// While the query is suspended, what ends when it goes on.
@@ -35,10 +63,10 @@ impl Suspension {
         if !self.is_set() {
             return None;
         }
-        let mut suspended = self.suspended.subscribe();
+        let mut by = self.by.subscribe();
         let resumed = async move {
             // Without its sender the query is gone, and with it whoever waits here.
-            drop(suspended.wait_for(|suspended| !suspended).await);
+            drop(by.wait_for(|by| !by.any()).await);
         };
         Some(resumed.boxed())
     }

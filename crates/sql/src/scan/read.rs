@@ -67,6 +67,7 @@ impl ChunkReader {
 
     /// Begins to read a chunk.
     pub(crate) async fn open(self: &Arc<Self>, chunk: &Arc<Chunk>) -> Result<Blocks, SqlError> {
+        self.pins.resumed().await;
         let source = match self.pin_all(chunk).await? {
             Some(segments) => Source::Pinned(segments, 0),
             None => self.copy_all(chunk).await?,

@@ -1,13 +1,25 @@
-//! Settings that a session does not take.
+//! Settings that a session does not take, and those that are Terrace's own.
+//!
+//! `terrace.sla` and `terrace.tenant` are the session's; a query is charged by those of the moment
+//! it begins. `terrace.market` is the engine's, whichever session sets it.
 
 use datafusion::common::config::ConfigOptions;
+use datafusion::logical_expr::{LogicalPlan, Statement as PlannedStatement};
+use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{ResetStatement, Statement};
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart, Set, Statement as SqlStatement};
 
-use terrace_exec::PagedOptions;
+use terrace_exec::{PagedOptions, options_of};
 
+use super::Session;
 use crate::error::SqlError;
+use crate::market::{Claim, MarketKind};
 
+/// What the names of Terrace's own settings begin with.
+const OWN: &str = "terrace.";
+const SLA: &str = "terrace.sla";
+const TENANT: &str = "terrace.tenant";
+pub(crate) const MARKET: &str = "terrace.market";
 const RUNTIME: &str = "datafusion.runtime.";
 
 /// Refuses SET and RESET of what belongs to the engine: DataFusion would answer them with a memory
@@ -22,6 +34,11 @@ pub(crate) fn check(settings: &[(String, String)]) -> Result<(), SqlError> {
     options.extensions.insert(PagedOptions::default());
     for (name, value) in settings {
         refuse_name(name)?;
+        match name.as_str() {
+            SLA if !value.is_empty() => drop(value.parse::<terrace_market::Sla>()?),
+            MARKET => drop(value.parse::<MarketKind>()?),
+            _ => {}
+        }
         options.set(name, value).map_err(|error| SqlError::Refused {
             what: format!("the setting {name} = {value}"),
             instead: format!("{}; SHOW ALL lists the settings", error.strip_backtrace()),
@@ -73,4 +90,90 @@ fn refuse_name(name: &str) -> Result<(), SqlError> {
         _ => "the caches of file metadata and listings are the engine's",
     };
     Err(SqlError::Refused { what: format!("setting {name}"), instead: instead.to_owned() })
+}
+
+impl Session {
+    /// Checks a setting of Terrace's own before the session takes it, and has the engine follow
+    /// one that is the engine's.
+    pub(super) fn settle(&self, plan: &LogicalPlan) -> Result<(), SqlError> {
+        let LogicalPlan::Statement(PlannedStatement::SetVariable(set)) = plan else {
+            return Ok(());
+        };
+        let value = Some(set.value.as_str()).filter(|value| !value.is_empty());
+        match (set.variable.to_ascii_lowercase().as_str(), value) {
+            (SLA, Some(text)) => drop(text.parse::<terrace_market::Sla>()?),
+            (TENANT, Some(name)) if self.engine.catalog().tenant(name).is_none() => {
+                return Err(SqlError::MissingTenant { name: name.to_owned() });
+            }
+            (MARKET, value) => {
+                let kind = value.map_or(Ok(MarketKind::default()), str::parse)?;
+                self.engine.resources().market.choose(kind);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Shows the session what another one may have set for the whole engine.
+    pub(super) fn follow_engine(&self) -> Result<(), SqlError> {
+        let kind = self.engine.resources().market.kind();
+        let state = self.context.state_ref();
+        let mut state = state.write();
+        Ok(state.config_mut().options_mut().set(MARKET, kind.as_str())?)
+    }
+
+    /// Carries out a RESET of a setting of Terrace's own, which DataFusion does not; whether it was
+    /// one.
+    pub(super) fn reset(&self, statement: &Statement) -> Result<bool, SqlError> {
+        let Statement::Reset(ResetStatement::Variable(name)) = statement else { return Ok(false) };
+        let name = text(name).to_ascii_lowercase();
+        let Some(key) = name.strip_prefix(OWN) else { return Ok(false) };
+        let defaults = options_of(&PagedOptions::default());
+        let Some((_, value)) = defaults.into_iter().find(|(known, _)| known == key) else {
+            return Ok(false);
+        };
+        if name == MARKET {
+            self.engine.resources().market.choose(MarketKind::default());
+        }
+        let state = self.context.state_ref();
+        state.write().config_mut().options_mut().set(&name, &value)?;
+        Ok(true)
+    }
+
+    /// What SHOW of a setting of Terrace's own means, which DataFusion knows by another name.
+    pub(super) fn shown(&self, statement: &Statement) -> Option<String> {
+        let Statement::Statement(statement) = statement else { return None };
+        let SqlStatement::ShowVariable { variable } = statement.as_ref() else { return None };
+        let words: Vec<&str> = variable.iter().map(|word| word.value.as_str()).collect();
+        let name = words.join(".").to_ascii_lowercase();
+        let key = name.strip_prefix(OWN)?;
+        let state = self.context.state_ref();
+        let state = state.read();
+        let options = state.config_options().extensions.get::<PagedOptions>()?;
+        let entries = options_of(options);
+        let (_, value) = entries.into_iter().find(|(known, _)| known == key)?;
+        let value = value.replace('\'', "''");
+        Some(format!("SELECT '{name}' AS name, '{value}' AS value"))
+    }
+
+    /// What a query of this session is charged by.
+    pub(super) fn claim(&self) -> Claim {
+        let (tenant, sla) = own(&self.context);
+        let of_tenant = tenant.as_ref().and_then(|name| self.engine.catalog().tenant(name));
+        // What is set has been checked.
+        let own = sla.and_then(|text| text.parse().ok().map(std::sync::Arc::new));
+        Claim {
+            tenant: tenant.map(Into::into),
+            sla: own.or_else(|| of_tenant.and_then(|tenant| tenant.sla)),
+        }
+    }
+}
+
+/// The tenant and the SLA that a session has set.
+fn own(context: &SessionContext) -> (Option<String>, Option<String>) {
+    let state = context.state_ref();
+    let state = state.read();
+    let options = state.config_options().extensions.get::<PagedOptions>();
+    let named = |text: &String| (!text.is_empty()).then(|| text.clone());
+    options.map_or((None, None), |options| (named(&options.tenant), named(&options.sla)))
 }

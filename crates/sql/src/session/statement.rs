@@ -1,10 +1,10 @@
-//! Statements of a session: DataFusion's, and those about queries that run.
+//! Statements of a session: DataFusion's, those about queries that run, and those about tenants.
 //!
 //! ```text
 //! SUSPEND QUERY 7;  RESUME QUERY 7;  CANCEL QUERY 7;
 //! ```
 //!
-//! The number is that of `terrace.queries`.
+//! The number is that of `terrace.queries`. Tenants are the module `tenant`'s.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,6 +13,8 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Token;
+
+use super::tenant::{self, TenantStatement};
 
 /// A statement that has been parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub enum SessionStatement {
         /// Its number.
         id: u64,
     },
+    /// One that makes, changes or drops a tenant.
+    Tenant(TenantStatement),
 }
 
 /// What a statement does to another query.
@@ -56,6 +60,7 @@ impl fmt::Display for SessionStatement {
         match self {
             Self::Sql(statement) => statement.fmt(f),
             Self::Query { action, id } => write!(f, "{} QUERY {id}", action.keyword()),
+            Self::Tenant(statement) => statement.fmt(f),
         }
     }
 }
@@ -75,9 +80,13 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
         if !delimited {
             return parser.parser.expected("end of statement", next).map_err(refused);
         }
-        statements.push_back(match query_action(&parser) {
-            Some(action) => about_query(&mut parser, action).map_err(refused)?,
-            None => SessionStatement::Sql(Box::new(parser.parse_statement()?)),
+        statements.push_back(if let Some(action) = query_action(&parser) {
+            about_query(&mut parser, action).map_err(refused)?
+        } else if tenant::is_next(&parser.parser) {
+            let statement = tenant::parse(&mut parser.parser).map_err(refused)?;
+            SessionStatement::Tenant(statement)
+        } else {
+            SessionStatement::Sql(Box::new(parser.parse_statement()?))
         });
     }
 }

@@ -15,6 +15,8 @@ pub(super) fn columns() -> Vec<Field> {
         number("id"),
         text("statement"),
         text("state"),
+        text("tenant"),
+        text("sla"),
         Field::new(
             "began_at",
             DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
@@ -24,6 +26,8 @@ pub(super) fn columns() -> Vec<Field> {
         number("rows_scanned"),
         number("rows_total"),
         number("rows_returned"),
+        number("held_bytes"),
+        number("grant_bytes"),
         number("reserved_bytes"),
         number("peak_bytes"),
         number("pinned_bytes"),
@@ -43,6 +47,8 @@ pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
         numbers(&rows, |(query, _)| Some(query.id())),
         texts(&rows, |(query, _)| Some(query.text().to_owned())),
         texts(&rows, |(query, _)| Some(query.state().to_string())),
+        texts(&rows, |(query, _)| query.claim().tenant.as_ref().map(ToString::to_string)),
+        texts(&rows, |(query, _)| query.claim().sla.as_ref().map(ToString::to_string)),
         Arc::new(
             rows.iter()
                 .map(|(query, _)| began_micros(query))
@@ -57,6 +63,8 @@ pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
         numbers(&rows, |(_, progress)| Some(progress.rows)),
         numbers(&rows, |(_, progress)| progress.rows_total),
         numbers(&rows, |(query, _)| Some(query.rows_returned())),
+        numbers(&rows, |(query, _)| Some(query.memory().held_bytes())),
+        numbers(&rows, |(query, _)| query.memory().limit()),
         numbers(&rows, |(query, _)| Some(query.memory().reserved_bytes())),
         numbers(&rows, |(query, _)| Some(query.memory().peak_bytes())),
         numbers(&rows, |(query, _)| Some(query.memory().pinned_bytes())),

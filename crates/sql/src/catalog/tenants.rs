@@ -1,0 +1,105 @@
+//! Tenants: names with an SLA, for sessions that belong together.
+
+use std::sync::Arc;
+
+use terrace_market::{Sla, SlaError};
+
+use super::Catalog;
+use crate::error::SqlError;
+
+/// What a tenant is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tenant {
+    /// What slowness costs for those of its sessions that name no SLA of their own.
+    pub sla: Option<Arc<Sla>>,
+}
+
+impl Tenant {
+    /// A tenant with the SLA of this text.
+    ///
+    /// # Errors
+    /// [`SlaError`] for a text that is none.
+    pub fn of(sla: Option<&str>) -> Result<Self, SlaError> {
+        Ok(Self { sla: sla.map(|text| text.parse().map(Arc::new)).transpose()? })
+    }
+
+    fn text(&self) -> Option<String> {
+        self.sla.as_ref().map(ToString::to_string)
+    }
+}
+
+impl Catalog {
+    /// The tenants, by name.
+    #[must_use]
+    pub fn tenants(&self) -> Vec<(String, Tenant)> {
+        let names = self.names();
+        names.tenants.iter().map(|(name, tenant)| (name.clone(), tenant.clone())).collect()
+    }
+
+    /// A tenant by its name.
+    #[must_use]
+    pub fn tenant(&self, name: &str) -> Option<Tenant> {
+        self.names().tenants.get(name).cloned()
+    }
+
+    /// Makes a tenant. Returns whether it is new.
+    ///
+    /// # Errors
+    /// [`SqlError::TenantExists`] unless `keep` is set; errors of the catalog's file.
+    pub async fn create_tenant(
+        self: &Arc<Self>,
+        name: &str,
+        tenant: Tenant,
+        keep: bool,
+    ) -> Result<bool, SqlError> {
+        let name = name.to_owned();
+        self.change(move |catalog| {
+            if catalog.tenant(&name).is_some() {
+                return if keep { Ok(false) } else { Err(SqlError::TenantExists { name }) };
+            }
+            catalog.put_tenant(name, tenant)?;
+            Ok(true)
+        })
+        .await
+    }
+
+    /// Makes a tenant another one.
+    ///
+    /// # Errors
+    /// [`SqlError::MissingTenant`]; errors of the catalog's file.
+    pub async fn alter_tenant(
+        self: &Arc<Self>,
+        name: &str,
+        tenant: Tenant,
+    ) -> Result<(), SqlError> {
+        let name = name.to_owned();
+        self.change(move |catalog| match catalog.tenant(&name) {
+            None => Err(SqlError::MissingTenant { name }),
+            Some(_) => catalog.put_tenant(name, tenant),
+        })
+        .await
+    }
+
+    /// Drops a tenant. Returns whether there was one. Its sessions go on without its SLA.
+    ///
+    /// # Errors
+    /// Errors of the catalog's file.
+    pub async fn drop_tenant(self: &Arc<Self>, name: &str) -> Result<bool, SqlError> {
+        let name = name.to_owned();
+        self.change(move |catalog| {
+            if catalog.tenant(&name).is_none() {
+                return Ok(false);
+            }
+            catalog.journal.settle(&[], |transaction| transaction.remove_tenant(&name))?;
+            Ok(catalog.names_mut().tenants.remove(&name).is_some())
+        })
+        .await
+    }
+
+    fn put_tenant(&self, name: String, tenant: Tenant) -> Result<(), SqlError> {
+        let sla = tenant.text();
+        self.journal.settle(&[], |change| change.put_tenant(&name, sla.as_deref()))?;
+        self.names_mut().tenants.insert(name, tenant);
+        Ok(())
+    }
+}

@@ -1,0 +1,195 @@
+//! The market in the running engine: who may have how much memory while others want some too.
+//!
+//! Consumers are the queries with more state than a small part of the budget, and the cached tables,
+//! once for each SLA that reads them. Ten times a second a [`Broker`] looks at what each would save
+//! with how much and says what each may hold ([`terrace_market`]). A query above that gives back
+//! within a batch, a query below may grow; what queries are not given is the cache's. Who is alone,
+//! and everybody while nobody has named an SLA, is not limited: then the thresholds of
+//! [`crate::memory`] decide alone.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `kind` | the mechanisms by name |
+//! | `cache` | cached tables as consumers |
+//! | `model` | queries as consumers |
+//! | `round` | one round: from what is known to limits |
+//! | `preempt` | who waits for a higher priority |
+//!
+//! Locking order: the market's state, then a query's books. Queries never take the state's lock but
+//! to begin and to end.
+
+mod cache;
+mod kind;
+mod model;
+mod number;
+mod preempt;
+mod round;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use terrace_market::Sla;
+
+use crate::memory::MemoryBudget;
+use crate::query::{Queries, Query};
+
+pub(crate) use cache::CacheClass;
+pub use kind::MarketKind;
+use round::State;
+
+/// What a query is charged by.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Claim {
+    /// The tenant of its session.
+    pub tenant: Option<Arc<str>>,
+    /// What slowness costs; none where nobody has said.
+    pub sla: Option<Arc<Sla>>,
+}
+
+impl Claim {
+    /// The priority of its SLA.
+    #[must_use]
+    pub fn priority(&self) -> u8 {
+        self.sla.as_ref().map_or(0, |sla| sla.priority())
+    }
+}
+
+/// A row of `terrace.market`.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) consumer: String,
+    pub(crate) class: &'static str,
+    pub(crate) claim: Claim,
+    pub(crate) held_bytes: u64,
+    /// What it may hold; none without a limit.
+    pub(crate) target_bytes: Option<u64>,
+    /// What a MiB more would save in penalties a second, at most on average.
+    pub(crate) gain_per_mib: Option<f64>,
+    /// What a MiB less would cost.
+    pub(crate) loss_per_mib: Option<f64>,
+    pub(crate) last_trade: Option<LastTrade>,
+    pub(crate) spilled_bytes: Option<u64>,
+}
+
+/// What a consumer last traded.
+#[derive(Clone, Debug)]
+pub(crate) struct LastTrade {
+    /// Got, or given if negative.
+    pub(crate) bytes: i64,
+    /// With whom; none where the memory was nobody's.
+    pub(crate) with: Option<String>,
+    pub(crate) at: SystemTime,
+}
+
+/// What the engine and the market's thread share.
+struct Shared {
+    queries: Arc<Queries>,
+    budget: Arc<MemoryBudget>,
+    state: Mutex<State>,
+}
+
+/// The market of an engine. Its thread ends with it.
+pub(crate) struct Market {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Market {
+    /// Opens the market of a budget, on a thread of its own.
+    ///
+    /// # Errors
+    /// When the system has no thread.
+    pub(crate) fn open(
+        queries: &Arc<Queries>,
+        budget: &Arc<MemoryBudget>,
+    ) -> std::io::Result<Self> {
+        let mut market = Self::without_thread(queries, budget);
+        let shared = Arc::clone(&market.shared);
+        let thread = std::thread::Builder::new().name("terrace-market".to_owned());
+        market.thread = Some(thread.spawn(move || shared.run())?);
+        Ok(market)
+    }
+
+    /// A market whose rounds somebody else calls.
+    pub(crate) fn without_thread(queries: &Arc<Queries>, budget: &Arc<MemoryBudget>) -> Self {
+        let state = Mutex::new(State::new(Instant::now()));
+        let (queries, budget) = (Arc::clone(queries), Arc::clone(budget));
+        Self { shared: Arc::new(Shared { queries, budget, state }), thread: None }
+    }
+
+    /// The mechanism.
+    pub(crate) fn kind(&self) -> MarketKind {
+        self.shared.state().kind()
+    }
+
+    /// Has another mechanism decide from now on.
+    pub(crate) fn choose(&self, kind: MarketKind) {
+        self.shared.state().choose(kind);
+        self.shared.budget.bell().ring();
+    }
+
+    /// The class of cached tables that queries with this claim read.
+    pub(crate) fn class(&self, claim: &Claim) -> Arc<CacheClass> {
+        self.shared.state().class(claim)
+    }
+
+    /// A query has begun.
+    pub(crate) fn arrived(&self) {
+        self.shared.budget.bell().ring();
+    }
+
+    /// A query has ended.
+    pub(crate) fn departed(&self, query: &Query) {
+        self.shared.state().ended(query);
+        self.shared.budget.bell().ring();
+    }
+
+    /// Every consumer.
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        self.shared.state().rows(&self.shared.queries, &self.shared.budget)
+    }
+
+    /// One look at everything, as the thread takes it, with a round if `full`.
+    #[cfg(test)]
+    pub(crate) fn look(&self, full: bool, now: Instant) {
+        self.shared.state().tick(&self.shared.queries, &self.shared.budget, full, now);
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The life of the thread.
+    fn run(&self) {
+        let bell = self.budget.bell();
+        let mut patience: Option<Duration> = None;
+        while let Some(hurry) = bell.wait(patience) {
+            let now = Instant::now();
+            let mut state = self.state();
+            let full = state.is_due(now, hurry);
+            patience = state.tick(&self.queries, &self.budget, full, now);
+        }
+    }
+}
+
+impl Drop for Market {
+    fn drop(&mut self) {
+        self.shared.budget.bell().stop();
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so, and there is nothing left to end.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for Market {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Market").field("kind", &self.kind()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,184 @@
+//! The cached tables as consumers: for each SLA what its queries read, sampled.
+//!
+//! Pages belong to nobody in particular. What a class of queries would pay for is known by what it
+//! touches; so each class has a miss-ratio curve of its own touches, as if its pages were apart from
+//! those of the others. That is about what the pool does: pages that a scan brings in are cold until
+//! somebody wants them again, and go before those that are read again and again.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use terrace_market::{Class, Performance, Sampler, Standing, Tail, Touched};
+
+use super::Claim;
+use super::number::{count, float};
+
+/// Pages watched for each class; the error of the curve is some hundredths.
+const SAMPLES_MAX: usize = 1024;
+
+/// What an I/O takes without its bytes, and the bytes that a second moves: what the devices that
+/// Terrace was measured on do.
+const IO_SECONDS: f64 = 150e-6;
+const BYTES_A_SECOND: f64 = (1_u64 << 30) as f64;
+
+/// Half of what was seen is forgotten in this time.
+const HALF_LIFE_SECONDS: f64 = 1.0;
+
+/// How much a new latency counts beside the earlier ones.
+const WEIGHT: f64 = 0.3;
+
+/// Numbers of classes begin here; those of queries stay below.
+const FIRST_ID: u64 = 1 << 63;
+
+/// The queries with one SLA, as readers of tables.
+#[derive(Debug)]
+pub(crate) struct CacheClass {
+    id: u64,
+    name: Arc<str>,
+    claim: Claim,
+    sampler: Sampler,
+    seen: Mutex<Seen>,
+}
+
+/// What is known of the queries of a class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// Queries, aged as the touches are.
+    requests: f64,
+    /// Mean latency, and what of it went to I/O; zero while none has ended.
+    seconds: f64,
+    io_seconds: f64,
+}
+
+/// What an I/O of so many bytes takes.
+pub(super) fn io_seconds(bytes: f64) -> f64 {
+    IO_SECONDS + bytes / BYTES_A_SECOND
+}
+
+impl CacheClass {
+    pub(super) fn new(number: u64, claim: Claim) -> Self {
+        let name = match (&claim.tenant, &claim.sla) {
+            (Some(tenant), _) => format!("table cache of {tenant}"),
+            (None, Some(sla)) => format!("table cache of `{sla}`"),
+            (None, None) => "table cache".to_owned(),
+        };
+        Self {
+            id: FIRST_ID + number,
+            name: name.into(),
+            claim,
+            sampler: Sampler::new(SAMPLES_MAX),
+            seen: Mutex::default(),
+        }
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(super) fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    /// A query of the class has pinned a page of a table.
+    pub(crate) fn touch(&self, page: u64, bytes: u64) {
+        self.sampler.touch(page, bytes);
+    }
+
+    /// What was touched.
+    pub(super) fn touched(&self) -> Touched {
+        self.sampler.touched()
+    }
+
+    /// A query that runs has been so much of a request.
+    pub(super) fn note(&self, requests: f64) {
+        self.seen().requests += requests;
+    }
+
+    /// A query has ended: it took so long, and read so many bytes from the store.
+    pub(super) fn ended(&self, requests: f64, seconds: f64, store_bytes: u64) {
+        let mean_bytes = self.sampler.touched().mean_bytes.max(1.0);
+        let ios = float(store_bytes) / mean_bytes;
+        let io = (ios * io_seconds(mean_bytes)).min(seconds);
+        let mut seen = self.seen();
+        seen.requests += requests;
+        let weight = if seen.seconds == 0.0 { 1.0 } else { WEIGHT };
+        seen.seconds += weight * (seconds - seen.seconds);
+        seen.io_seconds += weight * (io - seen.io_seconds);
+    }
+
+    /// The latency to expect of a query that has run for so long.
+    pub(super) fn expected_seconds(&self, elapsed: f64) -> f64 {
+        self.seen().seconds.max(elapsed)
+    }
+
+    /// Forgets as time passes.
+    pub(super) fn age(&self, seconds: f64) {
+        let factor = 0.5_f64.powf(seconds / HALF_LIFE_SECONDS);
+        self.sampler.age(factor);
+        self.seen().requests *= factor;
+    }
+
+    /// Whether it has read nothing for some seconds.
+    pub(super) fn is_idle(&self) -> bool {
+        self.sampler.touched().touches < 0.5
+    }
+
+    /// What it would pay for the cache, for an interval of so many seconds.
+    pub(super) fn standing(&self, touched: &Touched, held: u64, interval: f64) -> Standing {
+        let seen = *self.seen();
+        // With a half-life of a second, a steady rate sums up to the rate over the logarithm of 2.
+        let rate = std::f64::consts::LN_2 / HALF_LIFE_SECONDS;
+        let requests = seen.requests.max(1e-3);
+        let each = touched.touches / requests;
+        let performance = Performance {
+            ios: touched.miss_ratio.scaled(each),
+            base_seconds: (seen.seconds - seen.io_seconds).max(seen.seconds * 0.1),
+            seconds_per_io: io_seconds(touched.mean_bytes),
+            tail: Tail::Certain,
+        };
+        Standing {
+            held_bytes: held,
+            // Distances are counted in steps, so that all of it fits a little above its size.
+            demand_bytes: count(touched.footprint_bytes).max(touched.miss_ratio.useful_bytes()),
+            performance: Some(performance),
+            sla: self.claim.sla.clone(),
+            requests: requests * rate * interval,
+            ..Standing::new(self.id, Arc::clone(&self.name), Class::Pool)
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_pays_for_what_it_reads_again() {
+        let claim = Claim {
+            tenant: None,
+            sla: Some(Arc::new("latency 10ms penalty 1 per 10ms".parse().expect("an SLA"))),
+        };
+        let class = CacheClass::new(0, claim);
+        assert!(class.is_idle());
+        for _ in 0..10 {
+            (0..64).for_each(|page| class.touch(page, 1 << 20));
+            class.ended(1.0, 0.020, 0);
+        }
+        let standing = class.standing(&class.touched(), 0, 0.1);
+        assert!((64 << 20..80 << 20).contains(&standing.demand_bytes), "{}", standing.demand_bytes);
+        let performance = standing.performance.expect("known");
+        let sla = standing.sla.expect("named");
+        let penalty = sla.curve(&performance, standing.requests);
+        let (none, all) = (penalty.at(0), penalty.at(standing.demand_bytes));
+        assert!(none > 3.0 * all && all > 0.0, "{none} without a cache, {all} with all of it");
+        (0..20).for_each(|_| class.age(1.0));
+        assert!(class.is_idle());
+    }
+}

@@ -1,0 +1,66 @@
+//! How memory is shared.
+
+use std::fmt;
+use std::str::FromStr;
+
+use terrace_market::Kind;
+
+use crate::error::SqlError;
+
+/// Who says how much memory a query may have while others want some too: `SET terrace.market`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MarketKind {
+    /// Nobody: dynamic thresholds keep the shares fair.
+    Fair,
+    /// Consumers trade whenever the sum of penalties falls.
+    Exchange,
+    /// A broker posts a price.
+    Price,
+    /// The budget is sold to the highest bids.
+    #[default]
+    Auction,
+}
+
+impl MarketKind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Fair, Self::Exchange, Self::Price, Self::Auction];
+
+    /// Its name as people type it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fair => "fair",
+            Self::Exchange => "exchange",
+            Self::Price => "price",
+            Self::Auction => "auction",
+        }
+    }
+
+    /// The mechanism; none where nobody trades.
+    pub(super) const fn mechanism(self) -> Option<Kind> {
+        match self {
+            Self::Fair => None,
+            Self::Exchange => Some(Kind::Cooperative),
+            Self::Price => Some(Kind::Price),
+            Self::Auction => Some(Kind::Auction),
+        }
+    }
+}
+
+impl fmt::Display for MarketKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for MarketKind {
+    type Err = SqlError;
+
+    fn from_str(name: &str) -> Result<Self, SqlError> {
+        let known = Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(name));
+        known.ok_or_else(|| SqlError::Refused {
+            what: format!("the market {name}"),
+            instead: "there are fair, exchange, price and auction".to_owned(),
+        })
+    }
+}

@@ -1,0 +1,177 @@
+//! Who waits for a query of a higher priority, and until when.
+//!
+//! A query that cannot have the least it can work with, or that will be late by its SLA, has others
+//! of a *strictly lower* priority suspended. They go on when it no longer needs that, at the latest
+//! after [`HELD_MAX`], and then cannot be suspended again for a quarter of the time they were: so
+//! whatever the others do, a query runs for a fifth of its time.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// The longest that a query waits for others at a time.
+const HELD_MAX: Duration = Duration::from_secs(2);
+
+/// A query that waited cannot be suspended again for its wait over this.
+const RESPITE: u32 = 4;
+
+/// Why a query has others suspended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// It was refused what it cannot go on without.
+    Memory,
+    /// Half of the time that its SLA allows is over.
+    Time,
+}
+
+/// A query that runs or is suspended by the market.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Runner {
+    pub(super) id: u64,
+    pub(super) priority: u8,
+    pub(super) need: Option<Need>,
+    pub(super) held_bytes: u64,
+    /// When it will need time, unless it does already.
+    pub(super) late_in: Option<Duration>,
+}
+
+/// What is to be done.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Orders {
+    pub(super) suspend: Vec<u64>,
+    pub(super) resume: Vec<u64>,
+    /// When to look again.
+    pub(super) again_in: Option<Duration>,
+}
+
+/// Who is suspended since when, and who cannot be until when.
+#[derive(Debug, Default)]
+pub(super) struct Preemption {
+    held: BTreeMap<u64, Instant>,
+    respites: BTreeMap<u64, Instant>,
+}
+
+impl Preemption {
+    /// Decides for this moment.
+    pub(super) fn decide(&mut self, runners: &[Runner], now: Instant) -> Orders {
+        let is_there = |id: &u64| runners.iter().any(|runner| runner.id == *id);
+        self.held.retain(|id, _| is_there(id));
+        self.respites.retain(|id, until| is_there(id) && *until > now);
+        let mut orders = Orders { resume: self.release(runners, now), ..Orders::default() };
+        let mut needy: Vec<&Runner> = runners
+            .iter()
+            .filter(|it| it.need.is_some() && !self.held.contains_key(&it.id))
+            .collect();
+        needy.sort_by_key(|runner| Reverse(runner.priority));
+        for runner in needy {
+            let victims = self.victims(runner, runners);
+            let many = if runner.need == Some(Need::Memory) { 1 } else { victims.len() };
+            for id in victims.into_iter().take(many) {
+                self.held.insert(id, now);
+                orders.suspend.push(id);
+            }
+        }
+        orders.again_in = self.next_event(runners, now);
+        orders
+    }
+
+    /// Those who have waited long enough, or for whom nobody needs to be waited any more.
+    fn release(&mut self, runners: &[Runner], now: Instant) -> Vec<u64> {
+        let wanted = |id: u64| {
+            let own = runners.iter().find(|runner| runner.id == id).map(|it| it.priority);
+            let above = |it: &Runner| it.need.is_some() && Some(it.priority) > own;
+            runners.iter().any(above)
+        };
+        let waited = |since: Instant| now.saturating_duration_since(since);
+        let over: Vec<(u64, Instant)> = self
+            .held
+            .iter()
+            .filter(|(id, since)| waited(**since) >= HELD_MAX || !wanted(**id))
+            .map(|(id, since)| (*id, *since))
+            .collect();
+        for (id, since) in &over {
+            self.held.remove(id);
+            self.respites.insert(*id, now + waited(*since) / RESPITE);
+        }
+        over.into_iter().map(|(id, _)| id).collect()
+    }
+
+    /// Whom `runner` may have suspended, the least important and the largest first.
+    fn victims(&self, runner: &Runner, runners: &[Runner]) -> Vec<u64> {
+        let free = |it: &&Runner| {
+            it.priority < runner.priority
+                && !self.held.contains_key(&it.id)
+                && !self.respites.contains_key(&it.id)
+        };
+        let mut victims: Vec<&Runner> = runners.iter().filter(free).collect();
+        victims.sort_by_key(|it| (it.priority, Reverse(it.held_bytes), Reverse(it.id)));
+        victims.into_iter().map(|it| it.id).collect()
+    }
+
+    fn next_event(&self, runners: &[Runner], now: Instant) -> Option<Duration> {
+        let least = runners.iter().map(|it| it.priority).min()?;
+        let late = runners.iter().filter(|it| it.need.is_none() && it.priority > least);
+        let late = late.filter_map(|it| it.late_in);
+        let until = |moment: Instant| moment.saturating_duration_since(now);
+        let ends = self.held.values().map(|since| until(*since + HELD_MAX));
+        let needed = runners.iter().any(|it| it.need.is_some());
+        let respites = self.respites.values().filter(|_| needed).map(|end| until(*end));
+        late.chain(ends).chain(respites).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runner(id: u64, priority: u8, need: Option<Need>) -> Runner {
+        Runner { id, priority, need, held_bytes: id, late_in: None }
+    }
+
+    #[test]
+    fn the_least_important_and_largest_goes_first() {
+        let (mut preemption, now) = (Preemption::default(), Instant::now());
+        let runners = [
+            runner(1, 0, None),
+            runner(2, 0, None),
+            runner(3, 1, None),
+            runner(4, 2, Some(Need::Memory)),
+        ];
+        assert_eq!(preemption.decide(&runners, now).suspend, [2]);
+        assert_eq!(preemption.decide(&runners, now).suspend, [1], "it still lacks memory");
+        assert_eq!(preemption.decide(&runners, now).suspend, [3]);
+        let content =
+            [runner(1, 0, None), runner(2, 0, None), runner(3, 1, None), runner(4, 2, None)];
+        assert_eq!(preemption.decide(&content, now).resume, [1, 2, 3]);
+    }
+
+    #[test]
+    fn time_is_taken_from_all_and_nobody_is_suspended_by_its_equal() {
+        let (mut preemption, now) = (Preemption::default(), Instant::now());
+        let runners = [runner(1, 0, None), runner(2, 1, None), runner(3, 1, Some(Need::Time))];
+        assert_eq!(preemption.decide(&runners, now).suspend, [1]);
+        let equals = [runner(5, 0, Some(Need::Time)), runner(6, 0, Some(Need::Memory))];
+        assert_eq!(preemption.decide(&equals, now), Orders::default());
+    }
+
+    #[test]
+    fn nobody_waits_for_ever() {
+        let (mut preemption, begin) = (Preemption::default(), Instant::now());
+        let runners = [runner(1, 0, None), runner(2, 9, Some(Need::Time))];
+        let (mut suspended, mut waited) = (None, Duration::ZERO);
+        for step in 0..10_000 {
+            let now = begin + Duration::from_millis(step);
+            let orders = preemption.decide(&runners, now);
+            if let Some(since) = suspended.filter(|_| !orders.resume.is_empty()) {
+                waited += now.saturating_duration_since(since);
+                suspended = None;
+            }
+            if !orders.suspend.is_empty() {
+                suspended = Some(now);
+            }
+            assert!(orders.again_in.is_some_and(|again| again <= HELD_MAX), "{orders:?}");
+        }
+        assert!(waited <= Duration::from_secs(8), "{waited:?} of ten seconds");
+        assert!(waited >= Duration::from_secs(6), "{waited:?} of ten seconds");
+    }
+}

@@ -1,0 +1,364 @@
+//! What the market remembers, and one round of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use terrace_market::{Broker, BrokerConfig, Class, MarketRow, Run, Standing};
+
+use super::cache::{CacheClass, io_seconds};
+use super::model::{Corrections, PAGE_BYTES, Work};
+use super::number::{count, float};
+use super::preempt::{Need, Preemption, Runner};
+use super::{Claim, LastTrade, MarketKind, Row};
+use crate::memory::MemoryBudget;
+use crate::query::{Queries, Query, QueryState};
+
+/// A query whose state is below this part of the budget is not traded with: the pool has room for
+/// it at once, and others need not spill for what comes and goes in a moment.
+const SMALL_PART: u64 = 32;
+
+/// The least time between two rounds when somebody is in a hurry.
+const HURRY: Duration = Duration::from_millis(30);
+
+/// The part of its work that a query has left at least: what remains when its scans are done.
+const LEFT_MIN: f64 = 0.1;
+
+/// The market's memory.
+pub(super) struct State {
+    kind: MarketKind,
+    broker: Broker,
+    classes: Vec<Arc<CacheClass>>,
+    next_class: u64,
+    corrections: Corrections,
+    preemption: Preemption,
+    last_round: Instant,
+    /// When the consumers last traded.
+    traded: BTreeMap<u64, (u64, SystemTime)>,
+    /// Names of consumers that others traded with.
+    names: BTreeMap<u64, String>,
+    /// Queries that have a limit now.
+    limited: BTreeSet<u64>,
+    has_work: bool,
+}
+
+/// A query that is traded with.
+struct Trader {
+    query: Arc<Query>,
+    work: Work,
+}
+
+impl State {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            kind: MarketKind::default(),
+            broker: Broker::new(config(MarketKind::default())),
+            classes: Vec::new(),
+            next_class: 0,
+            corrections: Corrections::default(),
+            preemption: Preemption::default(),
+            last_round: now,
+            traded: BTreeMap::new(),
+            names: BTreeMap::new(),
+            limited: BTreeSet::new(),
+            has_work: false,
+        }
+    }
+
+    pub(super) fn kind(&self) -> MarketKind {
+        self.kind
+    }
+
+    pub(super) fn choose(&mut self, kind: MarketKind) {
+        self.kind = kind;
+        if let Some(mechanism) = kind.mechanism() {
+            self.broker.set_mechanism(mechanism);
+        }
+    }
+
+    pub(super) fn class(&mut self, claim: &Claim) -> Arc<CacheClass> {
+        if let Some(class) = self.classes.iter().find(|class| class.claim() == claim) {
+            return Arc::clone(class);
+        }
+        let class = Arc::new(CacheClass::new(self.next_class, claim.clone()));
+        self.next_class += 1;
+        self.classes.push(Arc::clone(&class));
+        class
+    }
+
+    /// Learns from a query that has ended.
+    pub(super) fn ended(&mut self, query: &Query) {
+        query.memory().ended_operators().iter().for_each(|it| self.corrections.learn(it));
+        let seconds = query.began().elapsed().as_secs_f64();
+        let left = 1.0 - query.credited();
+        query.class().ended(left.max(0.0), seconds, query.progress().store_bytes);
+    }
+
+    /// Whether it is time for a round.
+    pub(super) fn is_due(&self, now: Instant, hurry: bool) -> bool {
+        let interval = if hurry { HURRY } else { self.broker.config().interval };
+        now.saturating_duration_since(self.last_round) >= interval
+    }
+
+    /// Looks who must wait for whom, and does a round if `full`. Returns when to look again; none
+    /// while nobody is there.
+    pub(super) fn tick(
+        &mut self,
+        queries: &Queries,
+        budget: &MemoryBudget,
+        full: bool,
+        now: Instant,
+    ) -> Option<Duration> {
+        let running = queries.running();
+        let again = self.preempt(&running, now);
+        if full {
+            self.round(&running, budget, now);
+        }
+        if running.is_empty() && !self.has_work {
+            return None;
+        }
+        let round =
+            (self.last_round + self.broker.config().interval).saturating_duration_since(now);
+        Some(again.map_or(round, |again| again.min(round)).max(Duration::from_millis(1)))
+    }
+
+    fn preempt(&mut self, running: &[Arc<Query>], now: Instant) -> Option<Duration> {
+        let by_people = |query: &&Arc<Query>| query.state() != QueryState::Suspended;
+        let runners: Vec<Runner> =
+            running.iter().filter(by_people).map(|q| runner(q, now)).collect();
+        let orders = self.preemption.decide(&runners, now);
+        for query in running {
+            if orders.suspend.contains(&query.id()) {
+                query.preempt(true);
+            } else if orders.resume.contains(&query.id()) {
+                query.preempt(false);
+            }
+        }
+        orders.again_in
+    }
+
+    fn round(&mut self, running: &[Arc<Query>], budget: &MemoryBudget, now: Instant) {
+        let passed = now.saturating_duration_since(self.last_round).as_secs_f64();
+        self.last_round = now;
+        for query in running {
+            let elapsed = now.saturating_duration_since(query.began()).as_secs_f64();
+            let part = passed.min(elapsed) / query.class().expected_seconds(elapsed).max(1e-3);
+            query.class().note(query.credit(part));
+            query.memory().ended_operators().iter().for_each(|it| self.corrections.learn(it));
+        }
+        self.classes.iter().for_each(|class| class.age(passed));
+        self.classes.retain(|class| Arc::strong_count(class) > 1 || !class.is_idle());
+        let (traders, small_bytes) = self.traders(running, budget);
+        let readers: Vec<Arc<CacheClass>> =
+            self.classes.iter().filter(|class| !class.is_idle()).cloned().collect();
+        self.has_work = !readers.is_empty();
+        if !self.is_needed(&traders, &readers) {
+            return self.lift(running);
+        }
+        let standings = self.standings(&traders, &readers, budget, now);
+        let room = budget.market_bytes().saturating_sub(small_bytes);
+        self.broker.round(room, &standings);
+        self.remember(&standings);
+        let ids: BTreeSet<u64> = traders.iter().map(|trader| trader.query.id()).collect();
+        for query in running.iter().filter(|query| !ids.contains(&query.id())) {
+            query.limit(None);
+        }
+        for Trader { query, .. } in &traders {
+            query.limit(Some(self.broker.target(query.id()).grant_bytes()));
+        }
+        self.limited = ids;
+    }
+
+    /// The queries to be traded with, and what the others hold.
+    fn traders(&self, running: &[Arc<Query>], budget: &MemoryBudget) -> (Vec<Trader>, u64) {
+        let small = budget.ledger().budget() / SMALL_PART;
+        let (mut traders, mut small_bytes) = (Vec::new(), 0);
+        for query in running {
+            let operators = query.memory().operator_states();
+            let work = Work::of(&operators, query.progress().fraction(), &self.corrections);
+            let state_bytes = work.held_bytes.saturating_add(work.spilled_bytes);
+            if state_bytes < small && !self.limited.contains(&query.id()) {
+                small_bytes += work.held_bytes;
+            } else {
+                traders.push(Trader { query: Arc::clone(query), work });
+            }
+        }
+        (traders, small_bytes)
+    }
+
+    /// Whether there is anything to share out: several who want memory, one of whom has said what
+    /// it is worth.
+    fn is_needed(&self, traders: &[Trader], readers: &[Arc<CacheClass>]) -> bool {
+        let Some(first) = traders.first() else { return false };
+        let own = first.query.class().id();
+        let others = traders.len() > 1 || readers.iter().any(|class| class.id() != own);
+        let claims = traders.iter().map(|trader| trader.query.claim());
+        let mut claims = claims.chain(readers.iter().map(|class| class.claim()));
+        self.kind.mechanism().is_some() && others && claims.any(|claim| claim.sla.is_some())
+    }
+
+    /// Nobody has a limit.
+    fn lift(&mut self, running: &[Arc<Query>]) {
+        running.iter().for_each(|query| query.limit(None));
+        if !self.limited.is_empty() {
+            self.limited.clear();
+            self.broker.round(0, &[]);
+        }
+    }
+
+    fn standings(
+        &self,
+        traders: &[Trader],
+        readers: &[Arc<CacheClass>],
+        budget: &MemoryBudget,
+        now: Instant,
+    ) -> Vec<Standing> {
+        let interval = self.broker.config().interval.as_secs_f64();
+        let held = cached_bytes(readers, budget);
+        let caches = readers
+            .iter()
+            .zip(held)
+            .map(|(class, (touched, held))| class.standing(&touched, held, interval));
+        let queries = traders.iter().map(|trader| trader.standing(interval, now));
+        caches.chain(queries).collect()
+    }
+
+    fn remember(&mut self, standings: &[Standing]) {
+        let now = SystemTime::now();
+        for row in self.broker.rows().filter(|row| row.last_round > 0) {
+            let known = self.traded.entry(row.id).or_insert((0, now));
+            if known.0 != row.last_round {
+                *known = (row.last_round, now);
+            }
+        }
+        self.traded.retain(|id, _| standings.iter().any(|it| it.id == *id));
+        // Whom one last traded with may be gone; names of a while ago are forgotten at last.
+        if self.names.len() > 1024 {
+            self.names.clear();
+        }
+        self.names.extend(standings.iter().map(|it| (it.id, it.name.to_string())));
+    }
+
+    /// The consumers as they are now.
+    pub(super) fn rows(&self, queries: &Queries, budget: &MemoryBudget) -> Vec<Row> {
+        let known: BTreeMap<u64, &MarketRow> =
+            self.broker.rows().map(|row| (row.id, row)).collect();
+        let readers: Vec<Arc<CacheClass>> =
+            self.classes.iter().filter(|class| !class.is_idle()).cloned().collect();
+        let held = cached_bytes(&readers, budget);
+        let caches = readers.iter().zip(held).map(|(class, (_, held))| Row {
+            target_bytes: known.get(&class.id()).map(|row| row.limit_bytes),
+            ..self.row(
+                class.name().to_string(),
+                "cache",
+                class.claim(),
+                held,
+                known.get(&class.id()),
+            )
+        });
+        let running = queries.running();
+        let queries = running.iter().map(|query| {
+            let (name, held) = (query.memory().query().to_owned(), query.memory().held_bytes());
+            Row {
+                target_bytes: query.memory().limit(),
+                spilled_bytes: Some(query.spilled().bytes()),
+                ..self.row(name, "query", query.claim(), held, known.get(&query.id()))
+            }
+        });
+        caches.chain(queries).collect()
+    }
+
+    fn row(
+        &self,
+        consumer: String,
+        class: &'static str,
+        claim: &Claim,
+        held_bytes: u64,
+        known: Option<&&MarketRow>,
+    ) -> Row {
+        let a_second = 1.0 / self.broker.config().interval.as_secs_f64();
+        let last_trade = known.and_then(|row| {
+            let (_, at) = self.traded.get(&row.id)?;
+            let with = row.last_partner.and_then(|id| self.names.get(&id).cloned());
+            Some(LastTrade { bytes: row.last_traded_bytes, with, at: *at })
+        });
+        Row {
+            consumer,
+            class,
+            claim: claim.clone(),
+            held_bytes,
+            target_bytes: None,
+            gain_per_mib: known.and_then(|row| row.gain_per_mib).map(|it| it * a_second),
+            loss_per_mib: known.and_then(|row| row.loss_per_mib).map(|it| it * a_second),
+            last_trade,
+            spilled_bytes: None,
+        }
+    }
+}
+
+impl Trader {
+    /// The query for an interval of so many seconds: what is left of it, as a part of a request.
+    fn standing(&self, interval: f64, now: Instant) -> Standing {
+        let Self { query, work } = self;
+        let elapsed = now.saturating_duration_since(query.began()).as_secs_f64();
+        let left = (1.0 - query.progress().fraction().unwrap_or(0.5)).max(LEFT_MIN);
+        let seconds_per_io = io_seconds(float(PAGE_BYTES));
+        let whole = elapsed / (1.0 - left).max(LEFT_MIN);
+        let io = work.ios.at(work.held_bytes) * seconds_per_io;
+        let run = Run {
+            ios: work.ios.clone(),
+            cpu_seconds: (whole - io).max(whole / 4.0),
+            seconds_per_io,
+            done: 1.0 - left,
+            elapsed_seconds: elapsed,
+        };
+        let name: Arc<str> = query.memory().query().into();
+        Standing {
+            held_bytes: work.held_bytes,
+            floor_bytes: work.floor_bytes,
+            demand_bytes: work.demand_bytes,
+            performance: Some(run.performance()),
+            sla: query.claim().sla.clone(),
+            requests: run.requests(work.held_bytes, interval),
+            ..Standing::new(query.id(), name, Class::Query)
+        }
+    }
+}
+
+/// What each class has touched, and its part of the cached bytes by that.
+fn cached_bytes(
+    readers: &[Arc<CacheClass>],
+    budget: &MemoryBudget,
+) -> Vec<(terrace_market::Touched, u64)> {
+    let touched: Vec<_> = readers.iter().map(|class| class.touched()).collect();
+    let all: f64 = touched.iter().map(|it| it.footprint_bytes).sum();
+    let cached = float(budget.cached_bytes());
+    let part = |own: f64| count((own / all.max(1.0) * cached).min(own));
+    touched.into_iter().map(|it| (it.clone(), part(it.footprint_bytes))).collect()
+}
+
+fn runner(query: &Query, now: Instant) -> Runner {
+    let (memory, priority) = (query.memory(), query.claim().priority());
+    let elapsed = now.saturating_duration_since(query.began());
+    let patience = query.claim().sla.as_ref().and_then(|sla| sla.patience_seconds());
+    let half = patience.and_then(|seconds| Duration::try_from_secs_f64(seconds / 2.0).ok());
+    let late_in = half.map(|half| half.saturating_sub(elapsed));
+    let will_be_late = late_in.filter(|_| query.is_awaited());
+    let need = match late_in {
+        _ if priority == 0 => None,
+        _ if memory.is_starved() => Some(Need::Memory),
+        Some(Duration::ZERO) if query.is_awaited() => Some(Need::Time),
+        _ => None,
+    };
+    Runner {
+        id: query.id(),
+        priority,
+        need,
+        held_bytes: memory.held_bytes(),
+        late_in: will_be_late,
+    }
+}
+
+fn config(kind: MarketKind) -> BrokerConfig {
+    BrokerConfig { mechanism: kind.mechanism().unwrap_or_default(), ..BrokerConfig::default() }
+}

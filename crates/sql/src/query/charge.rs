@@ -1,0 +1,78 @@
+//! A query as the market knows it: by whose claim it is charged, and what it must put up with.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::Query;
+use crate::market::{CacheClass, Claim};
+
+/// What a query is charged by, and how much of it the market has counted.
+#[derive(Debug)]
+pub(super) struct Charge {
+    pub(super) claim: Claim,
+    pub(super) class: Arc<CacheClass>,
+    /// The part of a request that was counted, in millionths.
+    credited: AtomicU64,
+    /// Whether somebody waits for its next rows.
+    is_awaited: AtomicBool,
+}
+
+const MILLION: f64 = 1e6;
+
+impl Charge {
+    pub(super) fn new(claim: Claim, class: Arc<CacheClass>) -> Self {
+        Self { claim, class, credited: AtomicU64::new(0), is_awaited: AtomicBool::new(true) }
+    }
+}
+
+impl Query {
+    /// What it is charged by: the tenant and the SLA of its session when it began.
+    #[must_use]
+    pub fn claim(&self) -> &Claim {
+        &self.charge.claim
+    }
+
+    /// The cached tables of those with the same claim.
+    pub(crate) fn class(&self) -> &Arc<CacheClass> {
+        &self.charge.class
+    }
+
+    /// The part of a request that was counted so far.
+    pub(crate) fn credited(&self) -> f64 {
+        // Millionths of one request are exact.
+        self.charge.credited.load(Ordering::Relaxed) as f64 / MILLION
+    }
+
+    /// Counts a part of a request, up to one in all; what was counted now.
+    pub(crate) fn credit(&self, part: f64) -> f64 {
+        let part = part.min(1.0 - self.credited()).max(0.0);
+        #[expect(clippy::cast_possible_truncation, reason = "at most a million")]
+        #[expect(clippy::cast_sign_loss, reason = "at least zero")]
+        self.charge.credited.fetch_add((part * MILLION) as u64, Ordering::Relaxed);
+        part
+    }
+
+    /// Whether it is planned or somebody waits for its next rows. While nobody does it is nobody's
+    /// fault if it is late.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.charge.is_awaited.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn await_rows(&self, awaited: bool) {
+        self.charge.is_awaited.store(awaited, Ordering::Relaxed);
+    }
+
+    /// Sets what it may hold; beyond that its pages are the first to go.
+    pub(crate) fn limit(&self, bytes: Option<u64>) {
+        self.memory.set_limit(bytes);
+        self.space.set_grant(bytes);
+    }
+
+    /// Stops it for a query of a higher priority, or lets it go on.
+    pub(crate) fn preempt(&self, preempted: bool) {
+        if preempted {
+            self.memory.note_preempted();
+        }
+        self.suspension.preempt(preempted);
+    }
+}

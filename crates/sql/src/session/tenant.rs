@@ -1,0 +1,180 @@
+//! Statements about tenants.
+//!
+//! ```text
+//! CREATE TENANT [IF NOT EXISTS] gold [WITH (sla = 'latency 50ms penalty 10')];
+//! ALTER TENANT gold SET (sla = 'latency 20ms penalty 10');
+//! DROP TENANT [IF EXISTS] gold;
+//! ```
+
+use std::fmt;
+
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use super::{Planned, Session};
+use crate::catalog::Tenant;
+use crate::error::SqlError;
+
+/// A statement that makes, changes or drops a tenant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TenantStatement {
+    /// Makes one.
+    Create {
+        /// Its name.
+        name: String,
+        /// Whether one of this name is left as it is.
+        keep: bool,
+        /// Its options with their values.
+        options: Vec<(String, String)>,
+    },
+    /// Changes what is said of one.
+    Alter {
+        /// Its name.
+        name: String,
+        /// Options with their new values.
+        options: Vec<(String, String)>,
+    },
+    /// Drops one.
+    Drop {
+        /// Its name.
+        name: String,
+        /// Whether there need not be one.
+        if_exists: bool,
+    },
+}
+
+impl fmt::Display for TenantStatement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let listed = |options: &[(String, String)]| {
+            let quoted = |(key, value): &(String, String)| {
+                format!("{key} = '{}'", value.replace('\'', "''"))
+            };
+            options.iter().map(quoted).collect::<Vec<_>>().join(", ")
+        };
+        match self {
+            Self::Create { name, keep, options } => {
+                let keep = if *keep { "IF NOT EXISTS " } else { "" };
+                write!(f, "CREATE TENANT {keep}{name}")?;
+                match options.as_slice() {
+                    [] => Ok(()),
+                    options => write!(f, " WITH ({})", listed(options)),
+                }
+            }
+            Self::Alter { name, options } => {
+                write!(f, "ALTER TENANT {name} SET ({})", listed(options))
+            }
+            Self::Drop { name, if_exists } => {
+                write!(f, "DROP TENANT {}{name}", if *if_exists { "IF EXISTS " } else { "" })
+            }
+        }
+    }
+}
+
+fn is_word(token: &Token, word: &str) -> bool {
+    match token {
+        Token::Word(found) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
+        _ => false,
+    }
+}
+
+/// Whether a statement about a tenant follows.
+pub(super) fn is_next(parser: &Parser<'_>) -> bool {
+    let [first, second] = [0, 1].map(|n| parser.peek_nth_token(n).token);
+    let verbs = ["create", "alter", "drop"];
+    is_word(&second, "tenant") && verbs.iter().any(|verb| is_word(&first, verb))
+}
+
+/// Reads the statement that [`is_next`] has found.
+pub(super) fn parse(parser: &mut Parser<'_>) -> Result<TenantStatement, ParserError> {
+    let verb = parser.next_token().token;
+    parser.advance_token();
+    if is_word(&verb, "create") {
+        let keep = take_all(parser, &["if", "not", "exists"]);
+        let name = name(parser)?;
+        let has_options = take_all(parser, &["with"]);
+        let options = if has_options { options(parser)? } else { Vec::new() };
+        Ok(TenantStatement::Create { name, keep, options })
+    } else if is_word(&verb, "alter") {
+        let name = name(parser)?;
+        if !take_all(parser, &["set"]) {
+            let next = parser.peek_token();
+            return parser.expected("SET (sla = '...')", next);
+        }
+        Ok(TenantStatement::Alter { name, options: options(parser)? })
+    } else {
+        let if_exists = take_all(parser, &["if", "exists"]);
+        Ok(TenantStatement::Drop { name: name(parser)?, if_exists })
+    }
+}
+
+/// A name, in lower case unless it is quoted.
+fn name(parser: &mut Parser<'_>) -> Result<String, ParserError> {
+    let name = parser.parse_identifier()?;
+    Ok(if name.quote_style.is_some() { name.value } else { name.value.to_ascii_lowercase() })
+}
+
+/// Takes the words if they are all there.
+fn take_all(parser: &mut Parser<'_>, words: &[&str]) -> bool {
+    let there = (0..).zip(words).all(|(n, word)| is_word(&parser.peek_nth_token(n).token, word));
+    if there {
+        words.iter().for_each(|_| parser.advance_token());
+    }
+    there
+}
+
+fn options(parser: &mut Parser<'_>) -> Result<Vec<(String, String)>, ParserError> {
+    parser.expect_token(&Token::LParen)?;
+    let mut options = Vec::new();
+    loop {
+        let key = parser.parse_identifier()?.value.to_ascii_lowercase();
+        parser.expect_token(&Token::Eq)?;
+        options.push((key, parser.parse_literal_string()?));
+        if !parser.consume_token(&Token::Comma) {
+            parser.expect_token(&Token::RParen)?;
+            return Ok(options);
+        }
+    }
+}
+
+impl Session {
+    /// Carries a statement about a tenant out.
+    pub(super) async fn act_on_tenant(
+        &self,
+        statement: TenantStatement,
+    ) -> Result<Planned, SqlError> {
+        let catalog = self.engine.catalog();
+        match statement {
+            TenantStatement::Create { name, keep, options } => {
+                let tenant = with_options(Tenant::default(), &options)?;
+                catalog.create_tenant(&name, tenant, keep).await?;
+            }
+            TenantStatement::Alter { name, options } => {
+                let missing = || SqlError::MissingTenant { name: name.clone() };
+                let tenant = catalog.tenant(&name).ok_or_else(missing)?;
+                catalog.alter_tenant(&name, with_options(tenant, &options)?).await?;
+            }
+            TenantStatement::Drop { name, if_exists } => {
+                if !catalog.drop_tenant(&name).await? && !if_exists {
+                    return Err(SqlError::MissingTenant { name });
+                }
+            }
+        }
+        Ok(Planned::nothing())
+    }
+}
+
+/// The tenant with these options; an empty SLA is none.
+fn with_options(mut tenant: Tenant, options: &[(String, String)]) -> Result<Tenant, SqlError> {
+    for (key, value) in options {
+        match key.as_str() {
+            "sla" => tenant = Tenant::of(Some(value.as_str()).filter(|text| !text.is_empty()))?,
+            _ => {
+                return Err(SqlError::Refused {
+                    what: format!("the option {key} of a tenant"),
+                    instead: "an option is sla, such as sla = 'latency 50ms penalty 10'".to_owned(),
+                });
+            }
+        }
+    }
+    Ok(tenant)
+}

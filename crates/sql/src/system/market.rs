@@ -1,0 +1,64 @@
+//! `terrace.market`: the consumers of memory, what more and less of it would mean to each, and what
+//! they traded last.
+
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, TimestampMicrosecondArray};
+use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
+
+use super::{number, numbers, text, texts};
+use crate::engine::EngineState;
+use crate::market::{LastTrade, Row};
+
+pub(super) fn columns() -> Vec<Field> {
+    let rate = |name: &str| Field::new(name, DataType::Float64, true);
+    let time = DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()));
+    vec![
+        text("consumer"),
+        text("class"),
+        text("tenant"),
+        text("sla"),
+        number("priority"),
+        number("held_bytes"),
+        number("target_bytes"),
+        rate("gain_per_mib"),
+        rate("loss_per_mib"),
+        Field::new("last_trade_bytes", DataType::Int64, true),
+        text("last_trade_with"),
+        Field::new("last_trade_at", time, true),
+        number("spilled_bytes"),
+    ]
+}
+
+pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
+    let rows = engine.resources().market.rows();
+    let rates = |rate: fn(&Row) -> Option<f64>| -> ArrayRef {
+        Arc::new(rows.iter().map(rate).collect::<Float64Array>())
+    };
+    let trade = |row: &Row| row.last_trade.clone();
+    vec![
+        texts(&rows, |row| Some(row.consumer.clone())),
+        texts(&rows, |row| Some(row.class.to_owned())),
+        texts(&rows, |row| row.claim.tenant.as_ref().map(ToString::to_string)),
+        texts(&rows, |row| row.claim.sla.as_ref().map(ToString::to_string)),
+        numbers(&rows, |row| Some(row.claim.priority().into())),
+        numbers(&rows, |row| Some(row.held_bytes)),
+        numbers(&rows, |row| row.target_bytes),
+        rates(|row| row.gain_per_mib),
+        rates(|row| row.loss_per_mib),
+        Arc::new(rows.iter().map(|row| Some(trade(row)?.bytes)).collect::<Int64Array>()),
+        texts(&rows, |row| trade(row)?.with),
+        Arc::new(
+            rows.iter()
+                .map(|row| micros(&trade(row)?))
+                .collect::<TimestampMicrosecondArray>()
+                .with_timezone("+00:00"),
+        ),
+        numbers(&rows, |row| row.spilled_bytes),
+    ]
+}
+
+fn micros(trade: &LastTrade) -> Option<i64> {
+    i64::try_from(trade.at.duration_since(UNIX_EPOCH).ok()?.as_micros()).ok()
+}
