@@ -2,7 +2,8 @@
 //!
 //! First, four clients run six heavy queries each, in different orders. Second, one client runs
 //! short queries, alone and then beside three clients that run heavy ones all the time; what the
-//! others cost it is the point.
+//! others cost it is the point. Ours shares memory in several ways there: fairly; by the market, with
+//! an SLA for the short queries; and with a priority in it too.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use serde::Serialize;
 use terrace_sys::size::format_bytes;
 
 use crate::chart::{Bars, Series};
-use crate::error::Result;
+use crate::error::{BenchError, Result};
 use crate::experiment::{Finding, Setting};
 use crate::grid::Grid;
 use crate::peer::engine::{Arena, Contender};
@@ -49,6 +50,33 @@ const HEAVY_BESIDE: usize = 3;
 /// How long the short queries run, per round.
 const SHORT_SECONDS_PER_ROUND: u64 = 5;
 
+/// How an engine shares memory, and what the short queries are charged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rule {
+    name: &'static str,
+    /// What is said in every session, and what in that of the short queries.
+    all: Option<&'static str>,
+    short: Option<&'static str>,
+}
+
+/// As the engine comes, for those that have no choice.
+const OWN: Rule = Rule { name: "own", all: None, short: None };
+
+const FAIR: Option<&str> = Some("SET terrace.market = 'fair'");
+const AUCTION: Option<&str> = Some("SET terrace.market = 'auction'");
+const SLA: &str = "SET terrace.sla = 'latency 50ms penalty 10 per 50ms'";
+const URGENT: &str = "SET terrace.sla = 'latency 50ms penalty 10 per 50ms, priority 1'";
+
+const RULES: [Rule; 3] = [
+    Rule { name: "fair", all: FAIR, short: None },
+    Rule { name: "auction", all: AUCTION, short: Some(SLA) },
+    Rule { name: "priority", all: AUCTION, short: Some(URGENT) },
+];
+
+fn rules(contender: Contender) -> &'static [Rule] {
+    if contender == Contender::Terrace { &RULES } else { std::slice::from_ref(&OWN) }
+}
+
 /// What the clients of one kind saw in one part.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
@@ -56,6 +84,8 @@ struct Row {
     /// heavy ones. `behind`: those heavy ones.
     part: &'static str,
     engine: Contender,
+    /// How memory was shared.
+    market: &'static str,
     answered: usize,
     failed: usize,
     p50_seconds: Option<f64>,
@@ -79,10 +109,17 @@ struct Config {
 #[derive(Clone, Debug, Serialize)]
 struct Contrast {
     engine: Contender,
+    market: &'static str,
     heavy_answered: usize,
     heavy_asked: usize,
     /// 95th percentile of the short queries beside heavy ones over that of short queries alone.
     short_p95_over_idle: Option<f64>,
+    /// The same percentile over that of fair shares.
+    short_p95_over_fair: Option<f64>,
+    /// Heavy queries answered beside the short ones over those of fair shares.
+    behind_over_fair: Option<f64>,
+    /// Queries that failed beside each other.
+    failed: usize,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -107,10 +144,16 @@ impl Seen {
         Ok(())
     }
 
-    fn row(&self, part: &'static str, engine: Contender, (wall, peak): (f64, u64)) -> Row {
+    fn row(
+        &self,
+        part: &'static str,
+        (engine, rule): (Contender, Rule),
+        (wall, peak): (f64, u64),
+    ) -> Row {
         Row {
             part,
             engine,
+            market: rule.name,
             answered: self.seconds.len(),
             failed: self.errors.len(),
             p50_seconds: percentile(&self.seconds, 50),
@@ -142,8 +185,10 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
     for contender in CONTENDERS.into_iter().filter(|contender| arena.has(*contender)) {
         observe(&format!("heavy clients on {}", contender.name()));
         rows.push(heavy(&arena, contender, &config).await?);
-        observe(&format!("short queries on {}", contender.name()));
-        rows.extend(short(&arena, contender, &config).await?);
+        for rule in rules(contender) {
+            observe(&format!("short queries on {}, {}", contender.name(), rule.name));
+            rows.extend(short(&arena, (contender, *rule), &config).await?);
+        }
     }
     finding(&config, &rows)
 }
@@ -160,19 +205,35 @@ fn heavy_texts(scale: f64, client: usize) -> Result<Vec<String>> {
 }
 
 async fn heavy(arena: &Arena, contender: Contender, config: &Config) -> Result<Row> {
-    let (peer, clients) = arena.start(contender, config.dram_bytes, HEAVY_CLIENTS).await?;
+    let (peer, mut clients) = arena.start(contender, config.dram_bytes, HEAVY_CLIENTS).await?;
+    if let (Some(first), Some(rule)) = (clients.first_mut(), rules(contender).first()) {
+        say(first, rule.all).await?;
+    }
     let began = Instant::now();
     let all = run_heavy(clients, config.scale, None).await?;
     let wall = began.elapsed().as_secs_f64();
-    Ok(all.row("heavy", contender, (wall, peer.peak_resident_bytes()?)))
+    let rule = rules(contender).first().copied().unwrap_or(OWN);
+    Ok(all.row("heavy", (contender, rule), (wall, peer.peak_resident_bytes()?)))
 }
 
-async fn short(arena: &Arena, contender: Contender, config: &Config) -> Result<Vec<Row>> {
+/// Runs a statement that must not fail.
+async fn say(client: &mut Client, text: Option<&str>) -> Result<()> {
+    let Some(text) = text else { return Ok(()) };
+    match client.ask(text).await?.error {
+        Some(error) => Err(BenchError::Peer(format!("{text}: {error}"))),
+        None => Ok(()),
+    }
+}
+
+async fn short(arena: &Arena, how: (Contender, Rule), config: &Config) -> Result<Vec<Row>> {
+    let (contender, rule) = how;
     let rounds = u64::try_from(config.rounds).unwrap_or(u64::MAX);
     let time = Duration::from_secs(SHORT_SECONDS_PER_ROUND.saturating_mul(rounds));
     let (peer, mut clients) = arena.start(contender, config.dram_bytes, 1 + HEAVY_BESIDE).await?;
     let others = clients.split_off(1);
     let Some(mut client) = clients.pop() else { return Ok(Vec::new()) };
+    say(&mut client, rule.all).await?;
+    say(&mut client, rule.short).await?;
     // Once unmeasured, so that both parts begin with what the queries read in memory.
     run_short(&mut client, config.scale, Duration::ZERO).await?;
     let (idle, idle_wall) = run_short(&mut client, config.scale, time).await?;
@@ -183,9 +244,9 @@ async fn short(arena: &Arena, contender: Contender, config: &Config) -> Result<V
     let ((beside, wall), behind) = (beside?, behind?);
     let (behind_wall, peak) = (began.elapsed().as_secs_f64(), peer.peak_resident_bytes()?);
     Ok(vec![
-        idle.row("idle", contender, (idle_wall, idle_peak)),
-        beside.row("beside", contender, (wall, peak)),
-        behind.row("behind", contender, (behind_wall, peak)),
+        idle.row("idle", how, (idle_wall, idle_peak)),
+        beside.row("beside", how, (wall, peak)),
+        behind.row("behind", how, (behind_wall, peak)),
     ])
 }
 
@@ -234,22 +295,31 @@ async fn run_short(client: &mut Client, scale: f64, time: Duration) -> Result<(S
     }
 }
 
-fn of<'a>(rows: &'a [Row], part: &str, engine: Contender) -> Option<&'a Row> {
-    rows.iter().find(|row| row.part == part && row.engine == engine)
+fn of<'a>(rows: &'a [Row], part: &str, (engine, market): (Contender, &str)) -> Option<&'a Row> {
+    rows.iter().find(|row| row.part == part && row.engine == engine && row.market == market)
 }
 
 fn summarise(rows: &[Row]) -> Summary {
-    let contrast = |heavy: &Row| {
-        let p95 = |part| of(rows, part, heavy.engine).and_then(|row| row.p95_seconds);
+    let contrast = |beside: &Row| {
+        let own = (beside.engine, beside.market);
+        let fair = (beside.engine, RULES[0].name);
+        let heavy = rows.iter().find(|row| row.part == "heavy" && row.engine == beside.engine);
+        let p95 = |part, who| of(rows, part, who).and_then(|row| row.p95_seconds);
+        let rate = |who| of(rows, "behind", who).map(|row| row.answered as f64 / row.wall_seconds);
+        let ratio = |over: Option<f64>, under: Option<f64>| over.zip(under).map(|(a, b)| a / b);
         Contrast {
-            engine: heavy.engine,
-            heavy_answered: heavy.answered,
-            heavy_asked: heavy.answered + heavy.failed,
-            short_p95_over_idle: p95("beside").zip(p95("idle")).map(|(busy, idle)| busy / idle),
+            engine: beside.engine,
+            market: beside.market,
+            heavy_answered: heavy.map_or(0, |row| row.answered),
+            heavy_asked: heavy.map_or(0, |row| row.answered + row.failed),
+            short_p95_over_idle: ratio(beside.p95_seconds, p95("idle", own)),
+            short_p95_over_fair: ratio(beside.p95_seconds, p95("beside", fair)),
+            behind_over_fair: ratio(rate(own), rate(fair)),
+            failed: beside.failed + of(rows, "behind", own).map_or(0, |row| row.failed),
         }
     };
-    let heavy = rows.iter().filter(|row| row.part == "heavy");
-    Summary { engines: heavy.map(contrast).collect() }
+    let beside = rows.iter().filter(|row| row.part == "beside");
+    Summary { engines: beside.map(contrast).collect() }
 }
 
 fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
@@ -277,13 +347,14 @@ fn described(part: &str) -> &'static str {
 
 fn grid(rows: &[Row]) -> Grid {
     let mut grid = Grid::new([
-        "clients", "engine", "answered", "failed", "p50 s", "p95 s", "wall s", "resident",
+        "clients", "engine", "market", "answered", "failed", "p50 s", "p95 s", "wall s", "resident",
     ]);
     let number = |value: Option<f64>| value.map_or("-".to_string(), |value| format!("{value:.3}"));
     for row in rows {
         grid.push([
             described(row.part).to_string(),
             row.engine.name().to_string(),
+            row.market.to_string(),
             row.answered.to_string(),
             row.failed.to_string(),
             number(row.p50_seconds),
@@ -301,10 +372,19 @@ fn notes(config: &Config, rows: &[Row], summary: &Summary) -> Vec<String> {
         Some(format!("{}, {}: {error}", described(row.part), row.engine.name()))
     });
     let contrasts = summary.engines.iter().map(|contrast| {
-        let ratio = contrast.short_p95_over_idle.unwrap_or(f64::NAN);
-        let (name, answered, asked) =
-            (contrast.engine.name(), contrast.heavy_answered, contrast.heavy_asked);
-        format!("{name}: {answered} of {asked} heavy queries; short p95 {ratio:.1} times idle")
+        let ratio = |ratio: Option<f64>| ratio.unwrap_or(f64::NAN);
+        format!(
+            "{}, {}: {} of {} heavy queries; short p95 {:.1} times idle, {:.2} of fair; heavy ones \
+             beside it {:.2} of fair, {} failed",
+            contrast.engine.name(),
+            contrast.market,
+            contrast.heavy_answered,
+            contrast.heavy_asked,
+            ratio(contrast.short_p95_over_idle),
+            ratio(contrast.short_p95_over_fair),
+            ratio(contrast.behind_over_fair),
+            contrast.failed,
+        )
     });
     let how = format!(
         "budget {}, {} threads, resident bytes are the most since the engine's start",
@@ -315,8 +395,8 @@ fn notes(config: &Config, rows: &[Row], summary: &Summary) -> Vec<String> {
 }
 
 fn picture(config: &Config, rows: &[Row]) -> Bars {
-    let taking_part = |engine: &Contender| rows.iter().any(|row| row.engine == *engine);
-    let engines = CONTENDERS.into_iter().filter(taking_part);
+    let who = |row: &Row| (row.engine, row.market);
+    let engines = rows.iter().filter(|row| row.part == "beside").map(who);
     let parts = ["idle", "beside"];
     let quantiles: [(&str, Quantile); 2] =
         [("p50", |row| row.p50_seconds), ("p95", |row| row.p95_seconds)];
@@ -334,7 +414,7 @@ fn picture(config: &Config, rows: &[Row]) -> Bars {
             .collect(),
         series: engines
             .map(|engine| Series {
-                name: engine.name().into(),
+                name: format!("{}, {}", engine.0.name(), engine.1),
                 values: parts
                     .iter()
                     .flat_map(|part| quantiles.map(|(_, value)| value(of(rows, part, engine)?)))
@@ -350,7 +430,7 @@ mod tests {
 
     fn row(part: &'static str, seconds: &[f64], errors: usize) -> Row {
         let seen = Seen { seconds: seconds.to_vec(), errors: vec!["no memory".into(); errors] };
-        seen.row(part, Contender::Terrace, (1.0, 1 << 20))
+        seen.row(part, (Contender::Terrace, RULES[0]), (1.0, 1 << 20))
     }
 
     #[test]
@@ -364,6 +444,7 @@ mod tests {
         let contrast = &summary.engines[0];
         assert_eq!((contrast.heavy_answered, contrast.heavy_asked), (2, 3));
         assert!((contrast.short_p95_over_idle.expect("a ratio") - 3.0).abs() < 1e-9);
+        assert_eq!(contrast.short_p95_over_fair, Some(1.0));
         let config =
             Config { scale: 1.0, dram_bytes: 1 << 20, threads: 2, rounds: 1, missing: None };
         let finding = finding(&config, &rows).expect("finding");
