@@ -2,8 +2,8 @@
 //!
 //! First, four clients run six heavy queries each, in different orders. Second, one client runs
 //! short queries, alone and then beside three clients that run heavy ones all the time; what the
-//! others cost it is the point. Ours shares memory in several ways there: fairly; by the market, with
-//! an SLA for the short queries; and with a priority in it too.
+//! others cost it is the point. Ours shares memory in several ways there: fairly; by the market,
+//! with an SLA for the short queries; and with a priority in it too.
 
 use std::time::{Duration, Instant};
 

@@ -14,8 +14,8 @@
 //! queries hold what will come back. An operator that may spill is thus not told to for the pool's
 //! slowness, and one that cannot does not fail its query because another is at its height.
 //!
-//! The market ([`crate::market`]) may say how much a query may hold. Then its operators share that by
-//! the same thresholds, whatever others hold, and what is above it is given back within a batch.
+//! The market ([`crate::market`]) may say how much a query may hold. Then its operators share that
+//! by the same thresholds, whatever others hold, and what is above it is given back within a batch.
 //!
 //! Locking order: `books` is held for arithmetic and for the ledger's lock-free grants, never
 //! while the pool is asked for frames.

@@ -16,7 +16,8 @@
 //! counts them as the pool's.
 //!
 //! Whoever reads for a query does so by an account of the query's own, which counts with the same
-//! bytes, remembers for the market which pages were touched, and stops while the query is suspended.
+//! bytes, remembers for the market which pages were touched, and stops while the query is
+//! suspended.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! The cached tables as consumers: for each SLA what its queries read, sampled.
 //!
 //! Pages belong to nobody in particular. What a class of queries would pay for is known by what it
-//! touches; so each class has a miss-ratio curve of its own touches, as if its pages were apart from
-//! those of the others. That is about what the pool does: pages that a scan brings in are cold until
-//! somebody wants them again, and go before those that are read again and again.
+//! touches; so each class has a miss-ratio curve of its own touches, as if its pages were apart
+//! from those of the others. That is about what the pool does: pages that a scan brings in are cold
+//! until somebody wants them again, and go before those that are read again and again.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

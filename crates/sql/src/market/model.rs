@@ -44,8 +44,8 @@ impl Kind {
         kinds.into_iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, kind)| kind)
     }
 
-    /// What it takes to go on at all: the first blocks of the fewest runs that a sort merges, a page
-    /// of each partition and one to read.
+    /// What it takes to go on at all: the first blocks of the fewest runs that a sort merges, a
+    /// page of each partition and one to read.
     fn floor_bytes(self) -> u64 {
         match self {
             Self::Sort => 9 * MIB,

@@ -120,8 +120,8 @@ impl QueryMemory {
         may
     }
 
-    /// What a paged operator that pins `held` bytes should give back: its part, by what it holds, of
-    /// what the query holds beyond its limit.
+    /// What a paged operator that pins `held` bytes should give back: its part, by what it holds,
+    /// of what the query holds beyond its limit.
     pub(super) fn excess_of(&self, held: u64) -> u64 {
         let Some(limit) = self.limit() else { return 0 };
         let over = self.held_bytes().saturating_sub(limit);

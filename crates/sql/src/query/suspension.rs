@@ -10,8 +10,8 @@ use tokio::sync::watch;
 /// and so does the stream of the result. Nothing is written for it; the pool evicts the unpinned
 /// pages when others need their frames.
 ///
-/// Two may suspend it, and it goes on when neither wants it suspended: people, and the market, which
-/// does so for queries of a higher priority and never for long.
+/// Two may suspend it, and it goes on when neither wants it suspended: people, and the market,
+/// which does so for queries of a higher priority and never for long.
 #[derive(Debug)]
 pub(crate) struct Suspension {
     by: watch::Sender<By>,
