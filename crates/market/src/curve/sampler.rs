@@ -127,6 +127,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::print_stdout, reason = "the measured figure, with --nocapture")]
     fn a_touch_is_cheap() {
         let sampler = Sampler::new(1024);
         let pages = 1 << 20_u64;
