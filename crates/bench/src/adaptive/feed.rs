@@ -10,6 +10,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 use futures::stream;
 use terrace_exec::FixedMemory;
+use terrace_sys::size::to_usize;
 
 /// Rows of a batch.
 pub const BATCH_ROWS: u64 = 8192;
@@ -102,7 +103,7 @@ impl PartitionStream for Feed {
     fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let (rows, keys, watch) = (self.rows, self.keys, Arc::clone(&self.watch));
         let schema = Arc::clone(&self.schema);
-        let batches = (0..rows).step_by(BATCH_ROWS as usize).map(move |from| {
+        let batches = (0..rows).step_by(to_usize(BATCH_ROWS)).map(move |from| {
             watch.step();
             batch(&schema, from..(from + BATCH_ROWS).min(rows), keys)
         });
