@@ -412,8 +412,8 @@ mod tests {
             }
         }
         for pair in rows.chunks(2) {
-            assert!(pair[0].unpinned_bytes > 0, "{pair:?}");
-            assert!(pair[0].over_mean_bytes < pair[1].over_mean_bytes / 2, "{pair:?}");
+            // How far each is over its grant depends on when somebody looks; that, it does not.
+            assert!(pair[0].unpinned_bytes > 0 && pair[1].unpinned_bytes == 0, "{pair:?}");
         }
         let finding = finding(&config, &rows).expect("finding");
         assert_eq!((finding.report.rows.len(), finding.picture.categories.len()), (4, 2));
