@@ -1,7 +1,7 @@
 //! The market in the running engine: who may have how much memory while others want some too.
 //!
 //! Consumers are the queries with more state than a small part of the budget, and the cached
-//! tables, once for each SLA that reads them. Ten times a second a [`Broker`] looks at what each
+//! tables, once for each SLA that reads them. Ten times a second a `Broker` looks at what each
 //! would save with how much and says what each may hold ([`terrace_market`]). A query above that
 //! gives back within a batch, a query below may grow; what queries are not given is the cache's.
 //! Who is alone, and everybody while nobody has named an SLA, is not limited: then the thresholds

@@ -135,29 +135,6 @@ impl QueryMemory {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Takes heap of a paged operator out of the ledger.
-    ///
-    /// What it was not granted, but could not go on without, it owes: the pool gives nothing for it
-    /// of what it needs beside the pages that are pinned.
-    fn hold_heap(&self, bytes: u64) {
-        for _ in 0..RECLAIM_ATTEMPTS {
-            if self.budget.obtainable_bytes() < bytes {
-                break;
-            }
-            if self.consumer.try_grow(bytes).is_ok() {
-                return;
-            }
-            if !self.budget.reclaim(bytes, false) {
-                break;
-            }
-        }
-        self.consumer.grow_or_owe(bytes);
-    }
-
-    fn release_heap(&self, bytes: u64) {
-        self.consumer.shrink(bytes);
-    }
-
     fn books(&self) -> MutexGuard<'_, Books> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -217,7 +217,7 @@ impl Books {
 
     /// Bytes that the query's paged operators keep pinned, most of which they would give back.
     pub(super) fn pinned_bytes(&self) -> u64 {
-        self.paged.iter().filter_map(Weak::upgrade).map(|operator| operator.pages()).sum()
+        self.paged.iter().filter_map(Weak::upgrade).map(|operator| operator.now()).sum()
     }
 
     /// A paged operator has ended.

@@ -2,8 +2,8 @@
 //!
 //! A pinned page is the pool's in the ledger, like every page, but the pool cannot give it up. So
 //! what operators pin is counted beside the ledger and taken off what the pool would give up; the
-//! sum of grants stays within the budget without a byte of it counted twice. Heap that they say
-//! they hold, as directories of hash tables, the query takes of the ledger instead. The rules of
+//! sum of grants stays within the budget without a byte of it counted twice. Heap that they
+//! hold, as directories of hash tables, is counted in their grants alike. The rules of
 //! `fair` apply to these operators as to DataFusion's that can spill, except that they also give
 //! back: when others wait for bytes, or when more is pinned than the budget has room for by now,
 //! each is told its part of it and unpins that much within a batch. The same goes for a query that
@@ -47,8 +47,6 @@ impl PagedQueryMemory for PagedMemory {
 pub(super) struct PinnedBytes {
     name: String,
     now: AtomicU64,
-    /// The part of it that is heap, and in the ledger as such.
-    heap: AtomicU64,
     peak: AtomicU64,
     spilled: AtomicU64,
     /// What was seen of its state when the market looked last.
@@ -58,11 +56,6 @@ pub(super) struct PinnedBytes {
 impl PinnedBytes {
     pub(super) fn name(&self) -> &str {
         &self.name
-    }
-
-    /// Bytes of it in pinned pages.
-    pub(super) fn pages(&self) -> u64 {
-        self.now().saturating_sub(self.heap.load(Ordering::Relaxed))
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -145,18 +138,6 @@ impl Grant for PagedGrant {
         self.memory.budget.unpin(bytes);
     }
 
-    fn hold_heap(&self, bytes: u64) {
-        self.held.heap.fetch_add(bytes, Ordering::Relaxed);
-        self.memory.budget.unpin(bytes);
-        self.memory.hold_heap(bytes);
-    }
-
-    fn release_heap(&self, bytes: u64) {
-        self.held.heap.fetch_sub(bytes, Ordering::Relaxed);
-        self.memory.budget.pin(bytes);
-        self.memory.release_heap(bytes);
-    }
-
     fn held_bytes(&self) -> u64 {
         self.held.now()
     }
@@ -184,7 +165,6 @@ impl fmt::Debug for PagedGrant {
 
 impl Drop for PagedGrant {
     fn drop(&mut self) {
-        self.release_heap(self.held.heap.load(Ordering::Relaxed));
         self.shrink(self.held.now());
         self.memory.books().paged_ended(&self.held);
     }

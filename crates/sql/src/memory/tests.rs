@@ -5,7 +5,6 @@ use terrace_market::Ledger;
 use terrace_sys::size::{KIB, MIB};
 
 use super::*;
-use terrace_exec::Grant as _;
 
 /// A pool of clean frames that holds bytes of the ledger.
 #[derive(Debug)]
@@ -226,26 +225,4 @@ fn churn(pool: &Arc<dyn MemoryPool>, ledger: &Ledger, seed: u64) {
         }
         assert!(ledger.granted() <= ledger.budget());
     }
-}
-
-#[test]
-fn heap_of_paged_operators_is_in_the_ledger_and_their_pages_are_not() {
-    let ledger = Ledger::new(64 * MIB);
-    let frames = Frames::holding(&ledger, 64 * MIB);
-    let budget = budget(&ledger, &frames);
-    let memory = Arc::new(QueryMemory::new(&budget, "query 1"));
-    let grant = paged::PagedGrant::new(&memory, Arc::default(), Arc::default(), "join");
-    assert!(grant.try_grow(12 * MIB));
-    assert_eq!((budget.pinned_bytes(), ledger.granted()), (12 * MIB, 64 * MIB));
-    let room = budget.obtainable_bytes();
-    grant.hold_heap(8 * MIB);
-    assert_eq!(budget.pinned_bytes(), 4 * MIB);
-    assert_eq!(memory.consumer.held(), 8 * MIB, "taken of clean frames");
-    assert!(ledger.granted() <= ledger.budget());
-    assert_eq!((grant.held_bytes(), budget.obtainable_bytes()), (12 * MIB, room));
-    grant.release_heap(3 * MIB);
-    grant.shrink(3 * MIB);
-    assert_eq!((memory.consumer.held(), budget.pinned_bytes()), (5 * MIB, 4 * MIB));
-    drop(grant);
-    assert_eq!((memory.consumer.held(), budget.pinned_bytes()), (0, 0));
 }
