@@ -18,27 +18,23 @@ mod tags;
 mod waiting;
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, OnceLock};
 
-use datafusion::common::stats::Statistics;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements,
-    PlanProperties, StatisticsArgs,
-};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::FutureExt;
-use futures::future::{BoxFuture, Shared};
 
 use crate::memory::QueryExtension;
 use crate::rows::RowPages;
+use crate::shared_side::{Collecting, SharedSide};
+use crate::stock::{node_of_stock, statistics_of_stock};
 use crate::stream::generate;
 pub(crate) use bounds::partitions;
 use bounds::{KeyBounds, SharedFilter};
@@ -49,15 +45,13 @@ use probe::Prober;
 use spec::Spec;
 pub(crate) use table::Flags;
 
-type SharedBuild = Shared<BoxFuture<'static, Result<Arc<Build>, Arc<DataFusionError>>>>;
-
 /// A hash join whose rows are in pages.
 #[derive(Debug)]
 pub struct PagedHashJoinExec {
     /// The join it stands in for, which knows all there is to know of it but how to run it.
     stock: Arc<HashJoinExec>,
     filter: OnceLock<Option<Arc<SharedFilter>>>,
-    collected: Arc<Collected>,
+    build: Arc<SharedSide<Build>>,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -67,11 +61,11 @@ impl PagedHashJoinExec {
     pub fn new(stock: Arc<HashJoinExec>) -> Option<Self> {
         let mode = *stock.partition_mode();
         let fits = mode != PartitionMode::Auto && !stock.null_aware && !stock.on().is_empty();
-        let streams = AtomicUsize::new(partitions(stock.right()));
+        let build = SharedSide::new(partitions(stock.right()));
         fits.then(|| Self {
             stock,
             filter: OnceLock::new(),
-            collected: Arc::new(Collected { build: Mutex::default(), streams }),
+            build,
             metrics: ExecutionPlanMetricsSet::new(),
         })
     }
@@ -110,19 +104,19 @@ impl PagedHashJoinExec {
         Ok(self.filter.get_or_init(|| shared.map(Arc::new)).clone())
     }
 
-    /// The build side of a partition, being collected.
-    fn build(
+    fn is_build_shared(&self) -> bool {
+        *self.stock.partition_mode() == PartitionMode::CollectLeft
+    }
+
+    /// Begins to collect the build side of a partition, or of all.
+    fn collect(
         &self,
         partition: usize,
         spec: &Arc<Spec>,
         metrics: &JoinMetrics,
         context: &Arc<TaskContext>,
-    ) -> Result<SharedBuild> {
-        let is_shared = *self.stock.partition_mode() == PartitionMode::CollectLeft;
-        let mut collected = self.collected.lock();
-        if let Some(build) = collected.as_ref().filter(|_| is_shared) {
-            return Ok(build.clone());
-        }
+    ) -> Result<Collecting<Build>> {
+        let is_shared = self.is_build_shared();
         let memory = QueryExtension::find(context)?;
         let from = if is_shared { 0 } else { partition };
         let grant = metrics.watch(memory.register(&format!("PagedHashJoin[{from}]")));
@@ -151,35 +145,7 @@ impl PagedHashJoinExec {
             let build = told.tell(build).map_err(Arc::new)?;
             Ok(Arc::new(build))
         };
-        let build = collect.boxed().shared();
-        if is_shared {
-            *collected = Some(build.clone());
-        }
-        Ok(build)
-    }
-}
-
-/// The build side that all partitions share, for as long as any of their streams is to come.
-#[derive(Debug)]
-struct Collected {
-    build: Mutex<Option<SharedBuild>>,
-    streams: AtomicUsize,
-}
-
-impl Collected {
-    fn lock(&self) -> MutexGuard<'_, Option<SharedBuild>> {
-        self.build.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A stream's share in it: with the last one the build side goes.
-struct Share(Arc<Collected>);
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        if self.0.streams.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.lock().take();
-        }
+        Ok(collect.boxed().shared())
     }
 }
 
@@ -222,27 +188,12 @@ impl ExecutionPlan for PagedHashJoinExec {
         "PagedHashJoinExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.stock.properties()
-    }
+    node_of_stock!();
 
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        self.stock.input_distribution_requirements()
-    }
+    statistics_of_stock!();
 
     fn maintains_input_order(&self) -> Vec<bool> {
         vec![false, false]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.stock.children()
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.stock.apply_expressions(f)
     }
 
     fn dynamic_expressions_produced(&self) -> Vec<Arc<dyn PhysicalExpr>> {
@@ -278,11 +229,12 @@ impl ExecutionPlan for PagedHashJoinExec {
         let memory = QueryExtension::find(&context)?;
         let spec = Arc::new(Spec::new(&self.stock, context.session_config().batch_size())?);
         let metrics = JoinMetrics::new(&self.metrics, partition);
-        let build = self.build(partition, &spec, &metrics, &context)?;
+        let collect = || self.collect(partition, &spec, &metrics, &context);
+        let build = if self.is_build_shared() { self.build.get(collect)? } else { collect()? };
         let filter = self.shared_filter(&spec)?;
         let input = self.stock.right().execute(partition, context)?;
         let grant = metrics.watch(memory.register(&format!("PagedHashJoinProbe[{partition}]")));
-        let share = Share(Arc::clone(&self.collected));
+        let share = self.build.share();
         Ok(generate(Arc::clone(&spec.schema), move |emitter| async move {
             let build = build.await.map_err(DataFusionError::Shared)?;
             if let Some(filter) = filter {
@@ -300,22 +252,6 @@ impl ExecutionPlan for PagedHashJoinExec {
             drop(share);
             joined
         }))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        self.stock.child_stats_requests(partition)
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        input_stats: &[Arc<Statistics>],
-        args: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        self.stock.statistics_from_inputs(input_stats, args)
     }
 
     fn fetch(&self) -> Option<usize> {

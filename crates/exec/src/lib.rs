@@ -18,7 +18,9 @@
 //! | [`merge`] | merging sorted partitions |
 //! | [`rows`] | rows in pages: append, gather, compare |
 //! | `rule` | the physical optimizer rule that puts paged operators into a plan |
+//! | `shared_side` | a side of a join that the streams of all partitions share |
 //! | [`sort`] | sorting, and the first rows of an order |
+//! | `stock` | what an operator leaves to the node that it stands in for |
 //! | [`stream`] | streams written as straight code |
 //! | [`window`] | window functions over partitions larger than memory |
 //! | `words` | large tables of words |
@@ -33,7 +35,9 @@ pub mod merge;
 mod options;
 pub mod rows;
 mod rule;
+mod shared_side;
 pub mod sort;
+mod stock;
 pub mod stream;
 pub mod window;
 mod words;

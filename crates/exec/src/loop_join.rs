@@ -11,31 +11,23 @@ mod run;
 mod spec;
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use datafusion::common::stats::Statistics;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::{
-    ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements,
-    PlanProperties, StatisticsArgs,
-};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::FutureExt;
-use futures::future::{BoxFuture, Shared};
 
 use crate::hash_join::{JoinMetrics, Output, partitions};
 use crate::memory::QueryExtension;
+use crate::shared_side::{Collecting, SharedSide};
+use crate::stock::{node_of_stock, statistics_of_stock};
 use crate::stream::generate;
 use build::Left;
 use run::Runner;
 use spec::{Inputs, LoopSpec};
-
-type SharedLeft = Shared<BoxFuture<'static, Result<Arc<Left>, Arc<DataFusionError>>>>;
 
 /// A join by comparing every pair of rows, whose left side is in pages.
 #[derive(Debug)]
@@ -43,26 +35,8 @@ pub struct PagedLoopJoinExec {
     /// The join it stands in for, which knows all there is to know of it but how to run it.
     stock: Arc<dyn ExecutionPlan>,
     inputs: Inputs,
-    collected: Arc<Collected>,
+    left: Arc<SharedSide<Left>>,
     metrics: ExecutionPlanMetricsSet,
-}
-
-/// The left side that all partitions share, for as long as any of their streams is to come.
-#[derive(Debug)]
-struct Collected {
-    left: Mutex<Option<SharedLeft>>,
-    streams: AtomicUsize,
-}
-
-/// A stream's share in it: with the last one the left side goes.
-struct Share(Arc<Collected>);
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        if self.0.streams.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.left.lock().unwrap_or_else(PoisonError::into_inner).take();
-        }
-    }
 }
 
 impl PagedLoopJoinExec {
@@ -71,9 +45,8 @@ impl PagedLoopJoinExec {
     #[must_use]
     pub fn new(stock: Arc<dyn ExecutionPlan>) -> Option<Self> {
         let inputs = Inputs::of(&stock)?;
-        let streams = AtomicUsize::new(partitions(&inputs.right));
-        let collected = Arc::new(Collected { left: Mutex::default(), streams });
-        Some(Self { stock, inputs, collected, metrics: ExecutionPlanMetricsSet::new() })
+        let left = SharedSide::new(partitions(&inputs.right));
+        Some(Self { stock, inputs, left, metrics: ExecutionPlanMetricsSet::new() })
     }
 
     fn again(stock: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -83,17 +56,13 @@ impl PagedLoopJoinExec {
         }
     }
 
-    /// The left side, being collected.
-    fn left(
+    /// Begins to collect the left side.
+    fn collect(
         &self,
         spec: &Arc<LoopSpec>,
         metrics: &JoinMetrics,
         context: &Arc<TaskContext>,
-    ) -> Result<SharedLeft> {
-        let mut collected = self.collected.left.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(left) = collected.as_ref() {
-            return Ok(left.clone());
-        }
+    ) -> Result<Collecting<Left>> {
         let memory = QueryExtension::find(context)?;
         let grant = metrics.watch(memory.register("PagedLoopJoin[0]"));
         let input = self.inputs.left.execute(0, Arc::clone(context))?;
@@ -107,9 +76,7 @@ impl PagedLoopJoinExec {
             metrics.build_rows.add(terrace_sys::size::to_usize(left.rows));
             Ok(Arc::new(left))
         };
-        let left = collect.boxed().shared();
-        *collected = Some(left.clone());
-        Ok(left)
+        Ok(collect.boxed().shared())
     }
 }
 
@@ -127,27 +94,12 @@ impl ExecutionPlan for PagedLoopJoinExec {
         "PagedLoopJoinExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.stock.properties()
-    }
+    node_of_stock!();
 
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        self.stock.input_distribution_requirements()
-    }
+    statistics_of_stock!();
 
     fn maintains_input_order(&self) -> Vec<bool> {
         vec![false, false]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.stock.children()
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.stock.apply_expressions(f)
     }
 
     fn with_new_children(
@@ -179,10 +131,10 @@ impl ExecutionPlan for PagedLoopJoinExec {
         let batch_size = context.session_config().batch_size();
         let spec = Arc::new(LoopSpec::new(&self.inputs, self.schema(), batch_size));
         let metrics = JoinMetrics::new(&self.metrics, partition);
-        let left = self.left(&spec, &metrics, &context)?;
+        let left = self.left.get(|| self.collect(&spec, &metrics, &context))?;
         let input = self.inputs.right.execute(partition, context)?;
         let grant = metrics.watch(memory.register(&format!("PagedLoopJoinRight[{partition}]")));
-        let share = Share(Arc::clone(&self.collected));
+        let share = self.left.share();
         Ok(generate(Arc::clone(&spec.schema), move |emitter| async move {
             let left = left.await.map_err(DataFusionError::Shared)?;
             let output = Output::new(emitter, &spec.schema, batch_size, None, metrics.clone());
@@ -190,22 +142,6 @@ impl ExecutionPlan for PagedLoopJoinExec {
             drop(share);
             joined
         }))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        self.stock.child_stats_requests(partition)
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        input_stats: &[Arc<Statistics>],
-        args: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        self.stock.statistics_from_inputs(input_stats, args)
     }
 
     fn fetch(&self) -> Option<usize> {

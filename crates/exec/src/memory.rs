@@ -48,13 +48,6 @@ pub trait Grant: Send + Sync + Debug {
     /// Gives bytes back.
     fn shrink(&self, bytes: u64);
 
-    /// Says that `bytes` of what the operator holds are heap from now on, not pages: for one who
-    /// counts pages elsewhere too, where their memory is the pool's. Never refused.
-    fn hold_heap(&self, _bytes: u64) {}
-
-    /// Ends [`Grant::hold_heap`] for `bytes`, before they are given back.
-    fn release_heap(&self, _bytes: u64) {}
-
     /// What the operator holds.
     fn held_bytes(&self) -> u64;
 

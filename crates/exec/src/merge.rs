@@ -9,22 +9,21 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::OrderingRequirements;
 use datafusion::physical_plan::common::spawn_buffered;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::sorts::streaming_merge::StreamingMergeBuilder;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
-    InputDistributionRequirements, PhysicalExpr, PlanProperties,
 };
 
 use crate::memory::{CountedPool, QueryExtension};
+use crate::stock::node_of_stock;
 
 /// Merges sorted partitions; stands for a [`SortPreservingMergeExec`].
 #[derive(Debug)]
@@ -54,24 +53,7 @@ impl ExecutionPlan for PagedMergeExec {
         "PagedMergeExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.stock.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.stock.children()
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.stock.apply_expressions(f)
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        self.stock.input_distribution_requirements()
-    }
+    node_of_stock!();
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
         self.stock.required_input_ordering()
@@ -124,10 +106,6 @@ impl ExecutionPlan for PagedMergeExec {
             .with_reservation(MemoryConsumer::new("PagedMerge").register(&pool))
             .with_round_robin_tie_breaker(true)
             .build()
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
     }
 
     fn fetch(&self) -> Option<usize> {

@@ -136,7 +136,10 @@ fn create(path: &Path) -> io::Result<()> {
 
 /// Makes the entries of a directory durable.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
-    fs::File::open(path)?.sync_all()
+    fs::File::open(path)?.sync_all()?;
+    #[cfg(test)]
+    tests::note_synced(path);
+    Ok(())
 }
 
 /// What `FORMAT` says, or `None` where there is no such file.
@@ -213,7 +216,44 @@ fn io_error(path: &Path, action: &'static str, source: io::Error) -> SqlError {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
+
+    thread_local! {
+        static SYNCED: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// Remembers what this thread made durable: no test can take the power away.
+    pub(super) fn note_synced(path: &Path) {
+        let path = path.canonicalize().expect("it was just opened");
+        SYNCED.with_borrow_mut(|synced| synced.push(path));
+    }
+
+    fn synced_by<T>(act: impl FnOnce() -> T) -> (T, Vec<PathBuf>) {
+        SYNCED.take();
+        let done = act();
+        (done, SYNCED.take())
+    }
+
+    #[test]
+    fn what_a_first_start_makes_is_there_to_stay() {
+        let parent = tempfile::tempdir().expect("tempdir");
+        let parent = parent.path().canonicalize().expect("canonical");
+        let path = parent.join("deep/data");
+        let (directory, synced) = synced_by(|| DataDir::open(&path).expect("a new directory"));
+        // The entry of each new directory in the one above it, then the file in the innermost.
+        for entries in [&parent, &parent.join("deep"), &path] {
+            assert!(synced.contains(entries), "{} is not among {synced:?}", entries.display());
+        }
+        let (kept, synced) = synced_by(|| directory.keep_store("s"));
+        kept.expect("keep the name");
+        // The store's entry before the name that says it must be there, and the name after it.
+        assert_eq!(synced, [path.clone(), path.clone()]);
+        drop(directory);
+        let (_again, synced) = synced_by(|| DataDir::open(&path).expect("open"));
+        assert!(synced.is_empty(), "nothing is new: {synced:?}");
+    }
 
     fn message(path: &Path) -> String {
         DataDir::open(path).expect_err("must be refused").to_string()

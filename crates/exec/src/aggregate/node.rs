@@ -4,17 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{OrderingRequirements, PhysicalExpr};
+use datafusion::physical_expr::OrderingRequirements;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, InputOrderMode,
-    PlanProperties, ReplaceChildrenOptions,
+    DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode, ReplaceChildrenOptions,
 };
 
 use super::program::Program;
@@ -22,6 +19,7 @@ use super::run;
 use super::values;
 use crate::memory::QueryExtension;
 use crate::rows::RowLayout;
+use crate::stock::{node_of_stock, statistics_of_stock};
 
 /// Aggregation by groups whose states are in pages; in place of an [`AggregateExec`].
 #[derive(Clone, Debug)]
@@ -123,13 +121,9 @@ impl ExecutionPlan for PagedAggregateExec {
         "PagedAggregateExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.stock.properties()
-    }
+    node_of_stock!();
 
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        self.stock.input_distribution_requirements()
-    }
+    statistics_of_stock!();
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
         self.stock.required_input_ordering()
@@ -137,17 +131,6 @@ impl ExecutionPlan for PagedAggregateExec {
 
     fn maintains_input_order(&self) -> Vec<bool> {
         self.stock.maintains_input_order()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.stock.children()
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.stock.apply_expressions(f)
     }
 
     fn replace_children(
@@ -190,22 +173,6 @@ impl ExecutionPlan for PagedAggregateExec {
             metrics: run::Metrics::new(&self.metrics, partition),
         };
         Ok(run::start(program, input, setting))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        self.stock.child_stats_requests(partition)
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        inputs: &[Arc<Statistics>],
-        arguments: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        self.stock.statistics_from_inputs(inputs, arguments)
     }
 
     fn cardinality_effect(&self) -> CardinalityEffect {

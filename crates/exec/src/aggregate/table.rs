@@ -115,7 +115,6 @@ impl Table {
         let parts = vec![Part::new(pages, &layouts.rows, layouts.beside.as_ref())];
         let directory = Directory::new();
         pages.grant.grow(directory.bytes());
-        pages.grant.hold_heap(directory.bytes());
         Ok(Self {
             program: Arc::clone(program),
             pages: pages.clone(),
@@ -245,7 +244,6 @@ impl Table {
         let bytes = to_u64(sizes.sum());
         let grant = &self.pages.grant;
         if bytes < self.beside_bytes {
-            grant.release_heap(self.beside_bytes - bytes);
             grant.shrink(self.beside_bytes - bytes);
         } else if bytes > self.beside_bytes {
             let more = bytes - self.beside_bytes;
@@ -253,7 +251,6 @@ impl Table {
                 grant.grow(more);
                 self.pressed = true;
             }
-            grant.hold_heap(more);
         }
         self.beside_bytes = bytes;
     }
@@ -343,7 +340,6 @@ fn update(
 impl Drop for Table {
     fn drop(&mut self) {
         let bytes = self.directory.bytes() + self.beside_bytes;
-        self.pages.grant.release_heap(bytes);
         self.pages.grant.shrink(bytes);
     }
 }

@@ -70,7 +70,6 @@ impl Granted {
 
     /// Bytes that have been granted.
     fn of(bytes: u64, grant: Arc<dyn Grant>) -> Self {
-        grant.hold_heap(bytes);
         Self { bytes, grant }
     }
 
@@ -79,7 +78,6 @@ impl Granted {
     }
 
     fn give_back(&mut self, bytes: u64) {
-        self.grant.release_heap(bytes);
         self.grant.shrink(bytes);
         self.bytes -= bytes;
     }

@@ -7,16 +7,13 @@ use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::Result;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::LexOrdering;
-use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
-};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, RecordOutput};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, EmptyRecordBatchStream, ExecutionPlan, ExecutionPlanProperties,
-    InputDistributionRequirements, PhysicalExpr, PlanProperties,
+    PhysicalExpr,
 };
 use futures::StreamExt;
 
@@ -27,6 +24,7 @@ use super::sizes::SortSizes;
 use super::sorter::Sorter;
 use super::top::Top;
 use crate::memory::{Grant, ObliviousGrant, QueryExtension};
+use crate::stock::node_of_stock;
 use crate::stream::{Emitter, generate};
 
 /// How a sort treats its grant.
@@ -137,27 +135,10 @@ impl ExecutionPlan for PagedSortExec {
         "PagedSortExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.stock.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.stock.children()
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.stock.apply_expressions(f)
-    }
+    node_of_stock!();
 
     fn dynamic_expressions_produced(&self) -> Vec<Arc<dyn PhysicalExpr>> {
         self.stock.dynamic_expressions_produced()
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        self.stock.input_distribution_requirements()
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
@@ -211,10 +192,6 @@ impl ExecutionPlan for PagedSortExec {
             metrics: BaselineMetrics::new(&self.metrics, partition),
         };
         Ok(generate(schema, |emitter| work.run(emitter)))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
     }
 
     fn fetch(&self) -> Option<usize> {

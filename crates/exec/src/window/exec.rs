@@ -6,20 +6,14 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::{concat, concat_batches};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::OrderingRequirements;
 use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
-use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput,
-};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, RecordOutput};
 use datafusion::physical_plan::windows::WindowAggExec;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PhysicalExpr,
-    PlanProperties,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::StreamExt;
 use terrace_pool::Space;
 
@@ -28,6 +22,7 @@ use super::ranks::{Groups, GroupsOf};
 use crate::block::Lease;
 use crate::memory::{Grant, QueryExtension};
 use crate::sort::piece::batch_bytes;
+use crate::stock::node_of_stock;
 use crate::stream::{Emitter, generate};
 
 /// Window functions one partition at a time; stands for a [`WindowAggExec`].
@@ -63,24 +58,7 @@ impl ExecutionPlan for PagedWindowExec {
         "PagedWindowExec"
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.stock.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        self.stock.children()
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.stock.apply_expressions(f)
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        self.stock.input_distribution_requirements()
-    }
+    node_of_stock!();
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
         self.stock.required_input_ordering()
@@ -129,10 +107,6 @@ impl ExecutionPlan for PagedWindowExec {
             },
         };
         Ok(generate(schema, |emitter| work.run(emitter)))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
     }
 }
 

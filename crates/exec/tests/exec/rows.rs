@@ -1,13 +1,16 @@
 //! Rows in pages: what goes in comes out.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::arrow::array::{Array, ArrayRef, Int64Array, StringArray, UInt32Array};
 use datafusion::arrow::compute::{concat, take};
 use datafusion::arrow::datatypes::DataType;
 use proptest::prelude::*;
+use terrace_exec::block::{Block, BlockPlan};
 use terrace_exec::rows::{Access, Equality, RowAddress, RowLayout, RowPages};
 use terrace_exec::{ExecError, QueryMemory};
+use terrace_pool::Space;
 use terrace_testkit::{Rng, soak_rounds};
 
 use crate::common::{array, assert_same, comes_to_be_empty, memory, types};
@@ -149,6 +152,52 @@ fn is_null(values: &ArrayRef, row: u32) -> bool {
 fn text(values: &ArrayRef, row: u32) -> String {
     let value = values.slice(row as usize, 1);
     format!("{:?}", datafusion::common::ScalarValue::try_from_array(&value, 0).unwrap())
+}
+
+/// Holds all but `rest` bytes of a pool of 16 MiB until 1.5 s have passed, which is longer than a
+/// fetch waits for frames.
+fn hold_for_a_while(space: &Space, rest: u64) -> std::thread::JoinHandle<()> {
+    let other = space.pool_handle().create_space("other", None).unwrap();
+    let page = |_| other.allocate(MIB as usize).unwrap().1.downgrade().pin();
+    let pins: Vec<_> = (0..16 - rest.div_ceil(MIB)).map(page).collect();
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(1500));
+        drop(pins);
+    })
+}
+
+#[test]
+fn rows_wait_for_frames_that_others_hold() {
+    let (space, memory) = memory(16 * MIB, 8 * MIB);
+    let layout = RowLayout::new(&[DataType::Int64], 0).unwrap();
+    let mut pages = row_pages(&layout, &memory);
+    for batch in 0..64 {
+        let values: ArrayRef =
+            Arc::new(Int64Array::from_iter_values(batch << 13..(batch + 1) << 13));
+        let prepared = layout.prepare(&[values]).unwrap();
+        pages.try_reserve(&prepared, 1 << 13);
+        pages.append(&prepared, None, None, None).unwrap();
+    }
+    pages.unpin();
+    let all = pages.bytes_to_pin(0..pages.pages());
+    assert!(all > 4 * MIB, "{all} bytes");
+    let holder = hold_for_a_while(&space, 2 * MIB);
+    block_on(pages.pin_all(Access::Read)).expect("they come free");
+    assert_eq!(pages.bytes_to_pin(0..pages.pages()), 0);
+    holder.join().unwrap();
+}
+
+#[test]
+fn a_block_waits_for_frames_that_others_hold() {
+    let (space, _memory) = memory(16 * MIB, 8 * MIB);
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1 << 19));
+    let plan = BlockPlan::new(1 << 19, std::slice::from_ref(&values)).unwrap();
+    let (block, pins) = Block::write(&space, plan).unwrap();
+    drop(pins);
+    let holder = hold_for_a_while(&space, 2 * MIB);
+    let pins = block_on(block.pin(block.fetch())).expect("frames come free");
+    assert_eq!(*block.arrays(pins)[0], *values);
+    holder.join().unwrap();
 }
 
 #[test]

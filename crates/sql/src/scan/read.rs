@@ -214,3 +214,6 @@ impl Blocks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

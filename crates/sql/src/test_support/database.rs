@@ -27,7 +27,7 @@ const STORE_BYTES: u64 = 1 << 30;
 pub(crate) struct Database {
     pub catalog: Arc<Catalog>,
     pub store: Arc<Store>,
-    _pool: Pool,
+    pub pool: Pool,
 }
 
 impl Database {
@@ -47,7 +47,7 @@ impl Database {
         let pool = Pool::new(config)?;
         let pins = Arc::new(PagePins::new(dram_bytes / 16));
         let catalog = Catalog::open(catalog, pool.clone(), pins, Lifetime::Lasting)?;
-        Ok(Self { catalog, store, _pool: pool })
+        Ok(Self { catalog, store, pool })
     }
 
     /// Makes an empty table in the default schema.

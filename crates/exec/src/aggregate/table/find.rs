@@ -156,7 +156,6 @@ impl Table {
             self.pressed = true;
             self.pages.grant.grow(more);
         }
-        self.pages.grant.hold_heap(more);
         self.directory.grow();
         for part in &self.parts {
             for page in part.pages_done..part.rows.pages() {

@@ -28,11 +28,9 @@ impl Table {
         self.write_beside()?;
         let unpinned = self.parts.iter_mut().map(Part::unpin).sum();
         let grant = &self.pages.grant;
-        grant.release_heap(self.directory.bytes());
         grant.shrink(self.directory.bytes());
         self.directory.clear();
         grant.grow(self.directory.bytes());
-        grant.hold_heap(self.directory.bytes());
         self.groups = 0;
         Ok(unpinned)
     }

@@ -1,0 +1,53 @@
+//! A side of a join that the streams of all partitions share.
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::common::{DataFusionError, Result};
+use futures::future::{BoxFuture, Shared};
+
+/// A side being collected, by whichever stream is polled first.
+pub(crate) type Collecting<T> = Shared<BoxFuture<'static, Result<Arc<T>, Arc<DataFusionError>>>>;
+
+/// The side, once somebody asked for it and for as long as any stream is to come.
+#[derive(Debug)]
+pub(crate) struct SharedSide<T> {
+    side: Mutex<Option<Collecting<T>>>,
+    streams: AtomicUsize,
+}
+
+impl<T> SharedSide<T> {
+    /// A side for so many streams.
+    pub(crate) fn new(streams: usize) -> Arc<Self> {
+        Arc::new(Self { side: Mutex::default(), streams: AtomicUsize::new(streams) })
+    }
+
+    /// The side; `collect` begins it if nobody has.
+    pub(crate) fn get(
+        &self,
+        collect: impl FnOnce() -> Result<Collecting<T>>,
+    ) -> Result<Collecting<T>> {
+        let mut side = self.side.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(side) = side.as_ref() {
+            return Ok(side.clone());
+        }
+        Ok(side.insert(collect()?).clone())
+    }
+
+    /// A stream's share: with the last one the side goes.
+    pub(crate) fn share(self: &Arc<Self>) -> Share<T> {
+        Share(Arc::clone(self))
+    }
+}
+
+/// See [`SharedSide::share`].
+pub(crate) struct Share<T>(Arc<SharedSide<T>>);
+
+impl<T> Drop for Share<T> {
+    fn drop(&mut self) {
+        if self.0.streams.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.side.lock().unwrap_or_else(PoisonError::into_inner).take();
+        }
+    }
+}
