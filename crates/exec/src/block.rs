@@ -18,6 +18,7 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::buffer::{Buffer, MutableBuffer};
 use terrace_pool::{Fetch, PAGE_MAX_BYTES, PageRef, Pinned, PoolError, Space};
 
+use crate::aside::allocate;
 use crate::error::Result;
 use crate::memory::Grant;
 
@@ -91,7 +92,7 @@ impl Block {
         };
         let mut pins = Vec::new();
         if plan.len() <= PAGE_MAX_BYTES {
-            let (page, mut guard) = space.allocate(plan.len())?;
+            let (page, mut guard) = allocate(space, plan.len())?;
             block.pages.push(page);
             plan.copy_to(&mut guard);
             pins.push(guard.downgrade().pin());
@@ -99,7 +100,7 @@ impl Block {
             let mut bytes = vec![0; plan.len()];
             plan.copy_to(&mut bytes);
             for part in bytes.chunks(PAGE_MAX_BYTES) {
-                let (page, mut guard) = space.allocate(part.len())?;
+                let (page, mut guard) = allocate(space, part.len())?;
                 block.pages.push(page);
                 guard[..part.len()].copy_from_slice(part);
                 pins.push(guard.downgrade().pin());

@@ -26,6 +26,7 @@
 //! | `words` | large tables of words |
 
 pub mod aggregate;
+mod aside;
 pub mod block;
 mod error;
 pub mod hash_join;
@@ -43,6 +44,7 @@ pub mod window;
 mod words;
 
 pub use aggregate::{AggregateOptions, PagedAggregateExec};
+pub use aside::aside;
 pub use error::{ExecError, Result};
 pub use hash_join::PagedHashJoinExec;
 pub use loop_join::PagedLoopJoinExec;

@@ -18,10 +18,8 @@ extensions_options! {
         /// Joins without equal keys and cross joins, whose left side then need not fit in memory.
         pub paged_loop_join: bool, default = true
 
-        /// Aggregates with groups, and those whose states grow with their group. Off unless asked
-        /// for: beside other operators in very little memory they can want more frames than there
-        /// are.
-        pub paged_aggregate: bool, default = false
+        /// Aggregates with groups, and those whose states grow with their group.
+        pub paged_aggregate: bool, default = true
 
         /// What slowness of this session's queries costs, such as `latency 50ms penalty 10`; empty
         /// for that of its tenant.
@@ -38,13 +36,6 @@ extensions_options! {
 
 impl ConfigExtension for PagedOptions {
     const PREFIX: &'static str = "terrace";
-}
-
-impl PagedOptions {
-    /// Every operator there is, as a session without these settings has it.
-    pub(crate) fn all() -> Self {
-        Self { paged_aggregate: true, ..Self::default() }
-    }
 }
 
 /// The settings by their names below `terrace.`, with their values.

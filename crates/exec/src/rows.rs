@@ -35,6 +35,7 @@ use std::sync::Arc;
 use terrace_pool::{PageRef, Space};
 use terrace_sys::size::to_u64;
 
+use crate::aside::allocate;
 use crate::{ExecError, Grant, Result};
 
 pub(crate) use cells::prefetch;
@@ -253,7 +254,7 @@ impl RowPages {
     /// Adds a fixed page.
     fn add_fixed(&mut self) -> Result<()> {
         let bytes = self.fixed_page_bytes(self.fixed.len());
-        let (page, pin) = self.space.allocate(bytes)?;
+        let (page, pin) = allocate(&self.space, bytes)?;
         let pin = pin.pin();
         self.count_page(pin.len());
         self.fixed.push(page, pin);
@@ -268,7 +269,7 @@ impl RowPages {
         if bytes > terrace_pool::PAGE_MAX_BYTES {
             return Err(ExecError::ValueTooLong(to_u64(len)));
         }
-        let (page, pin) = self.space.allocate(bytes)?;
+        let (page, pin) = allocate(&self.space, bytes)?;
         let pin = pin.pin();
         self.count_page(pin.len());
         self.variable.push(page, pin);

@@ -59,7 +59,7 @@ fn replacements(options: &PagedOptions) -> Vec<Replace> {
 impl PhysicalOptimizerRule for PagedOperators {
     fn optimize(&self, plan: Node, config: &ConfigOptions) -> Result<Node> {
         let options = config.extensions.get::<PagedOptions>().cloned();
-        let replacements = replacements(&options.unwrap_or_else(PagedOptions::all));
+        let replacements = replacements(&options.unwrap_or_else(PagedOptions::default));
         rewrite(plan, Place { order_matters: true }, &replacements)
     }
 

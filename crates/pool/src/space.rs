@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Instant;
 
 use terrace_tier::store::Stored;
 
@@ -189,12 +190,29 @@ impl Space {
     /// comes free within the pool's patience; [`PoolError::Store`] when neither memory nor store
     /// has room for one page more; [`PoolError::PageIds`].
     pub fn allocate(&self, len_bytes: usize) -> Result<(PageRef, WriteGuard<'_>), PoolError> {
+        self.allocate_until(len_bytes, self.pool().deadline())
+    }
+
+    /// As [`Space::allocate`], without waiting for others to let go of frames. It may write pages
+    /// to the store for one.
+    ///
+    /// # Errors
+    /// As [`Space::allocate`]; [`PoolError::Exhausted`] at once where every frame is held.
+    pub fn try_allocate(&self, len_bytes: usize) -> Result<(PageRef, WriteGuard<'_>), PoolError> {
+        self.allocate_until(len_bytes, Instant::now())
+    }
+
+    fn allocate_until(
+        &self,
+        len_bytes: usize,
+        deadline: Instant,
+    ) -> Result<(PageRef, WriteGuard<'_>), PoolError> {
         let pool = self.pool();
         let too_large = || PoolError::page_size(&pool.name, len_bytes, u64::MAX);
         let len = page_len(len_bytes).ok_or_else(too_large)?;
         pool.admit_new(len)?;
         let page = self.take_id()?;
-        let taken = match pool.take_frame(len, pool.deadline()) {
+        let taken = match pool.take_frame(len, deadline) {
             Ok(taken) => taken,
             Err(error) => {
                 lock(&self.0.ids).free.push(page);

@@ -126,7 +126,8 @@ fn impossible_pages_are_refused() {
 #[test]
 fn all_frames_pinned_is_an_error_that_names_the_holder() {
     let mut config = config(MIB, &[], Some(store(64 * MIB)));
-    config.patience = std::time::Duration::from_millis(50);
+    let patience = std::time::Duration::from_millis(500);
+    config.patience = patience;
     let pool = Pool::new(config).expect("opens");
     let pages = pool.create_space("greedy", None).expect("room");
     let mut pins = Vec::new();
@@ -139,7 +140,13 @@ fn all_frames_pinned_is_an_error_that_names_the_holder() {
     assert_eq!(pins.len(), 8);
     let text = error.to_string();
     assert!(matches!(error, PoolError::Exhausted { .. }) && text.contains("greedy"), "{text}");
+    let at_once = pages.try_allocate(128 * KIB).err();
+    assert!(
+        matches!(at_once, Some(PoolError::Exhausted { waited, .. }) if waited < patience),
+        "{at_once:?}"
+    );
     drop(pins);
+    assert!(pages.try_allocate(128 * KIB).is_ok());
     assert!(pages.allocate(128 * KIB).is_ok(), "the pool goes on when pins are gone");
 }
 

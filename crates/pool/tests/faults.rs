@@ -86,7 +86,8 @@ fn dirty_pages_stay_in_memory_when_the_store_refuses_them() {
         }
     };
     assert!(matches!(error, PoolError::Store(_)), "the cause is the store: {error}");
-    assert_eq!(pages.len(), 14, "all of DRAM but what reads need");
+    // One more where the pool's own worker was writing a page just then: it might have succeeded.
+    assert!((14..=15).contains(&pages.len()), "all of DRAM but what reads need: {}", pages.len());
     all_there(&space, &mut pages);
     assert!(pool.stats().write_failures > 0);
     for page in pages.drain(..8) {

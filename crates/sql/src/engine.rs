@@ -13,7 +13,6 @@ use terrace_pool::Pool;
 use terrace_tier::TierSpec;
 use terrace_tier::store::{Blocks, Store};
 
-use crate::aside::aside;
 use crate::catalog::Catalog;
 use crate::data_dir::DataDir;
 use crate::error::SqlError;
@@ -23,6 +22,7 @@ use crate::query::{Queries, QueryResources};
 use crate::scan::ScanOptions;
 use crate::session::Session;
 use crate::system::TierReport;
+use terrace_exec::aside;
 
 /// How an engine is set up.
 #[derive(Clone, Debug)]

@@ -4,7 +4,6 @@
 //! is one page of the pool and one extent of the store. The [catalog] names every extent;
 //! what it does not name is free, so that nothing can leak.
 
-mod aside;
 pub mod catalog;
 pub mod chunk;
 pub mod data_dir;

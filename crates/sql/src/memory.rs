@@ -39,7 +39,6 @@ use datafusion::execution::memory_pool::{
 use terrace_market::{Class, Consumer};
 use terrace_sys::size::{format_bytes, round_up, to_u64, to_usize};
 
-use crate::aside::aside;
 use books::Books;
 pub use books::OperatorMemory;
 pub(crate) use books::OperatorState;
@@ -47,6 +46,7 @@ pub use budget::{MemoryBudget, Reserve};
 use fair::{Asker, Fairness};
 use limit::Limit;
 pub(crate) use paged::PagedMemory;
+use terrace_exec::aside;
 
 /// Times a query asks the pool for frames again when others took those it had just freed.
 const RECLAIM_ATTEMPTS: usize = 4;

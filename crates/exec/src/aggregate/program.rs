@@ -23,6 +23,7 @@ use super::giant::Picker;
 use super::node::AggregateOptions;
 use super::spilled::Pages;
 use super::values::{self, Wants};
+use crate::sort::piece::array_bytes;
 
 /// The computation of a node, for one of its partitions.
 #[derive(Debug)]
@@ -73,7 +74,7 @@ impl std::fmt::Debug for State {
 }
 
 /// A batch, evaluated: keys and the arguments of every aggregate.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Evaluated {
     pub(super) keys: Vec<ArrayRef>,
     pub(super) arguments: Arc<[Arguments]>,
@@ -255,6 +256,21 @@ impl Evaluated {
 
     pub(super) fn rows(&self) -> usize {
         self.keys.first().map_or(0, |key| key.len())
+    }
+
+    /// Bytes of its keys, about.
+    pub(super) fn bytes(&self) -> usize {
+        self.keys.iter().map(array_bytes).sum()
+    }
+
+    /// Some of its rows, without a copy.
+    pub(super) fn slice(&self, from: usize, rows: usize) -> Self {
+        let slice = |arrays: &[ArrayRef]| arrays.iter().map(|it| it.slice(from, rows)).collect();
+        let arguments = self.arguments.iter().map(|arguments| Arguments {
+            columns: slice(&arguments.columns),
+            filter: arguments.filter.as_ref().map(|filter| filter.slice(from, rows)),
+        });
+        Self { keys: slice(&self.keys), arguments: arguments.collect(), states: self.states }
     }
 }
 

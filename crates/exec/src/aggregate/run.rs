@@ -11,11 +11,16 @@ use datafusion::physical_plan::metrics::{
 use futures::StreamExt;
 use terrace_sys::size::to_usize;
 
-use super::program::Program;
+use super::program::{Evaluated, Program};
 use super::spilled::{Cursor, Pages, Part};
 use super::table::Table;
 use crate::memory::{ObliviousGrant, QueryMemory};
 use crate::stream::{Emitter, generate, give_way};
+
+/// Bytes that a grant must still have for a whole batch to be taken in at once.
+const AMPLE_BYTES: u64 = 4 << 20;
+/// Bytes of the keys of a batch that are taken in at once otherwise.
+const PIECE_BYTES: usize = 128 << 10;
 
 /// What a run is given beside its program and input.
 #[derive(Debug)]
@@ -105,26 +110,21 @@ impl Run {
         let mut table = self.table()?;
         let mut handed_on = false;
         while let Some(batch) = input.next().await {
-            let batch = batch?;
-            {
+            let sets = {
                 let _timer = self.metrics.baseline.elapsed_compute().timer();
-                for set in self.program.evaluate(&batch)? {
-                    table.take(&set)?;
+                self.program.evaluate(&batch?)?
+            };
+            for set in sets {
+                for piece in self.pieces(set) {
+                    {
+                        let _timer = self.metrics.baseline.elapsed_compute().timer();
+                        table.take(&piece)?;
+                    }
+                    match self.program.hands_on() {
+                        true => handed_on |= self.settle_by_handing_on(&mut table).await?,
+                        false => self.settle(&mut table, None).await?,
+                    }
                 }
-            }
-            drop(batch);
-            if !self.program.hands_on() {
-                self.settle(&mut table, None).await?;
-                continue;
-            }
-            let suspended = self.pages.grant.suspended();
-            if (table.should_hand_on() || suspended.is_some()) && !table.is_empty() {
-                let full = std::mem::replace(&mut table, self.table()?);
-                self.hand_on(full).await?;
-                handed_on = true;
-            }
-            if let Some(resumed) = suspended {
-                resumed.await;
             }
         }
         if table.is_empty() && !handed_on {
@@ -133,6 +133,39 @@ impl Run {
             }
         }
         Ok(table)
+    }
+
+    /// A batch as it is while memory is ample, and else in pieces: what is appended after memory
+    /// was refused is a piece at most.
+    fn pieces(&self, batch: Evaluated) -> impl Iterator<Item = Evaluated> + use<> {
+        let rows = batch.rows();
+        let grant = &self.pages.grant;
+        let is_ample = grant.try_grow(AMPLE_BYTES);
+        if is_ample {
+            grant.shrink(AMPLE_BYTES);
+        }
+        let pieces = if is_ample { 1 } else { batch.bytes().div_ceil(PIECE_BYTES) };
+        let step = rows.div_ceil(pieces.max(1)).max(1);
+        let from = (0..rows).step_by(step);
+        from.map(move |from| match step >= rows {
+            true => batch.clone(),
+            false => batch.slice(from, step.min(rows - from)),
+        })
+    }
+
+    /// Hands groups on where memory is scarce or they are many, and stops while the query is
+    /// suspended. Whether it did.
+    async fn settle_by_handing_on(&mut self, table: &mut Table) -> Result<bool> {
+        let suspended = self.pages.grant.suspended();
+        let hands_on = (table.should_hand_on() || suspended.is_some()) && !table.is_empty();
+        if hands_on {
+            let full = std::mem::replace(table, self.table()?);
+            self.hand_on(full).await?;
+        }
+        if let Some(resumed) = suspended {
+            resumed.await;
+        }
+        Ok(hands_on)
     }
 
     /// Combines the groups of a partition.
@@ -245,8 +278,12 @@ impl Run {
     async fn emit(&mut self, mut table: Table, beside: &[ArrayRef]) -> Result<()> {
         let (mut cursor, mut from) = (Cursor::default(), 0);
         loop {
-            if let Some(resumed) = self.pages.grant.suspended() {
-                table.rows().unpin();
+            let suspended = self.pages.grant.suspended();
+            if suspended.is_some() || self.pages.grant.excess_bytes() > 0 {
+                let bytes = table.rows().unpin();
+                self.pages.grant.count_spilled(bytes);
+            }
+            if let Some(resumed) = suspended {
                 resumed.await;
             }
             let addresses = cursor.next(table.rows(), self.batch_rows).await?;

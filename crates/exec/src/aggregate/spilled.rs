@@ -54,6 +54,12 @@ impl Part {
         Self { rows: pages.rows(rows), beside, pages_done: 0, hashes: Hashes::None }
     }
 
+    /// The same with pages of `bytes` at most.
+    pub(super) fn with_page_limit(self, bytes: usize) -> Self {
+        let beside = self.beside.map(|beside| beside.with_page_limit(bytes));
+        Self { rows: self.rows.with_page_limit(bytes), beside, ..self }
+    }
+
     /// Takes note of rows with these hashes.
     pub(super) fn note(&mut self, hashes: impl Iterator<Item = u64>) {
         for hash in hashes {

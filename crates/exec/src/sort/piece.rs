@@ -123,7 +123,8 @@ pub(crate) fn batch_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(array_bytes).sum()
 }
 
-fn array_bytes(array: &ArrayRef) -> usize {
+/// Bytes of what the array shows, those that views point to included.
+pub(crate) fn array_bytes(array: &ArrayRef) -> usize {
     let beside = match array.data_type() {
         DataType::Utf8View => array.as_string_view().total_buffer_bytes_used(),
         DataType::BinaryView => array.as_binary_view().total_buffer_bytes_used(),

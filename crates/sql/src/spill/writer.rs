@@ -12,7 +12,7 @@ use terrace_sys::size::to_u64;
 use super::SpillCounters;
 use super::framing::{HeadParser, Piece};
 use super::run::{Message, Run};
-use crate::aside::aside;
+use terrace_exec::aside;
 
 /// The writer of one run. Dropping it closes the run; a message that is not complete is lost, as
 /// it is when an operator fails in the middle of one.

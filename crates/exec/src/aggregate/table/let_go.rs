@@ -12,6 +12,8 @@ use crate::aggregate::spilled::{Part, columns};
 use crate::aggregate::values::{StateColumn, States};
 use crate::rows::{Columns, RowAddress, RowLayout, RowPages};
 
+/// Pages that a partition is to have at least, where pages can be that small.
+const PAGES_PER_PART: usize = 8;
 /// Rows whose states are written at once, at most.
 const ROWS_AT_ONCE: usize = 8192;
 
@@ -22,11 +24,9 @@ impl Table {
     /// # Errors
     /// What the pool says when there is no page to be had.
     pub(in crate::aggregate) fn let_go(&mut self) -> Result<u64> {
-        if self.parts.len() == 1 {
-            self.partition()?;
-        }
+        let mut unpinned = if self.parts.len() == 1 { self.partition()? } else { 0 };
         self.write_beside()?;
-        let unpinned = self.parts.iter_mut().map(Part::unpin).sum();
+        unpinned += self.parts.iter_mut().map(Part::unpin).sum::<u64>();
         let grant = &self.pages.grant;
         grant.shrink(self.directory.bytes());
         self.directory.clear();
@@ -35,11 +35,16 @@ impl Table {
         Ok(unpinned)
     }
 
-    /// Copies the rows of the one collection into partitions.
-    fn partition(&mut self) -> Result<()> {
-        let Some(mut all) = self.parts.pop() else { return Ok(()) };
+    /// Copies the rows of the one collection into partitions; bytes unpinned on the way.
+    fn partition(&mut self) -> Result<u64> {
+        let Some(mut all) = self.parts.pop() else { return Ok(0) };
+        let mut unpinned = 0;
         let layouts = self.layouts.clone();
+        // The last page of each partition is nearly empty: together those are a part of what is
+        // let go, not more than it.
+        let page_bytes = to_usize(all.rows.bytes()) / (PARTS * PAGES_PER_PART);
         let part = || Part::new(&self.pages, &layouts.rows, layouts.beside.as_ref());
+        let part = || part().with_page_limit(page_bytes);
         self.parts = std::iter::repeat_with(part).take(PARTS).collect();
         for page in 0..all.rows.pages() {
             let addresses: Vec<_> = all.rows.addresses(page).collect();
@@ -53,8 +58,11 @@ impl Table {
                 copy(&all.rows, &addresses, &keys, &rows, to, layouts.extra_bytes)?;
             }
             all.rows.free_pages(page..page + 1);
+            if self.layouts.beside.is_none() {
+                unpinned += self.parts.iter_mut().map(|part| part.rows.unpin_full()).sum::<u64>();
+            }
         }
-        Ok(())
+        Ok(unpinned)
     }
 
     /// Writes the states beside the rows to pages of their own, in the order of the rows.
