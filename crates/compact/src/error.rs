@@ -1,0 +1,43 @@
+//! Why a column cannot be encoded or decoded.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use vortex_error::VortexError;
+
+/// Why a column cannot be encoded or decoded.
+#[derive(Debug, thiserror::Error)]
+pub enum CompactError {
+    /// The bytes are not what was encoded.
+    #[error("{0}")]
+    Damaged(String),
+    /// The encodings refuse the values or the bytes.
+    #[error("{0}")]
+    Encoding(Box<VortexError>),
+    /// Arrow refuses an array.
+    #[error(transparent)]
+    Arrow(#[from] arrow_schema::ArrowError),
+}
+
+impl From<VortexError> for CompactError {
+    fn from(error: VortexError) -> Self {
+        Self::Encoding(Box::new(error))
+    }
+}
+
+impl CompactError {
+    pub(crate) fn damaged(what: impl Into<String>) -> Self {
+        Self::Damaged(what.into())
+    }
+}
+
+/// Runs `work`, whose panics are errors: the encodings assert what damaged bytes violate.
+pub(crate) fn guarded<T>(
+    work: impl FnOnce() -> Result<T, CompactError>,
+) -> Result<T, CompactError> {
+    // Nothing that `work` borrows is changed by it, so there is no state to find broken.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let what = panic.downcast_ref::<String>().map(String::as_str);
+        let what = what.or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(CompactError::damaged(what.unwrap_or("it cannot be decoded")))
+    })
+}
