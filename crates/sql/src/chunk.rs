@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use terrace_pool::{PageRef, Space};
 use terrace_tier::store::Stored;
 
+use crate::segment::Encoding;
 use crate::statistics::SegmentStatistics;
 
 /// Most rows in a chunk.
@@ -26,6 +27,8 @@ pub struct ColumnSegment {
     pub page: PageRef,
     /// Where those bytes are on the store, with their checksum.
     pub stored: Stored,
+    /// How its values are laid out.
+    pub encoding: Encoding,
     /// Bytes of the segment; the page and the extent are this rounded up to 4 KiB.
     pub len_bytes: u64,
     /// What is known of the values without reading them.

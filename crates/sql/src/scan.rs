@@ -11,6 +11,7 @@
 //! - Chunks that no row can come from are not fetched: by their minima and maxima against the
 //!   query's filters, and against join and top-k filters as they tighten while the query runs
 //!   (`prune`).
+//! - Of compact segments, only rows are decoded that the filters leave (`select`).
 //! - Below a top-k operator, chunks with the best bounds come first (`order`).
 //! - The chunks behind the one being read are on their way meanwhile (`ahead`).
 
@@ -21,6 +22,7 @@ mod open;
 mod order;
 mod prune;
 mod read;
+mod select;
 mod source;
 
 use std::ops::Range;

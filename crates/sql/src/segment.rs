@@ -20,10 +20,16 @@
 //! that the encoder normalises what it writes: offsets begin at zero, bitmaps at bit zero,
 //! dictionaries and view buffers hold what their rows use and nothing else.
 //!
+//! A compact segment has one tree of encodings for the column instead of nodes, and one body of
+//! buffers. Its directory holds, after the rows of each block (with a zero in the place of the
+//! offset), the lengths of the tree's description and of the body, and the description. The body
+//! begins at the next multiple of 256 bytes. What both consist of is `terrace-compact`'s.
+//!
 //! Header and directory have a checksum of their own and are checked against the page on every
 //! open. What the buffers contain (offsets, text, dictionary keys) was valid when it was encoded,
 //! and the store's checksum over the whole extent vouches that it is still the same.
 
+mod compact;
 mod decode;
 mod encode;
 mod format;
@@ -33,16 +39,23 @@ mod tests;
 mod view;
 
 use std::fmt;
+use std::str::FromStr;
 
+use terrace_compact::CompactError;
+
+pub(crate) use compact::{CompactPlan, HeapBytes};
 pub use decode::Segment;
 pub use encode::{BlockPlan, SegmentPlan};
 pub use kind::check_type;
 
 /// How the values of a segment are laid out. Part of the format and of a table's definition.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
     /// Arrow layout, read without a copy.
+    #[default]
     Plain,
+    /// Small, decoded when it is read. Segments that do not shrink are plain all the same.
+    Compact,
 }
 
 impl Encoding {
@@ -51,13 +64,29 @@ impl Encoding {
     pub fn code(self) -> u8 {
         match self {
             Self::Plain => 0,
+            Self::Compact => 1,
         }
     }
 
     /// The encoding that `code` stands for.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
-        (code == 0).then_some(Self::Plain)
+        Self::ALL.into_iter().find(|encoding| encoding.code() == code)
+    }
+
+    /// Every encoding.
+    pub const ALL: [Self; 2] = [Self::Plain, Self::Compact];
+}
+
+impl FromStr for Encoding {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let is_named = |encoding: &Self| encoding.to_string().eq_ignore_ascii_case(name);
+        Self::ALL.into_iter().find(is_named).ok_or_else(|| {
+            let names = Self::ALL.map(|encoding| format!("'{encoding}'"));
+            format!("there is no encoding {name:?}; name one of {}", names.join(", "))
+        })
     }
 }
 
@@ -65,6 +94,7 @@ impl fmt::Display for Encoding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plain => f.write_str("plain"),
+            Self::Compact => f.write_str("compact"),
         }
     }
 }
@@ -78,6 +108,9 @@ pub enum SegmentError {
     /// Arrow refused an array.
     #[error("malformed segment: {0}")]
     Arrow(#[from] datafusion::arrow::error::ArrowError),
+    /// The encodings of a compact segment refuse its values or its bytes.
+    #[error("malformed segment: {0}")]
+    Compact(#[from] CompactError),
     /// A segment written by a version this one does not know.
     #[error("segment of format version {found}, this program reads version {expected}")]
     Version {
@@ -87,7 +120,7 @@ pub enum SegmentError {
         expected: u8,
     },
     /// A segment with an encoding this program does not know.
-    #[error("segment with encoding {0}, this program reads encoding 0 (plain)")]
+    #[error("segment with encoding {0}, this program reads encodings 0 (plain) and 1 (compact)")]
     Encoding(u8),
     /// A column type that has no place in a segment.
     #[error("columns of type {found} cannot be stored; cast it to {instead}")]

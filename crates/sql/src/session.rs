@@ -2,13 +2,15 @@
 //!
 //! DataFusion parses, plans and runs. What it would do to its own in-memory tables or to the
 //! runtime of the session is done here instead: tables, views and schemas are defined in the
-//! catalog (`define`), settings that would replace the pool are refused (`settings`), deletes
-//! and updates are planned from the statement as it was written (`modify`). A statement sees one
-//! version of each table (`snapshot`). Every query runs in a runtime of its own.
+//! catalog (`define`), with options of their own (`options`), settings that would replace the pool
+//! are refused (`settings`), deletes and updates are planned from the statement as it was written
+//! (`modify`). A statement sees one version of each table (`snapshot`). Every query runs in a
+//! runtime of its own.
 
 mod define;
 pub(crate) mod hint;
 mod modify;
+mod options;
 mod settings;
 mod snapshot;
 mod statement;
@@ -144,7 +146,7 @@ impl Session {
         statement: SessionStatement,
         reader: Arc<Reader>,
     ) -> Result<Planned, SqlError> {
-        let statement = match statement {
+        let mut statement = match statement {
             SessionStatement::Sql(statement) => *statement,
             SessionStatement::Query { action, id } => return self.act_on(action, id),
             SessionStatement::Tenant(statement) => return self.act_on_tenant(statement).await,
@@ -154,6 +156,7 @@ impl Session {
             return Ok(Planned::nothing());
         }
         self.follow_engine()?;
+        let encoding = options::take_encoding(&mut statement)?;
         let mut state = self.context.state();
         state.config_mut().set_extension(Arc::clone(&reader));
         let statement = match self.shown(&statement) {
@@ -168,7 +171,7 @@ impl Session {
             }
         };
         match plan {
-            LogicalPlan::Ddl(definition) => self.define(&state, definition).await,
+            LogicalPlan::Ddl(definition) => self.define(&state, definition, encoding).await,
             plan => {
                 // Settings and prepared statements are the context's own; anything else this wraps
                 // without running it.

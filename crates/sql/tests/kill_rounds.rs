@@ -93,7 +93,7 @@ fn statement(number: i64, state: &mut State) -> String {
         }
         2 | 4 if tables.contains_key(SCHEMA) => {
             tables.insert(format!("{SCHEMA}.c{number}"), rows(number));
-            format!("CREATE TABLE {SCHEMA}.c{number} AS {source}")
+            format!("CREATE TABLE {SCHEMA}.c{number} WITH (encoding = 'compact') AS {source}")
         }
         3 | 8 => {
             tables.insert(format!("c{number}"), rows(number));
@@ -142,7 +142,9 @@ async fn kill(seed: u64, rounds: u64) -> Result<i64> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("data");
     let (engine, session) = open(&path)?;
-    session.sql("CREATE TABLE t (tag BIGINT, i BIGINT, s VARCHAR)").await?;
+    session
+        .sql("CREATE TABLE t (tag BIGINT, i BIGINT, s VARCHAR) WITH (encoding = 'compact')")
+        .await?;
     drop((session, engine));
     let mut rng = Rng::new(seed);
     let mut last = 0;

@@ -13,7 +13,8 @@ const STORE_BYTES: u64 = 1 << 30;
 const DRAM: u64 = 32 * MIB;
 
 /// About 60 MiB, so that most of it is not in memory.
-const TABLE: &str = "CREATE TABLE t AS SELECT value AS id, (value * 7919) % 1000003 AS key, \
+const TABLE: &str = "CREATE TABLE t WITH (encoding = 'plain') AS \
+                     SELECT value AS id, (value * 7919) % 1000003 AS key, \
                      'padding that makes a row wide enough, ' || value AS pad \
                      FROM generate_series(1, 900000)";
 const SUM: &str = "SELECT count(*), sum(key), max(pad) FROM t";

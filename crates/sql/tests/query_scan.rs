@@ -13,7 +13,8 @@ use terrace_sql::catalog::LABEL_BYTES;
 use terrace_sql::{Engine, Session};
 
 /// Ten chunks in the order of `id`.
-const TABLE: &str = "CREATE TABLE t AS SELECT value AS id, value % 10 AS digit, \
+const TABLE: &str = "CREATE TABLE t WITH (encoding = 'plain') AS \
+                     SELECT value AS id, value % 10 AS digit, \
                      CASE WHEN value % 3 = 0 THEN NULL ELSE value END AS some, \
                      'a value of more than twelve bytes ' || value AS word \
                      FROM generate_series(1, 655360) ORDER BY id";

@@ -11,7 +11,8 @@ use terrace_testkit::device::{LoopDevice, or_skip};
 use terrace_tier::TierSpec;
 
 const DRAM: u64 = 64 * MIB;
-const TABLE: &str = "CREATE TABLE t AS SELECT value AS a FROM generate_series(1, 300000)";
+const TABLE: &str =
+    "CREATE TABLE t WITH (encoding = 'plain') AS SELECT value AS a FROM generate_series(1, 300000)";
 const SUM: &str = "SELECT count(*), sum(a) FROM t";
 
 struct Home(tempfile::TempDir);

@@ -64,13 +64,13 @@ fn adopt_segment(
     journal: &Journal,
     space: &Space,
 ) -> Result<ColumnSegment, SqlError> {
-    let SegmentRecord { stored, len_bytes, statistics } = segment.clone();
+    let SegmentRecord { stored, encoding, len_bytes, statistics } = segment.clone();
     journal.store().claim(stored.extent).map_err(|error| {
         let TableRecord { schema_name, name, .. } = table;
         journal.file.damaged(format!("table {schema_name}.{name} cannot have its bytes: {error}"))
     })?;
     let page = space.adopt(stored)?;
-    Ok(ColumnSegment { page, stored, len_bytes, statistics })
+    Ok(ColumnSegment { page, stored, encoding, len_bytes, statistics })
 }
 
 /// A table of these parts.

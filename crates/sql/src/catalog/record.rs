@@ -16,7 +16,9 @@ use crate::segment::Encoding;
 use crate::statistics::{Bound, SegmentStatistics};
 
 const TABLE_VERSION: u8 = 1;
-const CHUNK_VERSION: u8 = 1;
+const CHUNK_VERSION: u8 = 2;
+/// Chunks of this version say nothing of encodings: all of their segments are plain.
+const PLAIN_CHUNK_VERSION: u8 = 1;
 const VIEW_VERSION: u8 = 1;
 const TENANT_VERSION: u8 = 1;
 
@@ -42,9 +44,7 @@ impl TableRecord {
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, Missing> {
         let mut fields = FieldReader::new(bytes, TABLE_VERSION)?;
         let (schema_name, name) = (fields.text()?, fields.text()?);
-        let encoding = fields.byte()?;
-        let encoding = Encoding::from_code(encoding)
-            .ok_or_else(|| format!("encoding {encoding}, which is none"))?;
+        let encoding = read_encoding(&mut fields)?;
         let columns = schema_from_bytes(fields.bytes()?)?;
         fields.end()?;
         Ok(Self { schema_name, name, encoding, columns })
@@ -67,6 +67,7 @@ fn schema_from_bytes(bytes: &[u8]) -> Result<SchemaRef, Missing> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SegmentRecord {
     pub stored: Stored,
+    pub encoding: Encoding,
     pub len_bytes: u64,
     pub statistics: SegmentStatistics,
 }
@@ -82,6 +83,7 @@ impl ChunkRecord {
     pub(super) fn of(chunk: &Chunk) -> Self {
         let columns = chunk.columns.iter().map(|column| SegmentRecord {
             stored: column.stored,
+            encoding: column.encoding,
             len_bytes: column.len_bytes,
             statistics: column.statistics.clone(),
         });
@@ -89,10 +91,23 @@ impl ChunkRecord {
     }
 
     pub(super) fn to_bytes(&self) -> Result<Vec<u8>, Missing> {
-        let mut fields = FieldWriter::new(CHUNK_VERSION);
+        self.to_bytes_of(CHUNK_VERSION)
+    }
+
+    /// The record as it was before there were encodings.
+    #[cfg(test)]
+    pub(super) fn to_old_bytes(&self) -> Result<Vec<u8>, Missing> {
+        self.to_bytes_of(PLAIN_CHUNK_VERSION)
+    }
+
+    fn to_bytes_of(&self, version: u8) -> Result<Vec<u8>, Missing> {
+        let mut fields = FieldWriter::new(version);
         fields.len(self.rows);
         fields.len(self.columns.len());
-        for SegmentRecord { stored, len_bytes, statistics } in &self.columns {
+        for SegmentRecord { stored, encoding, len_bytes, statistics } in &self.columns {
+            if version != PLAIN_CHUNK_VERSION {
+                fields.byte(encoding.code());
+            }
             fields.word(stored.extent.offset_bytes);
             fields.word(stored.extent.len_bytes);
             fields.word(stored.checksum.into());
@@ -107,22 +122,36 @@ impl ChunkRecord {
     }
 
     pub(super) fn from_bytes(bytes: &[u8], schema: &SchemaRef) -> Result<Self, Missing> {
-        let mut fields = FieldReader::new(bytes, CHUNK_VERSION)?;
+        let is_plain = bytes.first() == Some(&PLAIN_CHUNK_VERSION);
+        let version = if is_plain { PLAIN_CHUNK_VERSION } else { CHUNK_VERSION };
+        let mut fields = FieldReader::new(bytes, version)?;
         let (rows, columns) = (fields.len()?, fields.len()?);
         if columns != schema.fields().len() {
             return Err(format!("{columns} columns for {}", schema.fields().len()));
         }
         let columns = schema.fields().iter();
-        let columns = columns.map(|field| read_segment(&mut fields, rows, field.data_type()));
+        let columns = columns.map(|field| {
+            let encoding = match is_plain {
+                true => Encoding::Plain,
+                false => read_encoding(&mut fields)?,
+            };
+            read_segment(&mut fields, rows, encoding, field.data_type())
+        });
         let columns = columns.collect::<Result<_, _>>()?;
         fields.end()?;
         Ok(Self { rows, columns })
     }
 }
 
+fn read_encoding(fields: &mut FieldReader<'_>) -> Result<Encoding, Missing> {
+    let encoding = fields.byte()?;
+    Encoding::from_code(encoding).ok_or_else(|| format!("encoding {encoding}, which is none"))
+}
+
 fn read_segment(
     fields: &mut FieldReader<'_>,
     rows: usize,
+    encoding: Encoding,
     data_type: &DataType,
 ) -> Result<SegmentRecord, Missing> {
     let extent = Extent { offset_bytes: fields.word()?, len_bytes: fields.word()? };
@@ -140,7 +169,7 @@ fn read_segment(
     let (known, distinct) = (fields.byte()?, fields.word()?);
     let distinct = (known != 0).then_some(distinct);
     let statistics = SegmentStatistics { rows, nulls, min, max, distinct };
-    Ok(SegmentRecord { stored: Stored { extent, checksum }, len_bytes, statistics })
+    Ok(SegmentRecord { stored: Stored { extent, checksum }, encoding, len_bytes, statistics })
 }
 
 const NO_BOUND: u8 = 0;

@@ -253,7 +253,8 @@ fn chunk_record(rng: &mut Rng, rows: usize) -> (SchemaRef, ChunkRecord) {
         collector.add(&array(rng, data_type, rows, nulls)).expect("collect");
         let extent = Extent { offset_bytes: rng.below(99) * 4096, len_bytes: 8192 };
         let stored = Stored { extent, checksum: 0xfedc_ba98 };
-        SegmentRecord { stored, len_bytes: 5000, statistics: collector.finish().0 }
+        let encoding = Encoding::ALL[rng.index(Encoding::ALL.len())];
+        SegmentRecord { stored, encoding, len_bytes: 5000, statistics: collector.finish().0 }
     });
     (schema, ChunkRecord { rows, columns: columns.collect() })
 }
@@ -269,9 +270,18 @@ proptest! {
         let bytes = chunk.to_bytes().expect("bytes");
         prop_assert_eq!(ChunkRecord::from_bytes(&bytes, &columns), Ok(chunk));
         let (schema_name, name) = ("s".to_owned(), "t\u{e9}".to_owned());
-        let table = TableRecord { schema_name, name, encoding: Encoding::Plain, columns };
+        let table = TableRecord { schema_name, name, encoding: Encoding::default(), columns };
         let bytes = table.to_bytes().expect("bytes");
         prop_assert_eq!(TableRecord::from_bytes(&bytes), Ok(table));
+    }
+
+    #[test]
+    fn chunks_of_before_there_were_encodings_are_plain(seed: u64) {
+        let mut rng = Rng::new(seed);
+        let (columns, mut chunk) = chunk_record(&mut rng, 20);
+        chunk.columns.iter_mut().for_each(|column| column.encoding = Encoding::Plain);
+        let bytes = chunk.to_old_bytes().expect("bytes");
+        prop_assert_eq!(ChunkRecord::from_bytes(&bytes, &columns), Ok(chunk));
     }
 
     #[test]

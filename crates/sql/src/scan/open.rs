@@ -7,6 +7,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileOpenFuture, FileOpener};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::projection::{ProjectionExprs, Projector};
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
@@ -15,7 +16,8 @@ use super::ChunkNumber;
 use super::ahead::ReadAhead;
 use super::counters::ScanCounters;
 use super::prune::ChunkFilter;
-use super::read::ChunkReader;
+use super::read::{Block, ChunkReader};
+use super::select::RowFilter;
 use crate::chunk::Chunk;
 use crate::error::SqlError;
 use crate::pins::PagePins;
@@ -35,6 +37,8 @@ struct Reader {
     /// The columns that are read, in the order of the table.
     columns: Vec<usize>,
     chunks: Arc<ChunkReader>,
+    /// What rows have to satisfy to be decoded.
+    rows: Option<RowFilter>,
     /// None where the columns are handed on as they are.
     projector: Option<Projector>,
     counters: ScanCounters,
@@ -46,6 +50,7 @@ impl ChunkOpener {
         version: Arc<TableVersion>,
         projection: &ProjectionExprs,
         filter: ChunkFilter,
+        condition: Option<&Arc<dyn PhysicalExpr>>,
         ahead: ReadAhead,
         pins: Arc<PagePins>,
         counters: ScanCounters,
@@ -56,7 +61,8 @@ impl ChunkOpener {
         let chunks = ChunkReader::new(table, version.schema(), columns.clone(), pins)?;
         let chunks = Arc::new(chunks.counting(counters.clone()));
         let projector = projector(projection, &columns, chunks.schema())?;
-        let reader = Reader { version, columns, chunks, projector, counters };
+        let rows = RowFilter::new(condition, version.schema(), &columns);
+        let reader = Reader { version, columns, chunks, rows, projector, counters };
         Ok(Self { reader: Arc::new(reader), filter, ahead })
     }
 }
@@ -109,7 +115,9 @@ impl Reader {
         }
         let blocks = self.chunks.open(chunk).await.map_err(scan_error)?;
         let batches = stream::try_unfold((self, blocks), |(reader, mut blocks)| async move {
-            let Some(arrays) = blocks.next().await.map_err(scan_error)? else { return Ok(None) };
+            let block = blocks.next_of(reader.rows.as_ref()).await.map_err(scan_error)?;
+            let Some(Block { arrays, skipped }) = block else { return Ok(None) };
+            reader.counters.passed(skipped);
             let rows = arrays.first().map_or(0, |array| array.len());
             let batch = reader.batch(arrays, rows)?;
             Ok(Some((batch, (reader, blocks))))

@@ -11,6 +11,7 @@ use terrace_sys::size::to_usize;
 
 use super::copy::copy;
 use super::counters::{Origin, ScanCounters};
+use super::select::{self, ChunkFacts, Left, RowFilter};
 use crate::chunk::Chunk;
 use crate::error::SqlError;
 use crate::pins::{CopyRoom, PagePins, PinRoom};
@@ -34,14 +35,37 @@ pub(crate) struct Blocks {
     source: Source,
 }
 
+/// Rows of a block.
+pub(super) struct Block {
+    pub(super) arrays: Vec<ArrayRef>,
+    /// Rows of this block, and of blocks before it, that were left out.
+    pub(super) skipped: usize,
+}
+
 /// Where the arrays of a block come from.
 enum Source {
-    /// All segments are pinned, and the arrays point into them. The number is the next block's.
-    Pinned(Vec<Segment>, usize),
+    /// All segments are pinned, and the arrays point into them or are decoded from them. The number
+    /// is the next block's.
+    Pinned(Vec<Segment>, usize, ChunkFacts),
     /// All blocks are copies, which are accounted for until they are handed on.
-    Copied(VecDeque<Vec<ArrayRef>>, CopyRoom),
+    Copied(CopiedBlocks),
     /// The block with this number is copied from its segments, of which one at a time is pinned.
     Each(usize),
+}
+
+/// Copies of all blocks of a chunk, accounted for until they are handed on.
+struct CopiedBlocks {
+    columns: Vec<CopiedColumn>,
+    next: usize,
+    blocks: usize,
+    room: CopyRoom,
+}
+
+enum CopiedColumn {
+    /// The blocks that have not been handed on.
+    Arrays(VecDeque<ArrayRef>),
+    /// The segment, from which each block is decoded when it is its turn.
+    Encoded(Segment),
 }
 
 impl ChunkReader {
@@ -69,7 +93,7 @@ impl ChunkReader {
     pub(crate) async fn open(self: &Arc<Self>, chunk: &Arc<Chunk>) -> Result<Blocks, SqlError> {
         self.pins.resumed().await;
         let source = match self.pin_all(chunk).await? {
-            Some(segments) => Source::Pinned(segments, 0),
+            Some(segments) => Source::Pinned(segments, 0, ChunkFacts::default()),
             None => self.copy_all(chunk).await?,
         };
         Ok(Blocks { reader: Arc::clone(self), chunk: Arc::clone(chunk), source })
@@ -102,19 +126,32 @@ impl ChunkReader {
         if let Some(counters) = &self.counters {
             counters.chunks_copied.add(1);
         }
-        let mut room = self.pins.copies();
-        let mut blocks: VecDeque<Vec<ArrayRef>> = VecDeque::new();
+        let mut copied = CopiedBlocks {
+            columns: Vec::with_capacity(self.columns.len()),
+            next: 0,
+            blocks: 0,
+            room: self.pins.copies(),
+        };
         for index in 0..self.columns.len() {
-            if !room.try_grow(chunk.columns[self.columns[index]].len_bytes) {
+            if !copied.room.try_grow(chunk.columns[self.columns[index]].len_bytes) {
                 return Ok(Source::Each(0));
             }
             let segment = self.pin_one(chunk, index, true).await?;
-            blocks.resize(segment.blocks(), Vec::with_capacity(self.columns.len()));
-            for (block, arrays) in blocks.iter_mut().enumerate() {
-                arrays.push(copy(&self.array(&segment, index, block)?));
-            }
+            copied.blocks = segment.blocks();
+            copied.columns.push(self.copied(&segment, index)?);
         }
-        Ok(Source::Copied(blocks, room))
+        Ok(Source::Copied(copied))
+    }
+
+    /// A copy of a column: its blocks, or its encoded bytes, which are fewer.
+    fn copied(&self, segment: &Segment, index: usize) -> Result<CopiedColumn, SqlError> {
+        if segment.compact().is_some() {
+            let copied = segment.copied().map_err(|source| self.malformed(index, source))?;
+            return Ok(CopiedColumn::Encoded(copied));
+        }
+        let blocks = (0..segment.blocks()).map(|block| self.array(segment, index, block));
+        let copies = blocks.map(|array| array.map(|array| copy(&array)));
+        Ok(CopiedColumn::Arrays(copies.collect::<Result<_, _>>()?))
     }
 
     /// Copies one block of a chunk; none behind the last.
@@ -172,6 +209,41 @@ impl ChunkReader {
         }
     }
 
+    /// The next block of pinned segments, of which rows may be left out where that saves decoding.
+    fn next_pinned(
+        &self,
+        segments: &[Segment],
+        next: &mut usize,
+        facts: &mut ChunkFacts,
+        filter: Option<&RowFilter>,
+    ) -> Result<Option<Block>, SqlError> {
+        let filter = filter.filter(|_| segments.iter().any(|segment| segment.compact().is_some()));
+        let mut skipped = 0;
+        while segments.first().is_some_and(|segment| *next < segment.blocks()) {
+            let block = *next;
+            *next += 1;
+            let rows = segments[0].block_rows(block).map_err(|e| self.malformed(0, e))?;
+            let mut decoded = vec![None; segments.len()];
+            let left = filter.map(|filter| filter.rows(segments, block, facts, &mut decoded));
+            let left = left.transpose().map_err(|error| self.malformed(0, error))?;
+            let left = match left.unwrap_or(Left::All) {
+                Left::Nothing => {
+                    skipped += rows;
+                    continue;
+                }
+                left => left,
+            };
+            let arrays = select::read(segments, block, &left, &mut decoded);
+            let arrays = arrays.map_err(|(index, error)| self.malformed(index, error))?;
+            skipped += rows - arrays.first().map_or(rows, |array| array.len()).min(rows);
+            return Ok(Some(Block { arrays, skipped }));
+        }
+        if let (Some(counters), 1..) = (&self.counters, skipped) {
+            counters.passed(skipped);
+        }
+        Ok(None)
+    }
+
     fn segment(&self, index: usize, bytes: Bytes) -> Result<Segment, SqlError> {
         let data_type = self.schema.field(index).data_type();
         Segment::open_bytes(bytes, data_type).map_err(|source| self.malformed(index, source))
@@ -187,31 +259,50 @@ impl ChunkReader {
     }
 }
 
+impl CopiedBlocks {
+    fn next(&mut self, reader: &ChunkReader) -> Result<Option<Vec<ArrayRef>>, SqlError> {
+        let block = self.next;
+        if block >= self.blocks {
+            return Ok(None);
+        }
+        self.next += 1;
+        self.room.hand_on(self.blocks - block);
+        let columns = self.columns.iter_mut().enumerate();
+        let arrays = columns.map(|(index, column)| match column {
+            CopiedColumn::Encoded(segment) => reader.array(segment, index, block),
+            CopiedColumn::Arrays(arrays) => arrays.pop_front().ok_or_else(|| {
+                reader.malformed(index, SegmentError::malformed("it has fewer blocks than others"))
+            }),
+        });
+        arrays.collect::<Result<_, _>>().map(Some)
+    }
+}
+
 impl Blocks {
     /// The columns of the next block; none at the end.
     pub(crate) async fn next(&mut self) -> Result<Option<Vec<ArrayRef>>, SqlError> {
+        Ok(self.next_of(None).await?.map(|block| block.arrays))
+    }
+
+    /// The columns of the next block that has rows which `filter` leaves, with at least those rows;
+    /// none at the end.
+    pub(super) async fn next_of(
+        &mut self,
+        filter: Option<&RowFilter>,
+    ) -> Result<Option<Block>, SqlError> {
         let reader = &self.reader;
-        match &mut self.source {
-            Source::Pinned(segments, next) => {
-                let block = *next;
-                if segments.first().is_none_or(|segment| block >= segment.blocks()) {
-                    return Ok(None);
-                }
-                *next += 1;
-                let arrays = segments.iter().enumerate();
-                let arrays = arrays.map(|(index, segment)| reader.array(segment, index, block));
-                arrays.collect::<Result<_, _>>().map(Some)
+        let arrays = match &mut self.source {
+            Source::Pinned(segments, next, facts) => {
+                return reader.next_pinned(segments, next, facts, filter);
             }
-            Source::Copied(blocks, room) => {
-                room.hand_on(blocks.len());
-                Ok(blocks.pop_front())
-            }
+            Source::Copied(copied) => copied.next(reader),
             Source::Each(next) => {
                 let block = *next;
                 *next += 1;
                 reader.copy_one(&self.chunk, block).await
             }
-        }
+        };
+        Ok(arrays?.map(|arrays| Block { arrays, skipped: 0 }))
     }
 }
 

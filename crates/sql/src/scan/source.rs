@@ -29,8 +29,8 @@ use crate::table::TableVersion;
 /// What a scan reads: a version of a table, some of its columns or expressions over them, less the
 /// chunks that its filters rule out.
 ///
-/// Filters prune chunks and nothing else: the operator that handed them down still applies them to
-/// the rows.
+/// Filters prune chunks, and rows that would have to be decoded: the operator that handed them
+/// down still applies them to the rows it gets.
 #[derive(Clone)]
 pub struct SegmentSource {
     table: Arc<str>,
@@ -107,6 +107,7 @@ impl FileSource for SegmentSource {
             Arc::clone(&self.version),
             &self.projection,
             self.shared.filter.clone(),
+            self.filter.as_ref(),
             self.shared.ahead.clone(),
             Arc::clone(&self.options.pins),
             counters,

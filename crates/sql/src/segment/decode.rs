@@ -9,10 +9,11 @@ use datafusion::arrow::datatypes::DataType;
 #[cfg(test)]
 use terrace_pool::Pinned;
 
+use super::compact::{CompactBlocks, HeapBytes};
 use super::format::{
     ALIGNMENT, BLOCK_ENTRY_BYTES, HAS_VALIDITY, HEADER_BYTES, Header, Words, is_sealed, wide,
 };
-use super::{SegmentError, kind};
+use super::{Encoding, SegmentError, kind};
 
 /// What keeps a page in memory for as long as an array points into it.
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub struct Segment {
     bytes: Bytes,
     data_type: DataType,
     header: Header,
+    compact: Option<CompactBlocks>,
 }
 
 impl Segment {
@@ -48,7 +50,7 @@ impl Segment {
     /// # Errors
     /// [`SegmentError`] when the bytes are no segment of `data_type`.
     pub fn open_bytes(bytes: Bytes, data_type: &DataType) -> Result<Self, SegmentError> {
-        let header = Header::read(&bytes)?;
+        let (header, encoding) = Header::read(&bytes)?;
         if bytes.as_ptr().align_offset(ALIGNMENT) != 0 {
             return Err(SegmentError::malformed("it is not aligned to 64 bytes"));
         }
@@ -66,7 +68,26 @@ impl Segment {
         if !is_sealed(&bytes[..wide(header.directory_bytes)]) {
             return Err(SegmentError::malformed("its directory is not as it was written"));
         }
-        Ok(Self { bytes, data_type: data_type.clone(), header })
+        let compact = match encoding {
+            Encoding::Plain => None,
+            Encoding::Compact => Some(CompactBlocks::open(&bytes, &header, data_type)?),
+        };
+        Ok(Self { bytes, data_type: data_type.clone(), header, compact })
+    }
+
+    /// The blocks of a compact segment; none of a plain one.
+    #[must_use]
+    pub fn compact(&self) -> Option<&CompactBlocks> {
+        self.compact.as_ref()
+    }
+
+    /// The same segment in bytes of its own.
+    ///
+    /// # Errors
+    /// As [`Segment::open_bytes`].
+    pub fn copied(&self) -> Result<Self, SegmentError> {
+        let bytes = &self.bytes[..wide(self.header.segment_bytes)];
+        Self::open_bytes(HeapBytes::copy_of(bytes), &self.data_type)
     }
 
     /// Blocks in the segment.
@@ -81,11 +102,14 @@ impl Segment {
         wide(self.header.rows)
     }
 
-    /// The rows of block `index` as an array over the page.
+    /// The rows of block `index` as an array over the page, or decoded from it.
     ///
     /// # Errors
     /// [`SegmentError`] when there is no such block or its directory is malformed.
     pub fn block(&self, index: usize) -> Result<ArrayRef, SegmentError> {
+        if let Some(compact) = &self.compact {
+            return compact.read(index, None);
+        }
         let (rows, nodes) = self.block_entry(index)?;
         if self.data_type == DataType::Null {
             return self.null_block(rows, nodes);
@@ -99,6 +123,14 @@ impl Segment {
             )));
         }
         Ok(make_array(data))
+    }
+
+    /// Rows in block `index`.
+    ///
+    /// # Errors
+    /// [`SegmentError`] when there is no such block.
+    pub fn block_rows(&self, index: usize) -> Result<usize, SegmentError> {
+        self.block_entry(index).map(|(rows, _)| rows)
     }
 
     fn null_block(&self, rows: usize, nodes: usize) -> Result<ArrayRef, SegmentError> {

@@ -42,24 +42,23 @@ impl Header {
         put(out, 24, self.segment_bytes);
     }
 
-    pub(super) fn read(bytes: &[u8]) -> Result<Self, SegmentError> {
+    pub(super) fn read(bytes: &[u8]) -> Result<(Self, Encoding), SegmentError> {
         if bytes.len() < HEADER_BYTES || bytes[..4] != MAGIC {
             return Err(SegmentError::malformed("it does not begin with \"TSEG\""));
         }
         if bytes[4] != VERSION {
             return Err(SegmentError::Version { found: bytes[4], expected: VERSION });
         }
-        if Encoding::from_code(bytes[5]).is_none() {
-            return Err(SegmentError::Encoding(bytes[5]));
-        }
+        let encoding = Encoding::from_code(bytes[5]).ok_or(SegmentError::Encoding(bytes[5]))?;
         let mut words = Words::new(bytes, 8, HEADER_BYTES);
-        Ok(Self {
+        let header = Self {
             type_code: words.next()?,
             blocks: words.next()?,
             rows: words.next()?,
             directory_bytes: words.next()?,
             segment_bytes: words.next()?,
-        })
+        };
+        Ok((header, encoding))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Segments against the arrays they were made of, and against damage.
 
+mod compact;
+
 use bytes::Bytes;
 use datafusion::arrow::array::{
     Array, ArrayData, ArrayRef, AsArray, Int64Array, RunArray, StringViewArray,

@@ -30,14 +30,17 @@ struct Name {
 }
 
 impl Session {
-    /// Carries a definition out, or plans it where it takes rows.
+    /// Carries a definition out, or plans it where it takes rows. A table it makes has `encoding`.
     pub(super) async fn define(
         &self,
         state: &SessionState,
         definition: DdlStatement,
+        encoding: Encoding,
     ) -> Result<Planned, SqlError> {
         match definition {
-            DdlStatement::CreateMemoryTable(create) => self.create_table(state, create).await,
+            DdlStatement::CreateMemoryTable(create) => {
+                self.create_table(state, create, encoding).await
+            }
             DdlStatement::CreateView(create) => self.create_view(state, create).await,
             DdlStatement::CreateCatalogSchema(create) => self.create_schema(create).await,
             DdlStatement::DropTable(drop) => self.drop_table(state, drop).await,
@@ -54,6 +57,7 @@ impl Session {
         &self,
         state: &SessionState,
         create: CreateMemoryTable,
+        encoding: Encoding,
     ) -> Result<Planned, SqlError> {
         refuse_unkept(&create)?;
         let if_exists = match (create.if_not_exists, create.or_replace) {
@@ -69,7 +73,7 @@ impl Session {
         let input = Arc::unwrap_or_clone(create.input);
         refuse_duplicates(input.schema())?;
         let columns = Arc::clone(input.schema().inner());
-        let definition = TableDefinition { schema_name, name, columns, encoding: Encoding::Plain };
+        let definition = TableDefinition { schema_name, name, columns, encoding };
         if matches!(input, LogicalPlan::EmptyRelation(ref empty) if !empty.produce_one_row) {
             self.engine.catalog().create_table(definition, if_exists).await?;
             return Ok(Planned::nothing());

@@ -48,7 +48,7 @@ pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
         texts(&rows, |row| Some(row.table.name().to_owned())),
         numbers(&rows, |row| Some(row.chunk.id)),
         texts(&rows, |row| Some(row.table.schema().field(row.column).name().clone())),
-        texts(&rows, |row| Some(row.table.encoding().to_string())),
+        texts(&rows, |row| Some(row.chunk.columns[row.column].encoding.to_string())),
         numbers(&rows, |row| Some(to_u64(row.chunk.rows))),
         numbers(&rows, |row| Some(to_u64(statistics(row).nulls))),
         texts(&rows, |row| bound(statistics(row).min)),

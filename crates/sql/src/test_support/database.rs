@@ -56,6 +56,13 @@ impl Database {
         created.expect("create table").expect("a new table")
     }
 
+    /// Makes an empty table whose segments have the size of their values.
+    pub(crate) async fn plain_table(&self, name: &str, columns: &SchemaRef) -> Arc<Table> {
+        let definition = TableDefinition { encoding: Encoding::Plain, ..definition(name, columns) };
+        let created = self.catalog.create_table(definition, IfExists::Fail).await;
+        created.expect("create table").expect("a new table")
+    }
+
     /// Makes a table of `rows`.
     pub(crate) async fn table_as(
         &self,
@@ -96,7 +103,7 @@ fn definition(name: &str, columns: &SchemaRef) -> TableDefinition {
         schema_name: DEFAULT_SCHEMA.to_owned(),
         name: name.to_owned(),
         columns: columns.clone(),
-        encoding: Encoding::Plain,
+        encoding: Encoding::Compact,
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use datafusion::arrow::buffer::MutableBuffer;
 use datafusion::arrow::compute::{CastOptions, can_cast_types, cast_with_options, concat};
@@ -11,7 +10,7 @@ use datafusion::arrow::util::display::FormatOptions;
 
 use crate::chunk::{BLOCK_BYTES, BLOCK_ROWS};
 use crate::error::SqlError;
-use crate::segment::{BlockPlan, Segment, SegmentError, SegmentPlan};
+use crate::segment::{BlockPlan, HeapBytes, Segment, SegmentError, SegmentPlan};
 
 /// A batch that keeps this many times its own bytes alive is copied rather than held.
 const SPARSE: usize = 8;
@@ -221,15 +220,5 @@ fn compacted(array: &ArrayRef) -> Result<ArrayRef, SegmentError> {
     let plan = SegmentPlan::new(array.data_type(), vec![BlockPlan::of(array)?])?;
     let mut bytes = MutableBuffer::from_len_zeroed(plan.bytes());
     plan.write(&mut bytes)?;
-    let bytes = Bytes::from_owner(HeapBytes(bytes));
-    Segment::open_bytes(bytes, array.data_type())?.block(0)
-}
-
-/// Aligned bytes on the heap.
-struct HeapBytes(MutableBuffer);
-
-impl AsRef<[u8]> for HeapBytes {
-    fn as_ref(&self) -> &[u8] {
-        self.0.as_slice()
-    }
+    Segment::open_bytes(HeapBytes::new(bytes), array.data_type())?.block(0)
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::array::Array;
 use terrace_pool::{PageRef, Space};
 use terrace_sys::size::to_u64;
 
@@ -9,7 +10,7 @@ use super::block::{Columns, len};
 use crate::chunk::{Chunk, ColumnSegment};
 use crate::error::SqlError;
 use crate::failpoint::Point;
-use crate::segment::{BlockPlan, SegmentPlan};
+use crate::segment::{BlockPlan, CompactPlan, Encoding, SegmentError, SegmentPlan};
 use crate::sketch::Sketch;
 use crate::statistics::{Collector, SegmentStatistics};
 use crate::table::Table;
@@ -66,6 +67,57 @@ impl Drop for FreshPages<'_> {
     }
 }
 
+/// A compact segment is at most this part of the plain one; otherwise decoding it saves nothing.
+const WORTHWHILE: (usize, usize) = (7, 8);
+
+/// A segment in the encoding it is written in.
+enum Encoded {
+    Plain(SegmentPlan),
+    Compact(CompactPlan),
+}
+
+impl Encoded {
+    /// The segment of a column as its table wants it, where that is worth it.
+    fn of(
+        table: &Table,
+        plain: SegmentPlan,
+        blocks: &[Columns],
+        column: usize,
+    ) -> Result<Self, SegmentError> {
+        if table.encoding() == Encoding::Plain {
+            return Ok(Self::Plain(plain));
+        }
+        let pieces: Vec<&dyn Array> = blocks.iter().map(|block| block[column].as_ref()).collect();
+        let (part, whole) = WORTHWHILE;
+        let compact = CompactPlan::of(&pieces)?;
+        Ok(match compact.filter(|compact| compact.bytes() * whole <= plain.bytes() * part) {
+            Some(compact) => Self::Compact(compact),
+            None => Self::Plain(plain),
+        })
+    }
+
+    fn encoding(&self) -> Encoding {
+        match self {
+            Self::Plain(_) => Encoding::Plain,
+            Self::Compact(_) => Encoding::Compact,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Plain(plan) => plan.bytes(),
+            Self::Compact(plan) => plan.bytes(),
+        }
+    }
+
+    fn write(&self, out: &mut [u8]) -> Result<(), SegmentError> {
+        match self {
+            Self::Plain(plan) => plan.write(out),
+            Self::Compact(plan) => plan.write(out),
+        }
+    }
+}
+
 /// Encodes and persists a chunk. Blocks on the pool and the device.
 pub(super) fn write_chunk(table: &Table, gathered: Gathered) -> Result<Written, SqlError> {
     let Gathered { blocks, plans, rows, .. } = gathered;
@@ -79,21 +131,23 @@ pub(super) fn write_chunk(table: &Table, gathered: Gathered) -> Result<Written, 
             source,
         };
         let plan = SegmentPlan::new(data_type, plans).map_err(malformed)?;
+        let plan = Encoded::of(table, plan, &blocks, index).map_err(malformed)?;
         let len_bytes = plan.bytes();
         let (page, mut bytes) = table.space().allocate(len_bytes)?;
         fresh.pages.push(page);
         plan.write(&mut bytes).map_err(malformed)?;
         drop(bytes);
-        columns.push((len_bytes, collect(&blocks, index)?));
+        columns.push((plan.encoding(), len_bytes, collect(&blocks, index)?));
     }
     table.journal().failpoints.hit(Point::Persist)?;
     let stored = table.space().persist(&mut fresh.pages)?;
     let pages = std::mem::take(&mut fresh.pages);
     let mut sketches = Vec::with_capacity(columns.len());
     let segments = pages.into_iter().zip(stored).zip(columns);
-    let segments = segments.map(|((page, stored), (len_bytes, (statistics, sketch)))| {
+    let segments = segments.map(|((page, stored), (encoding, len_bytes, known))| {
+        let (statistics, sketch) = known;
         sketches.push(sketch);
-        ColumnSegment { page, stored, len_bytes: to_u64(len_bytes), statistics }
+        ColumnSegment { page, stored, encoding, len_bytes: to_u64(len_bytes), statistics }
     });
     let segments = segments.collect();
     let id = table.next_chunk_id();

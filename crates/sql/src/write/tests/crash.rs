@@ -190,7 +190,7 @@ async fn schema_statement(database: &Database, first: i64) {
         schema_name: "s".to_owned(),
         name: format!("t{count}"),
         columns: int_schema(),
-        encoding: Encoding::Plain,
+        encoding: Encoding::Compact,
     };
     let rows = stream_of(&int_schema(), vec![ints(first..first + 10)]);
     let made = catalog.create_table_as(definition, IfExists::Fail, rows, &memory()).await;

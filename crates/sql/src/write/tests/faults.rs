@@ -102,7 +102,7 @@ async fn a_full_store_is_one_error_and_has_room_again_afterwards() {
 async fn a_flipped_bit_is_found_and_the_rest_stays_readable() {
     // Little DRAM: what was written is evicted and read again.
     let Faulty { database, blocks, .. } = &faulty(8 << 20);
-    let table = database.table("t", &int_schema()).await;
+    let table = database.plain_table("t", &int_schema()).await;
     let other = database.table("u", &int_schema()).await;
     other.append(stream_of(&int_schema(), vec![ints([9])]), &memory()).await.expect("rows");
     blocks.inject(Target::Write, When::Nth(1), Fault::FlippedBit);

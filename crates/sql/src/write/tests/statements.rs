@@ -353,8 +353,9 @@ async fn failing_and_cancelled_streams_leave_nothing() {
     let patience = std::time::Duration::from_millis(300);
     assert!(tokio::time::timeout(patience, append).await.is_err(), "must still wait");
     // A chunk that was on its way is given back by the thread that wrote it.
-    for _ in 0..100 {
-        if database.used_bytes() == 0 {
+    for _ in 0..1000 {
+        let is_done = database.catalog.tasks().wait(std::time::Duration::ZERO);
+        if is_done && database.used_bytes() == 0 {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;

@@ -1,0 +1,59 @@
+//! Options of `CREATE TABLE ... WITH (...)`.
+
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{
+    CreateTableOptions, Expr, SqlOption, Statement as SqlStatement, Value,
+};
+
+use crate::error::SqlError;
+use crate::segment::Encoding;
+
+/// Takes the options out of a statement, which DataFusion would refuse, and returns what they say
+/// of the encoding of a table. Statements without any say what a table has by default.
+pub(super) fn take_encoding(statement: &mut Statement) -> Result<Encoding, SqlError> {
+    let Statement::Statement(statement) = statement else { return Ok(Encoding::default()) };
+    let SqlStatement::CreateTable(create) = statement.as_mut() else {
+        return Ok(Encoding::default());
+    };
+    let CreateTableOptions::With(options) = &create.table_options else {
+        return Ok(Encoding::default());
+    };
+    let mut encoding = Encoding::default();
+    for option in options {
+        encoding = encoding_of(option)?;
+    }
+    create.table_options = CreateTableOptions::None;
+    Ok(encoding)
+}
+
+fn encoding_of(option: &SqlOption) -> Result<Encoding, SqlError> {
+    let SqlOption::KeyValue { key, value } = option else { return Err(unknown(option)) };
+    if !key.value.eq_ignore_ascii_case("encoding") {
+        return Err(unknown(option));
+    }
+    let name = match value {
+        Expr::Identifier(name) => Some(name.value.as_str()),
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(name) | Value::DoubleQuotedString(name) => {
+                Some(name.as_str())
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    name.and_then(|name| name.parse().ok()).ok_or_else(|| SqlError::Refused {
+        what: format!("the encoding {value}"),
+        instead: format!("name one of {}", names()),
+    })
+}
+
+fn unknown(option: &SqlOption) -> SqlError {
+    SqlError::Refused {
+        what: format!("the table option {option}"),
+        instead: format!("the only one is encoding, one of {}", names()),
+    }
+}
+
+fn names() -> String {
+    Encoding::ALL.map(|encoding| format!("'{encoding}'")).join(", ")
+}
