@@ -10,7 +10,7 @@ use crate::error::{BenchError, Result};
 use crate::grid::Grid;
 use crate::lines::Lines;
 use crate::report::Report;
-use crate::{adaptive, clients, hash_index, market, out_of_core, paged_scan, tiers};
+use crate::{adaptive, clients, encodings, hash_index, market, out_of_core, paged_scan, tiers};
 
 /// What an experiment is told.
 #[derive(Clone, Debug)]
@@ -65,11 +65,13 @@ pub enum Experiment {
     Clients,
     /// [`adaptive`].
     Adaptive,
+    /// [`encodings`].
+    Encodings,
 }
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 7] = [
+    pub const ALL: [Experiment; 8] = [
         Experiment::Market,
         Experiment::PagedScan,
         Experiment::Tiers,
@@ -77,6 +79,7 @@ impl Experiment {
         Experiment::OutOfCore,
         Experiment::Clients,
         Experiment::Adaptive,
+        Experiment::Encodings,
     ];
 
     /// Its name on the command line.
@@ -89,6 +92,7 @@ impl Experiment {
             Experiment::OutOfCore => "out-of-core",
             Experiment::Clients => "clients",
             Experiment::Adaptive => "adaptive",
+            Experiment::Encodings => "encodings",
         }
     }
 
@@ -106,6 +110,7 @@ impl Experiment {
             }
             Experiment::Clients => "what do clients cost each other, here and in DuckDB?",
             Experiment::Adaptive => "what does a grant that shrinks and grows cost an operator?",
+            Experiment::Encodings => "what do compact tables cost in time and save in bytes?",
         }
     }
 
@@ -136,6 +141,7 @@ impl Experiment {
             Experiment::OutOfCore => Box::pin(out_of_core::run(setting, observe)).await,
             Experiment::Clients => Box::pin(clients::run(setting, observe)).await,
             Experiment::Adaptive => Box::pin(adaptive::run(setting, observe)).await,
+            Experiment::Encodings => Box::pin(encodings::run(setting, observe)).await,
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod adaptive;
 pub mod chart;
 pub mod clients;
 pub mod duckdb;
+pub mod encodings;
 pub mod error;
 pub mod experiment;
 pub mod grid;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use datafusion::prelude::{SessionConfig, SessionContext};
 use serde::Serialize;
-use terrace_sql::{Engine, Session};
+use terrace_sql::{Encoding, Engine, Session};
 use terrace_sys::size::{GIB, format_bytes};
 
 use crate::chart::{Bars, Series};
@@ -75,7 +75,9 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
     let threads = NonZeroUsize::new(engine_config.threads).unwrap_or(NonZeroUsize::MIN);
     let engine = Engine::open(&engine_config).map_err(refused)?;
     let generator = Generator { program: setting.program.clone(), scale: setting.scale, threads };
-    load(&engine, &generator, |table: Table| observe(&format!("loading {table}"))).await?;
+    let loading = |table: Table| observe(&format!("loading {table}"));
+    // Scans and operators are compared, and not how fast segments are decoded.
+    load(&engine, &generator, Encoding::Plain, loading).await?;
     let session = engine.session().map_err(refused)?;
     let context = peer(&session, &generator, observe).await?;
     let mut rows = Vec::new();
@@ -87,7 +89,7 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
 }
 
 /// The budget that this scale is to have, in bytes.
-fn ample_dram(scale: f64) -> u64 {
+pub(crate) fn ample_dram(scale: f64) -> u64 {
     let units = scale.max(1.0).ceil();
     (1..=100_000_u32)
         .find(|count| f64::from(*count) >= units)

@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use serde::Serialize;
-use terrace_sql::{Engine, EngineConfig};
+use terrace_sql::{Encoding, Engine, EngineConfig};
 use terrace_sys::size::{GIB, MIB, format_bytes};
 use terrace_tier::TierSpec;
 use terrace_tier::spec::EMULATED_LATENCY_NS;
@@ -85,8 +85,8 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
         let threads = NonZeroUsize::new(setting.engine.threads).unwrap_or(NonZeroUsize::MIN);
         let (program, scale) = (setting.program.clone(), setting.scale);
         let generator = Generator { program, scale, threads };
-        load(&engine, &generator, |table: Table| observe(&format!("loading {table} {name} tier")))
-            .await?;
+        let loading = |table: Table| observe(&format!("loading {table} {name} tier"));
+        load(&engine, &generator, Encoding::default(), loading).await?;
         engine.close().map_err(refused)?;
     }
     let mut rows = Vec::new();

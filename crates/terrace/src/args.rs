@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use terrace_bench::suite::table::Benchmark;
 use terrace_bench::tpcds::QUERY_COUNT;
 use terrace_bench::tpcds::judge::Peer;
+use terrace_sql::Encoding;
 use terrace_sys::size::parse_bytes;
 use terrace_tier::TierSpec;
 
@@ -182,6 +183,10 @@ pub struct SuiteArgs {
     /// Runs of each query; the median counts
     #[arg(long, value_name = "N", default_value = "1")]
     pub repeat: NonZeroUsize,
+
+    /// How tables that are loaded now are stored: plain or compact
+    #[arg(long, value_name = "ENCODING", default_value_t)]
+    pub encoding: Encoding,
 
     /// Write the report to this file
     #[arg(long, value_name = "FILE")]

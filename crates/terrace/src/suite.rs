@@ -40,7 +40,8 @@ pub fn run<F: Future<Output = terrace_bench::Result<Outcome>>>(
     let bar = spinner();
     let observed = bar.clone();
     let observe = Box::new(move |step| observed.set_message(describe(step)));
-    let work = work(engine, Plan { generator, queries, repeat: args.repeat }, observe);
+    let plan = Plan { generator, queries, repeat: args.repeat, encoding: args.encoding };
+    let work = work(engine, plan, observe);
     let outcome = interrupt::run(runtime, work);
     bar.finish_and_clear();
     let outcome = outcome?;

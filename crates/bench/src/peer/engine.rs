@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde::Serialize;
-use terrace_sql::{Engine, EngineConfig};
+use terrace_sql::{Encoding, Engine, EngineConfig};
 use terrace_sys::size::GIB;
 
 use crate::duckdb::package::{DUCKDB, Python};
@@ -92,7 +92,8 @@ impl Arena {
             ..self.setting.engine.clone()
         };
         let engine = Engine::open(&config).map_err(refused)?;
-        load(&engine, generator, |table: Table| observe(&format!("loading {table}"))).await?;
+        let loading = |table: Table| observe(&format!("loading {table}"));
+        load(&engine, generator, Encoding::default(), loading).await?;
         engine.close().map_err(refused)
     }
 

@@ -12,7 +12,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
 use futures::stream;
-use terrace_sql::{Engine, Output, Session};
+use terrace_sql::{Encoding, Engine, Output, Session};
 
 use crate::error::{BenchError, Result};
 use crate::suite::feed::{Batches, Generator};
@@ -37,7 +37,8 @@ impl Load {
     }
 }
 
-/// Makes sure that the engine holds the tables of the generator's scale.
+/// Makes sure that the engine holds the tables of the generator's scale. Those that it does not
+/// have are made with `encoding`.
 ///
 /// A table is one statement, so after an interruption each is whole or empty, and only those that
 /// are not whole are loaded.
@@ -48,13 +49,14 @@ impl Load {
 pub async fn load<T: Generated>(
     engine: &Engine,
     generator: &Generator,
+    encoding: Encoding,
     mut observe: impl FnMut(T),
 ) -> Result<Load> {
     let began = Instant::now();
     let session = loading_session(engine).await?;
     let mut missing = Vec::new();
     for table in T::all().iter().copied() {
-        if !is_loaded(&session, table, generator.scale).await? {
+        if !is_loaded(&session, table, generator.scale, encoding).await? {
             missing.push(table);
         }
     }
@@ -83,9 +85,15 @@ async fn loading_session(engine: &Engine) -> Result<Session> {
 }
 
 /// Whether a table is there with the rows of the scale.
-async fn is_loaded<T: Generated>(session: &Session, table: T, scale: f64) -> Result<bool> {
+async fn is_loaded<T: Generated>(
+    session: &Session,
+    table: T,
+    scale: f64,
+    encoding: Encoding,
+) -> Result<bool> {
     if !session.context().table_exist(table.name())? {
-        run(session, &table.definition()).await?;
+        let text = format!("{} WITH (encoding = '{encoding}')", table.definition());
+        run(session, &text).await?;
         return Ok(false);
     }
     let rows = number(session, &format!("SELECT count(*) FROM {table}")).await?.unwrap_or(0);

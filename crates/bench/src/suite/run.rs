@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use futures::StreamExt;
 use serde::Serialize;
-use terrace_sql::{Engine, EngineConfig, Session};
+use terrace_sql::{Encoding, Engine, EngineConfig, Session};
 use terrace_sys::process::{peak_resident_bytes, reset_peak_resident};
 
 use crate::error::{BenchError, Result};
@@ -44,6 +44,8 @@ pub struct Plan {
     pub queries: Vec<u32>,
     /// Runs of each query; the median counts.
     pub repeat: NonZeroUsize,
+    /// The encoding of tables that are loaded.
+    pub encoding: Encoding,
 }
 
 /// What happens, for whoever watches.
@@ -170,7 +172,7 @@ pub async fn run<T: Generated>(
     };
     let engine = Engine::open(&config).map_err(refused)?;
     let loading = |table: T| observe(Step::Load(table.name()));
-    let loaded = load(&engine, &plan.generator, loading).await?;
+    let loaded = load(&engine, &plan.generator, plan.encoding, loading).await?;
     let load_peak_rss_bytes = peak_resident()?;
     // The two phases have peaks of their own; the report's peak is the larger one.
     reset_peak_resident().map_err(no_figures)?;
