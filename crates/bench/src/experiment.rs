@@ -10,7 +10,10 @@ use crate::error::{BenchError, Result};
 use crate::grid::Grid;
 use crate::lines::Lines;
 use crate::report::Report;
-use crate::{adaptive, clients, encodings, hash_index, market, out_of_core, paged_scan, tiers};
+use crate::{
+    adaptive, clients, dram_curve, encodings, hash_index, market, operators, out_of_core,
+    paged_scan, suspend, tiers,
+};
 
 /// What an experiment is told.
 #[derive(Clone, Debug)]
@@ -19,6 +22,8 @@ pub struct Setting {
     pub engine: EngineConfig,
     /// Whether the budget was named, so that an experiment must not choose its own.
     pub dram_is_named: bool,
+    /// Whether the number of threads was named, as the budget may be.
+    pub threads_is_named: bool,
     /// TPC-H scale factor.
     pub scale: f64,
     /// Rounds; medians count.
@@ -67,11 +72,17 @@ pub enum Experiment {
     Adaptive,
     /// [`encodings`].
     Encodings,
+    /// [`operators`].
+    PagedOperators,
+    /// [`dram_curve`].
+    DramCurve,
+    /// [`suspend`].
+    Suspend,
 }
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 8] = [
+    pub const ALL: [Experiment; 11] = [
         Experiment::Market,
         Experiment::PagedScan,
         Experiment::Tiers,
@@ -80,6 +91,9 @@ impl Experiment {
         Experiment::Clients,
         Experiment::Adaptive,
         Experiment::Encodings,
+        Experiment::PagedOperators,
+        Experiment::DramCurve,
+        Experiment::Suspend,
     ];
 
     /// Its name on the command line.
@@ -93,6 +107,9 @@ impl Experiment {
             Experiment::Clients => "clients",
             Experiment::Adaptive => "adaptive",
             Experiment::Encodings => "encodings",
+            Experiment::PagedOperators => "paged-operators",
+            Experiment::DramCurve => "dram-curve",
+            Experiment::Suspend => "suspend",
         }
     }
 
@@ -111,6 +128,11 @@ impl Experiment {
             Experiment::Clients => "what do clients cost each other, here and in DuckDB?",
             Experiment::Adaptive => "what does a grant that shrinks and grows cost an operator?",
             Experiment::Encodings => "what do compact tables cost in time and save in bytes?",
+            Experiment::PagedOperators => {
+                "with ample DRAM, what do operators in pages cost over DataFusion's?"
+            }
+            Experiment::DramCurve => "what does each halving of DRAM cost?",
+            Experiment::Suspend => "what does a suspended query leave to others?",
         }
     }
 
@@ -142,6 +164,9 @@ impl Experiment {
             Experiment::Clients => Box::pin(clients::run(setting, observe)).await,
             Experiment::Adaptive => Box::pin(adaptive::run(setting, observe)).await,
             Experiment::Encodings => Box::pin(encodings::run(setting, observe)).await,
+            Experiment::PagedOperators => Box::pin(operators::run(setting, observe)).await,
+            Experiment::DramCurve => Box::pin(dram_curve::run(setting, observe)).await,
+            Experiment::Suspend => Box::pin(suspend::run(setting, observe)).await,
         }
     }
 }

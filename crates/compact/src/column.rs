@@ -24,7 +24,7 @@ use vortex_session::registry::{Id, ReadContext};
 use crate::CompactError;
 use crate::encode::DESCRIPTION_BYTES;
 use crate::error::guarded;
-use crate::gather::{Codes, gather};
+use crate::gather::{Codes, gather, unshared};
 use crate::library::{SESSION, context};
 use crate::storage::Storage;
 
@@ -156,7 +156,8 @@ impl Column {
             return Ok(Some((codes, values)));
         }
         let values = tree.values().clone().execute::<Canonical>(context)?;
-        let values = self.to_arrow(values, None)?;
+        // Text of its own: that of the body would keep the page as long as any row that has it.
+        let values = unshared(&self.to_arrow(values, None)?);
         Ok(Some((codes, self.dictionary.get_or_init(|| values))))
     }
 
@@ -177,8 +178,9 @@ impl Column {
             return Err(CompactError::damaged(format!("{} bits for {range:?}", bits.len())));
         }
         let Some(valid) = &self.valid else { return Ok(None) };
-        // Just the bytes with these bits, so that nobody is charged for more.
-        let bytes = valid.slice(range.start / 8..range.end.div_ceil(8));
+        // A copy of just these bits: whoever holds the rows shall not hold the page for them.
+        let bytes = valid.get(range.start / 8..range.end.div_ceil(8));
+        let bytes = bytes.ok_or_else(|| CompactError::damaged("its bits are not all there"))?;
         let bits = BooleanBuffer::new(Buffer::from(bytes), range.start % 8, range.len());
         let bits = match rows {
             Rows::All(_) => bits,

@@ -15,6 +15,7 @@ use vortex_array::{ArrayContext, IntoArray};
 use vortex_buffer::{Alignment, ByteBuffer};
 
 use crate::CompactError;
+use crate::error::guarded;
 use crate::library::{COMPRESSOR, SESSION, context};
 use crate::storage::Storage;
 
@@ -74,14 +75,16 @@ pub fn encode(pieces: &[&dyn Array]) -> Result<Option<Encoded>, CompactError> {
     let Some((storage, values)) = values(&whole, storage, nulls.as_ref())? else {
         return Ok(None);
     };
-    let mut context = context();
-    let tree = COMPRESSOR.compress(&values, &mut context)?;
-    if tree.is_canonical() {
-        return Ok(None);
-    }
     let ids = ArrayContext::empty();
-    let options = SerializeOptions { offset: 0, include_padding: true };
-    let mut buffers = tree.serialize(&ids, &SESSION, &options)?;
+    let buffers = guarded(|| {
+        let tree = COMPRESSOR.compress(&values, &mut context())?;
+        if tree.is_canonical() {
+            return Ok(None);
+        }
+        let options = SerializeOptions { offset: 0, include_padding: true };
+        Ok(Some(tree.serialize(&ids, &SESSION, &options)?))
+    })?;
+    let Some(mut buffers) = buffers else { return Ok(None) };
     // Behind the buffers come the tree and its length.
     buffers.pop();
     let Some(tree) = buffers.pop() else {

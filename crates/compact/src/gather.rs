@@ -112,7 +112,7 @@ fn check<C: ArrowNativeType + Ord>(codes: &[C], values: usize) -> Result<(), Com
 }
 
 /// The same text in a buffer of its own.
-fn unshared(array: &ArrayRef) -> ArrayRef {
+pub(crate) fn unshared(array: &ArrayRef) -> ArrayRef {
     use arrow_array::cast::AsArray;
     use std::sync::Arc;
     match array.data_type() {

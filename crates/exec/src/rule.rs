@@ -106,9 +106,14 @@ fn sort_preserving_merge(node: Node, _place: Place) -> Result<Node> {
     Ok(merge.map_or(node, |merge| Arc::new(PagedMergeExec::new(merge))))
 }
 
-fn aggregate(node: Node, _place: Place) -> Result<Node> {
+fn aggregate(node: Node, place: Place) -> Result<Node> {
     let Some(stock) = node.downcast_ref::<AggregateExec>() else { return Ok(node) };
-    Ok(match PagedAggregateExec::replace(&Arc::new(stock.clone())) {
+    let stock = Arc::new(stock.clone());
+    let paged = match place.order_matters {
+        true => PagedAggregateExec::replace(&stock),
+        false => PagedAggregateExec::in_any_order(&stock),
+    };
+    Ok(match paged {
         Some(paged) => Arc::new(paged),
         None => node,
     })

@@ -3,7 +3,9 @@
 //! An operator that unpins, fetches and goes on where it was has many states. Written as an `async`
 //! function that hands batches to an [`Emitter`], it is a loop again, and the compiler keeps the
 //! states. Nothing is spawned: the function runs inside the poll of its stream, as far as the next
-//! batch, and dropping the stream drops it where it stands.
+//! batch, and dropping the stream drops it where it stands. A join can make any number of batches of
+//! what it has in memory, so the stream lets other tasks go first now and then, even when its reader
+//! does not.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,6 +16,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
+use datafusion::physical_plan::coop::cooperative;
 use futures::Stream;
 use futures::future::BoxFuture;
 
@@ -56,7 +59,7 @@ where
 {
     let emitter = Emitter::default();
     let future: BoxFuture<'static, Result<()>> = Box::pin(run(emitter.clone()));
-    Box::pin(Generated { schema, emitter, future: Some(future) })
+    Box::pin(cooperative(Generated { schema, emitter, future: Some(future) }))
 }
 
 struct Generated {

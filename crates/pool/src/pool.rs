@@ -188,6 +188,11 @@ impl Pool {
         self.inner.stats()
     }
 
+    /// Bytes of DRAM, the first tier, that the pool holds: one look at a counter.
+    pub fn dram_bytes(&self) -> u64 {
+        self.inner.tiers[0].account.used()
+    }
+
     /// The spaces alive, by name.
     pub fn spaces(&self) -> Vec<SpaceStats> {
         self.inner.space_stats()

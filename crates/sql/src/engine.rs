@@ -245,8 +245,7 @@ struct PoolReserve {
 
 impl PoolReserve {
     fn pool_bytes(&self) -> u64 {
-        let dram = self.pool.stats().tiers.first().map_or(0, |tier| tier.used_bytes);
-        dram.max(self.floor_bytes)
+        self.pool.dram_bytes().max(self.floor_bytes)
     }
 }
 

@@ -168,12 +168,25 @@ impl Shared {
     /// The life of the thread.
     fn run(&self) {
         let bell = self.budget.bell();
+        let _unhand = Unhand(self);
         let mut patience: Option<Duration> = None;
         while let Some(hurry) = bell.wait(patience) {
             let now = Instant::now();
             let mut state = self.state();
             let full = state.is_due(now, hurry);
             patience = state.tick(&self.queries, &self.budget, full, now);
+        }
+    }
+}
+
+/// Whatever ends the market's thread, no query stays stopped or limited by it.
+struct Unhand<'a>(&'a Shared);
+
+impl Drop for Unhand<'_> {
+    fn drop(&mut self) {
+        for query in self.0.queries.running() {
+            query.preempt(false);
+            query.limit(None);
         }
     }
 }

@@ -175,9 +175,9 @@ impl QueryMemory {
         }
         let began = Instant::now();
         let _waiter = self.budget.wait_for(bytes);
+        let _starving = self.starving();
         aside(|| {
             while self.may_wait(consumer, bytes, began.elapsed()) {
-                self.starve();
                 let lacking = self.books().shortage_bytes(consumer.id(), bytes);
                 let given = self.budget.reclaim(lacking, true);
                 if self.take_at_once(consumer, bytes) {

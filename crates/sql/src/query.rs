@@ -18,9 +18,9 @@ use datafusion::common::{Result, exec_err};
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::physical_plan::{EmptyRecordBatchStream, ExecutionPlan, execute_stream};
 use futures::future::BoxFuture;
-use futures::{FutureExt, Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt, future};
 use terrace_exec::QueryExtension;
 use terrace_pool::{Pool, Space};
 
@@ -150,7 +150,7 @@ impl Query {
     /// Ends the query: its reader gets an error.
     pub fn cancel(&self) {
         self.memory.cancel();
-        self.suspension.set(false);
+        self.suspension.cancel();
     }
 
     /// What it does at the moment.
@@ -289,12 +289,16 @@ impl RunningQuery {
         let query = Arc::clone(&self.query);
         // A query is started once.
         let _ = query.plan.set(watched.unwrap_or(plan));
-        Ok(QueryHandle {
-            id: query.id,
-            schema,
-            stream: Box::pin(QueryStream { stream, running: self, resumed: None }),
-            query,
-        })
+        // It is planned, and nobody reads it yet.
+        query.await_rows(false);
+        let stream = QueryStream {
+            stream,
+            cancelled: query.suspension.cancelled(),
+            running: self,
+            kept: None,
+            resumed: None,
+        };
+        Ok(QueryHandle { id: query.id, schema, stream: Box::pin(stream), query })
     }
 }
 
@@ -397,16 +401,23 @@ impl Output {
 
 /// The rows of a query; the query runs until it is dropped.
 struct QueryStream {
+    /// Gone when the query was cancelled, and the plan's memory with it.
     stream: SendableRecordBatchStream,
     running: RunningQuery,
+    cancelled: BoxFuture<'static, ()>,
+    /// What the plan gave while the query was suspended.
+    kept: Option<Option<Result<RecordBatch>>>,
     /// While the query is suspended, what ends when it goes on.
     resumed: Option<BoxFuture<'static, ()>>,
 }
 
-impl Stream for QueryStream {
-    type Item = Result<RecordBatch>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+impl QueryStream {
+    /// The next batch of the plan, handed on when the query is not suspended. The plan is asked
+    /// meanwhile too: operators unpin their pages when they are asked.
+    fn poll_plan(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        if self.kept.is_none() {
+            self.kept = Some(ready!(self.stream.poll_next_unpin(cx)));
+        }
         if self.resumed.is_none() {
             self.resumed = self.running.query.suspension.wait();
         }
@@ -414,12 +425,31 @@ impl Stream for QueryStream {
             ready!(resumed.poll_unpin(cx));
             self.resumed = None;
         }
-        if self.running.query.memory.is_cancelled() {
-            let id = self.running.query.id;
-            return Poll::Ready(Some(exec_err!("query {id} was cancelled")));
-        }
-        self.running.query.await_rows(true);
-        let polled = self.stream.poll_next_unpin(cx);
+        Poll::Ready(self.kept.take().flatten())
+    }
+
+    /// Lets the plan go; the error is the last item.
+    fn end_cancelled(&mut self) -> Poll<Option<Result<RecordBatch>>> {
+        let id = self.running.query.id;
+        self.stream = Box::pin(EmptyRecordBatchStream::new(self.stream.schema()));
+        self.kept = None;
+        self.resumed = None;
+        self.cancelled = future::pending().boxed();
+        Poll::Ready(Some(exec_err!("query {id} was cancelled")))
+    }
+}
+
+impl Stream for QueryStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = match self.cancelled.poll_unpin(cx) {
+            Poll::Ready(()) => self.end_cancelled(),
+            Poll::Pending => {
+                self.running.query.await_rows(true);
+                self.poll_plan(cx)
+            }
+        };
         self.running.query.await_rows(polled.is_pending());
         if let Poll::Ready(Some(Ok(batch))) = &polled {
             let rows = terrace_sys::size::to_u64(batch.num_rows());

@@ -47,7 +47,9 @@ use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment};
 use crate::scan::STORE_URL;
 use crate::view;
 
-pub(crate) use settings::{MARKET as MARKET_SETTING, check as check_settings};
+pub(crate) use settings::{
+    MARKET as MARKET_SETTING, TENANT as TENANT_SETTING, check as check_settings,
+};
 pub use statement::{QueryAction, SessionStatement};
 pub use tenant::TenantStatement;
 

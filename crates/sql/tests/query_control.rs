@@ -68,6 +68,54 @@ async fn a_cancelled_query_ends_with_an_error_even_when_suspended() {
     assert!(states(&other, id).await.is_empty());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_waits_hears_of_the_end() {
+    let engine = engine();
+    let (session, first, _) = begun(&engine).await;
+    drop(first);
+    let endless = "SELECT sum(a.i * b.i) FROM t a CROSS JOIN t b WHERE (a.i + b.i) % 3 = 0";
+    let statement = session.parse(endless).expect("parses").remove(0);
+    let handle = session.execute(statement).await.expect("starts");
+    let query = handle.query().clone();
+    let reader = tokio::spawn(handle.collect());
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!reader.is_finished(), "the query must take long");
+    query.cancel();
+    let ended = tokio::time::timeout(Duration::from_secs(20), reader).await.expect("woken");
+    let error = ended.expect("no panic").expect_err("cancelled").to_string();
+    assert!(error.contains("was cancelled"), "{error}");
+    // Its tasks end at their next await.
+    let ended = async {
+        while query.memory().held_bytes() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), ended).await.expect("everything comes back");
+}
+
+/// With one thread the whole plan runs inside of the stream.
+#[tokio::test]
+async fn a_suspended_query_of_one_thread_lets_go_of_its_pages() {
+    let config = EngineConfig { threads: 1, ..EngineConfig::new(64 << 20) };
+    let engine = Engine::open(&config).expect("opens");
+    let (session, first, _) = begun(&engine).await;
+    drop(first);
+    let statement = session.parse("SELECT i FROM t ORDER BY i DESC").expect("parses").remove(0);
+    let mut handle = session.execute(statement).await.expect("starts");
+    let mut rows = handle.stream.next().await.expect("a batch").expect("no error").num_rows();
+    let query = handle.query().clone();
+    assert!(query.memory().pinned_bytes() > 0, "the sort holds its runs");
+    query.suspend();
+    let waited = tokio::time::timeout(Duration::from_millis(300), handle.stream.next()).await;
+    assert!(waited.is_err(), "a suspended query returned {waited:?}");
+    assert_eq!(query.memory().pinned_bytes(), 0);
+    query.resume();
+    while let Some(batch) = handle.stream.next().await {
+        rows += batch.expect("no error").num_rows();
+    }
+    assert_eq!(rows, ROWS);
+}
+
 #[tokio::test]
 async fn queries_that_do_not_run_and_half_statements_are_named() {
     let engine = engine();

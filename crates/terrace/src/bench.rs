@@ -25,6 +25,7 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
     let setting = Setting {
         engine: settings.engine(),
         dram_is_named: !settings.dram_is_default,
+        threads_is_named: !settings.threads_is_default,
         scale: args.scale,
         rounds: args.rounds,
         queries: chosen(&args.queries),

@@ -25,6 +25,8 @@ pub struct Settings {
     pub data: Option<PathBuf>,
     /// Threads that run queries.
     pub threads: NonZeroUsize,
+    /// Whether nobody named the threads.
+    pub threads_is_default: bool,
     /// What sessions begin with, as SET has it.
     pub settings: Vec<(String, String)>,
 }
@@ -42,6 +44,7 @@ impl Settings {
 
     fn merge(options: &Options, config: Config, probe: &Probe) -> Settings {
         let dram = options.dram.or(config.dram);
+        let threads = options.threads.or(config.threads);
         let tiers = if options.tiers.is_empty() { config.tiers.0 } else { options.tiers.clone() };
         let cpus = NonZeroUsize::new(probe.cpus).unwrap_or(NonZeroUsize::MIN);
         Settings {
@@ -49,7 +52,8 @@ impl Settings {
             dram_is_default: dram.is_none(),
             tiers,
             data: options.data.clone().or(config.data),
-            threads: options.threads.or(config.threads).unwrap_or(cpus),
+            threads: threads.unwrap_or(cpus),
+            threads_is_default: threads.is_none(),
             // In this order: the last one of a name counts.
             settings: config.settings.0.into_iter().chain(options.settings.clone()).collect(),
         }
@@ -118,6 +122,7 @@ mod tests {
         assert!(!settings.dram_is_default);
         assert_eq!(settings.tiers.len(), 1);
         assert_eq!(settings.threads.get(), 3);
+        assert!(!settings.threads_is_default);
     }
 
     #[test]
@@ -128,5 +133,6 @@ mod tests {
         assert!(settings.dram_bytes <= probe.memory_bytes / 2);
         assert!(settings.dram_bytes > 0);
         assert_eq!(settings.threads.get(), probe.cpus);
+        assert!(settings.threads_is_default);
     }
 }

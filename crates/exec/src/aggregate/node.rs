@@ -27,6 +27,8 @@ pub struct PagedAggregateExec {
     /// The node replaced: it says what is computed and what the output is.
     stock: Arc<AggregateExec>,
     options: AggregateOptions,
+    /// Nobody relies on the order of the output.
+    any_order: bool,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -56,7 +58,7 @@ impl PagedAggregateExec {
     /// - without GROUP BY there is one group, and no table, unless its states grow with it;
     /// - partial aggregation of states that do not grow with their group hands on what it has when
     ///   it is refused memory;
-    /// - input ordered by the groups, or by some of them, is aggregated as it streams;
+    /// - input ordered by the groups, or by some of the keys, is aggregated as it streams;
     /// - a limit bounds the groups kept;
     /// - keys or states of a type that rows cannot hold.
     #[must_use]
@@ -64,12 +66,29 @@ impl PagedAggregateExec {
         Self::with_options(stock, AggregateOptions::default())
     }
 
+    /// As [`PagedAggregateExec::replace`] where nobody relies on the order of the groups: so also
+    /// for input ordered by some of the keys. All groups with the same values of those are in
+    /// memory at a time, and they may be all there are, as where the key is the same everywhere.
+    #[must_use]
+    pub fn in_any_order(stock: &Arc<AggregateExec>) -> Option<Self> {
+        Self::with(stock, AggregateOptions::default(), true)
+    }
+
     /// As [`PagedAggregateExec::replace`], with options.
     #[must_use]
     pub fn with_options(stock: &Arc<AggregateExec>, options: AggregateOptions) -> Option<Self> {
+        Self::with(stock, options, false)
+    }
+
+    fn with(
+        stock: &Arc<AggregateExec>,
+        options: AggregateOptions,
+        any_order: bool,
+    ) -> Option<Self> {
         let stock = Arc::clone(stock);
         let metrics = ExecutionPlanMetricsSet::new();
-        can_replace(&stock).then_some(Self { stock, options, metrics })
+        let can = can_replace(&stock, any_order);
+        can.then_some(Self { stock, options, any_order, metrics })
     }
 
     /// The node that this one replaces.
@@ -79,7 +98,7 @@ impl PagedAggregateExec {
     }
 }
 
-fn can_replace(stock: &AggregateExec) -> bool {
+fn can_replace(stock: &AggregateExec, any_order: bool) -> bool {
     use AggregateMode::{Final, FinalPartitioned, Partial, Single, SinglePartitioned};
     // States that grow with their group are not bounded by the number of groups.
     let grows = stock.aggr_expr().iter().any(|function| values::grows(function));
@@ -89,7 +108,11 @@ fn can_replace(stock: &AggregateExec) -> bool {
         _ => false,
     };
     mode && (grows || !stock.group_expr().is_true_no_grouping())
-        && *stock.input_order_mode() == InputOrderMode::Linear
+        && match stock.input_order_mode() {
+            InputOrderMode::Linear => true,
+            InputOrderMode::PartiallySorted(_) => any_order,
+            InputOrderMode::Sorted => false,
+        }
         && stock.limit_options().is_none()
         && rows_hold(stock)
 }
@@ -130,7 +153,10 @@ impl ExecutionPlan for PagedAggregateExec {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        self.stock.maintains_input_order()
+        match self.any_order {
+            true => vec![false],
+            false => self.stock.maintains_input_order(),
+        }
     }
 
     fn replace_children(
@@ -144,7 +170,7 @@ impl ExecutionPlan for PagedAggregateExec {
         };
         let stock = Arc::new(stock.clone());
         // A child in another order may make a node of it that streams.
-        Ok(match Self::with_options(&stock, self.options) {
+        Ok(match Self::with(&stock, self.options, self.any_order) {
             Some(node) => Arc::new(node),
             None => stock,
         })

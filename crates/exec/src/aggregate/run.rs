@@ -19,6 +19,8 @@ use crate::stream::{Emitter, generate, give_way};
 
 /// Bytes that a grant must still have for a whole batch to be taken in at once.
 const AMPLE_BYTES: u64 = 4 << 20;
+/// Pages of groups that are read before they are emitted.
+const AHEAD_PAGES: usize = 4;
 /// Bytes of the keys of a batch that are taken in at once otherwise.
 const PIECE_BYTES: usize = 128 << 10;
 
@@ -274,28 +276,35 @@ impl Run {
         self.emit(table, &beside).await
     }
 
-    /// Emits the groups of a table that has all of them.
+    /// Emits the groups of a table that has all of them. No page is pinned while a batch is with
+    /// whoever reads it: that may be an operator that needs frames, and nobody asks this one to
+    /// give some back before it has them.
     async fn emit(&mut self, mut table: Table, beside: &[ArrayRef]) -> Result<()> {
+        table.forget_places();
+        let keeps_pins = self.program.options().oblivious;
+        if !keeps_pins {
+            table.rows().unpin();
+        }
         let (mut cursor, mut from) = (Cursor::default(), 0);
         loop {
-            let suspended = self.pages.grant.suspended();
-            if suspended.is_some() || self.pages.grant.excess_bytes() > 0 {
-                let bytes = table.rows().unpin();
-                self.pages.grant.count_spilled(bytes);
-            }
-            if let Some(resumed) = suspended {
+            if let Some(resumed) = self.pages.grant.suspended() {
                 resumed.await;
             }
             let addresses = cursor.next(table.rows(), self.batch_rows).await?;
-            if addresses.is_empty() {
+            let (Some(first), Some(last)) = (addresses.first(), addresses.last()) else {
                 return Ok(());
-            }
+            };
             let batch = {
                 let _timer = self.metrics.baseline.elapsed_compute().timer();
                 let columns = table.output(&addresses, from, beside)?;
                 RecordBatch::try_new(Arc::clone(self.program.output_schema()), columns)?
             };
             from += addresses.len();
+            let (next, end) = (last.page() + 1, table.rows().pages());
+            if !keeps_pins {
+                table.rows().unpin_pages(first.page()..next);
+            }
+            table.rows().prefetch(next.min(end)..(next + AHEAD_PAGES).min(end));
             let batch = batch.record_output(&self.metrics.baseline);
             self.emitter.emit(batch).await;
         }

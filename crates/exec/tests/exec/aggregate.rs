@@ -382,6 +382,46 @@ fn many_groups_pass_through_little_memory() {
     assert_eq!(memory.held_bytes(), 0);
 }
 
+/// One batch of groups, which alone would need several times the memory there is.
+#[test]
+fn a_large_batch_is_taken_in_by_pieces() {
+    let pool = pool(32 * MIB);
+    let memory = FixedMemory::new(pool.create_space("query", None).unwrap(), MIB);
+    let (mut case, context) = (pairs(100_000), context(&memory, 1024));
+    // A sum has its state in the row; the heap of others is not what is looked at.
+    (case.aggregates, case.filters) = (case.aggregates[..1].to_vec(), vec![None]);
+    case.batches = vec![concat_batches(&case.batches[0].schema(), &case.batches).unwrap()];
+    block_on(async {
+        let expected = collect(case.stock(), &context).await.unwrap();
+        let found = collect(paged(&case, AggregateOptions::default()), &context).await.unwrap();
+        assert!(rows(&found) == rows(&expected));
+    });
+    assert!(memory.spilled_bytes() > 4 * MIB, "{} spilled", memory.spilled_bytes());
+    assert!(memory.peak_bytes() < 3 * MIB, "{} at most", memory.peak_bytes());
+}
+
+#[test]
+fn groups_on_their_way_out_are_not_pinned() {
+    let pool = pool(64 * MIB);
+    let memory = FixedMemory::new(pool.create_space("query", None).unwrap(), 64 * MIB);
+    let (mut case, context) = (pairs(100_000), context(&memory, 1024));
+    (case.aggregates, case.filters) = (case.aggregates[..1].to_vec(), vec![None]);
+    block_on(async {
+        let expected = collect(case.stock(), &context).await.unwrap();
+        let plan = paged(&case, AggregateOptions::default());
+        let mut stream = plan.execute(0, Arc::clone(&context)).unwrap();
+        let mut batches = vec![stream.next().await.unwrap().unwrap()];
+        assert!(memory.peak_bytes() > 4 * MIB, "{} at most", memory.peak_bytes());
+        assert!(memory.held_bytes() < 64 << 10, "{} held", memory.held_bytes());
+        while let Some(batch) = stream.next().await {
+            batches.push(batch.unwrap());
+        }
+        let found = concat_batches(&plan.schema(), &batches).unwrap();
+        assert!(rows(&found) == rows(&expected));
+    });
+    assert_eq!(memory.held_bytes(), 0);
+}
+
 #[test]
 fn an_oblivious_node_neither_asks_nor_unpins() {
     let pool = pool(64 * MIB);

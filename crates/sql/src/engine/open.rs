@@ -19,7 +19,7 @@ use crate::memory::MemoryBudget;
 use crate::pins::PagePins;
 use crate::query::{Queries, QueryResources};
 use crate::scan::ScanOptions;
-use crate::session::{MARKET_SETTING, check_settings};
+use crate::session::{MARKET_SETTING, TENANT_SETTING, check_settings};
 
 /// The smallest budget: a chunk that is gathered, one that is written, the longest segment of each
 /// in a page, and something to work in.
@@ -199,6 +199,13 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
     let pins = PagePins::new(floor_bytes / 2).with_copies(Arc::clone(&budget), copies);
     let pins = Arc::new(pins);
     let catalog = Catalog::open(&data_dir.catalog(), pool.clone(), Arc::clone(&pins), lifetime)?;
+    for (_, name) in
+        settings.iter().filter(|(name, tenant)| name == TENANT_SETTING && !tenant.is_empty())
+    {
+        if catalog.tenant(name).is_none() {
+            return Err(SqlError::MissingTenant { name: name.clone() });
+        }
+    }
     keep.settle(&data_dir)?;
     let queries = Arc::new(Queries::default());
     let market = Market::open(&queries, &budget);

@@ -15,6 +15,9 @@ const HELD_MAX: Duration = Duration::from_secs(2);
 /// A query that waited cannot be suspended again for its wait over this.
 const RESPITE: u32 = 4;
 
+/// Who was suspended for memory has this long to give it before the next one is.
+const PACE: Duration = Duration::from_millis(100);
+
 /// Why a query has others suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
@@ -30,6 +33,7 @@ pub(super) struct Runner {
     pub(super) id: u64,
     pub(super) priority: u8,
     pub(super) need: Option<Need>,
+    /// What it would give back if it were suspended.
     pub(super) held_bytes: u64,
     /// When it will need time, unless it does already.
     pub(super) late_in: Option<Duration>,
@@ -64,8 +68,12 @@ impl Preemption {
             .collect();
         needy.sort_by_key(|runner| Reverse(runner.priority));
         for runner in needy {
+            let for_memory = runner.need == Some(Need::Memory);
+            if for_memory && self.paced_until(now).is_some() {
+                continue;
+            }
             let victims = self.victims(runner, runners);
-            let many = if runner.need == Some(Need::Memory) { 1 } else { victims.len() };
+            let many = if for_memory { 1 } else { victims.len() };
             for id in victims.into_iter().take(many) {
                 self.held.insert(id, now);
                 orders.suspend.push(id);
@@ -100,12 +108,19 @@ impl Preemption {
     fn victims(&self, runner: &Runner, runners: &[Runner]) -> Vec<u64> {
         let free = |it: &&Runner| {
             it.priority < runner.priority
+                && (it.held_bytes > 0 || runner.need != Some(Need::Memory))
                 && !self.held.contains_key(&it.id)
                 && !self.respites.contains_key(&it.id)
         };
         let mut victims: Vec<&Runner> = runners.iter().filter(free).collect();
         victims.sort_by_key(|it| (it.priority, Reverse(it.held_bytes), Reverse(it.id)));
         victims.into_iter().map(|it| it.id).collect()
+    }
+
+    /// When the next query may be suspended for memory, if that is not now.
+    fn paced_until(&self, now: Instant) -> Option<Instant> {
+        let last = self.held.values().max()?;
+        Some(*last + PACE).filter(|until| *until > now)
     }
 
     fn next_event(&self, runners: &[Runner], now: Instant) -> Option<Duration> {
@@ -116,7 +131,8 @@ impl Preemption {
         let ends = self.held.values().map(|since| until(*since + HELD_MAX));
         let needed = runners.iter().any(|it| it.need.is_some());
         let respites = self.respites.values().filter(|_| needed).map(|end| until(*end));
-        late.chain(ends).chain(respites).min()
+        let pace = self.paced_until(now).filter(|_| needed).map(until);
+        late.chain(ends).chain(respites).chain(pace).min()
     }
 }
 
@@ -137,12 +153,27 @@ mod tests {
             runner(3, 1, None),
             runner(4, 2, Some(Need::Memory)),
         ];
-        assert_eq!(preemption.decide(&runners, now).suspend, [2]);
+        let orders = preemption.decide(&runners, now);
+        assert_eq!((orders.suspend, orders.again_in), (vec![2], Some(PACE)));
+        let orders = preemption.decide(&runners, now);
+        assert!(orders.suspend.is_empty(), "it may yet give what it holds: {orders:?}");
+        let now = now + PACE;
         assert_eq!(preemption.decide(&runners, now).suspend, [1], "it still lacks memory");
+        let now = now + PACE;
         assert_eq!(preemption.decide(&runners, now).suspend, [3]);
         let content =
             [runner(1, 0, None), runner(2, 0, None), runner(3, 1, None), runner(4, 2, None)];
         assert_eq!(preemption.decide(&content, now).resume, [1, 2, 3]);
+    }
+
+    #[test]
+    fn who_holds_nothing_is_not_suspended_for_memory() {
+        let (mut preemption, now) = (Preemption::default(), Instant::now());
+        let nothing = Runner { held_bytes: 0, ..runner(1, 0, None) };
+        let orders = preemption.decide(&[nothing, runner(2, 1, Some(Need::Memory))], now);
+        assert!(orders.suspend.is_empty(), "{orders:?}");
+        let orders = preemption.decide(&[nothing, runner(2, 1, Some(Need::Time))], now);
+        assert_eq!(orders.suspend, [1]);
     }
 
     #[test]

@@ -123,9 +123,16 @@ impl State {
     }
 
     fn preempt(&mut self, running: &[Arc<Query>], now: Instant) -> Option<Duration> {
-        let by_people = |query: &&Arc<Query>| query.state() != QueryState::Suspended;
-        let runners: Vec<Runner> =
-            running.iter().filter(by_people).map(|q| runner(q, now)).collect();
+        if self.kind.mechanism().is_none() {
+            // Fair to all.
+            let stopped = running.iter().filter(|query| query.state() == QueryState::Preempted);
+            stopped.for_each(|query| query.preempt(false));
+            return None;
+        }
+        let runs = |query: &&Arc<Query>| {
+            matches!(query.state(), QueryState::Running | QueryState::Preempted)
+        };
+        let runners: Vec<Runner> = running.iter().filter(runs).map(|q| runner(q, now)).collect();
         let orders = self.preemption.decide(&runners, now);
         for query in running {
             if orders.suspend.contains(&query.id()) {
@@ -147,8 +154,12 @@ impl State {
             query.memory().ended_operators().iter().for_each(|it| self.corrections.learn(it));
         }
         self.classes.iter().for_each(|class| class.age(passed));
-        self.classes.retain(|class| Arc::strong_count(class) > 1 || !class.is_idle());
+        if !self.has_claims(running) {
+            self.has_work = false;
+            return self.lift(running);
+        }
         let (traders, small_bytes) = self.traders(running, budget);
+        self.classes.retain(|class| Arc::strong_count(class) > 1 || !class.is_idle());
         let readers: Vec<Arc<CacheClass>> =
             self.classes.iter().filter(|class| !class.is_idle()).cloned().collect();
         self.has_work = !readers.is_empty();
@@ -177,13 +188,23 @@ impl State {
             let operators = query.memory().operator_states();
             let work = Work::of(&operators, query.progress().fraction(), &self.corrections);
             let state_bytes = work.held_bytes.saturating_add(work.spilled_bytes);
-            if state_bytes < small && !self.limited.contains(&query.id()) {
+            // Who is suspended waits for people, and has no use for memory meanwhile.
+            let is_stopped = !matches!(query.state(), QueryState::Running | QueryState::Preempted);
+            let is_small = state_bytes < small && !self.limited.contains(&query.id());
+            if is_stopped || is_small {
                 small_bytes += work.held_bytes;
             } else {
                 traders.push(Trader { query: Arc::clone(query), work });
             }
         }
         (traders, small_bytes)
+    }
+
+    /// Whether anybody has said what memory is worth, and somebody acts on it.
+    fn has_claims(&self, running: &[Arc<Query>]) -> bool {
+        let claims = running.iter().map(|query| query.claim());
+        let mut claims = claims.chain(self.classes.iter().map(|class| class.claim()));
+        self.kind.mechanism().is_some() && claims.any(|claim| claim.sla.is_some())
     }
 
     /// Whether there is anything to share out: several who want memory, one of whom has said what
@@ -354,7 +375,7 @@ fn runner(query: &Query, now: Instant) -> Runner {
         id: query.id(),
         priority,
         need,
-        held_bytes: memory.held_bytes(),
+        held_bytes: memory.paged_bytes(),
         late_in: will_be_late,
     }
 }

@@ -1,6 +1,6 @@
 //! What the market lets a query have.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
 use terrace_sys::size::MIB;
@@ -22,6 +22,8 @@ pub(super) struct Limit {
     began: Instant,
     /// When it last lacked something, in milliseconds from one on; 0 since it got it.
     starved_at: AtomicU64,
+    /// Operators that wait for what they cannot go on without.
+    waiters: AtomicU32,
     was_preempted: AtomicBool,
     /// Whether an operator was refused by the limit since it was set.
     was_refused: AtomicBool,
@@ -33,6 +35,7 @@ impl Default for Limit {
             bytes: AtomicU64::new(u64::MAX),
             began: Instant::now(),
             starved_at: AtomicU64::new(0),
+            waiters: AtomicU32::new(0),
             was_preempted: AtomicBool::new(false),
             was_refused: AtomicBool::new(false),
         }
@@ -54,6 +57,9 @@ impl Limit {
 
     fn is_starved(&self) -> bool {
         let at = self.starved_at.load(Ordering::Relaxed);
+        if self.waiters.load(Ordering::Relaxed) > 0 {
+            return true;
+        }
         at != 0 && self.now().saturating_sub(at) <= STARVED_MS
     }
 
@@ -63,6 +69,15 @@ impl Limit {
 
     pub(super) fn was_preempted(&self) -> bool {
         self.was_preempted.load(Ordering::Relaxed)
+    }
+}
+
+/// An operator that waits for what it cannot go on without, until the value is dropped.
+pub(super) struct Starving<'a>(&'a Limit);
+
+impl Drop for Starving<'_> {
+    fn drop(&mut self) {
+        self.0.waiters.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -97,6 +112,19 @@ impl QueryMemory {
     /// Operators that have ended since this was asked last.
     pub(crate) fn ended_operators(&self) -> Vec<OperatorState> {
         self.books().take_ended()
+    }
+
+    /// Has the market know that an operator waits, as long as the value lives.
+    pub(super) fn starving(&self) -> Starving<'_> {
+        if self.limit.waiters.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.budget.bell().hurry();
+        }
+        Starving(&self.limit)
+    }
+
+    /// Bytes that its paged operators hold: what suspending it sets free.
+    pub(crate) fn paged_bytes(&self) -> u64 {
+        self.paged_bytes.load(Ordering::Relaxed)
     }
 
     /// Has the market look, because the query lacks what it cannot go on without.

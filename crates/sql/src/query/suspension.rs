@@ -6,9 +6,10 @@ use tokio::sync::watch;
 
 /// Whether a query is suspended, and who waits for it to go on.
 ///
-/// What suspends is not interrupted: a paged operator drops its pins at its next batch and waits,
-/// and so does the stream of the result. Nothing is written for it; the pool evicts the unpinned
-/// pages when others need their frames.
+/// What suspends is not interrupted: a paged operator drops its pins at its next batch and waits.
+/// The stream of the result is read on, so that the operators in it come to that, and keeps the
+/// batch that it may get. Nothing is written for it; the pool evicts the unpinned pages when others
+/// need their frames.
 ///
 /// Two may suspend it, and it goes on when neither wants it suspended: people, and the market,
 /// which does so for queries of a higher priority and never for long.
@@ -21,6 +22,8 @@ pub(crate) struct Suspension {
 struct By {
     people: bool,
     market: bool,
+    /// The query is to end.
+    cancelled: bool,
 }
 
 impl By {
@@ -39,13 +42,28 @@ impl Suspension {
     /// Stops the query, or lets it go on, also if the market has stopped it.
     pub(crate) fn set(&self, suspended: bool) {
         self.by.send_modify(|by| {
-            *by = By { people: suspended, market: by.market && suspended };
+            *by = By { people: suspended, market: by.market && suspended, ..*by };
         });
+    }
+
+    /// Wakes whoever reads or waits: the query is to end.
+    pub(crate) fn cancel(&self) {
+        self.by.send_modify(|by| *by = By { cancelled: true, ..By::default() });
+    }
+
+    /// What ends when the query is cancelled.
+    pub(crate) fn cancelled(&self) -> BoxFuture<'static, ()> {
+        let mut by = self.by.subscribe();
+        let cancelled = async move {
+            // Without its sender the query is gone, and with it whoever waits here.
+            drop(by.wait_for(|by| by.cancelled).await);
+        };
+        cancelled.boxed()
     }
 
     /// Stops the query for one of a higher priority, or no longer.
     pub(crate) fn preempt(&self, preempted: bool) {
-        self.by.send_modify(|by| by.market = preempted);
+        self.by.send_modify(|by| by.market = preempted && !by.cancelled);
     }
 
     pub(crate) fn is_set(&self) -> bool {

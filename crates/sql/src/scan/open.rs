@@ -45,16 +45,17 @@ struct Reader {
 }
 
 impl ChunkOpener {
+    /// `filters` are for chunks, by what is known of them, and for rows.
     pub(super) fn new(
         table: Arc<str>,
         version: Arc<TableVersion>,
         projection: &ProjectionExprs,
-        filter: ChunkFilter,
-        condition: Option<&Arc<dyn PhysicalExpr>>,
+        filters: (ChunkFilter, Option<&Arc<dyn PhysicalExpr>>),
         ahead: ReadAhead,
         pins: Arc<PagePins>,
         counters: ScanCounters,
     ) -> Result<Self> {
+        let (filter, condition) = filters;
         let mut columns = projection.column_indices();
         columns.sort_unstable();
         columns.dedup();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::SchemaRef;
+use terrace_exec::stream::give_way;
 use terrace_pool::PoolError;
 use terrace_sys::size::to_usize;
 
@@ -15,7 +16,7 @@ use super::select::{self, ChunkFacts, Left, RowFilter};
 use crate::chunk::Chunk;
 use crate::error::SqlError;
 use crate::pins::{CopyRoom, PagePins, PinRoom};
-use crate::segment::{Segment, SegmentError};
+use crate::segment::{Encoding, Segment, SegmentError};
 
 /// Reads some columns of the chunks of a table.
 pub(crate) struct ChunkReader {
@@ -44,13 +45,21 @@ pub(super) struct Block {
 
 /// Where the arrays of a block come from.
 enum Source {
-    /// All segments are pinned, and the arrays point into them or are decoded from them. The number
-    /// is the next block's.
-    Pinned(Vec<Segment>, usize, ChunkFacts),
+    /// All segments are at hand, and the arrays point into them or are decoded from them.
+    Segments(SegmentBlocks),
     /// All blocks are copies, which are accounted for until they are handed on.
     Copied(CopiedBlocks),
     /// The block with this number is copied from its segments, of which one at a time is pinned.
     Each(usize),
+}
+
+/// Segments that are pinned, or copies of encoded ones.
+struct SegmentBlocks {
+    segments: Vec<Segment>,
+    next: usize,
+    facts: ChunkFacts,
+    /// What the copies are accounted by.
+    _copies: Option<CopyRoom>,
 }
 
 /// Copies of all blocks of a chunk, accounted for until they are handed on.
@@ -59,6 +68,8 @@ struct CopiedBlocks {
     next: usize,
     blocks: usize,
     room: CopyRoom,
+    /// Of encoded columns, which are kept to the last block.
+    encoded_room: CopyRoom,
 }
 
 enum CopiedColumn {
@@ -93,7 +104,7 @@ impl ChunkReader {
     pub(crate) async fn open(self: &Arc<Self>, chunk: &Arc<Chunk>) -> Result<Blocks, SqlError> {
         self.pins.resumed().await;
         let source = match self.pin_all(chunk).await? {
-            Some(segments) => Source::Pinned(segments, 0, ChunkFacts::default()),
+            Some(segments) => Source::Segments(SegmentBlocks::new(segments, None)),
             None => self.copy_all(chunk).await?,
         };
         Ok(Blocks { reader: Arc::clone(self), chunk: Arc::clone(chunk), source })
@@ -131,16 +142,22 @@ impl ChunkReader {
             next: 0,
             blocks: 0,
             room: self.pins.copies(),
+            encoded_room: self.pins.copies(),
         };
         for index in 0..self.columns.len() {
-            if !copied.room.try_grow(chunk.columns[self.columns[index]].len_bytes) {
+            let column = &chunk.columns[self.columns[index]];
+            let room = match column.encoding {
+                Encoding::Plain => &mut copied.room,
+                Encoding::Compact => &mut copied.encoded_room,
+            };
+            if !room.try_grow(column.len_bytes) {
                 return Ok(Source::Each(0));
             }
             let segment = self.pin_one(chunk, index, true).await?;
             copied.blocks = segment.blocks();
             copied.columns.push(self.copied(&segment, index)?);
         }
-        Ok(Source::Copied(copied))
+        Ok(copied.into_source())
     }
 
     /// A copy of a column: its blocks, or its encoded bytes, which are fewer.
@@ -209,14 +226,13 @@ impl ChunkReader {
         }
     }
 
-    /// The next block of pinned segments, of which rows may be left out where that saves decoding.
-    fn next_pinned(
+    /// The next block of segments, of which rows may be left out where that saves decoding.
+    async fn next_of_segments(
         &self,
-        segments: &[Segment],
-        next: &mut usize,
-        facts: &mut ChunkFacts,
+        blocks: &mut SegmentBlocks,
         filter: Option<&RowFilter>,
     ) -> Result<Option<Block>, SqlError> {
+        let SegmentBlocks { segments, next, facts, .. } = blocks;
         let filter = filter.filter(|_| segments.iter().any(|segment| segment.compact().is_some()));
         let mut skipped = 0;
         while segments.first().is_some_and(|segment| *next < segment.blocks()) {
@@ -225,10 +241,12 @@ impl ChunkReader {
             let rows = segments[0].block_rows(block).map_err(|e| self.malformed(0, e))?;
             let mut decoded = vec![None; segments.len()];
             let left = filter.map(|filter| filter.rows(segments, block, facts, &mut decoded));
-            let left = left.transpose().map_err(|error| self.malformed(0, error))?;
+            let left = left.transpose().map_err(|(index, error)| self.malformed(index, error))?;
             let left = match left.unwrap_or(Left::All) {
                 Left::Nothing => {
                     skipped += rows;
+                    // Blocks of which nothing is left are as much work as others.
+                    give_way().await;
                     continue;
                 }
                 left => left,
@@ -259,7 +277,26 @@ impl ChunkReader {
     }
 }
 
+impl SegmentBlocks {
+    fn new(segments: Vec<Segment>, copies: Option<CopyRoom>) -> Self {
+        Self { segments, next: 0, facts: ChunkFacts::default(), _copies: copies }
+    }
+}
+
 impl CopiedBlocks {
+    /// Where all columns are encoded, rows can be left out before they are decoded.
+    fn into_source(self) -> Source {
+        if self.columns.iter().any(|column| matches!(column, CopiedColumn::Arrays(_))) {
+            return Source::Copied(self);
+        }
+        let columns = self.columns.into_iter();
+        let segments = columns.filter_map(|column| match column {
+            CopiedColumn::Encoded(segment) => Some(segment),
+            CopiedColumn::Arrays(_) => None,
+        });
+        Source::Segments(SegmentBlocks::new(segments.collect(), Some(self.encoded_room)))
+    }
+
     fn next(&mut self, reader: &ChunkReader) -> Result<Option<Vec<ArrayRef>>, SqlError> {
         let block = self.next;
         if block >= self.blocks {
@@ -292,9 +329,7 @@ impl Blocks {
     ) -> Result<Option<Block>, SqlError> {
         let reader = &self.reader;
         let arrays = match &mut self.source {
-            Source::Pinned(segments, next, facts) => {
-                return reader.next_pinned(segments, next, facts, filter);
-            }
+            Source::Segments(blocks) => return reader.next_of_segments(blocks, filter).await,
             Source::Copied(copied) => copied.next(reader),
             Source::Each(next) => {
                 let block = *next;

@@ -6,8 +6,9 @@
 //! and not at all where none are.
 //!
 //! This removes rows that the operator above would remove, and need not remove all of them: that
-//! operator applies its filter to what it gets. A filter that lets most rows through is soon left
-//! to it, since applying it twice would cost more than it saves.
+//! operator applies its filter to what it gets. A filter of decoded columns that lets most rows
+//! through is soon left to it, since applying it twice would cost more than it saves; and so is one
+//! beside which there is nothing to decode.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -87,7 +88,7 @@ impl RowFilter {
         block: usize,
         facts: &mut ChunkFacts,
         decoded: &mut [Option<ArrayRef>],
-    ) -> Result<Left, SegmentError> {
+    ) -> Result<Left, (usize, SegmentError)> {
         let mut left: Option<BooleanBuffer> = None;
         for (number, conjunct) in self.conjuncts.iter().enumerate() {
             let by_value = facts.of(number, conjunct, segments)?;
@@ -95,10 +96,12 @@ impl RowFilter {
                 (Some(wanted), _) if wanted.iter().all(|wanted| *wanted) => continue,
                 (Some(wanted), _) if !wanted.contains(&true) => return Ok(Left::Nothing),
                 (Some(wanted), Some(column)) => match segments[*column].compact() {
-                    Some(compact) => compact.rows_with(block, wanted)?,
+                    Some(compact) => {
+                        compact.rows_with(block, wanted).map_err(|error| (*column, error))?
+                    }
                     None => continue,
                 },
-                _ if !conjunct.is_worthwhile() => continue,
+                _ if !conjunct.is_worthwhile() || !conjunct.saves(segments, decoded) => continue,
                 _ => match conjunct.of_block(segments, block, decoded)? {
                     Some(bits) => bits,
                     None => continue,
@@ -127,7 +130,7 @@ impl ChunkFacts {
         number: usize,
         conjunct: &Conjunct,
         segments: &[Segment],
-    ) -> Result<Option<&Vec<bool>>, SegmentError> {
+    ) -> Result<Option<&Vec<bool>>, (usize, SegmentError)> {
         Ok(match self.by_value.entry(number) {
             Entry::Occupied(known) => known.into_mut().as_ref(),
             Entry::Vacant(unknown) => unknown.insert(conjunct.by_value(segments)?).as_ref(),
@@ -171,10 +174,17 @@ impl Conjunct {
         rows < TRIAL_ROWS || (rows - kept.min(rows)) * WORTHWHILE >= rows
     }
 
-    fn by_value(&self, segments: &[Segment]) -> Result<Option<Vec<bool>>, SegmentError> {
+    /// Whether there is a column to decode of which the condition may leave rows out.
+    fn saves(&self, segments: &[Segment], decoded: &[Option<ArrayRef>]) -> bool {
+        let others = segments.iter().zip(decoded).enumerate();
+        let mut others = others.filter(|(column, _)| !self.columns.contains(column));
+        others.any(|(_, (segment, decoded))| segment.compact().is_some() && decoded.is_none())
+    }
+
+    fn by_value(&self, segments: &[Segment]) -> Result<Option<Vec<bool>>, (usize, SegmentError)> {
         let [column] = self.columns[..] else { return Ok(None) };
         let Some(compact) = segments[column].compact() else { return Ok(None) };
-        let values = compact.distinct_values()?;
+        let values = compact.distinct_values().map_err(|error| (column, error))?;
         let Some(values) = values.filter(|values| values.len() <= DICTIONARY_VALUES) else {
             return Ok(None);
         };
@@ -188,12 +198,12 @@ impl Conjunct {
         segments: &[Segment],
         block: usize,
         decoded: &mut [Option<ArrayRef>],
-    ) -> Result<Option<BooleanBuffer>, SegmentError> {
+    ) -> Result<Option<BooleanBuffer>, (usize, SegmentError)> {
         let mut arrays = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
             let array = match decoded[*column].take() {
                 Some(array) => array,
-                None => segments[*column].block(block)?,
+                None => segments[*column].block(block).map_err(|error| (*column, error))?,
             };
             decoded[*column] = Some(Arc::clone(&array));
             arrays.push(array);

@@ -168,14 +168,14 @@ impl CompactBlocks {
 pub(crate) struct HeapBytes(MutableBuffer);
 
 impl HeapBytes {
-    pub(crate) fn new(bytes: MutableBuffer) -> Bytes {
+    pub(crate) fn bytes(bytes: MutableBuffer) -> Bytes {
         Bytes::from_owner(Self(bytes))
     }
 
     pub(super) fn copy_of(bytes: &[u8]) -> Bytes {
         let mut copy = MutableBuffer::with_capacity(bytes.len());
         copy.extend_from_slice(bytes);
-        Self::new(copy)
+        Self::bytes(copy)
     }
 }
 

@@ -18,12 +18,15 @@ pub(super) fn take_encoding(statement: &mut Statement) -> Result<Encoding, SqlEr
     let CreateTableOptions::With(options) = &create.table_options else {
         return Ok(Encoding::default());
     };
-    let mut encoding = Encoding::default();
-    for option in options {
-        encoding = encoding_of(option)?;
+    let encodings = options.iter().map(encoding_of).collect::<Result<Vec<_>, _>>()?;
+    if let [first, second, ..] = &encodings[..] {
+        return Err(SqlError::Refused {
+            what: format!("the encoding '{first}' and '{second}' for one table"),
+            instead: "name one".to_owned(),
+        });
     }
     create.table_options = CreateTableOptions::None;
-    Ok(encoding)
+    Ok(encodings.first().copied().unwrap_or_default())
 }
 
 fn encoding_of(option: &SqlOption) -> Result<Encoding, SqlError> {

@@ -18,7 +18,7 @@ use crate::market::{Claim, MarketKind};
 /// What the names of Terrace's own settings begin with.
 const OWN: &str = "terrace.";
 const SLA: &str = "terrace.sla";
-const TENANT: &str = "terrace.tenant";
+pub(crate) const TENANT: &str = "terrace.tenant";
 pub(crate) const MARKET: &str = "terrace.market";
 const RUNTIME: &str = "datafusion.runtime.";
 

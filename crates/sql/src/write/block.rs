@@ -220,5 +220,5 @@ fn compacted(array: &ArrayRef) -> Result<ArrayRef, SegmentError> {
     let plan = SegmentPlan::new(array.data_type(), vec![BlockPlan::of(array)?])?;
     let mut bytes = MutableBuffer::from_len_zeroed(plan.bytes());
     plan.write(&mut bytes)?;
-    Segment::open_bytes(HeapBytes::new(bytes), array.data_type())?.block(0)
+    Segment::open_bytes(HeapBytes::bytes(bytes), array.data_type())?.block(0)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::Array;
-use terrace_pool::{PageRef, Space};
+use terrace_pool::{PAGE_MIN_BYTES, PageRef, Space};
 use terrace_sys::size::to_u64;
 
 use super::block::{Columns, len};
@@ -67,7 +67,8 @@ impl Drop for FreshPages<'_> {
     }
 }
 
-/// A compact segment is at most this part of the plain one; otherwise decoding it saves nothing.
+/// The pages of a compact segment are at most this part of those of the plain one; otherwise
+/// decoding it saves nothing.
 const WORTHWHILE: (usize, usize) = (7, 8);
 
 /// A segment in the encoding it is written in.
@@ -78,22 +79,23 @@ enum Encoded {
 
 impl Encoded {
     /// The segment of a column as its table wants it, where that is worth it.
-    fn of(
-        table: &Table,
-        plain: SegmentPlan,
-        blocks: &[Columns],
-        column: usize,
-    ) -> Result<Self, SegmentError> {
+    fn of(table: &Table, plain: SegmentPlan, blocks: &[Columns], column: usize) -> Self {
         if table.encoding() == Encoding::Plain {
-            return Ok(Self::Plain(plain));
+            return Self::Plain(plain);
         }
         let pieces: Vec<&dyn Array> = blocks.iter().map(|block| block[column].as_ref()).collect();
         let (part, whole) = WORTHWHILE;
-        let compact = CompactPlan::of(&pieces)?;
-        Ok(match compact.filter(|compact| compact.bytes() * whole <= plain.bytes() * part) {
+        let compact = CompactPlan::of(&pieces).unwrap_or_else(|error| {
+            tracing::warn!("a column of {} stays plain: {error}", table.name());
+            None
+        });
+        let pages = |bytes: usize| bytes.next_multiple_of(PAGE_MIN_BYTES);
+        let saves =
+            |compact: &CompactPlan| pages(compact.bytes()) * whole <= pages(plain.bytes()) * part;
+        match compact.filter(saves) {
             Some(compact) => Self::Compact(compact),
             None => Self::Plain(plain),
-        })
+        }
     }
 
     fn encoding(&self) -> Encoding {
@@ -131,7 +133,7 @@ pub(super) fn write_chunk(table: &Table, gathered: Gathered) -> Result<Written, 
             source,
         };
         let plan = SegmentPlan::new(data_type, plans).map_err(malformed)?;
-        let plan = Encoded::of(table, plan, &blocks, index).map_err(malformed)?;
+        let plan = Encoded::of(table, plan, &blocks, index);
         let len_bytes = plan.bytes();
         let (page, mut bytes) = table.space().allocate(len_bytes)?;
         fresh.pages.push(page);

@@ -27,12 +27,17 @@ impl Table {
         let mut unpinned = if self.parts.len() == 1 { self.partition()? } else { 0 };
         self.write_beside()?;
         unpinned += self.parts.iter_mut().map(Part::unpin).sum::<u64>();
+        self.forget_places();
+        self.groups = 0;
+        Ok(unpinned)
+    }
+
+    /// Forgets where which group is.
+    pub(in crate::aggregate) fn forget_places(&mut self) {
         let grant = &self.pages.grant;
         grant.shrink(self.directory.bytes());
         self.directory.clear();
         grant.grow(self.directory.bytes());
-        self.groups = 0;
-        Ok(unpinned)
     }
 
     /// Copies the rows of the one collection into partitions; bytes unpinned on the way.

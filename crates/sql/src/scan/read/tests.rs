@@ -18,8 +18,8 @@ fn hold(database: &Database, count: usize) -> Vec<Pinned> {
     (0..count).map(page).collect()
 }
 
-/// A chunk of two columns of a little more than 512 KiB, where the pool has 1 MiB for both, although
-/// the account of pins would let them be pinned.
+/// A chunk of two columns of a little more than 512 KiB, where the pool has 1 MiB for both,
+/// although the account of pins would let them be pinned.
 #[tokio::test]
 async fn a_chunk_without_frames_for_all_its_columns_is_copied_column_by_column() {
     let directory = tempfile::tempdir().expect("tempdir");
@@ -59,5 +59,5 @@ async fn a_chunk_without_frames_for_all_its_columns_is_copied_column_by_column()
     assert_eq!(row, 65_536);
     drop(held);
     let blocks = reader.open(chunk).await.expect("the chunk");
-    assert!(matches!(blocks.source, Source::Pinned(..)), "there are frames for both");
+    assert!(matches!(blocks.source, Source::Segments(..)), "there are frames for both");
 }

@@ -1,0 +1,125 @@
+//! With ample DRAM, queries with paged operators against the same with DataFusion's.
+//!
+//! The experiment of Otaki et al. ("Resource-Adaptive Query Execution with Paged Memory
+//! Management", CIDR 2025, figure 5): what does it cost to keep the state of operators in pages
+//! when memory suffices for all of it? One engine and its tables serve both ways, with one thread
+//! unless more are named; a session of each way has the operators switched on or off.
+
+use std::num::NonZeroUsize;
+
+use serde::Serialize;
+use terrace_sql::{Encoding, Engine, Session};
+use terrace_sys::size::format_bytes;
+
+use crate::duel::{Duel, Row, Sum, Way, failures};
+use crate::error::Result;
+use crate::experiment::{Finding, Setting};
+use crate::paged_scan::ample_dram;
+use crate::report::Report;
+use crate::suite::feed::Generator;
+use crate::suite::load::{self, load, refused};
+use crate::timing::ours;
+use crate::tpch::query::Query;
+use crate::tpch::table::Table;
+
+/// The settings that choose between the two.
+const SWITCHES: [&str; 5] =
+    ["paged_sort", "paged_aggregate", "paged_hash_join", "paged_loop_join", "paged_window"];
+/// A query that takes this many times as long counts as slow, here as in the paper.
+const SLOW: f64 = 1.5;
+/// What the paper's figure 5b says of its own system: queries slower than [`SLOW`], of 22.
+const PUBLISHED_SLOW: usize = 7;
+
+const DUEL: Duel = Duel([
+    Way { field: "paged", name: "paged" },
+    Way { field: "stock", name: "DataFusion's operators" },
+]);
+
+#[derive(Clone, Debug, Serialize)]
+struct Config {
+    scale: f64,
+    dram_bytes: u64,
+    threads: usize,
+    rounds: usize,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Summary {
+    #[serde(flatten)]
+    sum: Sum,
+    /// Queries that took more than 1.5 times as long in pages.
+    slow: usize,
+    /// The same in the paper.
+    published_slow: usize,
+}
+
+/// Runs the experiment.
+///
+/// # Errors
+/// When the tables cannot be loaded; a query that fails is a row.
+pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
+    let mut engine_config = setting.engine.clone();
+    if !setting.dram_is_named {
+        engine_config.dram_bytes = ample_dram(setting.scale);
+    }
+    let loaders = NonZeroUsize::new(engine_config.threads).unwrap_or(NonZeroUsize::MIN);
+    if !setting.threads_is_named {
+        engine_config.threads = 1;
+    }
+    let config = Config {
+        scale: setting.scale,
+        dram_bytes: engine_config.dram_bytes,
+        threads: engine_config.threads,
+        rounds: setting.rounds.get(),
+    };
+    let engine = Engine::open(&engine_config).map_err(refused)?;
+    let (program, scale) = (setting.program.clone(), setting.scale);
+    let generator = Generator { program, scale, threads: loaders };
+    let loading = |table: Table| observe(&format!("loading {table}"));
+    load(&engine, &generator, Encoding::Plain, loading).await?;
+    let sessions = [session(&engine, true).await?, session(&engine, false).await?];
+    let mut rows = Vec::new();
+    for number in &setting.queries {
+        observe(&format!("query {number}"));
+        let query = Query::of(*number)?;
+        let mut run = async |way: usize, text: &str| ours(&sessions[way], text).await;
+        rows.push(DUEL.compare(query, &query.text(setting.scale), setting.rounds, &mut run).await);
+    }
+    finding(&config, &rows)
+}
+
+async fn session(engine: &Engine, paged: bool) -> Result<Session> {
+    let session = engine.session().map_err(refused)?;
+    for switch in SWITCHES {
+        load::run(&session, &format!("SET terrace.{switch} = {paged}")).await?;
+    }
+    Ok(session)
+}
+
+fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
+    let slow = rows.iter().filter(|row| row.ratio.is_some_and(|ratio| ratio > SLOW)).count();
+    let summary = Summary { sum: DUEL.sum(rows), slow, published_slow: PUBLISHED_SLOW };
+    let mut notes = failures(rows);
+    notes.push(format!(
+        "{slow} of {} queries over {SLOW} times as long in pages; published: {PUBLISHED_SLOW} of \
+         22",
+        rows.len()
+    ));
+    notes.push(format!(
+        "{}; medians of {} rounds, threads {}, budget {}",
+        summary.sum.in_words(),
+        config.rounds,
+        config.threads,
+        format_bytes(config.dram_bytes)
+    ));
+    let title =
+        format!("TPC-H scale {}, everything in DRAM, {} thread(s)", config.scale, config.threads);
+    Ok(Finding {
+        failed: summary.sum.failed,
+        more: Vec::new(),
+        grid: DUEL.grid(rows),
+        notes,
+        picture: DUEL.picture(rows, title),
+        report: Report::new("paged-operators", config, rows, &summary)?,
+    })
+}

@@ -1,0 +1,351 @@
+//! What does a suspended query leave to others, and what does it cost?
+//!
+//! A sort of every line item holds most of DRAM. Another session asks for the first rows of a table
+//! that is not in memory: of an idle engine, beside the sort as it runs, and beside the sort
+//! suspended. The three take turns, each in an engine opened anew over the same database. Then the
+//! sort is resumed, and must give the answer that it gives undisturbed.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use futures::StreamExt;
+use serde::Serialize;
+use terrace_sql::query::Query;
+use terrace_sql::{Encoding, Engine, EngineConfig, Session, SqlError};
+use terrace_sys::size::{MIB, format_bytes};
+use tokio::task::JoinHandle;
+
+use crate::chart::{Bars, Series};
+use crate::error::{BenchError, Result};
+use crate::experiment::{Finding, Setting};
+use crate::grid::Grid;
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::statistic::median;
+use crate::suite::feed::Generator;
+use crate::suite::load::{load, refused};
+use crate::suite::run::start;
+use crate::tpch::table::Table;
+
+/// The budget unless another is named: a fraction of what the sort would like to hold.
+const DRAM_BYTES: u64 = 256 * MIB;
+/// Holds a sort of all line items by their comments.
+const HOLDER: &str = "SELECT count(*), sum(n * l_linenumber) FROM (SELECT l_linenumber, \
+     row_number() OVER (ORDER BY l_comment, l_orderkey, l_linenumber) AS n FROM lineitem)";
+/// Whose first batch is waited for.
+const OTHER: &str = "SELECT ps_partkey, ps_suppkey FROM partsupp WHERE ps_supplycost > 500";
+/// The sort is suspended when it holds this share of the budget, in percent, or as much as it is
+/// let: pins leave the pool room to read and write.
+const HELD_PERCENT: u64 = 80;
+/// How long it may take to get there, and how long holding no more means that it is there.
+const PATIENCE: Duration = Duration::from_secs(60);
+const STEADY: Duration = Duration::from_millis(400);
+const LOOK: Duration = Duration::from_millis(1);
+
+/// How the other session finds the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Beside {
+    Idle,
+    Running,
+    Suspended,
+}
+
+const ALL: [Beside; 3] = [Beside::Idle, Beside::Running, Beside::Suspended];
+
+/// One visit to an engine.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    round: usize,
+    beside: Beside,
+    /// From the other's text to its first batch, and to its last.
+    first_batch_seconds: f64,
+    seconds: f64,
+    /// What the sort held, in pages and otherwise, when it was left alone or suspended.
+    held_bytes: u64,
+    /// From SUSPEND until no page was pinned.
+    unpinned_seconds: Option<f64>,
+    /// Bytes that went to the store meanwhile.
+    written_bytes: Option<u64>,
+    /// Whether the sort gave the right answer in the end.
+    right: Option<bool>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Config {
+    scale: f64,
+    dram_bytes: u64,
+    threads: usize,
+    rounds: usize,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Summary {
+    idle_first_batch_seconds: Option<f64>,
+    running_first_batch_seconds: Option<f64>,
+    suspended_first_batch_seconds: Option<f64>,
+    /// Beside the suspended sort over idle, medians.
+    suspended_over_idle: Option<f64>,
+    running_over_idle: Option<f64>,
+    /// The least share of the budget that a suspended sort held.
+    held_share: f64,
+    unpinned_seconds: Option<f64>,
+    /// The most that a suspension wrote.
+    written_bytes: u64,
+    wrong: usize,
+}
+
+/// Runs the experiment.
+///
+/// # Errors
+/// When the tables cannot be loaded or a query fails.
+pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
+    let config = Config {
+        scale: setting.scale,
+        dram_bytes: if setting.dram_is_named { setting.engine.dram_bytes } else { DRAM_BYTES },
+        threads: setting.engine.threads,
+        rounds: setting.rounds.get(),
+    };
+    let home = Scratch::of(setting.engine.data_dir.as_deref(), "suspend")?;
+    let open = || {
+        let (dram_bytes, data_dir) = (config.dram_bytes, Some(home.path().join("data")));
+        let config = EngineConfig { dram_bytes, data_dir, ..setting.engine.clone() };
+        Engine::open(&config).map_err(refused)
+    };
+    let engine = open()?;
+    let threads = NonZeroUsize::new(setting.engine.threads).unwrap_or(NonZeroUsize::MIN);
+    let (program, scale) = (setting.program.clone(), setting.scale);
+    let generator = Generator { program, scale, threads };
+    let loading = |table: Table| observe(&format!("loading {table}"));
+    load(&engine, &generator, Encoding::default(), loading).await?;
+    observe("the sort undisturbed");
+    let (_, expected) = Holder::start(&engine.session().map_err(refused)?).await?.end().await?;
+    engine.close().map_err(refused)?;
+    let mut rows = Vec::new();
+    for round in 0..setting.rounds.get() {
+        for turn in 0..ALL.len() {
+            let beside = ALL[(round + turn) % ALL.len()];
+            observe(&format!("round {}, {beside:?}", round + 1));
+            let engine = open()?;
+            rows.push(visit(&engine, beside, round, config.dram_bytes, &expected).await?);
+            engine.close().map_err(refused)?;
+        }
+    }
+    finding(&config, &rows)
+}
+
+/// The sort, in a task of its own.
+struct Holder {
+    query: Arc<Query>,
+    task: JoinHandle<std::result::Result<String, SqlError>>,
+}
+
+impl Holder {
+    async fn start(session: &Session) -> Result<Self> {
+        let handle = start(session, HOLDER).await?;
+        let query = Arc::clone(handle.query());
+        let task = tokio::spawn(async move {
+            let output = handle.collect().await?;
+            Ok(pretty_format_batches(&output.batches)?.to_string())
+        });
+        Ok(Self { query, task })
+    }
+
+    /// Waits until it holds its share, or has held the same for a while; bytes.
+    async fn holds(&self, dram_bytes: u64) -> Result<u64> {
+        let wanted = dram_bytes / 100 * HELD_PERCENT;
+        let began = Instant::now();
+        let (mut most, mut since) = (0, began);
+        loop {
+            let held = self.query.memory().held_bytes();
+            if held > most {
+                (most, since) = (held, Instant::now());
+            }
+            let is_steady = most > dram_bytes / 2 && since.elapsed() >= STEADY;
+            if held >= wanted || (is_steady && held >= most / 10 * 9) {
+                return Ok(held);
+            }
+            if self.task.is_finished() || began.elapsed() > PATIENCE {
+                return Err(BenchError::input(format!(
+                    "the sort held at most {} of {}; a larger --scale or a smaller --dram makes \
+                     it hold more",
+                    format_bytes(most),
+                    format_bytes(dram_bytes)
+                )));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    async fn end(self) -> Result<(Arc<Query>, String)> {
+        let ended = self.task.await.map_err(|error| BenchError::Engine(error.to_string()))?;
+        Ok((self.query, ended.map_err(refused)?))
+    }
+}
+
+async fn visit(
+    engine: &Engine,
+    beside: Beside,
+    round: usize,
+    dram_bytes: u64,
+    expected: &str,
+) -> Result<Row> {
+    let (own, other) = (engine.session().map_err(refused)?, engine.session().map_err(refused)?);
+    if beside == Beside::Idle {
+        let (first_batch_seconds, seconds) = ask(&other).await?;
+        return Ok(Row {
+            round,
+            beside,
+            first_batch_seconds,
+            seconds,
+            held_bytes: 0,
+            unpinned_seconds: None,
+            written_bytes: None,
+            right: None,
+        });
+    }
+    let holder = Holder::start(&own).await?;
+    let held_bytes = holder.holds(dram_bytes).await?;
+    let (mut unpinned_seconds, mut written_bytes) = (None, None);
+    if beside == Beside::Suspended {
+        let before = written(engine);
+        let began = Instant::now();
+        holder.query.suspend();
+        while holder.query.memory().pinned_bytes() > 0 {
+            if began.elapsed() > PATIENCE {
+                let pinned = format_bytes(holder.query.memory().pinned_bytes());
+                return Err(BenchError::Engine(format!("a suspended sort kept {pinned} pinned")));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        unpinned_seconds = Some(began.elapsed().as_secs_f64());
+        written_bytes = Some(written(engine) - before);
+    }
+    let (first_batch_seconds, seconds) = ask(&other).await?;
+    holder.query.resume();
+    let (_, answer) = holder.end().await?;
+    Ok(Row {
+        round,
+        beside,
+        first_batch_seconds,
+        seconds,
+        held_bytes,
+        unpinned_seconds,
+        written_bytes,
+        right: Some(answer == expected),
+    })
+}
+
+/// Bytes written to the store so far.
+fn written(engine: &Engine) -> u64 {
+    engine.pool().stats().written_bytes
+}
+
+/// Seconds to the first batch of the other query and to its last.
+async fn ask(session: &Session) -> Result<(f64, f64)> {
+    let began = Instant::now();
+    let mut handle = start(session, OTHER).await?;
+    let mut first = None;
+    while let Some(batch) = handle.stream.next().await {
+        batch?;
+        first.get_or_insert_with(|| began.elapsed().as_secs_f64());
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    Ok((first.unwrap_or(seconds), seconds))
+}
+
+fn summarise(rows: &[Row], dram_bytes: u64) -> Summary {
+    let of = |beside: Beside| rows.iter().filter(move |row| row.beside == beside);
+    let first = |beside| {
+        let seconds: Vec<f64> = of(beside).map(|row| row.first_batch_seconds).collect();
+        median(&seconds)
+    };
+    let suspended = || of(Beside::Suspended);
+    let (idle, running, own) =
+        (first(Beside::Idle), first(Beside::Running), first(Beside::Suspended));
+    let over_idle = |seconds: Option<f64>| seconds.zip(idle).map(|(seconds, idle)| seconds / idle);
+    let unpinned: Vec<f64> = suspended().filter_map(|row| row.unpinned_seconds).collect();
+    let held = suspended().map(|row| row.held_bytes).min().unwrap_or(0);
+    Summary {
+        idle_first_batch_seconds: idle,
+        running_first_batch_seconds: running,
+        suspended_first_batch_seconds: own,
+        suspended_over_idle: over_idle(own),
+        running_over_idle: over_idle(running),
+        held_share: held as f64 / dram_bytes.max(1) as f64,
+        unpinned_seconds: median(&unpinned),
+        written_bytes: suspended().filter_map(|row| row.written_bytes).max().unwrap_or(0),
+        wrong: rows.iter().filter(|row| row.right == Some(false)).count(),
+    }
+}
+
+fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
+    let summary = summarise(rows, config.dram_bytes);
+    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.4}"));
+    let mut grid = Grid::new(["the sort is", "first batch s", "over idle"]);
+    for (name, seconds, over) in [
+        ("not there", summary.idle_first_batch_seconds, Some(1.0)),
+        ("running", summary.running_first_batch_seconds, summary.running_over_idle),
+        ("suspended", summary.suspended_first_batch_seconds, summary.suspended_over_idle),
+    ] {
+        grid.push([name.to_owned(), number(seconds), number(over)]);
+    }
+    let notes = vec![
+        format!(
+            "the suspended sort held {:.0} % of {} at least, unpinned it in {} s (median), and {} \
+             were written for that at most",
+            summary.held_share * 100.0,
+            format_bytes(config.dram_bytes),
+            number(summary.unpinned_seconds),
+            format_bytes(summary.written_bytes),
+        ),
+        format!("{} wrong answers; medians of {} rounds", summary.wrong, config.rounds),
+    ];
+    let seconds = [
+        summary.idle_first_batch_seconds,
+        summary.running_first_batch_seconds,
+        summary.suspended_first_batch_seconds,
+    ];
+    let picture = Bars {
+        title: format!("First batch beside a sort, TPC-H scale {}", config.scale),
+        unit: "seconds".into(),
+        categories: ["no sort", "running", "suspended"].map(str::to_owned).to_vec(),
+        series: vec![Series { name: "first batch".into(), values: seconds.to_vec() }],
+    };
+    let report = Report::new("suspend", config, rows, &summary)?;
+    Ok(Finding { failed: summary.wrong, more: Vec::new(), grid, notes, picture, report })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_is_of_medians_and_the_worst() {
+        let row = |beside, first_batch_seconds, held_bytes, written_bytes, right| Row {
+            round: 0,
+            beside,
+            first_batch_seconds,
+            seconds: 1.0,
+            held_bytes,
+            unpinned_seconds: (beside == Beside::Suspended).then_some(0.01),
+            written_bytes: (beside == Beside::Suspended).then_some(written_bytes),
+            right: (beside != Beside::Idle).then_some(right),
+        };
+        let rows = [
+            row(Beside::Idle, 0.010, 0, 0, true),
+            row(Beside::Running, 0.030, 90, 0, true),
+            row(Beside::Suspended, 0.011, 80, 0, true),
+            row(Beside::Suspended, 0.013, 70, 4096, false),
+        ];
+        let summary = summarise(&rows, 100);
+        assert!(summary.suspended_over_idle.is_some_and(|ratio| (ratio - 1.2).abs() < 1e-9));
+        assert_eq!((summary.written_bytes, summary.wrong), (4096, 1));
+        assert!((summary.held_share - 0.7).abs() < 1e-9);
+        let config = Config { scale: 1.0, dram_bytes: 100, threads: 2, rounds: 2 };
+        let finding = finding(&config, &rows).expect("finding");
+        assert_eq!((finding.failed, finding.report.rows.len()), (1, 4));
+    }
+}
