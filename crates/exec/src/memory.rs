@@ -48,6 +48,13 @@ pub trait Grant: Send + Sync + Debug {
     /// Gives bytes back.
     fn shrink(&self, bytes: u64);
 
+    /// Takes note that so many of the bytes held are heap and no pages of the pool, which must then
+    /// do with less.
+    fn hold_heap(&self, bytes: u64);
+
+    /// Undoes [`Grant::hold_heap`].
+    fn release_heap(&self, bytes: u64);
+
     /// What the operator holds.
     fn held_bytes(&self) -> u64;
 
@@ -59,6 +66,29 @@ pub trait Grant: Send + Sync + Debug {
 
     /// Counts bytes that were unpinned for lack of memory.
     fn count_spilled(&self, bytes: u64);
+}
+
+impl dyn Grant {
+    /// Asks for more bytes that are heap.
+    pub(crate) fn try_grow_heap(&self, bytes: u64) -> bool {
+        let grown = self.try_grow(bytes);
+        if grown {
+            self.hold_heap(bytes);
+        }
+        grown
+    }
+
+    /// Takes bytes of heap that the operator cannot go on without.
+    pub(crate) fn grow_heap(&self, bytes: u64) {
+        self.grow(bytes);
+        self.hold_heap(bytes);
+    }
+
+    /// Gives bytes of heap back.
+    pub(crate) fn shrink_heap(&self, bytes: u64) {
+        self.release_heap(bytes);
+        self.shrink(bytes);
+    }
 }
 
 /// The query's memory in the configuration of a task, where the operators find it.

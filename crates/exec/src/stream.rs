@@ -3,9 +3,9 @@
 //! An operator that unpins, fetches and goes on where it was has many states. Written as an `async`
 //! function that hands batches to an [`Emitter`], it is a loop again, and the compiler keeps the
 //! states. Nothing is spawned: the function runs inside the poll of its stream, as far as the next
-//! batch, and dropping the stream drops it where it stands. A join can make any number of batches of
-//! what it has in memory, so the stream lets other tasks go first now and then, even when its reader
-//! does not.
+//! batch, and dropping the stream drops it where it stands. A join can make any number of batches
+//! of what it has in memory, so the stream lets other tasks go first now and then, even when its
+//! reader does not.
 
 use std::future::Future;
 use std::pin::Pin;

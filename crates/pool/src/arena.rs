@@ -1,8 +1,9 @@
 //! Frame arenas: the room of one memory tier, by size class, under one account.
 //!
-//! Each size class has a reserved range as large as the whole tier, so any mix of sizes fits
-//! without compaction; only touched memory is resident, and only it is counted. A frame is counted
-//! by the length of the page that it holds, not by its class, so a 5 MiB page costs 5 MiB.
+//! Each size class has a reserved range with room for as many of its shortest pages as fit the
+//! tier, so any mix of sizes fits without compaction; only touched memory is resident, and only it
+//! is counted. A frame is counted by the length of the page that it holds, not by its class, so a 5
+//! MiB page costs 5 MiB.
 //!
 //! A released frame stays *warm*: counted, its memory kept for the next page of its class, which
 //! then costs no page faults. Warm frames are the first to be given back when anybody needs bytes.
@@ -17,7 +18,7 @@ use terrace_tier::MemoryTier;
 
 use crate::account::Account;
 use crate::frame::{Frame, FrameTable};
-use crate::page::{CLASSES, FrameId, class_bytes, class_of};
+use crate::page::{CLASSES, FrameId, class_bytes, class_len_min, class_of};
 use crate::sync::lock;
 
 /// The frames of one size class in one tier.
@@ -103,9 +104,10 @@ pub(crate) struct TierFrames {
     page_bytes: AtomicU64,
 }
 
-/// How many frames of each class a tier of `capacity` bytes has room for.
+/// How many frames of each class a tier of `capacity` bytes may need: pages are counted by their
+/// length, and the shortest of a class are little more than half of its frames.
 fn counts(capacity: u64) -> impl Iterator<Item = u64> {
-    (0..CLASSES).map(move |class| (capacity / class_bytes(class) as u64).max(1))
+    (0..CLASSES).map(move |class| (capacity / class_len_min(class) as u64).max(1))
 }
 
 impl TierFrames {

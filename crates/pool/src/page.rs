@@ -116,6 +116,14 @@ pub(crate) fn class_bytes(class: usize) -> usize {
     PAGE_MIN_BYTES << class
 }
 
+/// Bytes of the shortest page of `class`.
+pub(crate) fn class_len_min(class: usize) -> usize {
+    match class {
+        0 => PAGE_MIN_BYTES,
+        _ => class_bytes(class - 1) + PAGE_MIN_BYTES,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,6 +147,7 @@ mod tests {
             let class = class_of(len);
             assert!(class < CLASSES && class_bytes(class) >= len);
             assert!(class == 0 || class_bytes(class - 1) < len);
+            assert!(class_len_min(class) <= len && class_of(class_len_min(class)) == class);
         }
     }
 }

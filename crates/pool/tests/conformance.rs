@@ -123,6 +123,21 @@ fn impossible_pages_are_refused() {
     assert!(matches!(pages.read(&mut stranger).err(), Some(PoolError::NoSuchPage { .. })));
 }
 
+/// Pages count by their length, so the shortest of a size class fill memory like any others.
+#[test]
+fn pages_of_any_length_fill_memory() {
+    for len in [4 * KIB, 12 * KIB, 36 * KIB, 132 * KIB, 1028 * KIB] {
+        let mut config = config(32 * MIB, &[], Some(store(64 * MIB)));
+        config.patience = std::time::Duration::from_millis(50);
+        let pool = Pool::new(config).expect("opens");
+        let pages = pool.create_space("pins", None).expect("room");
+        let allocate = || pages.allocate(len).map(|(_, bytes)| bytes.downgrade().pin());
+        let pins: Vec<_> = std::iter::from_fn(|| allocate().ok()).collect();
+        let fit = 32 * 1024 * KIB / len;
+        assert!(pins.len() + 1 >= fit, "{} of {fit} pages of {len} bytes", pins.len());
+    }
+}
+
 #[test]
 fn all_frames_pinned_is_an_error_that_names_the_holder() {
     let mut config = config(MIB, &[], Some(store(64 * MIB)));

@@ -114,7 +114,7 @@ impl Table {
         let layouts = Layouts { rows, beside, number, extra_bytes: room.0 };
         let parts = vec![Part::new(pages, &layouts.rows, layouts.beside.as_ref())];
         let directory = Directory::new();
-        pages.grant.grow(directory.bytes());
+        pages.grant.grow_heap(directory.bytes());
         Ok(Self {
             program: Arc::clone(program),
             pages: pages.clone(),
@@ -244,11 +244,11 @@ impl Table {
         let bytes = to_u64(sizes.sum());
         let grant = &self.pages.grant;
         if bytes < self.beside_bytes {
-            grant.shrink(self.beside_bytes - bytes);
+            grant.shrink_heap(self.beside_bytes - bytes);
         } else if bytes > self.beside_bytes {
             let more = bytes - self.beside_bytes;
-            if !grant.try_grow(more) {
-                grant.grow(more);
+            if !grant.try_grow_heap(more) {
+                grant.grow_heap(more);
                 self.pressed = true;
             }
         }
@@ -340,6 +340,6 @@ fn update(
 impl Drop for Table {
     fn drop(&mut self) {
         let bytes = self.directory.bytes() + self.beside_bytes;
-        self.pages.grant.shrink(bytes);
+        self.pages.grant.shrink_heap(bytes);
     }
 }

@@ -81,6 +81,14 @@ impl Grant for Watched {
         }
     }
 
+    fn hold_heap(&self, bytes: u64) {
+        self.grant.hold_heap(bytes);
+    }
+
+    fn release_heap(&self, bytes: u64) {
+        self.grant.release_heap(bytes);
+    }
+
     fn held_bytes(&self) -> u64 {
         self.grant.held_bytes()
     }

@@ -70,6 +70,7 @@ impl Granted {
 
     /// Bytes that have been granted.
     fn of(bytes: u64, grant: Arc<dyn Grant>) -> Self {
+        grant.hold_heap(bytes);
         Self { bytes, grant }
     }
 
@@ -78,7 +79,7 @@ impl Granted {
     }
 
     fn give_back(&mut self, bytes: u64) {
-        self.grant.shrink(bytes);
+        self.grant.shrink_heap(bytes);
         self.bytes -= bytes;
     }
 }

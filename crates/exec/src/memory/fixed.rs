@@ -125,6 +125,11 @@ impl Grant for FixedGrant {
         self.shared.held_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// There is no pool that would have to do with less.
+    fn hold_heap(&self, _bytes: u64) {}
+
+    fn release_heap(&self, _bytes: u64) {}
+
     fn held_bytes(&self) -> u64 {
         self.held_bytes.load(Ordering::Relaxed)
     }

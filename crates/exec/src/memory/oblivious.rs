@@ -32,6 +32,14 @@ impl Grant for ObliviousGrant {
         self.0.shrink(bytes);
     }
 
+    fn hold_heap(&self, bytes: u64) {
+        self.0.hold_heap(bytes);
+    }
+
+    fn release_heap(&self, bytes: u64) {
+        self.0.release_heap(bytes);
+    }
+
     fn held_bytes(&self) -> u64 {
         self.0.held_bytes()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use terrace_market::Ledger;
+use terrace_market::{Class, Consumer, Ledger};
 use terrace_sys::size::{KIB, MIB, round_up};
 
 use super::bell::Bell;
@@ -13,6 +13,10 @@ use super::fair::Fairness;
 
 /// Queries that wait for each other end by this.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Heap of paged operators that the ledger does not know: the process has more than this beside the
+/// budget in any case, and the pool of a small budget needs every frame.
+const HEAP_BESIDE: u64 = 32 * MIB;
 
 /// Bytes that the ledger can get back: the frames of a buffer pool above its floor.
 pub trait Reserve: Send + Sync + fmt::Debug {
@@ -43,6 +47,9 @@ pub struct MemoryBudget {
     waiting_bytes: AtomicU64,
     /// Bytes of the pool's pages that paged operators keep pinned.
     pinned_bytes: AtomicU64,
+    /// Bytes of heap that paged operators hold, and what the ledger knows of them.
+    heap_bytes: AtomicU64,
+    heap: Consumer,
     /// Rung when the market should look.
     bell: Bell,
 }
@@ -58,6 +65,8 @@ impl MemoryBudget {
             patience: PATIENCE,
             waiting_bytes: AtomicU64::new(0),
             pinned_bytes: AtomicU64::new(0),
+            heap_bytes: AtomicU64::new(0),
+            heap: ledger.register("heap of operators", Class::Query),
             bell: Bell::default(),
             ledger,
             reserve,
@@ -89,7 +98,7 @@ impl MemoryBudget {
 
     /// Bytes of the pool that nobody pins.
     pub(crate) fn cached_bytes(&self) -> u64 {
-        self.reserve.held().saturating_sub(self.pinned_bytes())
+        self.reserve.held().saturating_sub(self.pinned_in_pool())
     }
 
     /// Whether idle bytes are wanted: somebody waits for some, or owes some.
@@ -105,7 +114,7 @@ impl MemoryBudget {
 
     /// Bytes that nobody holds, or that the pool would give up.
     pub(super) fn obtainable_bytes(&self) -> u64 {
-        self.unpinnable_bytes().saturating_sub(self.pinned_bytes())
+        self.unpinnable_bytes().saturating_sub(self.pinned_in_pool())
     }
 
     /// Bytes that nobody holds, or that the pool would give up were none of its pages pinned.
@@ -120,7 +129,7 @@ impl MemoryBudget {
 
     /// Lets a paged operator pin `bytes` if there is room for them beside all that is pinned.
     pub(super) fn try_pin(&self, bytes: u64) -> bool {
-        let room = self.unpinnable_bytes();
+        let room = self.unpinnable_bytes().saturating_add(self.heap_in_ledger());
         let fits = |pinned: u64| pinned.checked_add(bytes).filter(|pinned| *pinned <= room);
         self.pinned_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits).is_ok()
     }
@@ -134,10 +143,36 @@ impl MemoryBudget {
         self.pinned_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// Bytes of the pool, or of heap beside the ledger, that paged operators hold.
+    fn pinned_in_pool(&self) -> u64 {
+        self.pinned_bytes().saturating_sub(self.heap_in_ledger())
+    }
+
+    /// Bytes of heap that the ledger knows.
+    fn heap_in_ledger(&self) -> u64 {
+        known(self.heap_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Paged operators hold `bytes` of heap more. The ledger owes what it has not got, and the pool
+    /// gives up clean frames for that.
+    pub(super) fn hold_heap(&self, bytes: u64) {
+        let before = self.heap_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.heap.grow_or_owe(known(before + bytes) - known(before));
+        let debt = self.ledger.debt();
+        if debt > 0 {
+            self.reserve.release(debt);
+        }
+    }
+
+    pub(super) fn release_heap(&self, bytes: u64) {
+        let before = self.heap_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.heap.shrink(known(before) - known(before - bytes));
+    }
+
     /// What a paged operator that pins `held` bytes should give back: its part, by what it holds,
     /// of what is pinned beyond the room there is and of what others wait for.
     pub(super) fn excess_of(&self, held: u64) -> u64 {
-        let pinned = self.pinned_bytes();
+        let pinned = self.pinned_in_pool();
         let room = self.unpinnable_bytes();
         let waiting = self.waiting_bytes.load(Ordering::Relaxed);
         let over = pinned.saturating_add(waiting).saturating_sub(room);
@@ -176,6 +211,11 @@ impl MemoryBudget {
         self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         Waiter { budget: self, bytes }
     }
+}
+
+/// What the ledger knows of `heap` bytes.
+fn known(heap: u64) -> u64 {
+    heap.saturating_sub(HEAP_BESIDE)
 }
 
 /// Keeps bytes that somebody waits for out of what operators that can spill may take.

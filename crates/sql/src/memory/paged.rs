@@ -3,7 +3,8 @@
 //! A pinned page is the pool's in the ledger, like every page, but the pool cannot give it up. So
 //! what operators pin is counted beside the ledger and taken off what the pool would give up; the
 //! sum of grants stays within the budget without a byte of it counted twice. Heap that they
-//! hold, as directories of hash tables, is counted in their grants alike. The rules of
+//! hold, as directories of hash tables, is counted in their grants alike, and what there is of it
+//! beyond a little is a consumer of the ledger too, for which the pool makes room. The rules of
 //! `fair` apply to these operators as to DataFusion's that can spill, except that they also give
 //! back: when others wait for bytes, or when more is pinned than the budget has room for by now,
 //! each is told its part of it and unpins that much within a batch. The same goes for a query that
@@ -94,6 +95,8 @@ pub(super) struct PagedGrant {
     spilled: Arc<SpillCounters>,
     suspension: Arc<Suspension>,
     held: Arc<PinnedBytes>,
+    /// Of what it holds, bytes that are no pages.
+    heap_bytes: AtomicU64,
 }
 
 impl PagedGrant {
@@ -105,7 +108,8 @@ impl PagedGrant {
     ) -> Self {
         let held = Arc::new(PinnedBytes { name: name.to_owned(), ..PinnedBytes::default() });
         memory.books().register_paged(&held);
-        Self { memory: Arc::clone(memory), spilled, suspension, held }
+        let heap_bytes = AtomicU64::new(0);
+        Self { memory: Arc::clone(memory), spilled, suspension, held, heap_bytes }
     }
 }
 
@@ -138,6 +142,16 @@ impl Grant for PagedGrant {
         self.memory.budget.unpin(bytes);
     }
 
+    fn hold_heap(&self, bytes: u64) {
+        self.heap_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.memory.budget.hold_heap(bytes);
+    }
+
+    fn release_heap(&self, bytes: u64) {
+        self.heap_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.memory.budget.release_heap(bytes);
+    }
+
     fn held_bytes(&self) -> u64 {
         self.held.now()
     }
@@ -165,6 +179,7 @@ impl fmt::Debug for PagedGrant {
 
 impl Drop for PagedGrant {
     fn drop(&mut self) {
+        self.release_heap(self.heap_bytes.load(Ordering::Relaxed));
         self.shrink(self.held.now());
         self.memory.books().paged_ended(&self.held);
     }

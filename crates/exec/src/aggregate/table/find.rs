@@ -152,9 +152,9 @@ impl Table {
     /// Makes the directory larger.
     fn grow(&mut self) -> Result<()> {
         let more = self.directory.bytes_grown() - self.directory.bytes();
-        if !self.pages.grant.try_grow(more) {
+        if !self.pages.grant.try_grow_heap(more) {
             self.pressed = true;
-            self.pages.grant.grow(more);
+            self.pages.grant.grow_heap(more);
         }
         self.directory.grow();
         for part in &self.parts {

@@ -35,9 +35,9 @@ impl Table {
     /// Forgets where which group is.
     pub(in crate::aggregate) fn forget_places(&mut self) {
         let grant = &self.pages.grant;
-        grant.shrink(self.directory.bytes());
+        grant.shrink_heap(self.directory.bytes());
         self.directory.clear();
-        grant.grow(self.directory.bytes());
+        grant.grow_heap(self.directory.bytes());
     }
 
     /// Copies the rows of the one collection into partitions; bytes unpinned on the way.
