@@ -34,18 +34,33 @@ const FETCH_TRIES: usize = 30;
 pub struct Lease {
     grant: Arc<dyn Grant>,
     bytes: u64,
+    /// Whether they are for heap, and not for pages.
+    is_heap: bool,
 }
 
 impl Lease {
     /// `bytes` of `grant`, if it has them.
     pub fn ask(grant: &Arc<dyn Grant>, bytes: u64) -> Option<Self> {
-        grant.try_grow(bytes).then(|| Self { grant: Arc::clone(grant), bytes })
+        let asked = grant.try_grow(bytes);
+        asked.then(|| Self { grant: Arc::clone(grant), bytes, is_heap: false })
+    }
+
+    /// As [`Lease::ask`], for batches that are no pages of the pool.
+    pub fn ask_heap(grant: &Arc<dyn Grant>, bytes: u64) -> Option<Self> {
+        let asked = grant.try_grow_heap(bytes);
+        asked.then(|| Self { grant: Arc::clone(grant), bytes, is_heap: true })
     }
 
     /// `bytes` of `grant` in any case: what the operator cannot go on without.
     pub fn take(grant: &Arc<dyn Grant>, bytes: u64) -> Self {
         grant.grow(bytes);
-        Self { grant: Arc::clone(grant), bytes }
+        Self { grant: Arc::clone(grant), bytes, is_heap: false }
+    }
+
+    /// As [`Lease::take`], for batches that are no pages of the pool.
+    pub fn take_heap(grant: &Arc<dyn Grant>, bytes: u64) -> Self {
+        grant.grow_heap(bytes);
+        Self { grant: Arc::clone(grant), bytes, is_heap: true }
     }
 
     /// Bytes held.
@@ -55,14 +70,20 @@ impl Lease {
 
     /// Takes `bytes` more in any case.
     pub fn extend(&mut self, bytes: u64) {
-        self.grant.grow(bytes);
+        match self.is_heap {
+            true => self.grant.grow_heap(bytes),
+            false => self.grant.grow(bytes),
+        }
         self.bytes += bytes;
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.grant.shrink(self.bytes);
+        match self.is_heap {
+            true => self.grant.shrink_heap(self.bytes),
+            false => self.grant.shrink(self.bytes),
+        }
     }
 }
 

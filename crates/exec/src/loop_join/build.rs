@@ -125,7 +125,7 @@ impl Left {
         }
         let flags = spec.emits_left().then(|| Flags::new(rows));
         let flag_bytes = if flags.is_some() { Flags::bytes_of(rows) } else { 0 };
-        let _flags_lease = Lease::take(grant, flag_bytes);
+        let _flags_lease = Lease::take_heap(grant, flag_bytes);
         let running = AtomicUsize::new(streams);
         Ok(Self { blocks, rows, bytes, flags, _flags_lease, running })
     }
@@ -148,7 +148,7 @@ impl Pending {
     fn push(&mut self, grant: &Arc<dyn Grant>, batch: RecordBatch) {
         let bytes = batch_bytes(&batch);
         // Twice: the rows are gathered before they are written.
-        self.leases.push(Lease::take(grant, 2 * to_u64(bytes)));
+        self.leases.push(Lease::take_heap(grant, 2 * to_u64(bytes)));
         self.bytes += bytes.max(1);
         self.batches.push(batch);
     }

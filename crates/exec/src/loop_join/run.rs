@@ -81,9 +81,9 @@ impl Runner {
             self.metrics.probed(batch.num_rows());
             let own = to_u64(batch_bytes(&batch));
             bytes += own.max(1);
-            let lease = Lease::ask(&self.grant, own);
+            let lease = Lease::ask_heap(&self.grant, own);
             let is_last = lease.is_none() || bytes > enough;
-            let lease = lease.unwrap_or_else(|| Lease::take(&self.grant, own));
+            let lease = lease.unwrap_or_else(|| Lease::take_heap(&self.grant, own));
             // Rows that wait for others must not keep the pages of a scan.
             let batch = if parts.is_empty() && is_last { batch } else { copied(&batch)? };
             let matched = match self.spec.emits_right() {

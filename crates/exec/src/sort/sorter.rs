@@ -42,11 +42,11 @@ impl Sorter {
             let part = batch.slice(start, step.min(rows - start));
             let keys = self.context.keys.evaluate(&part)?;
             let bytes = batch_bytes(&part) as u64;
-            let lease = match Lease::ask(&self.context.grant, bytes) {
+            let lease = match Lease::ask_heap(&self.context.grant, bytes) {
                 Some(lease) => lease,
                 None => {
                     self.sort_piece().await?;
-                    Lease::take(&self.context.grant, bytes)
+                    Lease::take_heap(&self.context.grant, bytes)
                 }
             };
             self.piece.push(part, keys, Some(lease));

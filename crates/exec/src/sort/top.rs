@@ -92,7 +92,7 @@ impl Top {
     fn keep(&mut self, rows: RecordBatch) -> Result<()> {
         let keys = self.keys.evaluate(&rows)?;
         let bytes = super::piece::batch_bytes(&rows) as u64;
-        self.kept.push(rows, keys, Some(Lease::take(&self.grant, bytes)));
+        self.kept.push(rows, keys, Some(Lease::take_heap(&self.grant, bytes)));
         Ok(())
     }
 

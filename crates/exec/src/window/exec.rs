@@ -189,7 +189,7 @@ impl Work {
             return large.push(&batch);
         }
         let bytes = batch_bytes(&batch) as u64;
-        match Lease::ask(&self.grant, bytes) {
+        match Lease::ask_heap(&self.grant, bytes) {
             Some(lease) => {
                 self.held.batches.push(batch);
                 self.held.leases.push(lease);
@@ -241,7 +241,7 @@ impl Work {
         drop(batches);
         if batch.num_rows() > 0 {
             // Beside the rows themselves, their concatenation and what is computed.
-            let _lease = Lease::take(&self.grant, batch_bytes(&batch) as u64);
+            let _lease = Lease::take_heap(&self.grant, batch_bytes(&batch) as u64);
             let values = self.evaluate(&batch)?;
             self.output.emit(&batch, values, emitter).await?;
         }
