@@ -6,8 +6,6 @@
 //! curve over the budget. It should have no cliff: what the pool keeps and what operators unpin
 //! shrink with the budget little by little.
 
-use std::num::NonZeroUsize;
-
 use serde::Serialize;
 use terrace_sql::{Encoding, Engine, EngineConfig};
 use terrace_sys::size::{GIB, MIB, format_bytes};
@@ -17,11 +15,9 @@ use crate::error::Result;
 use crate::experiment::{Finding, Setting};
 use crate::grid::Grid;
 use crate::lines::{Line, Lines, Panel};
-use crate::paged_scan::ample_dram;
 use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::statistic::median;
-use crate::suite::feed::Generator;
 use crate::suite::load::{load, refused};
 use crate::timing::ours;
 use crate::tpch::query::Query;
@@ -88,13 +84,11 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
         Engine::open(&config).map_err(refused)
     };
     let engine = open(LOAD_DRAM_BYTES)?;
-    let threads = NonZeroUsize::new(setting.engine.threads).unwrap_or(NonZeroUsize::MIN);
-    let (program, scale) = (setting.program.clone(), setting.scale);
-    let generator = Generator { program, scale, threads };
+    let generator = setting.generator();
     load(&engine, &generator, encoding, |table: Table| observe(&format!("loading {table}")))
         .await?;
     engine.close().map_err(refused)?;
-    let most = if setting.dram_is_named { setting.engine.dram_bytes } else { ample_dram(scale) };
+    let most = setting.ample_engine().dram_bytes;
     let budgets = budgets(most);
     let mut visits: Vec<Visit> = budgets.iter().map(|_| Visit::new(setting)).collect();
     for round in 0..setting.rounds.get() {

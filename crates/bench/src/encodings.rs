@@ -3,18 +3,14 @@
 //! Both hold the same rows in the same order, each in an engine of its own. The bytes of every
 //! table are those of its segments.
 
-use std::num::NonZeroUsize;
-
 use serde::Serialize;
 use terrace_sql::{Encoding, Engine, EngineConfig, Session};
 use terrace_sys::size::format_bytes;
 
 use crate::duel::{Duel, Row, Sum, Way, failures};
 use crate::error::Result;
-use crate::experiment::{Finding, Setting};
-use crate::paged_scan::ample_dram;
+use crate::experiment::{Conditions, Finding, Setting};
 use crate::report::Report;
-use crate::suite::feed::Generator;
 use crate::suite::load::{load, refused};
 use crate::suite::table::Generated;
 use crate::timing::ours;
@@ -23,14 +19,6 @@ use crate::tpch::table::Table;
 
 const DUEL: Duel =
     Duel([Way { field: "compact", name: "compact" }, Way { field: "plain", name: "plain" }]);
-
-#[derive(Clone, Debug, Serialize)]
-struct Config {
-    scale: f64,
-    dram_bytes: u64,
-    threads: usize,
-    rounds: usize,
-}
 
 /// The segments of a table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -63,16 +51,8 @@ struct Side {
 /// # Errors
 /// When the tables cannot be loaded; a query that fails is a row.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
-    let mut engine = setting.engine.clone();
-    if !setting.dram_is_named {
-        engine.dram_bytes = ample_dram(setting.scale);
-    }
-    let config = Config {
-        scale: setting.scale,
-        dram_bytes: engine.dram_bytes,
-        threads: engine.threads,
-        rounds: setting.rounds.get(),
-    };
+    let engine = setting.ample_engine();
+    let config = setting.conditions(&engine);
     let compact = Side::prepare(&engine, setting, Encoding::Compact, observe).await?;
     let plain = Side::prepare(&engine, setting, Encoding::Plain, observe).await?;
     let mut rows = Vec::new();
@@ -95,9 +75,7 @@ impl Side {
     ) -> Result<Side> {
         let data_dir = engine.data_dir.as_ref().map(|dir| dir.join(encoding.to_string()));
         let engine = EngineConfig { data_dir, ..engine.clone() };
-        let threads = NonZeroUsize::new(engine.threads).unwrap_or(NonZeroUsize::MIN);
-        let (program, scale) = (setting.program.clone(), setting.scale);
-        let generator = Generator { program, scale, threads };
+        let generator = setting.generator();
         let engine = Engine::open(&engine).map_err(refused)?;
         let loading = |table: Table| observe(&format!("loading {table} {encoding}"));
         let loaded = load(&engine, &generator, encoding, loading).await?;
@@ -115,7 +93,7 @@ impl Side {
     }
 }
 
-fn finding(config: &Config, rows: &[Row], compact: &Side, plain: &Side) -> Result<Finding> {
+fn finding(config: &Conditions, rows: &[Row], compact: &Side, plain: &Side) -> Result<Finding> {
     let tables = Table::ALL.into_iter().map(|table| TableBytes {
         table: table.name().to_owned(),
         compact_bytes: compact.bytes(table),
@@ -141,7 +119,7 @@ fn finding(config: &Config, rows: &[Row], compact: &Side, plain: &Side) -> Resul
     })
 }
 
-fn notes(config: &Config, rows: &[Row], summary: &Summary) -> Vec<String> {
+fn notes(config: &Conditions, rows: &[Row], summary: &Summary) -> Vec<String> {
     let mut notes = failures(rows);
     notes.extend(summary.tables.iter().map(|table| {
         let (compact, plain) = (table.compact_bytes, table.plain_bytes);
@@ -178,7 +156,7 @@ mod tests {
             plain_bytes: 4 << 20,
             tables: vec![TableBytes { table, compact_bytes: 1 << 20, plain_bytes: 4 << 20 }],
         };
-        let config = Config { scale: 1.0, dram_bytes: 1 << 30, threads: 2, rounds: 3 };
+        let config = Conditions { scale: 1.0, dram_bytes: 1 << 30, threads: 2, rounds: 3 };
         let notes = notes(&config, &[], &summary);
         assert!(notes[0].contains("lineitem: 1MiB compact, 4MiB plain"), "{notes:?}");
         assert!(notes[1].contains("all tables: 1MiB compact, 4MiB plain"), "{notes:?}");

@@ -3,13 +3,16 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use serde::Serialize;
 use terrace_sql::EngineConfig;
 
 use crate::chart::Bars;
 use crate::error::{BenchError, Result};
 use crate::grid::Grid;
 use crate::lines::Lines;
+use crate::paged_scan::ample_dram;
 use crate::report::Report;
+use crate::suite::feed::Generator;
 use crate::{
     adaptive, clients, dram_curve, encodings, hash_index, market, operators, out_of_core,
     paged_scan, suspend, tiers,
@@ -34,6 +37,42 @@ pub struct Setting {
     pub pairs: u64,
     /// This program, which generates in a process of its own.
     pub program: PathBuf,
+}
+
+/// Under what an experiment ran, as its report has it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Conditions {
+    pub(crate) scale: f64,
+    pub(crate) dram_bytes: u64,
+    pub(crate) threads: usize,
+    pub(crate) rounds: usize,
+}
+
+impl Setting {
+    /// What generates the tables.
+    pub(crate) fn generator(&self) -> Generator {
+        let threads = NonZeroUsize::new(self.engine.threads).unwrap_or(NonZeroUsize::MIN);
+        Generator { program: self.program.clone(), scale: self.scale, threads }
+    }
+
+    /// An engine with a budget for everything at this scale, unless another one was named.
+    pub(crate) fn ample_engine(&self) -> EngineConfig {
+        let mut engine = self.engine.clone();
+        if !self.dram_is_named {
+            engine.dram_bytes = ample_dram(self.scale);
+        }
+        engine
+    }
+
+    /// The conditions with this engine.
+    pub(crate) fn conditions(&self, engine: &EngineConfig) -> Conditions {
+        Conditions {
+            scale: self.scale,
+            dram_bytes: engine.dram_bytes,
+            threads: engine.threads,
+            rounds: self.rounds.get(),
+        }
+    }
 }
 
 /// What an experiment gives: for the eye, for a file, and as a picture.

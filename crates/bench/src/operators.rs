@@ -5,18 +5,14 @@
 //! when memory suffices for all of it? One engine and its tables serve both ways, with one thread
 //! unless more are named; a session of each way has the operators switched on or off.
 
-use std::num::NonZeroUsize;
-
 use serde::Serialize;
 use terrace_sql::{Encoding, Engine, Session};
 use terrace_sys::size::format_bytes;
 
 use crate::duel::{Duel, Row, Sum, Way, failures};
 use crate::error::Result;
-use crate::experiment::{Finding, Setting};
-use crate::paged_scan::ample_dram;
+use crate::experiment::{Conditions, Finding, Setting};
 use crate::report::Report;
-use crate::suite::feed::Generator;
 use crate::suite::load::{self, load, refused};
 use crate::timing::ours;
 use crate::tpch::query::Query;
@@ -36,14 +32,6 @@ const DUEL: Duel = Duel([
 ]);
 
 #[derive(Clone, Debug, Serialize)]
-struct Config {
-    scale: f64,
-    dram_bytes: u64,
-    threads: usize,
-    rounds: usize,
-}
-
-#[derive(Clone, Debug, Serialize)]
 struct Summary {
     #[serde(flatten)]
     sum: Sum,
@@ -58,23 +46,13 @@ struct Summary {
 /// # Errors
 /// When the tables cannot be loaded; a query that fails is a row.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
-    let mut engine_config = setting.engine.clone();
-    if !setting.dram_is_named {
-        engine_config.dram_bytes = ample_dram(setting.scale);
-    }
-    let loaders = NonZeroUsize::new(engine_config.threads).unwrap_or(NonZeroUsize::MIN);
+    let mut engine_config = setting.ample_engine();
     if !setting.threads_is_named {
         engine_config.threads = 1;
     }
-    let config = Config {
-        scale: setting.scale,
-        dram_bytes: engine_config.dram_bytes,
-        threads: engine_config.threads,
-        rounds: setting.rounds.get(),
-    };
+    let config = setting.conditions(&engine_config);
     let engine = Engine::open(&engine_config).map_err(refused)?;
-    let (program, scale) = (setting.program.clone(), setting.scale);
-    let generator = Generator { program, scale, threads: loaders };
+    let generator = setting.generator();
     let loading = |table: Table| observe(&format!("loading {table}"));
     load(&engine, &generator, Encoding::Plain, loading).await?;
     let sessions = [session(&engine, true).await?, session(&engine, false).await?];
@@ -96,7 +74,7 @@ async fn session(engine: &Engine, paged: bool) -> Result<Session> {
     Ok(session)
 }
 
-fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
+fn finding(config: &Conditions, rows: &[Row]) -> Result<Finding> {
     let slow = rows.iter().filter(|row| row.ratio.is_some_and(|ratio| ratio > SLOW)).count();
     let summary = Summary { sum: DUEL.sum(rows), slow, published_slow: PUBLISHED_SLOW };
     let mut notes = failures(rows);

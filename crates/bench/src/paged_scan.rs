@@ -2,17 +2,15 @@
 //!
 //! Both hold the same batches, and the planner has the same statistics for both ([`TwinTable`]).
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use datafusion::prelude::{SessionConfig, SessionContext};
-use serde::Serialize;
 use terrace_sql::{Encoding, Engine, Session};
 use terrace_sys::size::{GIB, format_bytes};
 
 use crate::duel::{Duel, Row, Way, failures};
 use crate::error::{BenchError, Result};
-use crate::experiment::{Finding, Setting};
+use crate::experiment::{Conditions, Finding, Setting};
 use crate::report::Report;
 use crate::suite::feed::Generator;
 use crate::suite::load::{load, refused};
@@ -32,32 +30,15 @@ const DUEL: Duel = Duel([
     Way { field: "theirs", name: "DataFusion in memory" },
 ]);
 
-#[derive(Clone, Debug, Serialize)]
-struct Config {
-    scale: f64,
-    dram_bytes: u64,
-    threads: usize,
-    rounds: usize,
-}
-
 /// Runs the experiment.
 ///
 /// # Errors
 /// When the tables cannot be loaded; a query that fails is a row.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
-    let mut engine_config = setting.engine.clone();
-    if !setting.dram_is_named {
-        engine_config.dram_bytes = ample_dram(setting.scale);
-    }
-    let config = Config {
-        scale: setting.scale,
-        dram_bytes: engine_config.dram_bytes,
-        threads: engine_config.threads,
-        rounds: setting.rounds.get(),
-    };
-    let threads = NonZeroUsize::new(engine_config.threads).unwrap_or(NonZeroUsize::MIN);
+    let engine_config = setting.ample_engine();
+    let config = setting.conditions(&engine_config);
     let engine = Engine::open(&engine_config).map_err(refused)?;
-    let generator = Generator { program: setting.program.clone(), scale: setting.scale, threads };
+    let generator = setting.generator();
     let loading = |table: Table| observe(&format!("loading {table}"));
     // Scans and operators are compared, and not how fast segments are decoded.
     load(&engine, &generator, Encoding::Plain, loading).await?;
@@ -111,7 +92,7 @@ async fn peer(
     Ok(context)
 }
 
-fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
+fn finding(config: &Conditions, rows: &[Row]) -> Result<Finding> {
     let sum = DUEL.sum(rows);
     let mut notes = failures(rows);
     let budget = format_bytes(config.dram_bytes);

@@ -5,7 +5,6 @@
 //! suspended. The three take turns, each in an engine opened anew over the same database. Then the
 //! sort is resumed, and must give the answer that it gives undisturbed.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,12 +18,11 @@ use tokio::task::JoinHandle;
 
 use crate::chart::{Bars, Series};
 use crate::error::{BenchError, Result};
-use crate::experiment::{Finding, Setting};
+use crate::experiment::{Conditions, Finding, Setting};
 use crate::grid::Grid;
 use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::statistic::median;
-use crate::suite::feed::Generator;
 use crate::suite::load::{load, refused};
 use crate::suite::run::start;
 use crate::tpch::table::Table;
@@ -74,14 +72,6 @@ struct Row {
 }
 
 #[derive(Clone, Debug, Serialize)]
-struct Config {
-    scale: f64,
-    dram_bytes: u64,
-    threads: usize,
-    rounds: usize,
-}
-
-#[derive(Clone, Debug, Serialize)]
 struct Summary {
     idle_first_batch_seconds: Option<f64>,
     running_first_batch_seconds: Option<f64>,
@@ -102,22 +92,16 @@ struct Summary {
 /// # Errors
 /// When the tables cannot be loaded or a query fails.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
-    let config = Config {
-        scale: setting.scale,
-        dram_bytes: if setting.dram_is_named { setting.engine.dram_bytes } else { DRAM_BYTES },
-        threads: setting.engine.threads,
-        rounds: setting.rounds.get(),
-    };
+    let dram_bytes = if setting.dram_is_named { setting.engine.dram_bytes } else { DRAM_BYTES };
+    let engine_config = EngineConfig { dram_bytes, ..setting.engine.clone() };
+    let config = setting.conditions(&engine_config);
     let home = Scratch::of(setting.engine.data_dir.as_deref(), "suspend")?;
     let open = || {
-        let (dram_bytes, data_dir) = (config.dram_bytes, Some(home.path().join("data")));
-        let config = EngineConfig { dram_bytes, data_dir, ..setting.engine.clone() };
-        Engine::open(&config).map_err(refused)
+        let data_dir = Some(home.path().join("data"));
+        Engine::open(&EngineConfig { data_dir, ..engine_config.clone() }).map_err(refused)
     };
     let engine = open()?;
-    let threads = NonZeroUsize::new(setting.engine.threads).unwrap_or(NonZeroUsize::MIN);
-    let (program, scale) = (setting.program.clone(), setting.scale);
-    let generator = Generator { program, scale, threads };
+    let generator = setting.generator();
     let loading = |table: Table| observe(&format!("loading {table}"));
     load(&engine, &generator, Encoding::default(), loading).await?;
     observe("the sort undisturbed");
@@ -283,7 +267,7 @@ fn summarise(rows: &[Row], dram_bytes: u64) -> Summary {
     }
 }
 
-fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
+fn finding(config: &Conditions, rows: &[Row]) -> Result<Finding> {
     let summary = summarise(rows, config.dram_bytes);
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.4}"));
     let mut grid = Grid::new(["the sort is", "first batch s", "over idle"]);
@@ -346,7 +330,7 @@ mod tests {
         assert!(summary.suspended_over_idle.is_some_and(|ratio| (ratio - 1.2).abs() < 1e-9));
         assert_eq!((summary.written_bytes, summary.wrong), (4096, 1));
         assert!((summary.held_share - 0.7).abs() < 1e-9);
-        let config = Config { scale: 1.0, dram_bytes: 100, threads: 2, rounds: 2 };
+        let config = Conditions { scale: 1.0, dram_bytes: 100, threads: 2, rounds: 2 };
         let finding = finding(&config, &rows).expect("finding");
         assert_eq!((finding.failed, finding.report.rows.len()), (1, 4));
     }

@@ -4,7 +4,6 @@
 //! data. Each query runs on one and then on the other, round after round; the sums of the medians
 //! of the queries that both can run are compared at each budget.
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 
 use serde::Serialize;
@@ -20,7 +19,6 @@ use crate::grid::Grid;
 use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::statistic::median;
-use crate::suite::feed::Generator;
 use crate::suite::load::{load, refused};
 use crate::timing::ours;
 use crate::tpch::query::Query;
@@ -82,9 +80,7 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
     let names = ["without", "with"];
     for (name, tiers) in names.iter().zip(&pair) {
         let engine = open(setting, &home.path().join(name), tiers, LOAD_DRAM_BYTES)?;
-        let threads = NonZeroUsize::new(setting.engine.threads).unwrap_or(NonZeroUsize::MIN);
-        let (program, scale) = (setting.program.clone(), setting.scale);
-        let generator = Generator { program, scale, threads };
+        let generator = setting.generator();
         let loading = |table: Table| observe(&format!("loading {table} {name} tier"));
         load(&engine, &generator, Encoding::default(), loading).await?;
         engine.close().map_err(refused)?;

@@ -1,6 +1,5 @@
 //! The engines that are compared, and their databases over the same tables.
 
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -69,9 +68,7 @@ impl Arena {
         observe("looking for DuckDB");
         let duckdb = Python::with(DUCKDB).await;
         let mut arena = Arena { home, setting: setting.clone(), duckdb };
-        let threads = NonZeroUsize::new(setting.engine.threads).unwrap_or(NonZeroUsize::MIN);
-        let (program, scale) = (setting.program.clone(), setting.scale);
-        let generator = Generator { program, scale, threads };
+        let generator = setting.generator();
         arena.load(&generator, observe).await?;
         if !arena.files().join("lineitem.parquet").exists() {
             observe("writing Parquet files");
