@@ -19,8 +19,14 @@ use crate::tpch::query::Query;
 use crate::tpch::table::Table;
 
 /// The settings that choose between the two.
-const SWITCHES: [&str; 5] =
-    ["paged_sort", "paged_aggregate", "paged_hash_join", "paged_loop_join", "paged_window"];
+const SWITCHES: [&str; 6] = [
+    "paged_sort",
+    "paged_aggregate",
+    "paged_hash_join",
+    "paged_loop_join",
+    "paged_window",
+    "paged_repartition",
+];
 /// A query that takes this many times as long counts as slow, here as in the paper.
 const SLOW: f64 = 1.5;
 /// What the paper's figure 5b says of its own system: queries slower than [`SLOW`], of 22.

@@ -82,7 +82,7 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
         let engine = open(setting, &home.path().join(name), tiers, LOAD_DRAM_BYTES)?;
         let generator = setting.generator();
         let loading = |table: Table| observe(&format!("loading {table} {name} tier"));
-        load(&engine, &generator, Encoding::default(), loading).await?;
+        load(&engine, &generator, Encoding::Plain, loading).await?;
         engine.close().map_err(refused)?;
     }
     let mut rows = Vec::new();

@@ -1,7 +1,10 @@
 //! Waiting in the middle of a poll.
 
-use terrace_pool::{PageRef, PoolError, Space, WriteGuard};
+use terrace_pool::{Fetch, PageRef, Pinned, PoolError, Space, WriteGuard};
 use tokio::runtime::{Handle, RuntimeFlavor};
+
+/// Tries to pin pages when frames do not come free; each waits about a second.
+const FETCH_TRIES: usize = 30;
 
 /// Runs what may wait, with other tasks of this thread moved to another where that is possible.
 /// They may be the ones that are waited for.
@@ -26,4 +29,22 @@ pub(crate) fn allocate(
         Err(PoolError::Exhausted { .. }) => aside(|| space.allocate(bytes)),
         result => result,
     }
+}
+
+/// The pages that `fetch` pins; where frames do not come free in time, `again` makes another.
+///
+/// # Errors
+/// As [`Fetch`], when frames did not come free in a good while.
+pub(crate) async fn pin(
+    fetch: Fetch,
+    again: impl Fn() -> Fetch,
+) -> Result<Vec<Pinned>, PoolError> {
+    let mut result = fetch.await;
+    for _ in 1..FETCH_TRIES {
+        if !matches!(result, Err(PoolError::Exhausted { .. })) {
+            break;
+        }
+        result = again().await;
+    }
+    result
 }

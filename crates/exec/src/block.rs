@@ -16,18 +16,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::buffer::{Buffer, MutableBuffer};
-use terrace_pool::{Fetch, PAGE_MAX_BYTES, PageRef, Pinned, PoolError, Space};
+use terrace_pool::{Fetch, PAGE_MAX_BYTES, PageRef, Pinned, Space};
 
-use crate::aside::allocate;
+use crate::aside::{allocate, pin};
 use crate::error::Result;
 use crate::memory::Grant;
 
 pub use plan::BlockPlan;
 pub(crate) use plan::{copy_to_heap, detach};
 use shape::Shape;
-
-/// Tries to pin pages when frames do not come free; each waits about a second.
-const FETCH_TRIES: usize = 30;
 
 /// Bytes of a grant, given back when this is dropped.
 #[derive(Debug)]
@@ -156,14 +153,7 @@ impl Block {
     /// # Errors
     /// As [`Fetch`], when frames did not come free in a good while.
     pub async fn pin(&self, fetch: Fetch) -> Result<Vec<Pinned>> {
-        let mut result = fetch.await;
-        for _ in 1..FETCH_TRIES {
-            if !matches!(result, Err(PoolError::Exhausted { .. })) {
-                break;
-            }
-            result = self.fetch().await;
-        }
-        Ok(result?)
+        Ok(pin(fetch, || self.fetch()).await?)
     }
 
     /// The arrays, in the pinned page. The page stays pinned until the last of them is dropped.

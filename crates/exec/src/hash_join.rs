@@ -31,7 +31,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::FutureExt;
 
-use crate::memory::QueryExtension;
+use crate::memory::{QueryExtension, Watched};
 use crate::rows::RowPages;
 use crate::shared_side::{Collecting, SharedSide};
 use crate::stock::{node_of_stock, statistics_of_stock};
@@ -119,7 +119,8 @@ impl PagedHashJoinExec {
         let is_shared = self.is_build_shared();
         let memory = QueryExtension::find(context)?;
         let from = if is_shared { 0 } else { partition };
-        let grant = metrics.watch(memory.register(&format!("PagedHashJoin[{from}]")));
+        let grant = memory.register(&format!("PagedHashJoin[{from}]"));
+        let grant = Watched::of(grant, &self.metrics, from);
         let filter = self.shared_filter(spec)?;
         let left = self.stock.left();
         let bounds = match &filter {
@@ -233,7 +234,8 @@ impl ExecutionPlan for PagedHashJoinExec {
         let build = if self.is_build_shared() { self.build.get(collect)? } else { collect()? };
         let filter = self.shared_filter(&spec)?;
         let input = self.stock.right().execute(partition, context)?;
-        let grant = metrics.watch(memory.register(&format!("PagedHashJoinProbe[{partition}]")));
+        let grant = memory.register(&format!("PagedHashJoinProbe[{partition}]"));
+        let grant = Watched::of(grant, &self.metrics, partition);
         let share = self.build.share();
         Ok(generate(Arc::clone(&spec.schema), move |emitter| async move {
             let build = build.await.map_err(DataFusionError::Shared)?;

@@ -16,6 +16,7 @@
 //! | [`loop_join`] | joins by comparing every pair, cross joins |
 //! | [`memory`] | what an operator may hold, and whom it asks |
 //! | [`merge`] | merging sorted partitions |
+//! | [`repartition`] | handing rows to other partitions |
 //! | [`rows`] | rows in pages: append, gather, compare |
 //! | `rule` | the physical optimizer rule that puts paged operators into a plan |
 //! | `shared_side` | a side of a join that the streams of all partitions share |
@@ -34,6 +35,7 @@ pub mod loop_join;
 pub mod memory;
 pub mod merge;
 mod options;
+pub mod repartition;
 pub mod rows;
 mod rule;
 mod shared_side;
@@ -50,4 +52,5 @@ pub use hash_join::PagedHashJoinExec;
 pub use loop_join::PagedLoopJoinExec;
 pub use memory::{FixedMemory, Grant, QueryExtension, QueryMemory};
 pub use options::{PagedOptions, options_of};
+pub use repartition::PagedRepartitionExec;
 pub use rule::PagedOperators;

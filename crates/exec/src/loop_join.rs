@@ -21,7 +21,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::FutureExt;
 
 use crate::hash_join::{JoinMetrics, Output, partitions};
-use crate::memory::QueryExtension;
+use crate::memory::{QueryExtension, Watched};
 use crate::shared_side::{Collecting, SharedSide};
 use crate::stock::{node_of_stock, statistics_of_stock};
 use crate::stream::generate;
@@ -64,7 +64,7 @@ impl PagedLoopJoinExec {
         context: &Arc<TaskContext>,
     ) -> Result<Collecting<Left>> {
         let memory = QueryExtension::find(context)?;
-        let grant = metrics.watch(memory.register("PagedLoopJoin[0]"));
+        let grant = Watched::of(memory.register("PagedLoopJoin[0]"), &self.metrics, 0);
         let input = self.inputs.left.execute(0, Arc::clone(context))?;
         let (spec, metrics) = (Arc::clone(spec), metrics.clone());
         let streams = partitions(&self.inputs.right);
@@ -133,7 +133,8 @@ impl ExecutionPlan for PagedLoopJoinExec {
         let metrics = JoinMetrics::new(&self.metrics, partition);
         let left = self.left.get(|| self.collect(&spec, &metrics, &context))?;
         let input = self.inputs.right.execute(partition, context)?;
-        let grant = metrics.watch(memory.register(&format!("PagedLoopJoinRight[{partition}]")));
+        let grant = memory.register(&format!("PagedLoopJoinRight[{partition}]"));
+        let grant = Watched::of(grant, &self.metrics, partition);
         let share = self.left.share();
         Ok(generate(Arc::clone(&spec.schema), move |emitter| async move {
             let left = left.await.map_err(DataFusionError::Shared)?;

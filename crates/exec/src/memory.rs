@@ -7,6 +7,7 @@
 mod counted;
 mod fixed;
 mod oblivious;
+mod watched;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use terrace_pool::Space;
 pub use counted::CountedPool;
 pub use fixed::FixedMemory;
 pub use oblivious::ObliviousGrant;
+pub(crate) use watched::Watched;
 
 /// The memory of one query, as its operators see it.
 ///

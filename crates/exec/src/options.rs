@@ -21,6 +21,9 @@ extensions_options! {
         /// Aggregates with groups, and those whose states grow with their group.
         pub paged_aggregate: bool, default = true
 
+        /// Hash and round-robin repartitioning, whose waiting batches then need not fit in memory.
+        pub paged_repartition: bool, default = true
+
         /// What slowness of this session's queries costs, such as `latency 50ms penalty 10`; empty
         /// for that of its tenant.
         pub sla: String, default = String::new()

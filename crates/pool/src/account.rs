@@ -64,6 +64,13 @@ impl Account {
         lock(&self.used).saturating_sub(self.floor)
     }
 
+    /// What the other consumers of the ledger hold.
+    pub(crate) fn others(&self) -> impl Iterator<Item = (String, u64)> {
+        let others = self.consumer.ledger().consumers().into_iter();
+        let others = others.filter(|it| it.class != Class::Pool || *it.name != *self.consumer.name());
+        others.map(|other| (other.name.to_string(), other.held_bytes))
+    }
+
     pub(crate) fn budget(&self) -> u64 {
         self.consumer.ledger().budget()
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::arena::{Taken, TierFrames};
 use terrace_tier::store::StoreError;
 
-use crate::error::PoolError;
+use crate::error::{PoolError, largest};
 use crate::evict::{Effort, WRITE_BATCH_BYTES};
 use crate::page::{FrameId, PAGE_MIN_BYTES, PageId, class_of};
 use crate::pool::Inner;
@@ -160,8 +160,15 @@ impl Inner {
     }
 
     fn exhausted(&self, len: usize, waited: Duration) -> PoolError {
-        let (pool, holders) = (self.name.clone(), self.holders());
-        PoolError::Exhausted { pool, asked_bytes: len as u64, waited, holders }
+        let account = &self.tiers[0].account;
+        PoolError::Exhausted {
+            pool: self.name.clone(),
+            asked_bytes: len as u64,
+            waited,
+            dram_bytes: account.budget(),
+            holders: self.holders(),
+            others: largest(account.others()),
+        }
     }
 
     /// A frame of one tier without evicting anything.

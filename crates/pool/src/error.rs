@@ -14,8 +14,8 @@ pub enum PoolError {
     /// Every frame that could make room stayed latched for the whole patience of the pool.
     #[error(
         "pool {pool}: no frame for {} within {waited:?}: every page is latched, pinned, or dirty \
-         without a store to go to. Held by: {}",
-        format_bytes(*asked_bytes), list_holders(.holders)
+         without a store to go to. Of {} of DRAM the pool has: {}; others have: {}",
+        format_bytes(*asked_bytes), format_bytes(*.dram_bytes), list(.holders), list(.others)
     )]
     Exhausted {
         /// The pool's name.
@@ -24,8 +24,12 @@ pub enum PoolError {
         asked_bytes: u64,
         /// How long the pool tried.
         waited: Duration,
+        /// Bytes of DRAM that the pool shares with the other consumers of its ledger.
+        dram_bytes: u64,
         /// Spaces with resident bytes, largest first.
         holders: Vec<(String, u64)>,
+        /// Other consumers that hold bytes, largest first.
+        others: Vec<(String, u64)>,
     },
     /// A page longer than any frame, or longer than the pool's memory, or empty.
     #[error(
@@ -111,9 +115,17 @@ pub enum PoolError {
     },
 }
 
-fn list_holders(holders: &[(String, u64)]) -> String {
+/// The eight that hold most.
+pub(crate) fn largest(holders: impl Iterator<Item = (String, u64)>) -> Vec<(String, u64)> {
+    let mut holders: Vec<_> = holders.filter(|(_, bytes)| *bytes > 0).collect();
+    holders.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    holders.truncate(8);
+    holders
+}
+
+fn list(holders: &[(String, u64)]) -> String {
     if holders.is_empty() {
-        return "nobody inside the pool: its budget went to other consumers".to_owned();
+        return "nothing".to_owned();
     }
     let one = |(name, bytes): &(String, u64)| format!("{name} {}", format_bytes(*bytes));
     holders.iter().map(one).collect::<Vec<_>>().join(", ")

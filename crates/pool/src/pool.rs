@@ -15,7 +15,7 @@ use terrace_tier::store::Store;
 
 use crate::account::Account;
 use crate::arena::TierFrames;
-use crate::error::PoolError;
+use crate::error::{PoolError, largest};
 use crate::evict::Effort;
 use crate::frame::FrameTable;
 use crate::load::LoadQueue;
@@ -304,15 +304,8 @@ impl Inner {
 
     /// Who holds the pool's memory, largest first.
     pub(crate) fn holders(&self) -> Vec<(String, u64)> {
-        let mut holders: Vec<_> = self
-            .space_stats()
-            .into_iter()
-            .filter(|space| space.resident_bytes > 0)
-            .map(|space| (space.name, space.resident_bytes))
-            .collect();
-        holders.sort_by_key(|holder| std::cmp::Reverse(holder.1));
-        holders.truncate(8);
-        holders
+        let spaces = self.space_stats().into_iter();
+        largest(spaces.map(|space| (space.name, space.resident_bytes)))
     }
 
     fn stats(&self) -> PoolStats {

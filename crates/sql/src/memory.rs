@@ -282,14 +282,17 @@ impl QueryMemory {
         let consumers = consumers.iter().take(HOLDERS_NAMED).filter(|c| c.held_bytes > 0);
         let mut text: Vec<String> =
             consumers.map(|c| format!("{} {}", c.name, format_bytes(c.held_bytes))).collect();
+        text.extend(self.operators_named());
+        text.join("; ")
+    }
+
+    /// The largest operators of this query, for an error; none if they hold nothing.
+    pub(crate) fn operators_named(&self) -> Option<String> {
         let operators = self.operators();
         let operators = operators.iter().take(HOLDERS_NAMED).filter(|o| o.reserved_bytes > 0);
         let own: Vec<String> =
             operators.map(|o| format!("{} {}", o.name, format_bytes(o.reserved_bytes))).collect();
-        if !own.is_empty() {
-            text.push(format!("in {}: {}", self.query(), own.join(", ")));
-        }
-        text.join("; ")
+        (!own.is_empty()).then(|| format!("in {}: {}", self.query(), own.join(", ")))
     }
 }
 

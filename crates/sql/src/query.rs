@@ -5,6 +5,7 @@ mod progress;
 mod suspension;
 
 use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +15,7 @@ use std::time::{Instant, SystemTime};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::{Result, exec_err};
+use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
@@ -22,7 +23,7 @@ use datafusion::physical_plan::{EmptyRecordBatchStream, ExecutionPlan, execute_s
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt, future};
 use terrace_exec::QueryExtension;
-use terrace_pool::{Pool, Space};
+use terrace_pool::{Pool, PoolError, Space};
 
 use crate::error::SqlError;
 use crate::market::{Claim, Market};
@@ -128,6 +129,19 @@ impl Query {
     #[must_use]
     pub fn rows_returned(&self) -> u64 {
         self.rows_returned.load(Ordering::Relaxed)
+    }
+
+    /// An error for want of frames with who holds what.
+    fn explained(&self, error: DataFusionError) -> DataFusionError {
+        let sources = std::iter::successors(error.source(), |error| (*error).source());
+        let mut of_pool = sources.filter_map(|source| source.downcast_ref::<PoolError>());
+        if !of_pool.any(|error| matches!(error, PoolError::Exhausted { .. })) {
+            return error;
+        }
+        match self.memory.operators_named() {
+            Some(operators) => error.context(operators),
+            None => error,
+        }
     }
 
     /// Bytes of its pages that are in memory now: state of its operators, and what they spilled.
@@ -451,6 +465,7 @@ impl Stream for QueryStream {
             }
         };
         self.running.query.await_rows(polled.is_pending());
+        let polled = polled.map_err(|error| self.running.query.explained(error));
         if let Poll::Ready(Some(Ok(batch))) = &polled {
             let rows = terrace_sys::size::to_u64(batch.num_rows());
             self.running.query.rows_returned.fetch_add(rows, Ordering::Relaxed);

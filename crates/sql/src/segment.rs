@@ -52,9 +52,9 @@ pub use kind::check_type;
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
     /// Arrow layout, read without a copy.
-    #[default]
     Plain,
     /// Small, decoded when it is read. Segments that do not shrink are plain all the same.
+    #[default]
     Compact,
 }
 

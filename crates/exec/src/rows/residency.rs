@@ -7,6 +7,7 @@ use terrace_sys::size::to_u64;
 
 use super::pins::PinTable;
 use super::{RowAddress, RowPages};
+use crate::aside::pin;
 use crate::{ExecError, Result};
 
 /// Pages that are fetched at once: beyond these the device has nothing more to overlap.
@@ -155,11 +156,11 @@ impl RowPages {
                 }
             }
             // Frames for all at once did not come free; one after the other they may.
-            Err(PoolError::Exhausted { .. }) if group.len() > 1 => {
+            Err(PoolError::Exhausted { .. }) => {
                 for (table, index, page) in group {
-                    let pin = self.space.fetch(&[*page]).await?.pop();
-                    let Some(pin) = pin else { continue };
-                    self.hold_shared(*table, *index, *page, pin, access)?;
+                    let fetch = || self.space.fetch(&[*page]);
+                    let Some(page_pin) = pin(fetch(), fetch).await?.pop() else { continue };
+                    self.hold_shared(*table, *index, *page, page_pin, access)?;
                 }
             }
             Err(error) => return Err(error.into()),

@@ -6,6 +6,7 @@ mod aggregate;
 mod common;
 mod hash_join;
 mod loop_join;
+mod repartition;
 mod rows;
 mod sort;
 mod window;

@@ -1,0 +1,174 @@
+//! The paged repartitioning: rows of some streams handed to others, by the hash of their keys or
+//! in turns.
+//!
+//! DataFusion's holds on the heap what its readers are not ready for, however much that becomes
+//! when one of them waits for another, and cannot safely write it away. [`PagedRepartitionExec`]
+//! stands in for it: batches that its grant has no room for become blocks of pages that nobody
+//! pins, and come back when it is their turn. Batches of one input reach each output in the order
+//! in which they came.
+
+mod exchange;
+mod queue;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::common::{Result, internal_datafusion_err, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::Partitioning;
+use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder,
+};
+use datafusion::physical_plan::repartition::{BatchPartitioner, RepartitionExec};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
+};
+
+use crate::memory::{QueryExtension, Watched};
+use crate::stock::{node_of_stock, statistics_of_stock};
+use crate::stream::generate;
+use exchange::{Exchange, Input, Reader};
+
+/// A repartitioning whose waiting batches may be in pages.
+#[derive(Debug)]
+pub struct PagedRepartitionExec {
+    /// The node it stands in for, which knows all there is to know of it but how to run it.
+    stock: Arc<RepartitionExec>,
+    /// By output, the readers that nobody has taken; none before the first is.
+    readers: Mutex<Option<Vec<Option<Reader>>>>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl PagedRepartitionExec {
+    /// The paged node in place of `stock`; `None` if that merges its inputs to keep their order.
+    #[must_use]
+    pub fn new(stock: Arc<RepartitionExec>) -> Option<Self> {
+        let kind = matches!(stock.partitioning(), Partitioning::Hash(..) | Partitioning::RoundRobinBatch(_));
+        let stands_in = kind && !stock.preserve_order();
+        let (readers, metrics) = (Mutex::default(), ExecutionPlanMetricsSet::new());
+        stands_in.then_some(Self { stock, readers, metrics })
+    }
+
+    fn again(stock: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let any: Arc<dyn std::any::Any + Send + Sync> = stock;
+        match any.downcast::<RepartitionExec>().ok().and_then(Self::new) {
+            Some(node) => Ok(Arc::new(node)),
+            None => internal_err!("a repartitioning became something else"),
+        }
+    }
+
+    /// Opens the inputs, and a reader for each output.
+    fn open(&self, context: &Arc<TaskContext>) -> Result<Vec<Option<Reader>>> {
+        let memory = QueryExtension::find(context)?;
+        let input = self.stock.input();
+        let (inputs, outputs) = (partitions(input.as_ref()), partitions(self));
+        let open = |partition: usize| {
+            let time = MetricBuilder::new(&self.metrics).subset_time("repartition_time", partition);
+            let partitioning = self.stock.partitioning().clone();
+            Ok(Input {
+                stream: input.execute(partition, Arc::clone(context))?,
+                partitioner: BatchPartitioner::try_new(partitioning, time, partition, inputs)?,
+            })
+        };
+        let inputs = (0..inputs).map(open).collect::<Result<Vec<_>>>()?;
+        let grant = |partition: usize| {
+            let grant = memory.register(&format!("PagedRepartition[{partition}]"));
+            Watched::of(grant, &self.metrics, partition)
+        };
+        let batch_size = context.session_config().batch_size();
+        let coalesces = !input.boundedness().is_unbounded();
+        let exchange = Exchange::new(
+            self.schema(),
+            memory.space().clone(),
+            inputs,
+            (0..outputs).map(grant).collect(),
+            coalesces.then_some(batch_size),
+        );
+        Ok(exchange.readers().into_iter().map(Some).collect())
+    }
+
+    /// The reader of one output.
+    fn reader(&self, partition: usize, context: &Arc<TaskContext>) -> Result<Reader> {
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        if readers.is_none() {
+            *readers = Some(self.open(context)?);
+        }
+        let reader = readers.as_mut().and_then(|it| it.get_mut(partition)?.take());
+        reader.ok_or_else(|| internal_datafusion_err!("output {partition} was read before"))
+    }
+}
+
+fn partitions(node: &dyn ExecutionPlan) -> usize {
+    node.output_partitioning().partition_count()
+}
+
+impl DisplayAs for PagedRepartitionExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !matches!(t, DisplayFormatType::TreeRender) {
+            f.write_str("Paged")?;
+        }
+        self.stock.fmt_as(t, f)
+    }
+}
+
+impl ExecutionPlan for PagedRepartitionExec {
+    fn name(&self) -> &'static str {
+        "PagedRepartitionExec"
+    }
+
+    node_of_stock!();
+
+    statistics_of_stock!();
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        self.stock.maintains_input_order()
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        self.stock.benefits_from_input_partitioning()
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let stock: Arc<dyn ExecutionPlan> = Arc::clone(&self.stock) as _;
+        #[expect(deprecated, reason = "the trait has it")]
+        Self::again(stock.with_new_children(children)?)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let stock: Arc<dyn ExecutionPlan> = Arc::clone(&self.stock) as _;
+        Self::again(stock.replace_children(children, options)?)
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let stock: Arc<dyn ExecutionPlan> = Arc::clone(&self.stock) as _;
+        Self::again(stock.reset_state()?)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let mut reader = self.reader(partition, &context)?;
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        Ok(generate(self.schema(), move |emitter| async move {
+            while let Some(batch) = reader.next().await? {
+                metrics.record_output(batch.num_rows());
+                emitter.emit(batch).await;
+            }
+            Ok(())
+        }))
+    }
+
+    fn cardinality_effect(&self) -> datafusion::physical_plan::execution_plan::CardinalityEffect {
+        self.stock.cardinality_effect()
+    }
+}

@@ -1,0 +1,172 @@
+//! What waits for one output.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::BatchCoalescer;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::{DataFusionError, Result};
+
+use crate::block::{Block, Lease};
+
+/// Blocks that are brought nearer before it is their turn.
+const AHEAD: usize = 2;
+
+/// A batch on its way.
+#[derive(Debug)]
+pub(super) enum Item {
+    /// In memory, counted.
+    Held(Lease, RecordBatch),
+    /// In pages that nobody pins.
+    Stored(Block),
+    /// Being stored.
+    Moving,
+}
+
+/// The batches of one output, first come first served.
+#[derive(Debug)]
+pub(super) struct Queue {
+    items: VecDeque<Item>,
+    /// The number of the first item; the next have the next numbers.
+    first: u64,
+    /// Inputs that may bring more, and those of them that have not read their last.
+    inputs: usize,
+    gathering: usize,
+    /// Whether the reader is still there.
+    is_read: bool,
+    error: Option<Arc<DataFusionError>>,
+    reader: Option<Waker>,
+    /// Makes batches of the session's size of smaller ones.
+    coalescer: Option<BatchCoalescer>,
+}
+
+impl Queue {
+    /// A queue for batches of so many inputs, made up to `batch_size` rows if that is given.
+    pub(super) fn new(schema: &SchemaRef, inputs: usize, batch_size: Option<usize>) -> Self {
+        // Batches without columns have nothing to be joined with others.
+        let batch_size = batch_size.filter(|_| !schema.fields().is_empty());
+        let coalescer = batch_size.map(|batch_size| {
+            BatchCoalescer::new(Arc::clone(schema), batch_size)
+                .with_biggest_coalesce_batch_size(Some(batch_size / 2))
+        });
+        Self {
+            items: VecDeque::new(),
+            first: 0,
+            inputs,
+            gathering: inputs,
+            is_read: true,
+            error: None,
+            reader: None,
+            coalescer,
+        }
+    }
+
+    /// Takes a batch in; what is ready to be put because of that.
+    pub(super) fn gather(&mut self, batch: RecordBatch) -> Result<Vec<RecordBatch>> {
+        if !self.is_read {
+            return Ok(Vec::new());
+        }
+        let Some(coalescer) = &mut self.coalescer else { return Ok(vec![batch]) };
+        coalescer.push_batch(batch)?;
+        Ok(std::iter::from_fn(|| coalescer.next_completed_batch()).collect())
+    }
+
+    /// An input has nothing more to gather: what is left of all, if it is the last.
+    pub(super) fn remainder(&mut self) -> Result<Vec<RecordBatch>> {
+        self.gathering -= 1;
+        match &mut self.coalescer {
+            Some(coalescer) if self.gathering == 0 => {
+                coalescer.finish_buffered_batch()?;
+                Ok(std::iter::from_fn(|| coalescer.next_completed_batch()).collect())
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// An input has put all it had.
+    pub(super) fn end_input(&mut self) {
+        self.inputs -= 1;
+        self.wake();
+    }
+
+    /// Puts an item behind the others.
+    pub(super) fn put(&mut self, item: Item) {
+        if self.is_read {
+            self.items.push_back(item);
+            self.wake();
+        }
+    }
+
+    /// Takes the last batch that is in memory out, to be stored; its number and what it is.
+    pub(super) fn take_last_held(&mut self) -> Option<(u64, Lease, RecordBatch)> {
+        let is_held =
+            |item: &Item| matches!(item, Item::Held(_, batch) if batch.num_columns() > 0);
+        let at = self.items.iter().rposition(is_held)?;
+        match std::mem::replace(&mut self.items[at], Item::Moving) {
+            Item::Held(lease, batch) => Some((self.first + at as u64, lease, batch)),
+            Item::Stored(_) | Item::Moving => None,
+        }
+    }
+
+    /// Puts what was taken out back in its place.
+    pub(super) fn put_back(&mut self, number: u64, block: Block) {
+        let place = number.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
+        if let Some(item) = place.and_then(|at| self.items.get_mut(at)) {
+            *item = Item::Stored(block);
+            self.wake();
+        }
+    }
+
+    /// Ends the queue for whoever reads it.
+    pub(super) fn fail(&mut self, error: Arc<DataFusionError>) {
+        self.error.get_or_insert(error);
+        self.wake();
+    }
+
+    /// The reader has left, and what waits for it goes.
+    pub(super) fn leave(&mut self) -> VecDeque<Item> {
+        self.is_read = false;
+        self.coalescer = None;
+        std::mem::take(&mut self.items)
+    }
+
+    /// Whether the reader waits, or will next time, for what is not there.
+    pub(super) fn is_hungry(&self) -> bool {
+        self.is_read && self.items.is_empty()
+    }
+
+    pub(super) fn is_read(&self) -> bool {
+        self.is_read
+    }
+
+    /// The first item, when there is one; none when no input brings more.
+    pub(super) fn poll_next(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Item>>> {
+        if let Some(error) = &self.error {
+            return Poll::Ready(Err(DataFusionError::Shared(Arc::clone(error))));
+        }
+        match self.items.front() {
+            None if self.inputs == 0 => return Poll::Ready(Ok(None)),
+            None | Some(Item::Moving) => {
+                self.reader = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
+            Some(Item::Held(..) | Item::Stored(_)) => {}
+        }
+        self.first += 1;
+        let item = self.items.pop_front();
+        for next in self.items.iter().take(AHEAD) {
+            if let Item::Stored(block) = next {
+                block.prefetch();
+            }
+        }
+        Poll::Ready(Ok(item))
+    }
+
+    fn wake(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+}
