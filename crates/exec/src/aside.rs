@@ -35,10 +35,7 @@ pub(crate) fn allocate(
 ///
 /// # Errors
 /// As [`Fetch`], when frames did not come free in a good while.
-pub(crate) async fn pin(
-    fetch: Fetch,
-    again: impl Fn() -> Fetch,
-) -> Result<Vec<Pinned>, PoolError> {
+pub(crate) async fn pin(fetch: Fetch, again: impl Fn() -> Fetch) -> Result<Vec<Pinned>, PoolError> {
     let mut result = fetch.await;
     for _ in 1..FETCH_TRIES {
         if !matches!(result, Err(PoolError::Exhausted { .. })) {

@@ -17,9 +17,7 @@ use datafusion::common::{Result, internal_datafusion_err, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
-use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder,
-};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::repartition::{BatchPartitioner, RepartitionExec};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
@@ -44,7 +42,10 @@ impl PagedRepartitionExec {
     /// The paged node in place of `stock`; `None` if that merges its inputs to keep their order.
     #[must_use]
     pub fn new(stock: Arc<RepartitionExec>) -> Option<Self> {
-        let kind = matches!(stock.partitioning(), Partitioning::Hash(..) | Partitioning::RoundRobinBatch(_));
+        let kind = matches!(
+            stock.partitioning(),
+            Partitioning::Hash(..) | Partitioning::RoundRobinBatch(_)
+        );
         let stands_in = kind && !stock.preserve_order();
         let (readers, metrics) = (Mutex::default(), ExecutionPlanMetricsSet::new());
         stands_in.then_some(Self { stock, readers, metrics })

@@ -67,7 +67,8 @@ impl Account {
     /// What the other consumers of the ledger hold.
     pub(crate) fn others(&self) -> impl Iterator<Item = (String, u64)> {
         let others = self.consumer.ledger().consumers().into_iter();
-        let others = others.filter(|it| it.class != Class::Pool || *it.name != *self.consumer.name());
+        let others =
+            others.filter(|it| it.class != Class::Pool || *it.name != *self.consumer.name());
         others.map(|other| (other.name.to_string(), other.held_bytes))
     }
 

@@ -20,7 +20,7 @@ const ROWS: &str = "SELECT value AS id, value % 7 AS few, CAST(value * 13 % 5000
 async fn pair(engine: &Engine) -> Session {
     let session = engine.session().expect("session");
     show(&session, &format!("CREATE TABLE c WITH (encoding = 'compact') AS {ROWS}")).await;
-    show(&session, &format!("CREATE TABLE p AS {ROWS}")).await;
+    show(&session, &format!("CREATE TABLE p WITH (encoding = 'plain') AS {ROWS}")).await;
     session
 }
 
@@ -38,7 +38,7 @@ async fn a_table_has_the_encoding_it_was_made_with() {
     }
     let encodings = "SELECT table_name, encoding, count(*) FROM terrace.segments \
                      GROUP BY 1, 2 ORDER BY 1, 2";
-    assert_eq!(show(&session, encodings).await, "c compact 1\nd plain 1\np plain 1\nq plain 2");
+    assert_eq!(show(&session, encodings).await, "c compact 1\nd compact 1\np plain 1\nq plain 2");
     // What does not shrink is plain in a compact table too.
     let random = "SELECT random() AS a FROM generate_series(1, 10000)";
     show(&session, &format!("CREATE TABLE r WITH (encoding = 'compact') AS {random}")).await;

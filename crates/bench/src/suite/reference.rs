@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BenchError, Result};
+use crate::scratch::Scratch;
 use crate::suite::answer::Answer;
 use crate::suite::child;
 use crate::suite::feed::Generator;
@@ -41,6 +43,44 @@ pub struct Reference {
     /// Its rows.
     #[serde(flatten)]
     pub answer: Answer,
+}
+
+/// Answers in files, of which one at a time is in memory: what the judge holds would count towards
+/// the resident memory of the engine that is measured.
+pub struct KeptAnswers {
+    files: Scratch,
+}
+
+impl KeptAnswers {
+    /// Writes answers to files that are removed with this.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn keep(answers: Answers) -> Result<Self> {
+        let kept = Self { files: Scratch::of(None, "answers-kept")? };
+        for (number, answer) in answers {
+            let bytes = serde_json::to_vec(&answer);
+            let bytes = bytes.map_err(|error| BenchError::Peer(error.to_string()))?;
+            let path = kept.path(number);
+            std::fs::write(&path, bytes)
+                .map_err(|error| BenchError::file("write", &path, error))?;
+        }
+        Ok(kept)
+    }
+
+    /// The answer to a query.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn get(&self, number: u32) -> std::result::Result<Reference, String> {
+        let bytes = std::fs::read(self.path(number));
+        let bytes = bytes.map_err(|_| "there is no answer to compare with")?;
+        serde_json::from_slice(&bytes).map_err(|error| error.to_string())?
+    }
+
+    fn path(&self, number: u32) -> PathBuf {
+        self.files.path().join(format!("{number}.json"))
+    }
 }
 
 /// Asks the generator's program for DataFusion's answers.
@@ -153,6 +193,10 @@ mod tests {
         assert_eq!(answers[&1].as_ref().expect("ran").columns[0], "l_returnflag");
         assert!(answers[&99].as_ref().expect_err("failed").contains("nowhere"));
         assert!(parse(b"nonsense").is_err());
+        let kept = KeptAnswers::keep(answers.clone()).expect("kept");
+        assert_eq!(kept.get(15).as_ref(), answers[&15].as_ref());
+        assert!(kept.get(99).expect_err("failed").contains("nowhere"));
+        assert!(kept.get(3).expect_err("none").contains("no answer"));
     }
 
     #[test]

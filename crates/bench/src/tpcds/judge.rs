@@ -7,7 +7,7 @@ use crate::duckdb::answers as duckdb;
 use crate::error::{BenchError, Result};
 use crate::suite::answer::Answer;
 use crate::suite::feed::Generator;
-use crate::suite::reference::{self, Answers, DATAFUSION, Texts};
+use crate::suite::reference::{self, Answers, DATAFUSION, KeptAnswers, Texts};
 use crate::suite::run::Judge;
 use crate::tpcds::check::{MORE_ROWS, check};
 use crate::tpcds::shape::Shape;
@@ -30,7 +30,7 @@ pub enum Peer {
 pub struct TpcdsJudge {
     texts: Texts,
     shapes: BTreeMap<u32, Shape>,
-    answers: Answers,
+    answers: KeptAnswers,
     source: String,
 }
 
@@ -53,7 +53,7 @@ impl TpcdsJudge {
         let widened = shapes.iter().map(|(number, shape)| (*number, shape.widened(MORE_ROWS)));
         observe("computing the answers to compare with");
         let (answers, source) = answers(generator, peer, &widened.collect()).await?;
-        Ok(TpcdsJudge { texts, shapes, answers, source })
+        Ok(TpcdsJudge { texts, shapes, answers: KeptAnswers::keep(answers)?, source })
     }
 }
 
@@ -89,9 +89,9 @@ impl Judge for TpcdsJudge {
     }
 
     fn check(&self, number: u32, found: &Answer) -> std::result::Result<(), String> {
-        let expected = self.shapes.get(&number).zip(self.answers.get(&number));
-        let (shape, expected) = expected.ok_or("there is no answer to compare with")?;
-        let expected = expected.as_ref().map_err(|error| format!("the peer failed: {error}"))?;
-        check(shape, expected, found)
+        let shape = self.shapes.get(&number).ok_or("there is no answer to compare with")?;
+        let expected = self.answers.get(number);
+        let expected = expected.map_err(|error| format!("the peer failed: {error}"))?;
+        check(shape, &expected, found)
     }
 }

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::suite::answer::Answer;
 use crate::suite::feed::Generator;
-use crate::suite::reference::{self, Answers, DATAFUSION, Texts};
+use crate::suite::reference::{self, DATAFUSION, KeptAnswers, Texts};
 use crate::suite::run::Judge;
 use crate::tpch::check::{Precision, check};
 use crate::tpch::official::{OFFICIAL_SCALE, official_answer};
@@ -13,7 +13,7 @@ use crate::tpch::table::Table;
 /// The specification's listing at its scale, DataFusion's answers at any other.
 pub struct TpchJudge {
     scale: f64,
-    computed: Option<Answers>,
+    computed: Option<KeptAnswers>,
 }
 
 impl TpchJudge {
@@ -35,7 +35,8 @@ impl TpchJudge {
         for number in queries {
             texts.insert(*number, Query::of(*number)?.text(scale));
         }
-        Ok(TpchJudge { scale, computed: Some(reference::ask::<Table>(generator, &texts).await?) })
+        let answers = reference::ask::<Table>(generator, &texts).await?;
+        Ok(TpchJudge { scale, computed: Some(KeptAnswers::keep(answers)?) })
     }
 }
 
@@ -50,12 +51,11 @@ impl Judge for TpchJudge {
 
     fn check(&self, number: u32, found: &Answer) -> std::result::Result<(), String> {
         let query = Query::of(number).map_err(|error| error.to_string())?;
-        let missing = || "there is no answer to compare with".to_string();
         let Some(computed) = &self.computed else {
-            let listed = official_answer(number).ok_or_else(missing)?;
+            let listed = official_answer(number).ok_or("there is no answer to compare with")?;
             return check(&query, Precision::Hundredths, &listed, &found.trimmed());
         };
-        let expected = computed.get(&number).ok_or_else(missing)?.as_ref()?;
+        let expected = computed.get(number)?;
         check(&query, Precision::Exact, &expected.answer, found)
     }
 }

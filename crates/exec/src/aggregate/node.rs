@@ -57,7 +57,8 @@ impl PagedAggregateExec {
     ///
     /// - without GROUP BY there is one group, and no table, unless its states grow with it;
     /// - partial aggregation of states that do not grow with their group hands on what it has when
-    ///   it is refused memory;
+    ///   it is refused memory, and soon does nothing where that does not pay. By several sets of
+    ///   groups it always holds all of them, and twice while it hands them on: that is replaced;
     /// - input ordered by the groups, or by some of the keys, is aggregated as it streams;
     /// - a limit bounds the groups kept;
     /// - keys or states of a type that rows cannot hold.
@@ -104,7 +105,7 @@ fn can_replace(stock: &AggregateExec, any_order: bool) -> bool {
     let grows = stock.aggr_expr().iter().any(|function| values::grows(function));
     let mode = match stock.mode() {
         Single | SinglePartitioned | Final | FinalPartitioned => true,
-        Partial => grows,
+        Partial => grows || !stock.group_expr().is_single(),
         _ => false,
     };
     mode && (grows || !stock.group_expr().is_true_no_grouping())

@@ -8,7 +8,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
@@ -163,6 +163,7 @@ impl Flow {
     /// Puts batches into the queue of an output, and waits until some reader has nothing to read.
     async fn put(&self, output: usize, batches: Vec<RecordBatch>) -> Result<()> {
         for batch in batches {
+            let batch = fitted(batch)?;
             let grant = &self.outputs[output].grant;
             let bytes = to_u64(batch_bytes(&batch));
             let item = match Lease::ask_heap(grant, bytes) {
@@ -217,6 +218,21 @@ impl Flow {
     }
 }
 
+/// The batch in memory of its own where what it shows is less than half of what it keeps.
+fn fitted(batch: RecordBatch) -> Result<RecordBatch> {
+    if batch.get_array_memory_size() <= 2 * batch_bytes(&batch) || batch.num_columns() == 0 {
+        return Ok(batch);
+    }
+    batch_of(batch.schema(), batch.num_rows(), batch.columns())
+}
+
+/// A batch of copies.
+fn batch_of(schema: SchemaRef, rows: usize, columns: &[ArrayRef]) -> Result<RecordBatch> {
+    let columns = copy_to_heap(rows, columns)?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
+}
+
 impl Reader {
     /// The next batch of the output, or none at the end.
     ///
@@ -255,9 +271,7 @@ impl Flow {
         // The page, and the copy that leaves.
         let _lease = Lease::take(grant, 2 * block.bytes());
         let pins = block.pin(block.fetch()).await?;
-        let columns = copy_to_heap(block.rows(), &block.arrays(pins))?;
-        let options = RecordBatchOptions::new().with_row_count(Some(block.rows()));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
+        batch_of(Arc::clone(&self.schema), block.rows(), &block.arrays(pins))
     }
 }
 

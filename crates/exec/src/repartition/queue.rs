@@ -6,13 +6,18 @@ use std::task::{Context, Poll, Waker};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::BatchCoalescer;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{Field, SchemaRef};
 use datafusion::common::{DataFusionError, Result};
 
 use crate::block::{Block, Lease};
 
 /// Blocks that are brought nearer before it is their turn.
 const AHEAD: usize = 2;
+
+/// Bytes, about, and rows at least that are gathered into one batch: every output of every exchange
+/// has room for one.
+const GATHERED_BYTES: usize = 512 << 10;
+const GATHERED_ROWS_MIN: usize = 1024;
 
 /// A batch on its way.
 #[derive(Debug)]
@@ -48,8 +53,9 @@ impl Queue {
         // Batches without columns have nothing to be joined with others.
         let batch_size = batch_size.filter(|_| !schema.fields().is_empty());
         let coalescer = batch_size.map(|batch_size| {
-            BatchCoalescer::new(Arc::clone(schema), batch_size)
-                .with_biggest_coalesce_batch_size(Some(batch_size / 2))
+            let rows = batch_size.min((GATHERED_BYTES / row_bytes(schema)).max(GATHERED_ROWS_MIN));
+            BatchCoalescer::new(Arc::clone(schema), rows)
+                .with_biggest_coalesce_batch_size(Some(rows / 2))
         });
         Self {
             items: VecDeque::new(),
@@ -101,8 +107,7 @@ impl Queue {
 
     /// Takes the last batch that is in memory out, to be stored; its number and what it is.
     pub(super) fn take_last_held(&mut self) -> Option<(u64, Lease, RecordBatch)> {
-        let is_held =
-            |item: &Item| matches!(item, Item::Held(_, batch) if batch.num_columns() > 0);
+        let is_held = |item: &Item| matches!(item, Item::Held(_, batch) if batch.num_columns() > 0);
         let at = self.items.iter().rposition(is_held)?;
         match std::mem::replace(&mut self.items[at], Item::Moving) {
             Item::Held(lease, batch) => Some((self.first + at as u64, lease, batch)),
@@ -169,4 +174,10 @@ impl Queue {
             reader.wake();
         }
     }
+}
+
+/// Bytes that a row takes, but for text that is elsewhere.
+fn row_bytes(schema: &SchemaRef) -> usize {
+    let width = |field: &Arc<Field>| field.data_type().primitive_width().unwrap_or(16);
+    schema.fields().iter().map(width).sum::<usize>().max(1)
 }

@@ -14,9 +14,11 @@ use super::fair::Fairness;
 /// Queries that wait for each other end by this.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Heap of paged operators that the ledger does not know: the process has more than this beside the
-/// budget in any case, and the pool of a small budget needs every frame.
+/// Heap of paged operators that the ledger does not know, at most and as one part of the budget in
+/// so many: the process has more than this beside the budget in any case, and the pool of a small
+/// budget needs every frame.
 const HEAP_BESIDE: u64 = 32 * MIB;
+const HEAP_BESIDE_SHARE: u64 = 8;
 
 /// Bytes that the ledger can get back: the frames of a buffer pool above its floor.
 pub trait Reserve: Send + Sync + fmt::Debug {
@@ -150,14 +152,19 @@ impl MemoryBudget {
 
     /// Bytes of heap that the ledger knows.
     fn heap_in_ledger(&self) -> u64 {
-        known(self.heap_bytes.load(Ordering::Relaxed))
+        self.known(self.heap_bytes.load(Ordering::Relaxed))
+    }
+
+    /// What the ledger knows of `heap` bytes.
+    fn known(&self, heap: u64) -> u64 {
+        heap.saturating_sub(HEAP_BESIDE.min(self.ledger.budget() / HEAP_BESIDE_SHARE))
     }
 
     /// Paged operators hold `bytes` of heap more. The ledger owes what it has not got, and the pool
     /// gives up clean frames for that.
     pub(super) fn hold_heap(&self, bytes: u64) {
         let before = self.heap_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.heap.grow_or_owe(known(before + bytes) - known(before));
+        self.heap.grow_or_owe(self.known(before + bytes) - self.known(before));
         let debt = self.ledger.debt();
         if debt > 0 {
             self.reserve.release(debt);
@@ -166,7 +173,7 @@ impl MemoryBudget {
 
     pub(super) fn release_heap(&self, bytes: u64) {
         let before = self.heap_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.heap.shrink(known(before) - known(before - bytes));
+        self.heap.shrink(self.known(before) - self.known(before - bytes));
     }
 
     /// What a paged operator that pins `held` bytes should give back: its part, by what it holds,
@@ -211,11 +218,6 @@ impl MemoryBudget {
         self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         Waiter { budget: self, bytes }
     }
-}
-
-/// What the ledger knows of `heap` bytes.
-fn known(heap: u64) -> u64 {
-    heap.saturating_sub(HEAP_BESIDE)
 }
 
 /// Keeps bytes that somebody waits for out of what operators that can spill may take.
