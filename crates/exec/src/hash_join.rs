@@ -10,6 +10,7 @@
 mod bounds;
 mod build;
 mod directory;
+mod member;
 mod metrics;
 mod probe;
 mod spec;
@@ -129,7 +130,7 @@ impl PagedHashJoinExec {
                 let types = spec.build_keys.iter().map(|key| key.data_type(&schema));
                 let options = &context.session_config().options().optimizer;
                 let values_max = options.hash_join_inlist_pushdown_max_distinct_values;
-                Some(KeyBounds::new(&types.collect::<Result<Vec<_>>>()?, values_max)?)
+                Some(KeyBounds::new(&types.collect::<Result<Vec<_>>>()?, values_max, &grant)?)
             }
             None => None,
         };

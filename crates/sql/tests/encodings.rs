@@ -155,3 +155,41 @@ async fn compact_tables_are_read_in_little_memory_and_after_a_restart() {
     };
     assert_eq!(show(&session, &sorted("c")).await, show(&session, &sorted("p")).await);
 }
+
+/// Joins whose build side leaves few keys: the scan of the other side leaves rows out by them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_answer_the_same_where_scans_leave_rows_out_by_their_keys() {
+    let engine = engine(512 * MIB);
+    let session = pair(&engine).await;
+    let stock = engine.session().expect("session");
+    for switch in ["paged_hash_join", "paged_repartition"] {
+        show(&stock, &format!("SET terrace.{switch} = false")).await;
+    }
+    show(&stock, "SET datafusion.optimizer.enable_dynamic_filter_pushdown = false").await;
+    let keys = ["id", "n", "gap", "word", "price", "day", "real", "kind"];
+    let kinds =
+        ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "RIGHT ANTI JOIN"];
+    for seed in 0..60 {
+        let mut rng = Rng::new(seed);
+        let mut on: Vec<_> = (0..1 + rng.index(2)).map(|_| keys[rng.index(keys.len())]).collect();
+        on.dedup();
+        let kind = kinds[rng.index(kinds.len())];
+        let side = if kind.starts_with("RIGHT A") { "b" } else { "a" };
+        let few = [5, 300, 2000][rng.index(3)];
+        let on = on.iter().map(|key| format!("a.{key} = b.{key}")).collect::<Vec<_>>();
+        let text = |table: &str| {
+            format!(
+                "SELECT count(*), sum({side}.id), min({side}.word), sum({side}.n) \
+                 FROM (SELECT * FROM {table} WHERE id % {few} = 3 AND id > 40) AS a \
+                 {kind} (SELECT * FROM {table} WHERE id % 3 < 2 AND id % 11 = 1) AS b \
+                 ON {} AND a.few = b.few",
+                on.join(" AND ")
+            )
+        };
+        let expected = show(&stock, &text("p")).await;
+        for table in ["c", "p"] {
+            let text = text(table);
+            assert_eq!(show(&session, &text).await, expected, "seed {seed}: {text}");
+        }
+    }
+}

@@ -1,8 +1,9 @@
 //! What the keys of the build side say about the rows of the probe side.
 //!
-//! The join tells the scan below its probe side the least and the greatest key, and all keys when
-//! they are few, through the dynamic filter that DataFusion's planner put there. The filter is
-//! complete when every partition has told its part or is gone.
+//! The join tells the scan below its probe side the least and the greatest key, all keys when they
+//! are few, and else by their hashes which there may be, through the dynamic filter that
+//! DataFusion's planner put there. The filter is complete when every partition has told its part or
+//! is gone.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,7 +21,9 @@ use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use tokio::sync::watch;
 
+use super::member::{KeyHashes, MemberExpr, Members};
 use super::spec::Keys;
+use crate::memory::Grant;
 
 /// The range of the keys of one build side, and the keys while they are few.
 #[derive(Debug)]
@@ -31,12 +34,18 @@ pub(super) struct KeyBounds {
     /// Values of a single key, while there are few.
     values: Option<Vec<ArrayRef>>,
     values_max: usize,
+    /// While they are not too many.
+    hashes: Option<KeyHashes>,
     rows: usize,
     has_nulls: bool,
 }
 
 impl KeyBounds {
-    pub(super) fn new(types: &[DataType], values_max: usize) -> Result<Self> {
+    pub(super) fn new(
+        types: &[DataType],
+        values_max: usize,
+        grant: &Arc<dyn Grant>,
+    ) -> Result<Self> {
         let plain = |data_type: &DataType| match data_type {
             DataType::Dictionary(_, values) => values.as_ref().clone(),
             data_type => data_type.clone(),
@@ -49,7 +58,8 @@ impl KeyBounds {
         let floating: Vec<bool> = types.iter().map(|it| plain(it).is_floating()).collect();
         let listed = types.len() == 1 && !types[0].is_nested() && !floating[0];
         let values = listed.then(Vec::new);
-        Ok(Self { columns, floating, values, values_max, rows: 0, has_nulls: false })
+        let hashes = Some(KeyHashes::new(Arc::clone(grant)));
+        Ok(Self { columns, floating, values, values_max, hashes, rows: 0, has_nulls: false })
     }
 
     pub(super) fn update(&mut self, keys: &Keys) -> Result<()> {
@@ -59,6 +69,9 @@ impl KeyBounds {
             self.has_nulls |= key.logical_null_count() > 0;
         }
         self.rows += keys.hashes.len();
+        if self.hashes.as_mut().is_some_and(|hashes| !hashes.add(&keys.hashes)) {
+            self.hashes = None;
+        }
         if self.rows > self.values_max {
             self.values = None;
         } else if let (Some(values), Some(key)) = (&mut self.values, keys.arrays.first()) {
@@ -86,6 +99,7 @@ struct Told {
     unknown: bool,
     ranges: Vec<Option<(ScalarValue, ScalarValue)>>,
     values: Option<Vec<ArrayRef>>,
+    hashes: Option<Vec<KeyHashes>>,
     has_nulls: bool,
     rows: usize,
 }
@@ -103,8 +117,8 @@ impl SharedFilter {
             return Ok(None);
         }
         let ranges = vec![None; probe_keys.len()];
-        let told =
-            Told { missing: partitions, ranges, values: Some(Vec::new()), ..Default::default() };
+        let (values, hashes) = (Some(Vec::new()), Some(Vec::new()));
+        let told = Told { missing: partitions, ranges, values, hashes, ..Default::default() };
         Ok(Some(Self {
             filter: Arc::clone(filter),
             probe_keys: probe_keys.to_vec(),
@@ -127,6 +141,7 @@ impl SharedFilter {
             return Ok(());
         }
         let published = self.publish(&told);
+        (told.values, told.hashes) = (None, None);
         drop(told);
         self.filter.mark_complete();
         self.complete.send_replace(true);
@@ -161,6 +176,9 @@ impl SharedFilter {
             if let Ok(list) = InListExpr::try_new_from_array(key, values, false, schema) {
                 parts.push(Arc::new(list));
             }
+        } else if let Some(hashes) = &told.hashes {
+            let members = Members::of(hashes);
+            parts.push(Arc::new(MemberExpr::new(self.probe_keys.clone(), members)));
         }
         let Some(mut filter) = parts.into_iter().reduce(|all, it| binary(&all, Operator::And, it))
         else {
@@ -182,6 +200,10 @@ impl Told {
         self.has_nulls |= bounds.has_nulls;
         match (&mut self.values, bounds.values.take()) {
             (Some(all), Some(values)) => all.extend(values),
+            (all, _) => *all = None,
+        }
+        match (&mut self.hashes, bounds.hashes.take()) {
+            (Some(all), Some(hashes)) => all.push(hashes),
             (all, _) => *all = None,
         }
         let columns = bounds.columns.iter_mut().zip(bounds.floating);

@@ -18,7 +18,7 @@ use crate::rows::{Equality, RowLayout};
 
 /// The seed of the hashes of keys: another than those of repartitions, whose partitions would
 /// otherwise share bits.
-const HASHES: RandomState = RandomState::with_seed(0x7465_7272_6163_6501);
+pub(super) const HASHES: RandomState = RandomState::with_seed(0x7465_7272_6163_6501);
 
 /// Bytes of a row that the join keeps for itself: the hash of the key, and the row's number.
 pub(super) const HASH: usize = 0;

@@ -233,7 +233,7 @@ impl ChunkReader {
         filter: Option<&RowFilter>,
     ) -> Result<Option<Block>, SqlError> {
         let SegmentBlocks { segments, next, facts, .. } = blocks;
-        let filter = filter.filter(|_| segments.iter().any(|segment| segment.compact().is_some()));
+        let filter = filter.filter(|filter| filter.fits(segments));
         let mut skipped = 0;
         while segments.first().is_some_and(|segment| *next < segment.blocks()) {
             let block = *next;

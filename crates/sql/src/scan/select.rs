@@ -5,17 +5,22 @@
 //! one, and on decoded columns elsewhere. The other columns are decoded for the rows that are left,
 //! and not at all where none are.
 //!
-//! This removes rows that the operator above would remove, and need not remove all of them: that
+//! This removes rows that an operator above would remove, and need not remove all of them: that
 //! operator applies its filter to what it gets. A filter of decoded columns that lets most rows
 //! through is soon left to it, since applying it twice would cost more than it saves; and so is one
-//! beside which there is nothing to decode.
+//! beside which there is nothing to decode. The filters of joins and top-k operators are not known
+//! before the scan begins, or become narrower while it runs. They are looked at anew for each
+//! chunk, and applied to plain segments too: what they leave out need not be sent to the operator
+//! that made them, by way of exchanges and other joins.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, RecordBatch,
+};
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::compute::{filter, prep_null_mask_filter};
 use datafusion::arrow::datatypes::SchemaRef;
@@ -31,12 +36,31 @@ use crate::segment::{Segment, SegmentError};
 const TRIAL_ROWS: usize = 4 * 8192;
 /// A filter that reads decoded columns stays in use while it takes out one row in this many.
 const WORTHWHILE: usize = 4;
+/// A condition is computed for the rows that others have left, where that is one in this many.
+const FEW: usize = 4;
 /// Dictionaries of more values than this are not looked at as a whole.
 const DICTIONARY_VALUES: usize = 16_384;
 
 /// The filters of a scan that can be applied to the columns it reads.
 pub(super) struct RowFilter {
-    conjuncts: Vec<Conjunct>,
+    /// Of the table, and the numbers of the columns that are read.
+    schema: SchemaRef,
+    columns: Vec<usize>,
+    fixed: Vec<Arc<Conjunct>>,
+    changing: Vec<Changing>,
+}
+
+/// A filter that an operator makes while the query runs.
+struct Changing {
+    filter: Arc<dyn PhysicalExpr>,
+    latest: Mutex<Latest>,
+}
+
+/// What it was when somebody looked last.
+#[derive(Default)]
+struct Latest {
+    generation: Option<u64>,
+    conjuncts: Vec<Arc<Conjunct>>,
 }
 
 /// One of the conditions that all have to hold.
@@ -46,13 +70,16 @@ struct Conjunct {
     schema: SchemaRef,
     /// Those columns, by their place among the columns that the scan reads.
     columns: Vec<usize>,
+    /// The operator that has the filter is not the next above the scan.
+    is_remote: bool,
     rows: AtomicUsize,
     kept: AtomicUsize,
 }
 
-/// What was found out about the segments of one chunk.
+/// The conditions for the rows of one chunk, and what was found out about its segments.
 #[derive(Default)]
 pub(super) struct ChunkFacts {
+    conjuncts: Option<Vec<Arc<Conjunct>>>,
     /// Per condition, for each value of a dictionary whether it holds; none of other columns.
     by_value: BTreeMap<usize, Option<Vec<bool>>>,
 }
@@ -75,10 +102,48 @@ impl RowFilter {
         table: &SchemaRef,
         columns: &[usize],
     ) -> Option<Self> {
-        let conditions = split_conjunction(filter?);
-        let conjuncts = conditions.into_iter().filter_map(|c| Conjunct::new(c, table, columns));
-        let conjuncts: Vec<_> = conjuncts.collect();
-        (!conjuncts.is_empty()).then_some(Self { conjuncts })
+        let (schema, columns) = (Arc::clone(table), columns.to_vec());
+        let mut rows = Self { schema, columns, fixed: Vec::new(), changing: Vec::new() };
+        for condition in split_conjunction(filter?) {
+            if condition.is::<DynamicFilterPhysicalExpr>() {
+                let filter = Arc::clone(condition);
+                rows.changing.push(Changing { filter, latest: Mutex::default() });
+            } else {
+                rows.fixed.extend(rows.conjunct(condition, false));
+            }
+        }
+        (!rows.fixed.is_empty() || !rows.changing.is_empty()).then_some(rows)
+    }
+
+    fn conjunct(
+        &self,
+        condition: &Arc<dyn PhysicalExpr>,
+        is_remote: bool,
+    ) -> Option<Arc<Conjunct>> {
+        Conjunct::new(condition, &self.schema, &self.columns, is_remote).map(Arc::new)
+    }
+
+    /// Whether it can leave rows out of these segments.
+    pub(super) fn fits(&self, segments: &[Segment]) -> bool {
+        !self.changing.is_empty() || segments.iter().any(|segment| segment.compact().is_some())
+    }
+
+    /// The conditions as they are now.
+    fn conjuncts(&self) -> Vec<Arc<Conjunct>> {
+        let mut conjuncts = self.fixed.clone();
+        for Changing { filter, latest } in &self.changing {
+            let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+            let generation = Some(filter.snapshot_generation());
+            if latest.generation != generation {
+                let now = filter.downcast_ref::<DynamicFilterPhysicalExpr>();
+                let now = now.and_then(|filter| filter.current().ok());
+                let now = now.as_ref().map(split_conjunction).into_iter().flatten();
+                latest.conjuncts = now.filter_map(|now| self.conjunct(now, true)).collect();
+                latest.generation = generation;
+            }
+            conjuncts.extend(latest.conjuncts.iter().cloned());
+        }
+        conjuncts
     }
 
     /// The rows of a block that may be wanted. Columns decoded for that are left in `decoded`.
@@ -90,11 +155,33 @@ impl RowFilter {
         decoded: &mut [Option<ArrayRef>],
     ) -> Result<Left, (usize, SegmentError)> {
         let mut left: Option<BooleanBuffer> = None;
-        for (number, conjunct) in self.conjuncts.iter().enumerate() {
+        let conjuncts = facts.conjuncts.take().unwrap_or_else(|| self.conjuncts());
+        let rows = self.left_by(&conjuncts, segments, block, (&mut *facts, decoded), &mut left);
+        facts.conjuncts = Some(conjuncts);
+        if !rows? {
+            return Ok(Left::Nothing);
+        }
+        Ok(match left {
+            // Where nearly all are left, decoding them all is the faster way.
+            Some(bits) if bits.count_set_bits() * 4 <= bits.len() * 3 => Left::Some(bits),
+            _ => Left::All,
+        })
+    }
+
+    /// Applies the conditions one after the other; false when no row is left.
+    fn left_by(
+        &self,
+        conjuncts: &[Arc<Conjunct>],
+        segments: &[Segment],
+        block: usize,
+        (facts, decoded): (&mut ChunkFacts, &mut [Option<ArrayRef>]),
+        left: &mut Option<BooleanBuffer>,
+    ) -> Result<bool, (usize, SegmentError)> {
+        for (number, conjunct) in conjuncts.iter().enumerate() {
             let by_value = facts.of(number, conjunct, segments)?;
             let bits = match (by_value, conjunct.columns.first()) {
                 (Some(wanted), _) if wanted.iter().all(|wanted| *wanted) => continue,
-                (Some(wanted), _) if !wanted.contains(&true) => return Ok(Left::Nothing),
+                (Some(wanted), _) if !wanted.contains(&true) => return Ok(false),
                 (Some(wanted), Some(column)) => match segments[*column].compact() {
                     Some(compact) => {
                         compact.rows_with(block, wanted).map_err(|error| (*column, error))?
@@ -102,23 +189,19 @@ impl RowFilter {
                     None => continue,
                 },
                 _ if !conjunct.is_worthwhile() || !conjunct.saves(segments, decoded) => continue,
-                _ => match conjunct.of_block(segments, block, decoded)? {
+                _ => match conjunct.of_block(segments, block, left.as_ref(), decoded)? {
                     Some(bits) => bits,
                     None => continue,
                 },
             };
-            conjunct.saw(&bits);
-            let both = left.map_or_else(|| bits.clone(), |left| &left & &bits);
+            conjunct.saw(&bits, left.as_ref());
+            let both = left.take().map_or_else(|| bits.clone(), |left| &left & &bits);
             if both.count_set_bits() == 0 {
-                return Ok(Left::Nothing);
+                return Ok(false);
             }
-            left = Some(both);
+            *left = Some(both);
         }
-        Ok(match left {
-            // Where nearly all are left, decoding them all is the faster way.
-            Some(bits) if bits.count_set_bits() * 4 <= bits.len() * 3 => Left::Some(bits),
-            _ => Left::All,
-        })
+        Ok(true)
     }
 }
 
@@ -144,6 +227,7 @@ impl Conjunct {
         condition: &Arc<dyn PhysicalExpr>,
         table: &SchemaRef,
         columns: &[usize],
+        is_remote: bool,
     ) -> Option<Self> {
         let is_fickle = |expr: &Arc<dyn PhysicalExpr>| {
             Ok(expr.is_volatile_node()
@@ -161,12 +245,16 @@ impl Conjunct {
         let schema: SchemaRef = Arc::new(table.project(&read).ok()?);
         let condition = reassign_expr_columns(Arc::clone(condition), &schema).ok()?;
         let (rows, kept) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Some(Self { condition, schema, columns: places, rows, kept })
+        Some(Self { condition, schema, columns: places, is_remote, rows, kept })
     }
 
-    fn saw(&self, bits: &BooleanBuffer) {
-        self.rows.fetch_add(bits.len(), Ordering::Relaxed);
-        self.kept.fetch_add(bits.count_set_bits(), Ordering::Relaxed);
+    /// Counts what it leaves of the rows that are `left` by others.
+    fn saw(&self, bits: &BooleanBuffer, left: Option<&BooleanBuffer>) {
+        let rows = left.map_or(bits.len(), BooleanBuffer::count_set_bits);
+        let kept =
+            left.map_or_else(|| bits.count_set_bits(), |left| (left & bits).count_set_bits());
+        self.rows.fetch_add(rows, Ordering::Relaxed);
+        self.kept.fetch_add(kept, Ordering::Relaxed);
     }
 
     fn is_worthwhile(&self) -> bool {
@@ -174,8 +262,12 @@ impl Conjunct {
         rows < TRIAL_ROWS || (rows - kept.min(rows)) * WORTHWHILE >= rows
     }
 
-    /// Whether there is a column to decode of which the condition may leave rows out.
+    /// Whether there is a column to decode of which the condition may leave rows out, or more than
+    /// that to save.
     fn saves(&self, segments: &[Segment], decoded: &[Option<ArrayRef>]) -> bool {
+        if self.is_remote {
+            return true;
+        }
         let others = segments.iter().zip(decoded).enumerate();
         let mut others = others.filter(|(column, _)| !self.columns.contains(column));
         others.any(|(_, (segment, decoded))| segment.compact().is_some() && decoded.is_none())
@@ -192,23 +284,39 @@ impl Conjunct {
         Ok(self.holds(vec![values]).ok().map(|bits| bits.iter().collect()))
     }
 
-    /// The rows of a block for which the condition holds; none where it cannot be computed.
+    /// The rows of a block for which the condition holds, none where it cannot be computed. Where
+    /// few are `left` it is computed for those alone.
     fn of_block(
         &self,
         segments: &[Segment],
         block: usize,
+        left: Option<&BooleanBuffer>,
         decoded: &mut [Option<ArrayRef>],
     ) -> Result<Option<BooleanBuffer>, (usize, SegmentError)> {
+        let few = left.filter(|left| left.count_set_bits() * FEW <= left.len());
         let mut arrays = Vec::with_capacity(self.columns.len());
         for column in &self.columns {
-            let array = match decoded[*column].take() {
-                Some(array) => array,
-                None => segments[*column].block(block).map_err(|error| (*column, error))?,
+            let segment = &segments[*column];
+            let array = match (&decoded[*column], few, segment.compact()) {
+                (Some(array), None, _) => Ok(Arc::clone(array)),
+                (Some(array), Some(few), _) => taken(array, few),
+                (None, Some(few), Some(compact)) => compact.read(block, Some(few)),
+                (None, Some(few), None) => {
+                    segment.block(block).and_then(|array| taken(&array, few))
+                }
+                (None, None, _) => segment.block(block),
             };
-            decoded[*column] = Some(Arc::clone(&array));
+            let array = array.map_err(|error| (*column, error))?;
+            if few.is_none() {
+                decoded[*column] = Some(Arc::clone(&array));
+            }
             arrays.push(array);
         }
-        Ok(self.holds(arrays).ok())
+        let Ok(holds) = self.holds(arrays) else { return Ok(None) };
+        Ok(Some(match few {
+            None => holds,
+            Some(few) => spread(&holds, few),
+        }))
     }
 
     fn holds(&self, arrays: Vec<ArrayRef>) -> Result<BooleanBuffer> {
@@ -245,6 +353,16 @@ pub(super) fn read(
         arrays.push(array.map_err(|error| (index, error))?);
     }
     Ok(arrays)
+}
+
+/// The bits of `holds`, one for each that is set in `of`, in the places of those.
+fn spread(holds: &BooleanBuffer, of: &BooleanBuffer) -> BooleanBuffer {
+    let mut bits = BooleanBufferBuilder::new(of.len());
+    bits.append_n(of.len(), false);
+    for (row, _) in of.set_indices().zip(holds.iter()).filter(|(_, holds)| *holds) {
+        bits.set_bit(row, true);
+    }
+    bits.finish()
 }
 
 fn taken(array: &ArrayRef, bits: &BooleanBuffer) -> Result<ArrayRef, SegmentError> {

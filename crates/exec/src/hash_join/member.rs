@@ -1,0 +1,237 @@
+//! Which keys can be among those of the build side, by their hashes.
+//!
+//! A Bloom filter whose bits of one key are in one word (Putze, Sanders, Singler: Cache-, Hash- and
+//! Space-Efficient Bloom Filters, JEA 2009, section 3): a look-up is one access. The hashes are
+//! those that the join itself looks rows up by, so no row that has a match is left out.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{BooleanArray, RecordBatch};
+use datafusion::arrow::buffer::BooleanBuffer;
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::Result;
+use datafusion::common::hash_utils::create_hashes;
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
+use terrace_sys::size::{to_u64, to_usize};
+
+use super::spec::HASHES;
+use crate::memory::Grant;
+
+/// More keys than this are not collected: a build side that large seldom leaves much out.
+const KEYS_MAX: usize = 1 << 19;
+/// Bits of the filter for each key: about one key in a hundred that is not there passes.
+const BITS_PER_KEY: usize = 16;
+/// Bits of a word that a key sets.
+const BITS_SET: u32 = 5;
+
+/// The hashes of the keys of one build side, while they are not too many; counted in its grant.
+#[derive(Debug)]
+pub(super) struct KeyHashes {
+    hashes: Vec<u64>,
+    grant: Arc<dyn Grant>,
+    held_bytes: u64,
+}
+
+impl KeyHashes {
+    pub(super) fn new(grant: Arc<dyn Grant>) -> Self {
+        Self { hashes: Vec::new(), grant, held_bytes: 0 }
+    }
+
+    /// Takes hashes in; false if that is too many, or memory too scarce.
+    pub(super) fn add(&mut self, hashes: &[u64]) -> bool {
+        let keys = self.hashes.len() + hashes.len();
+        if keys > KEYS_MAX {
+            return false;
+        }
+        let bytes = to_u64(keys.next_power_of_two() * size_of::<u64>());
+        let more = bytes.saturating_sub(self.held_bytes);
+        if more > 0 && !self.grant.try_grow_heap(more) {
+            return false;
+        }
+        self.held_bytes += more;
+        self.hashes.reserve_exact(keys.next_power_of_two() - self.hashes.len());
+        self.hashes.extend_from_slice(hashes);
+        true
+    }
+}
+
+impl Drop for KeyHashes {
+    fn drop(&mut self) {
+        self.grant.shrink_heap(self.held_bytes);
+    }
+}
+
+/// The filter.
+pub(super) struct Members {
+    words: Vec<u64>,
+    keys: usize,
+}
+
+impl Members {
+    pub(super) fn of(lists: &[KeyHashes]) -> Self {
+        let keys = lists.iter().map(|list| list.hashes.len()).sum::<usize>();
+        let words = (keys * BITS_PER_KEY).div_ceil(64).next_power_of_two();
+        let mut members = Self { words: vec![0; words], keys };
+        for hash in lists.iter().flat_map(|list| &list.hashes) {
+            let (word, bits) = members.place(*hash);
+            members.words[word] |= bits;
+        }
+        members
+    }
+
+    /// The word of a hash, and its bits there.
+    #[inline]
+    fn place(&self, hash: u64) -> (usize, u64) {
+        // The hash of an integer may be weak in some of its bits.
+        let mixed = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mixed = mixed ^ (mixed >> 32);
+        let bits = (0..BITS_SET).fold(0, |bits, n| bits | 1 << (mixed >> (6 * n) & 63));
+        (to_usize(mixed >> 32 ^ hash) & (self.words.len() - 1), bits)
+    }
+
+    #[inline]
+    fn may_have(&self, hash: u64) -> bool {
+        let (word, bits) = self.place(hash);
+        self.words[word] & bits == bits
+    }
+}
+
+/// Whether keys may be among those of a build side.
+#[derive(Clone)]
+pub(super) struct MemberExpr {
+    keys: Vec<PhysicalExprRef>,
+    members: Arc<Members>,
+}
+
+impl MemberExpr {
+    pub(super) fn new(keys: Vec<PhysicalExprRef>, members: Members) -> Self {
+        Self { keys, members: Arc::new(members) }
+    }
+}
+
+impl PhysicalExpr for MemberExpr {
+    fn data_type(&self, _schema: &Schema) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn nullable(&self, _schema: &Schema) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        let rows = batch.num_rows();
+        let evaluate = |key: &PhysicalExprRef| key.evaluate(batch)?.into_array(rows);
+        let arrays = self.keys.iter().map(evaluate).collect::<Result<Vec<_>>>()?;
+        let mut hashes = vec![0; rows];
+        create_hashes(&arrays, &HASHES, &mut hashes)?;
+        let bits = BooleanBuffer::collect_bool(rows, |row| self.members.may_have(hashes[row]));
+        Ok(ColumnarValue::Array(Arc::new(BooleanArray::new(bits, None))))
+    }
+
+    fn children(&self) -> Vec<&PhysicalExprRef> {
+        self.keys.iter().collect()
+    }
+
+    fn with_new_children(self: Arc<Self>, keys: Vec<PhysicalExprRef>) -> Result<PhysicalExprRef> {
+        Ok(Arc::new(Self { keys, members: Arc::clone(&self.members) }))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for MemberExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("one of ")?;
+        write!(f, "{} keys: ", self.members.keys)?;
+        self.keys.iter().try_for_each(|key| write!(f, "{key} "))
+    }
+}
+
+impl fmt::Debug for MemberExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl PartialEq for MemberExpr {
+    fn eq(&self, other: &Self) -> bool {
+        self.keys == other.keys && Arc::ptr_eq(&self.members, &other.members)
+    }
+}
+
+impl Eq for MemberExpr {}
+
+impl Hash for MemberExpr {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.keys.hash(state);
+        Arc::as_ptr(&self.members).hash(state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array};
+    use datafusion::physical_expr::expressions::col;
+    use terrace_market::Ledger;
+    use terrace_pool::{Pool, PoolConfig};
+
+    use super::*;
+    use crate::memory::{FixedMemory, QueryMemory};
+
+    fn grant(limit_bytes: u64) -> (FixedMemory, Arc<dyn Grant>) {
+        let pool = Pool::new(PoolConfig::new("test", Ledger::new(1 << 20))).expect("pool");
+        let space = pool.create_space("test", None).expect("space");
+        let memory = FixedMemory::new(space, limit_bytes);
+        let grant = memory.register("join");
+        (memory, grant)
+    }
+
+    fn numbers(values: impl Iterator<Item = i64>) -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(values))
+    }
+
+    fn hashes(keys: &ArrayRef) -> Vec<u64> {
+        let mut hashes = vec![0; keys.len()];
+        create_hashes([keys], &HASHES, &mut hashes).expect("hashes");
+        hashes
+    }
+
+    #[test]
+    fn keys_that_are_there_pass_and_few_others() {
+        let (memory, grant) = grant(1 << 20);
+        let keys = numbers((0..10_000).map(|n| n * 7));
+        let mut lists = [KeyHashes::new(Arc::clone(&grant)), KeyHashes::new(grant)];
+        assert!(lists[0].add(&hashes(&keys.slice(0, 4000))));
+        assert!(lists[1].add(&hashes(&keys.slice(4000, 6000))));
+        assert!(memory.held_bytes() >= 80_000);
+        let members = Members::of(&lists);
+        drop(lists);
+        assert_eq!(memory.held_bytes(), 0);
+        let all = numbers(0..70_000);
+        let batch = RecordBatch::try_from_iter([("k", all)]).expect("batch");
+        let key = col("k", &batch.schema()).expect("column");
+        let expr = MemberExpr::new(vec![key], members);
+        let found = expr.evaluate(&batch).expect("bits").into_array(70_000).expect("array");
+        let found = found.as_boolean();
+        assert!((0..10_000).all(|n| found.value(n * 7)));
+        let wrong = found.true_count() - 10_000;
+        assert!(wrong < 60_000 / 50, "{wrong} of 60,000 others pass");
+    }
+
+    #[test]
+    fn too_many_keys_or_too_little_memory_end_the_list() {
+        let (memory, grant) = grant(1 << 10);
+        let mut list = KeyHashes::new(grant);
+        assert!(list.add(&[1; 100]));
+        assert!(!list.add(&[1; 100]));
+        drop(list);
+        assert_eq!(memory.held_bytes(), 0);
+        let (_memory, grant) = self::grant(1 << 30);
+        assert!(!KeyHashes::new(grant).add(&vec![1; KEYS_MAX + 1]));
+    }
+}
