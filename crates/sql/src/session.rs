@@ -11,6 +11,7 @@ mod define;
 pub(crate) mod hint;
 mod modify;
 mod options;
+mod selectivity;
 mod settings;
 mod snapshot;
 mod statement;
@@ -29,6 +30,8 @@ use datafusion::execution::context::SessionContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::prelude::SessionConfig;
@@ -46,6 +49,7 @@ use crate::pins::Reader;
 use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment};
 use crate::scan::STORE_URL;
 use crate::view;
+use selectivity::Selectivity;
 
 pub(crate) use settings::{
     MARKET as MARKET_SETTING, TENANT as TENANT_SETTING, check as check_settings,
@@ -61,6 +65,16 @@ pub struct Session {
     engine: Arc<EngineState>,
     context: SessionContext,
     names: Arc<MainCatalog>,
+}
+
+/// DataFusion's rules, with the shares of filters known before sides of joins are chosen, and paged
+/// operators put in at the end.
+fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::default().rules;
+    let place = rules.iter().position(|rule| rule.name() == selectivity::BEFORE);
+    rules.insert(place.unwrap_or(0), Arc::new(Selectivity));
+    rules.push(Arc::new(PagedOperators));
+    rules
 }
 
 impl Session {
@@ -79,7 +93,7 @@ impl Session {
             .with_runtime_env(runtime)
             .with_catalog_list(Arc::new(catalogs))
             .with_default_features()
-            .with_physical_optimizer_rule(Arc::new(PagedOperators))
+            .with_physical_optimizer_rules(rules())
             .build();
         let context = SessionContext::new_with_state(state).enable_url_table();
         let weak = context.state_weak_ref();

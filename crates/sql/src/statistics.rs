@@ -41,11 +41,12 @@ pub(crate) fn of_version(version: &TableVersion) -> Statistics {
     let columns = 0..version.schema().fields().len();
     let column_statistics: Vec<_> =
         columns.map(|column| of_column(&version.chunks, column, version)).collect();
-    let bytes = version.chunks.iter().flat_map(|chunk| &chunk.columns);
-    let bytes = bytes.map(|column| saturate(column.len_bytes)).sum();
     Statistics {
         num_rows: Precision::Exact(version.rows()),
-        total_byte_size: Precision::Inexact(bytes),
+        // Of neither the table nor its columns: the planner does not scale them by what joins leave,
+        // takes those of all columns for those of the few that a scan projects, and would rather
+        // compare such bytes than rows.
+        total_byte_size: Precision::Absent,
         column_statistics,
     }
 }
@@ -58,12 +59,11 @@ fn of_column(
     let rows = version.rows();
     let segments = || chunks.iter().map(|chunk| &chunk.columns[column].statistics);
     let nulls: usize = segments().map(|segment| segment.nulls).sum();
-    let bytes = chunks.iter().map(|chunk| saturate(chunk.columns[column].len_bytes)).sum();
+    let data_type = version.schema().field(column).data_type();
     let mut statistics = ColumnStatistics::new_unknown();
     statistics.null_count = Precision::Exact(nulls);
-    statistics.byte_size = Precision::Inexact(bytes);
     // A dictionary's bounds are of its values' type, which the planner takes for another column's.
-    let dictionary = matches!(version.schema().field(column).data_type(), DataType::Dictionary(..));
+    let dictionary = matches!(data_type, DataType::Dictionary(..));
     if !dictionary && nulls < rows {
         statistics.min_value = precision(bounds::least(segments()));
         statistics.max_value = precision(bounds::greatest(segments()));
