@@ -16,7 +16,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{ColumnStatistics, Result, ScalarValue, Statistics};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
+    BinaryExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
 use datafusion::physical_expr::intervals::utils::check_support;
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
@@ -129,7 +129,11 @@ fn of_one(condition: &Expr, known: &Statistics) -> f64 {
     OTHER
 }
 
+/// The column that an expression is, by itself or as another type.
 fn column<'a>(expr: &Expr, known: &'a Statistics) -> Option<(usize, &'a ColumnStatistics)> {
+    if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+        return column(cast.expr(), known);
+    }
     let index = expr.downcast_ref::<Column>()?.index();
     Some((index, known.column_statistics.get(index)?))
 }
