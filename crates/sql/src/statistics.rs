@@ -43,9 +43,9 @@ pub(crate) fn of_version(version: &TableVersion) -> Statistics {
         columns.map(|column| of_column(&version.chunks, column, version)).collect();
     Statistics {
         num_rows: Precision::Exact(version.rows()),
-        // Of neither the table nor its columns: the planner does not scale them by what joins leave,
-        // takes those of all columns for those of the few that a scan projects, and would rather
-        // compare such bytes than rows.
+        // Of neither the table nor its columns: the planner does not scale them by what joins
+        // leave, takes those of all columns for those of the few that a scan projects, and would
+        // rather compare such bytes than rows.
         total_byte_size: Precision::Absent,
         column_statistics,
     }

@@ -24,7 +24,8 @@ const PARTS: usize = 16;
 const PART_SHIFT: u32 = 59;
 /// How often a partition is split again. After that there is no more to be won.
 const LEVELS_MAX: u32 = 8;
-/// Bytes of states beside the rows that are handed on at the latest: whoever takes them copies them.
+/// Bytes of states beside the rows that are handed on at the latest: whoever takes them copies
+/// them.
 const HANDED_ON_MAX: u64 = 2 << 20;
 /// Keeps the hashes here apart from those of the exchange below.
 const HASH_SEED: u64 = 0x7465_7272_6163_6521;

@@ -39,9 +39,10 @@ pub(super) enum Asker {
     /// It merges spilled runs and takes fewer at a time. Merges of what a sort has in memory ask
     /// under the same name and fail; the books tell them apart, and they are treated as rigid.
     Merges,
-    /// A repartitioning. It could spill, but not safely: when two of its inputs do so at a time,
-    /// its reader may wait for ever (apache/datafusion#24883). It holds what flows past it, so it
-    /// is given that much even beyond what there is, as debt.
+    /// A repartitioning of DataFusion's, which one that merges its inputs still is. It could spill,
+    /// but not safely: when two of its inputs do so at a time, its reader may wait for ever
+    /// (apache/datafusion#24883). It holds what flows past it, so it is given that much even beyond
+    /// what there is, as debt.
     Flows,
     /// The query fails.
     Rigid,

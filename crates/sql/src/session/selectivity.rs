@@ -240,7 +240,8 @@ mod tests {
         assert_eq!(of(kind().is_null()), 10);
         assert_eq!(of(kind().is_not_null()), 90);
         assert_eq!(of(kind().like(lit("a%"))), 10);
-        assert_eq!(of(kind().eq(lit("a")).and(col("price").lt(lit(50.0)))), 2);
+        let fifty = lit(ScalarValue::Decimal128(Some(5000), 15, 2));
+        assert_eq!(of(kind().eq(lit("a")).and(col("price").lt(fifty))), 2);
         assert_eq!(of(col("day").gt_eq(day(1500)).and(col("day").lt(day(1600)))), 10);
         assert_eq!(of(day(1900).lt(col("day"))), 10);
         // Outside of what there is; a filter is never said to leave nothing.
