@@ -4,8 +4,8 @@
 //! DataFusion's holds on the heap what its readers are not ready for, however much that becomes
 //! when one of them waits for another, and cannot safely write it away. [`PagedRepartitionExec`]
 //! stands in for it: batches that its grant has no room for become blocks of pages that nobody
-//! pins, and come back when it is their turn. Batches of one input reach each output in the order
-//! in which they came.
+//! pins, and come back when it is their turn. With one input, rows reach each output in the order
+//! in which they came; of several, those of one may overtake each other.
 
 mod exchange;
 mod queue;

@@ -131,7 +131,7 @@ impl Query {
         self.rows_returned.load(Ordering::Relaxed)
     }
 
-    /// An error for want of frames with who holds what.
+    /// An error of an operator over pages for want of frames, with who holds what.
     fn explained(&self, error: DataFusionError) -> DataFusionError {
         let sources = std::iter::successors(error.source(), |error| (*error).source());
         let mut of_pool = sources.filter_map(|source| source.downcast_ref::<PoolError>());

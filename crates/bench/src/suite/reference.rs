@@ -4,7 +4,7 @@
 //! that nothing of it counts towards the resident memory of the process that is measured.
 
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::Command;
@@ -74,7 +74,10 @@ impl KeptAnswers {
     /// Why there is none.
     pub fn get(&self, number: u32) -> std::result::Result<Reference, String> {
         let bytes = std::fs::read(self.path(number));
-        let bytes = bytes.map_err(|_| "there is no answer to compare with")?;
+        let bytes = bytes.map_err(|error| match error.kind() {
+            ErrorKind::NotFound => "there is no answer to compare with".to_owned(),
+            _ => format!("the answer that was kept cannot be read: {error}"),
+        })?;
         serde_json::from_slice(&bytes).map_err(|error| error.to_string())?
     }
 

@@ -90,8 +90,7 @@ impl Judge for TpcdsJudge {
 
     fn check(&self, number: u32, found: &Answer) -> std::result::Result<(), String> {
         let shape = self.shapes.get(&number).ok_or("there is no answer to compare with")?;
-        let expected = self.answers.get(number);
-        let expected = expected.map_err(|error| format!("the peer failed: {error}"))?;
+        let expected = self.answers.get(number).map_err(|error| format!("the peer: {error}"))?;
         check(shape, &expected, found)
     }
 }

@@ -155,8 +155,8 @@ impl Run {
         })
     }
 
-    /// Hands groups on where memory is scarce or they are many, and stops while the query is
-    /// suspended. Whether it did.
+    /// Hands groups on where memory is scarce or their states are long, and stops while the query
+    /// is suspended. Whether it did.
     async fn settle_by_handing_on(&mut self, table: &mut Table) -> Result<bool> {
         let suspended = self.pages.grant.suspended();
         let hands_on = (table.should_hand_on() || suspended.is_some()) && !table.is_empty();

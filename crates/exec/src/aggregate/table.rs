@@ -269,7 +269,8 @@ impl Table {
             && self.used_bytes() >= self.program.options().let_go_bytes_min
     }
 
-    /// Whether a table whose states are handed on should do so: memory is scarce, or they are many.
+    /// Whether a table whose states are handed on should do so: memory is scarce, or those beside
+    /// the rows are long.
     pub(super) fn should_hand_on(&mut self) -> bool {
         let pressed = std::mem::take(&mut self.pressed) || self.pages.grant.excess_bytes() > 0;
         let used = self.used_bytes();

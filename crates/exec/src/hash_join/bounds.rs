@@ -81,6 +81,13 @@ impl KeyBounds {
     }
 }
 
+impl KeyBounds {
+    /// Gives the memory of the hashes back; whether there was any.
+    pub(super) fn forget_hashes(&mut self) -> bool {
+        self.hashes.take().is_some()
+    }
+}
+
 /// The dynamic filter of a join, shared by its partitions.
 #[derive(Debug)]
 pub(super) struct SharedFilter {
@@ -177,8 +184,9 @@ impl SharedFilter {
                 parts.push(Arc::new(list));
             }
         } else if let Some(hashes) = &told.hashes {
-            let members = Members::of(hashes);
-            parts.push(Arc::new(MemberExpr::new(self.probe_keys.clone(), members)));
+            if let Some(members) = Members::of(hashes) {
+                parts.push(Arc::new(MemberExpr::new(self.probe_keys.clone(), members)));
+            }
         }
         let Some(mut filter) = parts.into_iter().reduce(|all, it| binary(&all, Operator::And, it))
         else {

@@ -316,7 +316,7 @@ impl Collector {
     }
 
     /// Scatters the rows when there is no room for more, and does what else the grant asks for.
-    async fn with_room(&self, rows: Rows, columns: &Columns, count: usize) -> Result<Rows> {
+    async fn with_room(&mut self, rows: Rows, columns: &Columns, count: usize) -> Result<Rows> {
         let mut rows = rows;
         if let Some(resumed) = self.grant.suspended() {
             match &mut rows {
@@ -334,12 +334,18 @@ impl Collector {
         }
         match rows {
             Rows::Whole(mut whole) => {
-                if self.grant.excess_bytes() == 0 && whole.try_reserve(columns, count) {
+                let grant = Arc::clone(&self.grant);
+                let mut has_room =
+                    || grant.excess_bytes() == 0 && whole.try_reserve(columns, count);
+                // What scans are told only saves time.
+                let mut forgets = || self.bounds.as_mut().is_some_and(KeyBounds::forget_hashes);
+                if has_room() || (forgets() && has_room()) {
                     return Ok(Rows::Whole(whole));
                 }
                 Ok(Rows::Scattered(self.scatter(whole).await?))
             }
             Rows::Scattered(mut scatter) => {
+                self.bounds.as_mut().map(KeyBounds::forget_hashes);
                 while self.grant.excess_bytes() > 0 && scatter.spill_largest() {}
                 Ok(Rows::Scattered(scatter))
             }

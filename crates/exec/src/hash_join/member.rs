@@ -18,9 +18,10 @@ use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 use terrace_sys::size::{to_u64, to_usize};
 
 use super::spec::HASHES;
+use crate::block::Lease;
 use crate::memory::Grant;
 
-/// More keys than this are not collected: a build side that large seldom leaves much out.
+/// The keys of more rows than this are not collected: a build side that large seldom leaves much out.
 const KEYS_MAX: usize = 1 << 19;
 /// Bits of the filter for each key: about one key in a hundred that is not there passes.
 const BITS_PER_KEY: usize = 16;
@@ -64,22 +65,25 @@ impl Drop for KeyHashes {
     }
 }
 
-/// The filter.
+/// The filter, counted in the grant of a build side until the plan is gone.
 pub(super) struct Members {
     words: Vec<u64>,
     keys: usize,
+    _lease: Lease,
 }
 
 impl Members {
-    pub(super) fn of(lists: &[KeyHashes]) -> Self {
+    /// The filter of all these hashes, if there is memory for it.
+    pub(super) fn of(lists: &[KeyHashes]) -> Option<Self> {
         let keys = lists.iter().map(|list| list.hashes.len()).sum::<usize>();
         let words = (keys * BITS_PER_KEY).div_ceil(64).next_power_of_two();
-        let mut members = Self { words: vec![0; words], keys };
+        let lease = Lease::ask_heap(&lists.first()?.grant, to_u64(words * size_of::<u64>()))?;
+        let mut members = Self { words: vec![0; words], keys, _lease: lease };
         for hash in lists.iter().flat_map(|list| &list.hashes) {
             let (word, bits) = members.place(*hash);
             members.words[word] |= bits;
         }
-        members
+        Some(members)
     }
 
     /// The word of a hash, and its bits there.
@@ -146,9 +150,8 @@ impl PhysicalExpr for MemberExpr {
 
 impl fmt::Display for MemberExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("one of ")?;
-        write!(f, "{} keys: ", self.members.keys)?;
-        self.keys.iter().try_for_each(|key| write!(f, "{key} "))
+        let keys: Vec<String> = self.keys.iter().map(ToString::to_string).collect();
+        write!(f, "{} among those of {} rows", keys.join(", "), self.members.keys)
     }
 }
 
@@ -209,9 +212,9 @@ mod tests {
         assert!(lists[0].add(&hashes(&keys.slice(0, 4000))));
         assert!(lists[1].add(&hashes(&keys.slice(4000, 6000))));
         assert!(memory.held_bytes() >= 80_000);
-        let members = Members::of(&lists);
+        let members = Members::of(&lists).expect("memory");
         drop(lists);
-        assert_eq!(memory.held_bytes(), 0);
+        assert_eq!(memory.held_bytes(), 32 << 10);
         let all = numbers(0..70_000);
         let batch = RecordBatch::try_from_iter([("k", all)]).expect("batch");
         let key = col("k", &batch.schema()).expect("column");
@@ -221,6 +224,8 @@ mod tests {
         assert!((0..10_000).all(|n| found.value(n * 7)));
         let wrong = found.true_count() - 10_000;
         assert!(wrong < 60_000 / 50, "{wrong} of 60,000 others pass");
+        drop(expr);
+        assert_eq!(memory.held_bytes(), 0);
     }
 
     #[test]

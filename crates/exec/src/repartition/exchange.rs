@@ -200,6 +200,16 @@ impl Flow {
         Ok(())
     }
 
+    /// Stores all that waits for an output.
+    fn let_go(&self, output: usize) -> Result<()> {
+        let gathered = self.outputs[output].queue().flush()?;
+        for batch in gathered.into_iter().filter(|batch| batch.num_columns() > 0) {
+            let block = self.store(&self.outputs[output].grant, &batch)?;
+            self.outputs[output].queue().put(Item::Stored(block));
+        }
+        self.store_while(output, |_| true)
+    }
+
     async fn some_reader_is_hungry(&self) {
         loop {
             let mut notified = std::pin::pin!(self.gate.notified());
@@ -243,7 +253,7 @@ impl Reader {
         let flow = &self.exchange.flow;
         let output = &flow.outputs[self.output];
         if let Some(resumed) = output.grant.suspended() {
-            flow.store_while(self.output, |_| true)?;
+            flow.let_go(self.output)?;
             resumed.await;
         }
         let item = poll_fn(|cx| {

@@ -10,6 +10,7 @@ use datafusion::arrow::datatypes::{Field, SchemaRef};
 use datafusion::common::{DataFusionError, Result};
 
 use crate::block::{Block, Lease};
+use crate::sort::piece::batch_bytes;
 
 /// Blocks that are brought nearer before it is their turn.
 const AHEAD: usize = 2;
@@ -45,6 +46,8 @@ pub(super) struct Queue {
     reader: Option<Waker>,
     /// Makes batches of the session's size of smaller ones.
     coalescer: Option<BatchCoalescer>,
+    /// Bytes of what it has gathered so far.
+    gathered_bytes: usize,
 }
 
 impl Queue {
@@ -66,6 +69,7 @@ impl Queue {
             error: None,
             reader: None,
             coalescer,
+            gathered_bytes: 0,
         }
     }
 
@@ -75,20 +79,31 @@ impl Queue {
             return Ok(Vec::new());
         }
         let Some(coalescer) = &mut self.coalescer else { return Ok(vec![batch]) };
+        self.gathered_bytes += batch_bytes(&batch);
         coalescer.push_batch(batch)?;
-        Ok(std::iter::from_fn(|| coalescer.next_completed_batch()).collect())
+        // Long texts make few rows many bytes.
+        if self.gathered_bytes >= 2 * GATHERED_BYTES {
+            return self.flush();
+        }
+        let ready = completed(coalescer);
+        if !ready.is_empty() {
+            self.gathered_bytes = 0;
+        }
+        Ok(ready)
+    }
+
+    /// What has been gathered, however little.
+    pub(super) fn flush(&mut self) -> Result<Vec<RecordBatch>> {
+        self.gathered_bytes = 0;
+        let Some(coalescer) = &mut self.coalescer else { return Ok(Vec::new()) };
+        coalescer.finish_buffered_batch()?;
+        Ok(completed(coalescer))
     }
 
     /// An input has nothing more to gather: what is left of all, if it is the last.
     pub(super) fn remainder(&mut self) -> Result<Vec<RecordBatch>> {
         self.gathering -= 1;
-        match &mut self.coalescer {
-            Some(coalescer) if self.gathering == 0 => {
-                coalescer.finish_buffered_batch()?;
-                Ok(std::iter::from_fn(|| coalescer.next_completed_batch()).collect())
-            }
-            _ => Ok(Vec::new()),
-        }
+        if self.gathering == 0 { self.flush() } else { Ok(Vec::new()) }
     }
 
     /// An input has put all it had.
@@ -174,6 +189,10 @@ impl Queue {
             reader.wake();
         }
     }
+}
+
+fn completed(coalescer: &mut BatchCoalescer) -> Vec<RecordBatch> {
+    std::iter::from_fn(|| coalescer.next_completed_batch()).collect()
 }
 
 /// Bytes that a row takes, but for text that is elsewhere.

@@ -1,8 +1,8 @@
 //! What the queries of an engine share: the ledger, the pool behind it, and who waits for bytes.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use terrace_market::{Class, Consumer, Ledger};
@@ -49,8 +49,11 @@ pub struct MemoryBudget {
     waiting_bytes: AtomicU64,
     /// Bytes of the pool's pages that paged operators keep pinned.
     pinned_bytes: AtomicU64,
-    /// Bytes of heap that paged operators hold, and what the ledger knows of them.
-    heap_bytes: AtomicU64,
+    /// Bytes of heap that paged operators hold, how many of them the ledger does not know, and what
+    /// it knows. They change together.
+    heap_bytes: Mutex<u64>,
+    heap_beside: u64,
+    heap_known: AtomicU64,
     heap: Consumer,
     /// Rung when the market should look.
     bell: Bell,
@@ -67,7 +70,9 @@ impl MemoryBudget {
             patience: PATIENCE,
             waiting_bytes: AtomicU64::new(0),
             pinned_bytes: AtomicU64::new(0),
-            heap_bytes: AtomicU64::new(0),
+            heap_bytes: Mutex::new(0),
+            heap_beside: HEAP_BESIDE.min(budget / HEAP_BESIDE_SHARE),
+            heap_known: AtomicU64::new(0),
             heap: ledger.register("heap of operators", Class::Query),
             bell: Bell::default(),
             ledger,
@@ -152,19 +157,13 @@ impl MemoryBudget {
 
     /// Bytes of heap that the ledger knows.
     fn heap_in_ledger(&self) -> u64 {
-        self.known(self.heap_bytes.load(Ordering::Relaxed))
-    }
-
-    /// What the ledger knows of `heap` bytes.
-    fn known(&self, heap: u64) -> u64 {
-        heap.saturating_sub(HEAP_BESIDE.min(self.ledger.budget() / HEAP_BESIDE_SHARE))
+        self.heap_known.load(Ordering::Relaxed)
     }
 
     /// Paged operators hold `bytes` of heap more. The ledger owes what it has not got, and the pool
     /// gives up clean frames for that.
     pub(super) fn hold_heap(&self, bytes: u64) {
-        let before = self.heap_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.heap.grow_or_owe(self.known(before + bytes) - self.known(before));
+        self.change_heap(|heap| heap + bytes);
         let debt = self.ledger.debt();
         if debt > 0 {
             self.reserve.release(debt);
@@ -172,8 +171,18 @@ impl MemoryBudget {
     }
 
     pub(super) fn release_heap(&self, bytes: u64) {
-        let before = self.heap_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.heap.shrink(self.known(before) - self.known(before - bytes));
+        self.change_heap(|heap| heap.saturating_sub(bytes));
+    }
+
+    fn change_heap(&self, change: impl FnOnce(u64) -> u64) {
+        let mut heap = self.heap_bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        *heap = change(*heap);
+        let known = heap.saturating_sub(self.heap_beside);
+        let before = self.heap_known.swap(known, Ordering::Relaxed);
+        match known.checked_sub(before) {
+            Some(more) => self.heap.grow_or_owe(more),
+            None => drop(self.heap.shrink(before - known)),
+        }
     }
 
     /// What a paged operator that pins `held` bytes should give back: its part, by what it holds,

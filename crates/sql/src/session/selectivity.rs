@@ -30,10 +30,10 @@ type Expr = Arc<dyn PhysicalExpr>;
 /// The rule before which this one has to run.
 pub(super) const BEFORE: &str = "join_selection";
 
-/// Shares of conditions that nothing is known of.
+/// Shares of conditions of which nothing but this is known; for others there is a setting,
+/// `datafusion.optimizer.default_filter_selectivity`.
 const PATTERN: f64 = 0.1;
 const RANGE: f64 = 1.0 / 3.0;
-const OTHER: f64 = 0.25;
 
 /// Gives filters the share of rows that they leave.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl PhysicalOptimizerRule for Selectivity {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
+        config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let rewritten = plan.transform_up(|node| {
             let Some(filter) = node.downcast_ref::<FilterExec>() else {
@@ -53,8 +53,11 @@ impl PhysicalOptimizerRule for Selectivity {
             if check_support(filter.predicate(), &input.schema()) {
                 return Ok(Transformed::no(node));
             }
-            let known = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new())?;
-            let percent = percent(share(filter.predicate(), &known));
+            let statistics =
+                StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new())?;
+            let other = f64::from(config.optimizer.default_filter_selectivity) / 100.0;
+            let known = Known { statistics: &statistics, other };
+            let percent = percent(share(filter.predicate(), known));
             let filter = FilterExecBuilder::from(filter).with_default_selectivity(percent);
             Ok(Transformed::yes(Arc::new(filter.build()?) as _))
         });
@@ -70,6 +73,13 @@ impl PhysicalOptimizerRule for Selectivity {
     }
 }
 
+/// What is known of the columns, and the share of what nothing is known of.
+#[derive(Clone, Copy)]
+struct Known<'a> {
+    statistics: &'a Statistics,
+    other: f64,
+}
+
 /// A share in whole percent, and never none: that nothing is left is for the data to say.
 fn percent(share: f64) -> u8 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 100")]
@@ -78,7 +88,7 @@ fn percent(share: f64) -> u8 {
 }
 
 /// The share of rows for which a condition holds.
-fn share(condition: &Expr, known: &Statistics) -> f64 {
+fn share(condition: &Expr, known: Known<'_>) -> f64 {
     let mut ranges: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     let mut all = 1.0;
     for condition in split_conjunction(condition) {
@@ -91,10 +101,16 @@ fn share(condition: &Expr, known: &Statistics) -> f64 {
             None => all *= of_one(condition, known),
         }
     }
-    ranges.values().fold(all, |all, (from, to)| all * (to - from).clamp(0.0, 1.0))
+    let ranges = ranges.into_iter().map(|(column, (from, to))| {
+        // A range that is not empty has one value at least.
+        let distinct = known.statistics.column_statistics[column].distinct_count.get_value();
+        let one = distinct.map_or(0.0, |distinct| 1.0 / (*distinct).max(1) as f64);
+        (to - from).clamp(one.min(1.0), 1.0)
+    });
+    all * ranges.product::<f64>()
 }
 
-fn of_one(condition: &Expr, known: &Statistics) -> f64 {
+fn of_one(condition: &Expr, known: Known<'_>) -> f64 {
     if let Some(binary) = condition.downcast_ref::<BinaryExpr>() {
         let (left, right) = (binary.left(), binary.right());
         return match binary.op() {
@@ -105,7 +121,7 @@ fn of_one(condition: &Expr, known: &Statistics) -> f64 {
             Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq => RANGE,
             Operator::LikeMatch | Operator::ILikeMatch => PATTERN,
             Operator::NotLikeMatch | Operator::NotILikeMatch => 1.0 - PATTERN,
-            _ => OTHER,
+            _ => known.other,
         };
     }
     if let Some(list) = condition.downcast_ref::<InListExpr>() {
@@ -121,39 +137,39 @@ fn of_one(condition: &Expr, known: &Statistics) -> f64 {
         return 1.0 - share(not.arg(), known);
     }
     if let Some(null) = condition.downcast_ref::<IsNullExpr>() {
-        return nulls(null.arg(), known).unwrap_or(OTHER);
+        return nulls(null.arg(), known).unwrap_or(known.other);
     }
     if let Some(null) = condition.downcast_ref::<IsNotNullExpr>() {
         return nulls(null.arg(), known).map_or(1.0, |nulls| 1.0 - nulls);
     }
-    OTHER
+    known.other
 }
 
 /// The column that an expression is, by itself or as another type.
-fn column<'a>(expr: &Expr, known: &'a Statistics) -> Option<(usize, &'a ColumnStatistics)> {
+fn column<'a>(expr: &Expr, known: Known<'a>) -> Option<(usize, &'a ColumnStatistics)> {
     if let Some(cast) = expr.downcast_ref::<CastExpr>() {
         return column(cast.expr(), known);
     }
     let index = expr.downcast_ref::<Column>()?.index();
-    Some((index, known.column_statistics.get(index)?))
+    Some((index, known.statistics.column_statistics.get(index)?))
 }
 
 /// The share of one value of a column, the first among `exprs`.
-fn one_value(exprs: &[&Expr], known: &Statistics) -> f64 {
+fn one_value(exprs: &[&Expr], known: Known<'_>) -> f64 {
     let mut columns = exprs.iter().filter_map(|expr| column(expr, known));
     let distinct = columns.find_map(|(_, column)| column.distinct_count.get_value().copied());
-    distinct.map_or(OTHER, |distinct| 1.0 / distinct.max(1) as f64)
+    distinct.map_or(known.other, |distinct| 1.0 / distinct.max(1) as f64)
 }
 
-fn nulls(expr: &Expr, known: &Statistics) -> Option<f64> {
+fn nulls(expr: &Expr, known: Known<'_>) -> Option<f64> {
     let nulls = *column(expr, known)?.1.null_count.get_value()? as f64;
-    let rows = *known.num_rows.get_value()? as f64;
+    let rows = *known.statistics.num_rows.get_value()? as f64;
     Some((nulls / rows.max(1.0)).min(1.0))
 }
 
 /// The part of its column, from 0 for the least value to 1 for the greatest, that a comparison with
 /// a literal leaves.
-fn range(condition: &Expr, known: &Statistics) -> Option<(usize, (f64, f64))> {
+fn range(condition: &Expr, known: Known<'_>) -> Option<(usize, (f64, f64))> {
     let binary = condition.downcast_ref::<BinaryExpr>()?;
     let (left, right) = (binary.left(), binary.right());
     let (expr, literal, op) = match right.downcast_ref::<Literal>() {
@@ -162,8 +178,14 @@ fn range(condition: &Expr, known: &Statistics) -> Option<(usize, (f64, f64))> {
     };
     let (index, column) = column(expr, known)?;
     let (least, greatest) = (column.min_value.get_value()?, column.max_value.get_value()?);
-    let (least, greatest) = (number(least)?, number(greatest)?);
-    let place = (number(literal.value())? - least) / (greatest - least).max(f64::MIN_POSITIVE);
+    // Compared as what the literal is: a column may be read as another type.
+    let data_type = literal.value().data_type();
+    let (least, greatest) = (least.cast_to(&data_type).ok()?, greatest.cast_to(&data_type).ok()?);
+    let (least, greatest) = (number(&least)?, number(&greatest)?);
+    if least >= greatest {
+        return None;
+    }
+    let place = (number(literal.value())? - least) / (greatest - least);
     let place = place.clamp(0.0, 1.0);
     match op {
         Operator::Lt | Operator::LtEq => Some((index, (0.0, place))),
@@ -196,9 +218,9 @@ fn number(value: &ScalarValue) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+    use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
     use datafusion::common::stats::Precision;
-    use datafusion::logical_expr::{col, lit};
+    use datafusion::logical_expr::{cast, col, lit};
     use datafusion::prelude::SessionContext;
 
     use super::*;
@@ -226,7 +248,7 @@ mod tests {
         let schema = datafusion::common::DFSchema::try_from(schema.as_ref().clone());
         let schema = schema.expect("schema");
         let condition = SessionContext::new().create_physical_expr(condition, &schema);
-        percent(share(&condition.expect("condition"), &known))
+        percent(share(&condition.expect("condition"), Known { statistics: &known, other: 0.2 }))
     }
 
     #[test]
@@ -244,6 +266,10 @@ mod tests {
         assert_eq!(of(kind().eq(lit("a")).and(col("price").lt(fifty))), 2);
         assert_eq!(of(col("day").gt_eq(day(1500)).and(col("day").lt(day(1600)))), 10);
         assert_eq!(of(day(1900).lt(col("day"))), 10);
+        let text = |days: i64| lit(ScalarValue::TimestampSecond(Some(days * 86_400), None));
+        let stamp = cast(col("day"), DataType::Timestamp(TimeUnit::Second, None));
+        assert_eq!(of(stamp.lt(text(1250))), 25);
+        assert_eq!(of(col("day").between(day(1500), day(1500))), 1);
         // Outside of what there is; a filter is never said to leave nothing.
         assert_eq!(of(col("day").gt(day(3000))), 1);
         assert_eq!(of(col("day").lt(day(3000))), 100);
