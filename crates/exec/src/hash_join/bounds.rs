@@ -183,10 +183,8 @@ impl SharedFilter {
             if let Ok(list) = InListExpr::try_new_from_array(key, values, false, schema) {
                 parts.push(Arc::new(list));
             }
-        } else if let Some(hashes) = &told.hashes {
-            if let Some(members) = Members::of(hashes) {
-                parts.push(Arc::new(MemberExpr::new(self.probe_keys.clone(), members)));
-            }
+        } else if let Some(members) = told.hashes.as_deref().and_then(Members::of) {
+            parts.push(Arc::new(MemberExpr::new(self.probe_keys.clone(), members)));
         }
         let Some(mut filter) = parts.into_iter().reduce(|all, it| binary(&all, Operator::And, it))
         else {

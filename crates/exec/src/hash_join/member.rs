@@ -21,7 +21,8 @@ use super::spec::HASHES;
 use crate::block::Lease;
 use crate::memory::Grant;
 
-/// The keys of more rows than this are not collected: a build side that large seldom leaves much out.
+/// The keys of more rows than this are not collected: a build side that large seldom leaves much
+/// out.
 const KEYS_MAX: usize = 1 << 19;
 /// Bits of the filter for each key: about one key in a hundred that is not there passes.
 const BITS_PER_KEY: usize = 16;

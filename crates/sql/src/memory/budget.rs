@@ -181,7 +181,7 @@ impl MemoryBudget {
         let before = self.heap_known.swap(known, Ordering::Relaxed);
         match known.checked_sub(before) {
             Some(more) => self.heap.grow_or_owe(more),
-            None => drop(self.heap.shrink(before - known)),
+            None => self.heap.shrink(before - known),
         }
     }
 
