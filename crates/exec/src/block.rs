@@ -65,6 +65,21 @@ impl Lease {
         self.bytes
     }
 
+    /// Whose bytes they are.
+    pub(crate) fn grant(&self) -> &Arc<dyn Grant> {
+        &self.grant
+    }
+
+    /// Asks for `bytes` more; false if the grant has not got them.
+    pub fn try_extend(&mut self, bytes: u64) -> bool {
+        let extended = match self.is_heap {
+            true => self.grant.try_grow_heap(bytes),
+            false => self.grant.try_grow(bytes),
+        };
+        self.bytes += if extended { bytes } else { 0 };
+        extended
+    }
+
     /// Takes `bytes` more in any case.
     pub fn extend(&mut self, bytes: u64) {
         match self.is_heap {

@@ -23,6 +23,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
 };
 
+use crate::hash_join::partitions;
 use crate::memory::{QueryExtension, Watched};
 use crate::stock::{node_of_stock, statistics_of_stock};
 use crate::stream::generate;
@@ -63,7 +64,8 @@ impl PagedRepartitionExec {
     fn open(&self, context: &Arc<TaskContext>) -> Result<Vec<Option<Reader>>> {
         let memory = QueryExtension::find(context)?;
         let input = self.stock.input();
-        let (inputs, outputs) = (partitions(input.as_ref()), partitions(self));
+        let inputs = partitions(input);
+        let outputs = self.stock.partitioning().partition_count();
         let open = |partition: usize| {
             let time = MetricBuilder::new(&self.metrics).subset_time("repartition_time", partition);
             let partitioning = self.stock.partitioning().clone();
@@ -98,10 +100,6 @@ impl PagedRepartitionExec {
         let reader = readers.as_mut().and_then(|it| it.get_mut(partition)?.take());
         reader.ok_or_else(|| internal_datafusion_err!("output {partition} was read before"))
     }
-}
-
-fn partitions(node: &dyn ExecutionPlan) -> usize {
-    node.output_partitioning().partition_count()
 }
 
 impl DisplayAs for PagedRepartitionExec {

@@ -58,7 +58,7 @@ impl KeyBounds {
         let floating: Vec<bool> = types.iter().map(|it| plain(it).is_floating()).collect();
         let listed = types.len() == 1 && !types[0].is_nested() && !floating[0];
         let values = listed.then(Vec::new);
-        let hashes = Some(KeyHashes::new(Arc::clone(grant)));
+        let hashes = Some(KeyHashes::new(grant));
         Ok(Self { columns, floating, values, values_max, hashes, rows: 0, has_nulls: false })
     }
 
@@ -79,9 +79,7 @@ impl KeyBounds {
         }
         Ok(())
     }
-}
 
-impl KeyBounds {
     /// Gives the memory of the hashes back; whether there was any.
     pub(super) fn forget_hashes(&mut self) -> bool {
         self.hashes.take().is_some()

@@ -33,13 +33,12 @@ const BITS_SET: u32 = 5;
 #[derive(Debug)]
 pub(super) struct KeyHashes {
     hashes: Vec<u64>,
-    grant: Arc<dyn Grant>,
-    held_bytes: u64,
+    lease: Lease,
 }
 
 impl KeyHashes {
-    pub(super) fn new(grant: Arc<dyn Grant>) -> Self {
-        Self { hashes: Vec::new(), grant, held_bytes: 0 }
+    pub(super) fn new(grant: &Arc<dyn Grant>) -> Self {
+        Self { hashes: Vec::new(), lease: Lease::take_heap(grant, 0) }
     }
 
     /// Takes hashes in; false if that is too many, or memory too scarce.
@@ -48,21 +47,14 @@ impl KeyHashes {
         if keys > KEYS_MAX {
             return false;
         }
-        let bytes = to_u64(keys.next_power_of_two() * size_of::<u64>());
-        let more = bytes.saturating_sub(self.held_bytes);
-        if more > 0 && !self.grant.try_grow_heap(more) {
+        let room = keys.next_power_of_two();
+        let more = to_u64(room * size_of::<u64>()).saturating_sub(self.lease.bytes());
+        if more > 0 && !self.lease.try_extend(more) {
             return false;
         }
-        self.held_bytes += more;
-        self.hashes.reserve_exact(keys.next_power_of_two() - self.hashes.len());
+        self.hashes.reserve_exact(room - self.hashes.len());
         self.hashes.extend_from_slice(hashes);
         true
-    }
-}
-
-impl Drop for KeyHashes {
-    fn drop(&mut self) {
-        self.grant.shrink_heap(self.held_bytes);
     }
 }
 
@@ -78,7 +70,8 @@ impl Members {
     pub(super) fn of(lists: &[KeyHashes]) -> Option<Self> {
         let keys = lists.iter().map(|list| list.hashes.len()).sum::<usize>();
         let words = (keys * BITS_PER_KEY).div_ceil(64).next_power_of_two();
-        let lease = Lease::ask_heap(&lists.first()?.grant, to_u64(words * size_of::<u64>()))?;
+        let lease =
+            Lease::ask_heap(lists.first()?.lease.grant(), to_u64(words * size_of::<u64>()))?;
         let mut members = Self { words: vec![0; words], keys, _lease: lease };
         for hash in lists.iter().flat_map(|list| &list.hashes) {
             let (word, bits) = members.place(*hash);
@@ -209,7 +202,7 @@ mod tests {
     fn keys_that_are_there_pass_and_few_others() {
         let (memory, grant) = grant(1 << 20);
         let keys = numbers((0..10_000).map(|n| n * 7));
-        let mut lists = [KeyHashes::new(Arc::clone(&grant)), KeyHashes::new(grant)];
+        let mut lists = [KeyHashes::new(&grant), KeyHashes::new(&grant)];
         assert!(lists[0].add(&hashes(&keys.slice(0, 4000))));
         assert!(lists[1].add(&hashes(&keys.slice(4000, 6000))));
         assert!(memory.held_bytes() >= 80_000);
@@ -232,12 +225,12 @@ mod tests {
     #[test]
     fn too_many_keys_or_too_little_memory_end_the_list() {
         let (memory, grant) = grant(1 << 10);
-        let mut list = KeyHashes::new(grant);
+        let mut list = KeyHashes::new(&grant);
         assert!(list.add(&[1; 100]));
         assert!(!list.add(&[1; 100]));
         drop(list);
         assert_eq!(memory.held_bytes(), 0);
         let (_memory, grant) = self::grant(1 << 30);
-        assert!(!KeyHashes::new(grant).add(&vec![1; KEYS_MAX + 1]));
+        assert!(!KeyHashes::new(&grant).add(&vec![1; KEYS_MAX + 1]));
     }
 }

@@ -187,6 +187,14 @@ impl Flow {
         Ok(block)
     }
 
+    /// Reads a batch back.
+    async fn load(&self, grant: &Arc<dyn Grant>, block: &Block) -> Result<RecordBatch> {
+        // The page, and the copy that leaves.
+        let _lease = Lease::take(grant, 2 * block.bytes());
+        let pins = block.pin(block.fetch()).await?;
+        batch_of(Arc::clone(&self.schema), block.rows(), &block.arrays(pins))
+    }
+
     /// Stores what waits for an output, the last first, for as long as `wanted` says so.
     fn store_while(&self, output: usize, wanted: impl Fn(&dyn Grant) -> bool) -> Result<()> {
         let output = &self.outputs[output];
@@ -272,16 +280,6 @@ impl Reader {
             Item::Stored(block) => Some(flow.load(&output.grant, &block).await?),
             Item::Moving => None,
         })
-    }
-}
-
-impl Flow {
-    /// Reads a batch back.
-    async fn load(&self, grant: &Arc<dyn Grant>, block: &Block) -> Result<RecordBatch> {
-        // The page, and the copy that leaves.
-        let _lease = Lease::take(grant, 2 * block.bytes());
-        let pins = block.pin(block.fetch()).await?;
-        batch_of(Arc::clone(&self.schema), block.rows(), &block.arrays(pins))
     }
 }
 
