@@ -14,6 +14,7 @@
 //! | `program` | what is computed: keys, arguments, aggregates |
 //! | `cell` | states of fixed size, in the row of their group |
 //! | `directory` | from hashes to rows |
+//! | `early` | when states are handed on before the input ends |
 //! | `table` | groups: find or make, take in, let go |
 //! | `spilled` | rows that were let go, by partition |
 //! | `values` | states that grow with their group |
@@ -22,6 +23,7 @@
 
 mod cell;
 mod directory;
+mod early;
 mod giant;
 pub mod node;
 mod program;

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | [`aggregate`] | aggregation by groups |
 //! | [`block`] | batches in pages, in the layout of Arrow |
+//! | `decimal` | arithmetic of decimals in 64 bits |
 //! | [`hash_join`] | joins by hash |
 //! | [`loop_join`] | joins by comparing every pair, cross joins |
 //! | [`memory`] | what an operator may hold, and whom it asks |
@@ -29,6 +30,7 @@
 pub mod aggregate;
 mod aside;
 pub mod block;
+mod decimal;
 mod error;
 pub mod hash_join;
 pub mod loop_join;

@@ -3,7 +3,8 @@
 //! It is appended after DataFusion's own rules, so it sees the plan that would run. It replaces
 //! operators one for one: schema, partitioning, distribution and ordering stay what they were, and
 //! a replaced node's properties are reused. Each kind of operator has one function here, which
-//! returns its replacement or the node unchanged.
+//! returns its replacement or the node unchanged. Whoever computes with decimals does so in 64 bits
+//! where they suffice.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::aggregate::PagedAggregateExec;
+use crate::decimal::narrow_node;
 use crate::hash_join::PagedHashJoinExec;
 use crate::loop_join::PagedLoopJoinExec;
 use crate::merge::PagedMergeExec;
@@ -87,7 +89,7 @@ fn rewrite(node: Node, place: Place, replacements: &[Replace]) -> Result<Node> {
         let order_matters = required || (place.order_matters && maintained);
         children.push(rewrite(Arc::clone(child), Place { order_matters }, replacements)?);
     }
-    let node = replace_children_if_necessary(node, children)?;
+    let node = narrow_node(replace_children_if_necessary(node, children)?)?;
     replacements.iter().try_fold(node, |node, replace| replace(node, place))
 }
 

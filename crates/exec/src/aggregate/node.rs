@@ -14,6 +14,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode, ReplaceChildrenOptions,
 };
 
+use super::early::Probe;
 use super::program::Program;
 use super::run;
 use super::values;
@@ -56,9 +57,6 @@ impl PagedAggregateExec {
     /// A node in place of `stock`, or `None` if that must stay as it is:
     ///
     /// - without GROUP BY there is one group, and no table, unless its states grow with it;
-    /// - partial aggregation of states that do not grow with their group hands on what it has when
-    ///   it is refused memory, and soon does nothing where that does not pay. By several sets of
-    ///   groups it always holds all of them, and twice while it hands them on: that is replaced;
     /// - input ordered by the groups, or by some of the keys, is aggregated as it streams;
     /// - a limit bounds the groups kept;
     /// - keys or states of a type that rows cannot hold.
@@ -104,8 +102,7 @@ fn can_replace(stock: &AggregateExec, any_order: bool) -> bool {
     // States that grow with their group are not bounded by the number of groups.
     let grows = stock.aggr_expr().iter().any(|function| values::grows(function));
     let mode = match stock.mode() {
-        Single | SinglePartitioned | Final | FinalPartitioned => true,
-        Partial => grows || !stock.group_expr().is_single(),
+        Single | SinglePartitioned | Final | FinalPartitioned | Partial => true,
         _ => false,
     };
     mode && (grows || !stock.group_expr().is_true_no_grouping())
@@ -193,10 +190,17 @@ impl ExecutionPlan for PagedAggregateExec {
         let memory = QueryExtension::find(&context)?;
         let program = Program::new(&self.stock, self.options)?;
         let input = self.stock.input().execute(partition, Arc::clone(&context))?;
+        let config = context.session_config();
+        let execution = &config.options().execution;
+        let probe = Probe {
+            rows: execution.skip_partial_aggregation_probe_rows_threshold,
+            share: execution.skip_partial_aggregation_probe_ratio_threshold,
+        };
         let setting = run::Setting {
             memory,
             partition,
-            batch_rows: context.session_config().batch_size().max(1),
+            batch_rows: config.batch_size().max(1),
+            probe,
             metrics: run::Metrics::new(&self.metrics, partition),
         };
         Ok(run::start(program, input, setting))

@@ -53,6 +53,9 @@ pub(super) struct Aggregate {
     pub(super) wants: Option<Wants>,
 }
 
+/// Makers of the states of single rows, one for every aggregate.
+pub(super) type Converters = Vec<Box<dyn GroupsAccumulator>>;
+
 /// Where the states of an aggregate are.
 pub(super) enum State {
     /// In the rows.
@@ -204,9 +207,40 @@ impl Program {
         Ok(Some(state.state(EmitTo::All)?))
     }
 
+    /// What makes states of single rows, one for every aggregate; none if a state may be long, or
+    /// rows go to several groups.
+    pub(super) fn converters(&self) -> Result<Option<Converters>> {
+        let is_bounded = |it: &Aggregate| !values::grows(&it.function);
+        let can = self.hands_on && !self.merges && self.group_by.is_single();
+        if !can || !self.aggregates.iter().all(is_bounded) {
+            return Ok(None);
+        }
+        let converters = self.aggregates.iter().map(Aggregate::accumulator);
+        converters.collect::<Result<_>>().map(Some)
+    }
+
+    /// The rows of a batch as groups of one row each, with their states.
+    pub(super) fn convert(
+        &self,
+        batch: &RecordBatch,
+        converters: &Converters,
+    ) -> Result<RecordBatch> {
+        let mut columns = Vec::with_capacity(self.output_schema.fields().len());
+        for keys in evaluate_group_by(&self.group_by, batch)? {
+            columns.extend(keys.iter().map(normalize_float_zero));
+        }
+        for (aggregate, converter) in self.aggregates.iter().zip(converters) {
+            let Arguments { columns: arguments, filter } =
+                evaluate(&aggregate.function.expressions(), aggregate.filter.as_ref(), batch)?;
+            columns.extend(converter.convert_to_state(&arguments, filter.as_ref())?);
+        }
+        Ok(RecordBatch::try_new(Arc::clone(&self.output_schema), columns)?)
+    }
+
     /// Evaluates a batch, once for every grouping set.
     pub(super) fn evaluate(&self, batch: &RecordBatch) -> Result<Vec<Evaluated>> {
-        let arguments = self.aggregates.iter().map(|aggregate| aggregate.evaluate(batch));
+        let arguments =
+            self.aggregates.iter().map(|it| evaluate(&it.arguments, it.filter.as_ref(), batch));
         let arguments: Arc<[Arguments]> = arguments.collect::<Result<Vec<_>>>()?.into();
         let sets = match self.has_no_keys() {
             true => vec![no_keys(batch.num_rows())],
@@ -240,6 +274,19 @@ impl Program {
         let empty = sets.iter().zip(groups).filter(|(_, group)| is_empty(group));
         Ok(empty.map(|(keys, _)| Evaluated::new(keys, &arguments, false)).collect())
     }
+}
+
+fn evaluate(
+    arguments: &[Arc<dyn PhysicalExpr>],
+    filter: Option<&Arc<dyn PhysicalExpr>>,
+    batch: &RecordBatch,
+) -> Result<Arguments> {
+    let array = |expression: &Arc<dyn PhysicalExpr>| {
+        expression.evaluate(batch)?.into_array(batch.num_rows())
+    };
+    let columns = arguments.iter().map(array).collect::<Result<_>>()?;
+    let filter = filter.map(array).transpose()?;
+    Ok(Arguments { columns, filter: filter.map(|filter| filter.as_boolean().clone()) })
 }
 
 /// The key of every row where there is none.
@@ -308,15 +355,6 @@ impl Aggregate {
 
     fn is_in_order(&self) -> bool {
         self.wants.is_some_and(Wants::is_in_order)
-    }
-
-    fn evaluate(&self, batch: &RecordBatch) -> Result<Arguments> {
-        let array = |expression: &Arc<dyn PhysicalExpr>| {
-            expression.evaluate(batch)?.into_array(batch.num_rows())
-        };
-        let columns = self.arguments.iter().map(array).collect::<Result<_>>()?;
-        let filter = self.filter.as_ref().map(array).transpose()?;
-        Ok(Arguments { columns, filter: filter.map(|filter| filter.as_boolean().clone()) })
     }
 
     /// Arguments of one row that is not taken.

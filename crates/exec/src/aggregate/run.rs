@@ -11,7 +11,8 @@ use datafusion::physical_plan::metrics::{
 use futures::StreamExt;
 use terrace_sys::size::to_usize;
 
-use super::program::{Evaluated, Program};
+use super::early::{Advice, Early, Probe};
+use super::program::{Converters, Evaluated, Program};
 use super::spilled::{Cursor, Pages, Part};
 use super::table::Table;
 use crate::memory::{ObliviousGrant, QueryMemory};
@@ -30,6 +31,8 @@ pub(super) struct Setting {
     pub(super) memory: Arc<dyn QueryMemory>,
     pub(super) partition: usize,
     pub(super) batch_rows: usize,
+    /// When a partial aggregation lets rows through.
+    pub(super) probe: Probe,
     pub(super) metrics: Metrics,
 }
 
@@ -41,6 +44,8 @@ pub(super) struct Metrics {
     spills: Count,
     spilled_bytes: Count,
     peak_bytes: Gauge,
+    /// Rows that went through without being aggregated.
+    through: Count,
 }
 
 impl Metrics {
@@ -50,6 +55,7 @@ impl Metrics {
             spills: MetricBuilder::new(set).spill_count(partition),
             spilled_bytes: MetricBuilder::new(set).spilled_bytes(partition),
             peak_bytes: MetricBuilder::new(set).gauge("peak_pinned_bytes", partition),
+            through: MetricBuilder::new(set).counter("skipped_aggregation_rows", partition),
         }
     }
 }
@@ -86,20 +92,21 @@ struct Run {
     program: Arc<Program>,
     pages: Pages,
     batch_rows: usize,
+    probe: Probe,
     metrics: Metrics,
     emitter: Emitter,
 }
 
 impl Run {
     fn new(program: Arc<Program>, setting: Setting, emitter: Emitter) -> Self {
-        let Setting { memory, partition, batch_rows, metrics } = setting;
+        let Setting { memory, partition, batch_rows, probe, metrics } = setting;
         let grant = memory.register(&format!("PagedAggregate[{partition}]"));
         let grant = match program.options().oblivious {
             true => Arc::new(ObliviousGrant::new(grant)),
             false => grant,
         };
         let pages = Pages { space: memory.space().clone(), grant };
-        Self { program, pages, batch_rows, metrics, emitter }
+        Self { program, pages, batch_rows, probe, metrics, emitter }
     }
 
     /// An empty table for the input.
@@ -109,32 +116,84 @@ impl Run {
 
     /// Takes in the input.
     async fn take_in(&mut self, mut input: SendableRecordBatchStream) -> Result<Table> {
+        if self.program.hands_on() {
+            return self.take_in_to_hand_on(input).await;
+        }
         let mut table = self.table()?;
-        let mut handed_on = false;
         while let Some(batch) = input.next().await {
-            let sets = {
-                let _timer = self.metrics.baseline.elapsed_compute().timer();
-                self.program.evaluate(&batch?)?
-            };
-            for set in sets {
+            for set in self.evaluate(&batch?)? {
                 for piece in self.pieces(set) {
-                    {
-                        let _timer = self.metrics.baseline.elapsed_compute().timer();
-                        table.take(&piece)?;
-                    }
-                    match self.program.hands_on() {
-                        true => handed_on |= self.settle_by_handing_on(&mut table).await?,
-                        false => self.settle(&mut table, None).await?,
+                    self.take(&mut table, &piece)?;
+                    self.settle(&mut table, None).await?;
+                }
+            }
+        }
+        self.without_input(&mut table, false)?;
+        Ok(table)
+    }
+
+    /// Takes in the input and hands groups on before its end, where that is better.
+    async fn take_in_to_hand_on(&mut self, mut input: SendableRecordBatchStream) -> Result<Table> {
+        let mut table = self.table()?;
+        let converters = self.program.converters()?;
+        let mut early = Early::new(converters.is_some().then_some(self.probe));
+        let (mut handed_on, mut lets_through) = (false, false);
+        while let Some(batch) = input.next().await {
+            let batch = batch?;
+            if lets_through && let Some(converters) = &converters {
+                let groups = self.convert(&batch, converters)?;
+                self.let_through(groups).await;
+                continue;
+            }
+            for set in self.evaluate(&batch)? {
+                for piece in self.pieces(set) {
+                    self.take(&mut table, &piece)?;
+                    let advice = early.note(piece.rows(), table.groups());
+                    lets_through |= advice == Advice::LetThrough;
+                    let groups = table.groups();
+                    if self.settle_by_handing_on(&mut table, advice).await? {
+                        handed_on = true;
+                        early.hand_on(groups);
                     }
                 }
             }
         }
+        self.without_input(&mut table, handed_on)?;
+        Ok(table)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<Vec<Evaluated>> {
+        let _timer = self.metrics.baseline.elapsed_compute().timer();
+        self.program.evaluate(batch)
+    }
+
+    fn take(&self, table: &mut Table, piece: &Evaluated) -> Result<()> {
+        let _timer = self.metrics.baseline.elapsed_compute().timer();
+        table.take(piece)
+    }
+
+    /// Takes in the groups that there are even without input.
+    fn without_input(&self, table: &mut Table, handed_on: bool) -> Result<()> {
         if table.is_empty() && !handed_on {
             for set in self.program.without_input()? {
                 table.take(&set)?;
             }
         }
-        Ok(table)
+        Ok(())
+    }
+
+    fn convert(&self, batch: &RecordBatch, converters: &Converters) -> Result<RecordBatch> {
+        let _timer = self.metrics.baseline.elapsed_compute().timer();
+        self.program.convert(batch, converters)
+    }
+
+    /// Hands rows on as groups of one row, and stops while the query is suspended.
+    async fn let_through(&mut self, groups: RecordBatch) {
+        if let Some(resumed) = self.pages.grant.suspended() {
+            resumed.await;
+        }
+        self.metrics.through.add(groups.num_rows());
+        self.emitter.emit(groups.record_output(&self.metrics.baseline)).await;
     }
 
     /// A batch as it is while memory is ample, and else in pieces: what is appended after memory
@@ -155,11 +214,12 @@ impl Run {
         })
     }
 
-    /// Hands groups on where memory is scarce or their states are long, and stops while the query
-    /// is suspended. Whether it did.
-    async fn settle_by_handing_on(&mut self, table: &mut Table) -> Result<bool> {
+    /// Hands groups on where that is better, where memory is scarce or where their states are long,
+    /// and stops while the query is suspended. Whether it did.
+    async fn settle_by_handing_on(&mut self, table: &mut Table, advice: Advice) -> Result<bool> {
         let suspended = self.pages.grant.suspended();
-        let hands_on = (table.should_hand_on() || suspended.is_some()) && !table.is_empty();
+        let wanted = advice != Advice::Keep || table.should_hand_on() || suspended.is_some();
+        let hands_on = wanted && !table.is_empty();
         if hands_on {
             let full = std::mem::replace(table, self.table()?);
             self.hand_on(full).await?;

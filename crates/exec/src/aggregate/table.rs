@@ -77,6 +77,8 @@ struct Work {
     open: Vec<u32>,
     /// Rows that probably have the group at their address.
     likely: Vec<u32>,
+    /// Open rows that probably have the group of the row before them.
+    repeats: Vec<u32>,
     /// All rows.
     all: Vec<u32>,
     made: Vec<u32>,
@@ -84,6 +86,38 @@ struct Work {
     kept: Vec<u32>,
     made_at: Vec<RowAddress>,
     start: Vec<u8>,
+}
+
+impl Work {
+    /// Takes the rows out of the open ones that have the hash of the row before them, which is open
+    /// too: rows of a group often come together.
+    fn leave_repeats(&mut self) {
+        let Self { hashes, open, repeats, .. } = self;
+        repeats.clear();
+        repeats.resize(open.len(), 0);
+        let (mut opens, mut repeated) = (0, 0);
+        for n in 0..open.len() {
+            let row = open[n];
+            let index = row as usize;
+            let is_repeat = index > 0 && hashes[index] == hashes[index - 1];
+            // Both are written and one is kept: a branch here would be mispredicted too often.
+            open[opens] = row;
+            repeats[repeated] = row;
+            opens += usize::from(!is_repeat);
+            repeated += usize::from(is_repeat);
+        }
+        open.truncate(opens);
+        repeats.truncate(repeated);
+    }
+
+    /// Gives them the group of the row before them, if they have its keys.
+    fn place_repeats(&mut self) {
+        for row in &self.repeats {
+            let row = *row as usize;
+            self.addresses[row] = self.addresses[row - 1];
+        }
+        self.likely.extend_from_slice(&self.repeats);
+    }
 }
 
 impl Table {
@@ -195,7 +229,9 @@ impl Table {
         let Work { hashes, addresses, likely, open, .. } = &mut self.work;
         let all_likely = self.directory.look(hashes, addresses, likely, open);
         if !all_likely {
+            self.work.leave_repeats();
             self.find_or_make(keys)?;
+            self.work.place_repeats();
         }
         let Work { addresses, likely, open, all, kept, .. } = &mut self.work;
         let rows = self.parts[0].rows.resolve_mut(addresses)?;
@@ -205,8 +241,10 @@ impl Table {
             are_equal = are_equal && rows.rows().all_equal(column, keys)?;
         }
         if !are_equal {
-            if all_likely {
-                likely.clone_from(all);
+            match all_likely {
+                true => likely.clone_from(all),
+                // Repeats are at the end.
+                false => likely.sort(),
             }
             kept.clone_from(likely);
             columns.try_for_each(|n| rows.rows().equal(n, keys, all, EQUALITY, kept))?;
