@@ -299,9 +299,10 @@ impl Registers {
     fn load(&mut self, leaf: usize, values: &[i128]) -> Option<()> {
         let (mut high, mut magnitude) = (0_i64, 0_i64);
         for (narrow, value) in self.values[leaf].iter_mut().zip(values) {
-            let low = *value as i64;
+            #[expect(clippy::cast_possible_truncation, reason = "the upper half is looked at")]
+            let (low, upper) = (*value as i64, (*value >> 64) as i64);
             let sign = low >> 63;
-            high |= (*value >> 64) as i64 ^ sign;
+            high |= upper ^ sign;
             magnitude |= low ^ sign;
             *narrow = low;
         }
@@ -550,7 +551,7 @@ mod tests {
         assert!(Narrow::new(&quotient, &schema).is_none());
         // Below another expression it is found, and shown as it was.
         let sum = both(column("c0"), Operator::Plus, one());
-        let compared = both(sum, Operator::Gt, one());
+        let compared = both(sum, Operator::Gt, literal(100, 11, 2));
         let within = narrow(Arc::clone(&compared), &schema).expect("narrowed").data;
         assert_eq!(within.to_string(), compared.to_string());
         assert!(within.children()[0].downcast_ref::<Narrow>().is_some());

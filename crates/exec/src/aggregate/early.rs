@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn groups_whose_rows_come_together_are_handed_on() {
         let (handed_on, through) = run(Some(PROBE), 1 << 20, |row| row as u64 / 4);
-        assert_eq!(handed_on, (1 << 20) / 4 / (FEW_GROUPS + BATCH / 4) + 1, "and kept no longer");
+        assert_eq!(handed_on, (1 << 20) / 4 / FEW_GROUPS);
         assert_eq!(through, None);
     }
 

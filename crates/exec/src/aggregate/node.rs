@@ -101,10 +101,8 @@ fn can_replace(stock: &AggregateExec, any_order: bool) -> bool {
     use AggregateMode::{Final, FinalPartitioned, Partial, Single, SinglePartitioned};
     // States that grow with their group are not bounded by the number of groups.
     let grows = stock.aggr_expr().iter().any(|function| values::grows(function));
-    let mode = match stock.mode() {
-        Single | SinglePartitioned | Final | FinalPartitioned | Partial => true,
-        _ => false,
-    };
+    let mode =
+        matches!(stock.mode(), Single | SinglePartitioned | Final | FinalPartitioned | Partial);
     mode && (grows || !stock.group_expr().is_true_no_grouping())
         && match stock.input_order_mode() {
             InputOrderMode::Linear => true,

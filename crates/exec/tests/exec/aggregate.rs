@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
+use datafusion::arrow::array::{Array, ArrayRef, Int64Array, RecordBatch};
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -224,8 +224,11 @@ fn aggregate(rng: &mut Rng, schema: &SchemaRef, n: usize) -> Arc<AggregateFuncti
 }
 
 fn context(memory: &FixedMemory, batch_rows: usize) -> Arc<TaskContext> {
-    let extension = Arc::new(QueryExtension(Arc::new(memory.clone())));
-    let config = SessionConfig::new().with_batch_size(batch_rows).with_extension(extension);
+    context_with(memory, SessionConfig::new().with_batch_size(batch_rows))
+}
+
+fn context_with(memory: &FixedMemory, config: SessionConfig) -> Arc<TaskContext> {
+    let config = config.with_extension(Arc::new(QueryExtension(Arc::new(memory.clone()))));
     Arc::new(TaskContext::default().with_session_config(config))
 }
 
@@ -284,8 +287,14 @@ async fn compare(rng: &mut Rng, pool: &Pool, rows_max: usize, spilled: &AtomicU6
     let space = pool.create_space("query", None).unwrap();
     let limit = [MIB << 10, 200 << 10, 20 << 10, 0][rng.index(4)];
     let memory = FixedMemory::new(space, limit);
-    let context = context(&memory, [3, 64, 8192][rng.index(3)]);
-    let expected = collect(case.stock(), &context).await.unwrap();
+    let mut config = SessionConfig::new().with_batch_size([3, 64, 8192][rng.index(3)]);
+    let stock_context = context_with(&memory, config.clone());
+    // After so many rows a partial aggregation may let rows through. DataFusion's panics then if
+    // there are percentiles.
+    let judged = [100_000, 20][rng.index(2)];
+    config.options_mut().execution.skip_partial_aggregation_probe_rows_threshold = judged;
+    let context = context_with(&memory, config);
+    let expected = collect(case.stock(), &stock_context).await.unwrap();
     if rng.one_in(20) {
         cancel(Arc::clone(&paged), &context, rng).await;
     } else {
@@ -466,6 +475,71 @@ fn a_suspended_aggregation_lets_go_and_goes_on() {
     assert_eq!(memory.held_bytes(), 0);
 }
 
+/// One key, `key` of the number of the row, and a sum, in two steps.
+fn in_two_steps(rows: i64, key: impl Fn(i64) -> i64) -> Case {
+    let schema =
+        Schema::new(["k", "i"].map(|name| Field::new(name, DataType::Int64, false)).to_vec());
+    let schema = Arc::new(schema);
+    let batches = (0..rows).step_by(8192).map(|from| {
+        let numbers = from..rows.min(from + 8192);
+        let keys = Int64Array::from_iter_values(numbers.clone().map(&key));
+        let columns =
+            vec![Arc::new(keys) as ArrayRef, Arc::new(Int64Array::from_iter_values(numbers))];
+        RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()
+    });
+    let sum =
+        AggregateExprBuilder::new(functions::sum::sum_udaf(), vec![col("i", &schema).unwrap()]);
+    let sum = sum.schema(Arc::clone(&schema)).alias("sum").build().unwrap();
+    Case {
+        batches: batches.collect(),
+        group_by: PhysicalGroupBy::new_single(vec![(col("k", &schema).unwrap(), "k".to_owned())]),
+        aggregates: vec![Arc::new(sum)],
+        filters: vec![None],
+        mode: AggregateMode::Final,
+    }
+}
+
+/// The most that the partial aggregation of a case pinned, and the rows that it let through, after
+/// the whole was compared.
+fn partial(case: &Case) -> (usize, usize) {
+    let pool = pool(128 * MIB);
+    let memory = FixedMemory::new(pool.create_space("query", None).unwrap(), 128 * MIB);
+    let context = context(&memory, 8192);
+    let plan = paged_all(case.stock(), AggregateOptions::default());
+    block_on(async {
+        let expected = collect(case.stock(), &context).await.unwrap();
+        let found = collect(Arc::clone(&plan), &context).await.unwrap();
+        assert!(rows(&found) == rows(&expected));
+    });
+    assert_eq!(memory.held_bytes(), 0);
+    let partial = plan.children()[0];
+    assert!(partial.is::<PagedAggregateExec>());
+    let metrics = partial.metrics().unwrap();
+    let metric = |name: &str| metrics.sum_by_name(name).map_or(0, |value| value.as_usize());
+    (metric("peak_pinned_bytes"), metric("skipped_aggregation_rows"))
+}
+
+#[test]
+fn groups_whose_rows_come_together_are_handed_on_early() {
+    let (peak, through) = partial(&in_two_steps(400_000, |row| row / 4));
+    assert!(peak < 2 << 20, "{peak} bytes for 100,000 groups");
+    assert_eq!(through, 0);
+    // Those whose rows are anywhere are not.
+    let (peak, through) = partial(&in_two_steps(400_000, |row| {
+        Rng::new(row.cast_unsigned()).below(100_000).cast_signed()
+    }));
+    assert!(peak > 4 << 20, "{peak} bytes for 100,000 groups");
+    assert_eq!(through, 0);
+}
+
+#[test]
+fn rows_that_are_groups_go_through_partial_aggregation() {
+    let (peak, through) = partial(&in_two_steps(400_000, |row| row));
+    assert!(peak < 16 << 20, "{peak} bytes for 400,000 groups");
+    // DataFusion judges after 100,000 rows.
+    assert_eq!(through, 400_000 - 13 * 8192);
+}
+
 #[test]
 fn what_streams_or_is_bounded_stays() {
     let mut case = pairs(10);
@@ -477,8 +551,8 @@ fn what_streams_or_is_bounded_stays() {
         MemorySourceConfig::try_new_exec(&[batches], Arc::clone(&schema), None).unwrap()
     };
     let stays = |node: Arc<AggregateExec>| assert!(PagedAggregateExec::replace(&node).is_none());
-    stays(case.node(AggregateMode::Partial, case.group_by.clone(), source()));
     stays(case.node(AggregateMode::Single, PhysicalGroupBy::default(), source()));
+    stays(case.node(AggregateMode::Partial, PhysicalGroupBy::default(), source()));
     let sort = PhysicalSortExpr::new_default(col("k0", &schema).unwrap());
     let sorted = SortExec::new(LexOrdering::new([sort]).unwrap(), source());
     stays(case.node(AggregateMode::Single, case.group_by.clone(), Arc::new(sorted)));
@@ -488,8 +562,6 @@ fn what_streams_or_is_bounded_stays() {
     assert!(PagedAggregateExec::replace(&node).is_some());
     // States that grow with their group are many however few groups there are.
     (case.aggregates, case.filters) = (growing, vec![None; 2]);
-    let node = case.node(AggregateMode::Partial, case.group_by.clone(), source());
-    assert!(PagedAggregateExec::replace(&node).is_some());
     let node = case.node(AggregateMode::Single, PhysicalGroupBy::default(), source());
     assert!(PagedAggregateExec::replace(&node).is_some());
 }
