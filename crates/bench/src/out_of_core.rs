@@ -90,16 +90,18 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
         let mut field = Vec::new();
         for contender in CONTENDERS.into_iter().filter(|contender| arena.has(*contender)) {
             let (peer, clients) = arena.start(contender, dram_bytes, 1).await?;
-            field.push(Entrant { contender, peer, clients });
+            field.push(Entrant { contender, peer, clients, peak_bytes: 0 });
         }
         for number in &setting.queries {
             observe(&format!("query {number} in {}", format_bytes(dram_bytes)));
             let query = Query::of(*number)?;
             rows.extend(compare(&mut field, query, dram_bytes, setting).await?);
+            for entrant in &mut field {
+                entrant.start_again_if_stuck(&arena, dram_bytes).await?;
+            }
         }
         for entrant in &field {
-            let peak = entrant.peer.peak_resident_bytes()?;
-            peaks.insert((dram_bytes, entrant.contender), peak);
+            peaks.insert((dram_bytes, entrant.contender), entrant.peak_bytes()?);
         }
     }
     finding(&config, &rows, &peaks)
@@ -110,9 +112,26 @@ struct Entrant {
     contender: Contender,
     peer: Peer,
     clients: Vec<Client>,
+    /// The most resident memory of the processes before this one.
+    peak_bytes: u64,
 }
 
 impl Entrant {
+    fn peak_bytes(&self) -> Result<u64> {
+        Ok(self.peak_bytes.max(self.peer.peak_resident_bytes()?))
+    }
+
+    /// Another process in place of one that has not answered.
+    async fn start_again_if_stuck(&mut self, arena: &Arena, dram_bytes: u64) -> Result<()> {
+        if !self.clients.iter().any(Client::is_stuck) {
+            return Ok(());
+        }
+        self.peak_bytes = self.peak_bytes()?;
+        self.peer.end();
+        (self.peer, self.clients) = arena.start(self.contender, dram_bytes, 1).await?;
+        Ok(())
+    }
+
     async fn ask(&mut self, text: &str) -> Result<crate::peer::Reply> {
         match self.clients.first_mut() {
             Some(client) => client.ask(text).await,

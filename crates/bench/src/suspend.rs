@@ -137,13 +137,20 @@ impl Holder {
         Ok(Self { query, task })
     }
 
+    /// Bytes of DRAM that it takes: its pages there, pinned or not, and its heap.
+    fn held_bytes(&self) -> u64 {
+        let memory = self.query.memory();
+        let heap = memory.held_bytes().saturating_sub(memory.pinned_bytes());
+        self.query.resident_bytes() + heap
+    }
+
     /// Waits until it holds its share, or has held the same for a while; bytes.
     async fn holds(&self, dram_bytes: u64) -> Result<u64> {
         let wanted = dram_bytes / 100 * HELD_PERCENT;
         let began = Instant::now();
         let (mut most, mut since) = (0, began);
         loop {
-            let held = self.query.memory().held_bytes();
+            let held = self.held_bytes();
             if held > most {
                 (most, since) = (held, Instant::now());
             }

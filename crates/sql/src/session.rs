@@ -7,6 +7,7 @@
 //! (`modify`). A statement sees one version of each table (`snapshot`). Every query runs in a
 //! runtime of its own.
 
+mod build_side;
 mod define;
 pub(crate) mod hint;
 mod modify;
@@ -49,6 +50,7 @@ use crate::pins::Reader;
 use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment};
 use crate::scan::STORE_URL;
 use crate::view;
+use build_side::BuildSide;
 use selectivity::Selectivity;
 
 pub(crate) use settings::{
@@ -67,12 +69,14 @@ pub struct Session {
     names: Arc<MainCatalog>,
 }
 
-/// DataFusion's rules, with the shares of filters known before sides of joins are chosen, and paged
-/// operators put in at the end.
+/// DataFusion's rules, with the shares of filters known before sides of joins are chosen, those
+/// sides looked at again, and paged operators put in at the end.
 fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::default().rules;
     let place = rules.iter().position(|rule| rule.name() == selectivity::BEFORE);
     rules.insert(place.unwrap_or(0), Arc::new(Selectivity));
+    let place = rules.iter().position(|rule| rule.name() == build_side::AFTER);
+    rules.insert(place.map_or(rules.len(), |place| place + 1), Arc::new(BuildSide));
     rules.push(Arc::new(PagedOperators));
     rules
 }

@@ -175,6 +175,48 @@ async fn joins_and_top_k_prune_while_they_run() {
     assert_eq!(metric(&plan, "chunks_pruned"), "9", "{plan}");
 }
 
+/// The table whose scan is below the first input of the first join of a plan.
+fn build_side(plan: &str) -> String {
+    let mut lines = plan.lines().skip_while(|line| !line.contains("PagedHashJoinExec"));
+    let scan = lines.find(|line| line.contains("table=")).unwrap_or_else(|| panic!("{plan}"));
+    let (_, name) = scan.split_once("table=public.").unwrap_or_else(|| panic!("{plan}"));
+    name.chars().take_while(|c| c.is_alphanumeric()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn few_wide_rows_are_put_into_the_table_rather_than_many_narrow_ones() {
+    let (_engine, session) = filled(256 * MIB).await;
+    let columns: Vec<String> = (0..12).map(|n| format!("value + {n} AS c{n}")).collect();
+    let wide = format!(
+        "CREATE TABLE wide AS SELECT value AS id, value % 1000 AS kind, value / 1000 AS kilo, {} \
+         FROM generate_series(1, 150000)",
+        columns.join(", ")
+    );
+    show(&session, &wide).await;
+    show(&session, "SET datafusion.execution.target_partitions = 2").await;
+    // 15 MiB of columns, and 10.
+    let sums: Vec<String> = (0..12).map(|n| format!("sum(wide.c{n})")).collect();
+    let query =
+        format!("SELECT sum(t.digit), {} FROM t JOIN wide ON t.id = wide.id", sums.join(", "));
+    let plan = show(&session, &format!("EXPLAIN {query}")).await;
+    assert_eq!(build_side(&plan), "wide", "{plan}");
+    assert!(show(&session, &query).await.starts_with("675000 "));
+    // Two keys that name one row together are not taken for one key that names many: the join has
+    // 150,000 rows, not 45 million.
+    show(
+        &session,
+        "CREATE TABLE pairs AS SELECT value % 1000 AS one, value / 1000 AS other, value AS id \
+         FROM generate_series(1, 300000)",
+    )
+    .await;
+    let both = "(SELECT pairs.id FROM wide JOIN pairs ON wide.kind = pairs.one \
+                AND wide.kilo = pairs.other) AS both";
+    let query = format!("SELECT count(both.id), sum(t.digit) FROM t JOIN {both} ON both.id = t.id");
+    assert_eq!(show(&session, &query).await, "150000 675000");
+    let plan = show(&session, &format!("EXPLAIN {query}")).await;
+    assert_eq!(build_side(&plan), "wide", "{plan}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_projection_reads_its_columns_and_a_limit_its_chunks() {
     let (_engine, session) = filled(256 * MIB).await;

@@ -4,12 +4,17 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::error::{BenchError, Result};
 use crate::peer::{Reply, Request};
 use crate::suite::child::{Kept, start};
+
+/// How long a query may take. DataFusion's exchanges may wait for each other for ever when they
+/// spill (apache/datafusion#24883).
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A running peer. It ends when this is dropped.
 pub struct Peer {
@@ -23,6 +28,8 @@ pub struct Client {
     number: usize,
     input: Arc<Mutex<ChildStdin>>,
     replies: UnboundedReceiver<Reply>,
+    /// A query was not answered in time: the next reply would be to that one.
+    is_stuck: bool,
 }
 
 impl Peer {
@@ -45,14 +52,20 @@ impl Peer {
         std::thread::spawn(move || deal(BufReader::new(output), &senders));
         let mut clients = Vec::new();
         for (number, replies) in receivers.into_iter().enumerate() {
-            let mut client = Client { name, number, input: Arc::clone(&input), replies };
+            let mut client =
+                Client { name, number, input: Arc::clone(&input), replies, is_stuck: false };
             client.reply().await?;
             clients.push(client);
         }
         Ok((Peer { name, process }, clients))
     }
 
-    /// The most bytes it had in physical memory since `Peer::reset_peak` or its start.
+    /// Ends it, whatever it is at.
+    pub fn end(&mut self) {
+        self.process.end();
+    }
+
+    /// The most bytes it had in physical memory since its start.
     ///
     /// # Errors
     /// [`BenchError::Peer`] when it is gone.
@@ -66,11 +79,20 @@ impl Peer {
 }
 
 impl Client {
-    /// Runs a query. One that fails is a reply with an error.
+    /// Runs a query. One that fails is a reply with an error, and so is one that takes more than
+    /// three minutes; after that the client answers nothing any more.
     ///
     /// # Errors
     /// [`BenchError::Peer`] when the peer is gone.
     pub async fn ask(&mut self, sql: &str) -> Result<Reply> {
+        self.ask_within(sql, PATIENCE).await
+    }
+
+    async fn ask_within(&mut self, sql: &str, patience: Duration) -> Result<Reply> {
+        if self.is_stuck {
+            let error = Some("not asked: a query before has no answer yet".to_string());
+            return Ok(Reply { client: self.number, error, ..Reply::default() });
+        }
         let request = Request { client: self.number, sql: sql.to_string() };
         let gone = |error: &dyn std::fmt::Display| {
             BenchError::Peer(format!("{} cannot be asked: {error}", self.name))
@@ -82,7 +104,21 @@ impl Client {
             let written = input.write_all(line.as_bytes()).and_then(|()| input.flush());
             written.map_err(|error| gone(&error))?;
         }
-        self.reply().await
+        match tokio::time::timeout(patience, self.reply()).await {
+            Ok(reply) => reply,
+            Err(_) => {
+                self.is_stuck = true;
+                let seconds = patience.as_secs_f64();
+                let error = format!("no answer within {seconds} s");
+                Ok(Reply { client: self.number, seconds, error: Some(error), ..Reply::default() })
+            }
+        }
+    }
+
+    /// Whether it answers nothing any more.
+    #[must_use]
+    pub fn is_stuck(&self) -> bool {
+        self.is_stuck
     }
 
     async fn reply(&mut self) -> Result<Reply> {
@@ -126,6 +162,19 @@ mod tests {
         assert!(peer.peak_resident_bytes().expect("running") > 0);
         let gone = first.ask("SELECT 2").await.expect_err("ended").to_string();
         assert!(gone.contains("it "), "{gone}");
+    }
+
+    #[tokio::test]
+    async fn one_that_does_not_answer_is_asked_no_more() {
+        let script =
+            r#"echo '{"client":0,"seconds":0,"rows":0,"error":null}'; read line; sleep 60"#;
+        let (_peer, mut clients) = Peer::start("it", shell(script), 1).await.expect("started");
+        let soon = Duration::from_millis(50);
+        let reply = clients[0].ask_within("SELECT 0", soon).await.expect("a reply");
+        assert_eq!(reply.error.as_deref(), Some("no answer within 0.05 s"));
+        assert!(clients[0].is_stuck());
+        let next = clients[0].ask("SELECT 1").await.expect("a reply");
+        assert!(next.error.is_some_and(|error| error.contains("not asked")));
     }
 
     #[tokio::test]

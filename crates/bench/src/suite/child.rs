@@ -10,11 +10,17 @@ use crate::error::{BenchError, Result};
 /// A process that is killed when nobody waits for it any more.
 pub struct Kept(pub Child);
 
-impl Drop for Kept {
-    fn drop(&mut self) {
-        // It may have ended by itself.
+impl Kept {
+    /// Ends it, if it has not ended by itself.
+    pub fn end(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

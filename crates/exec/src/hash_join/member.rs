@@ -1,15 +1,16 @@
 //! Which keys can be among those of the build side, by their hashes.
 //!
-//! A Bloom filter whose bits of one key are in one word (Putze, Sanders, Singler: Cache-, Hash- and
-//! Space-Efficient Bloom Filters, JEA 2009, section 3): a look-up is one access. The hashes are
-//! those that the join itself looks rows up by, so no row that has a match is left out.
+//! A Bloom filter whose bits of one key are in one word, and are one of a few patterns (Putze,
+//! Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, JEA 2009, sections 3 and 4):
+//! a look-up is one access to the filter, and a scan looks up every row. The hashes are those that
+//! the join itself looks rows up by, so no row that has a match is left out.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{BooleanArray, RecordBatch};
-use datafusion::arrow::buffer::BooleanBuffer;
+use datafusion::arrow::buffer::{BooleanBuffer, Buffer};
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::Result;
 use datafusion::common::hash_utils::create_hashes;
@@ -27,7 +28,24 @@ const KEYS_MAX: usize = 1 << 19;
 /// Bits of the filter for each key: about one key in a hundred that is not there passes.
 const BITS_PER_KEY: usize = 16;
 /// Bits of a word that a key sets.
-const BITS_SET: u32 = 5;
+const BITS_SET: u32 = 4;
+/// Patterns of so many bits; a key's is rotated, too.
+static PATTERNS: [u64; 1 << 10] = patterns();
+
+const fn patterns() -> [u64; 1 << 10] {
+    let (mut patterns, mut state, mut n) = ([0_u64; 1 << 10], MIX, 0);
+    while n < patterns.len() {
+        while patterns[n].count_ones() < BITS_SET {
+            state = (state ^ (state >> 29)).wrapping_mul(MIX) ^ (state >> 7);
+            patterns[n] |= 1 << (state >> 58);
+        }
+        n += 1;
+    }
+    patterns
+}
+
+/// An odd number of many bits (Knuth's, from the golden ratio).
+const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// The hashes of the keys of one build side, while they are not too many; counted in its grant.
 #[derive(Debug)]
@@ -72,29 +90,37 @@ impl Members {
         let words = (keys * BITS_PER_KEY).div_ceil(64).next_power_of_two();
         let lease =
             Lease::ask_heap(lists.first()?.lease.grant(), to_u64(words * size_of::<u64>()))?;
-        let mut members = Self { words: vec![0; words], keys, _lease: lease };
+        let mut words = vec![0; words];
+        let last = words.len() - 1;
         for hash in lists.iter().flat_map(|list| &list.hashes) {
-            let (word, bits) = members.place(*hash);
-            members.words[word] |= bits;
+            let (word, bits) = place(*hash);
+            words[word & last] |= bits;
         }
-        Some(members)
+        Some(Self { words, keys, _lease: lease })
     }
 
-    /// The word of a hash, and its bits there.
-    #[inline]
-    fn place(&self, hash: u64) -> (usize, u64) {
-        // The hash of an integer may be weak in some of its bits.
-        let mixed = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let mixed = mixed ^ (mixed >> 32);
-        let bits = (0..BITS_SET).fold(0, |bits, n| bits | 1 << (mixed >> (6 * n) & 63));
-        (to_usize(mixed >> 32 ^ hash) & (self.words.len() - 1), bits)
+    /// Whether each of these hashes may be one of its own.
+    fn may_have(&self, hashes: &[u64]) -> BooleanBuffer {
+        let words = self.words.as_slice();
+        let last = words.len() - 1;
+        let of_chunk = |hashes: &[u64]| {
+            hashes.iter().rev().fold(0_u64, |found, hash| {
+                let (word, bits) = place(*hash);
+                found << 1 | u64::from(words[word & last] & bits == bits)
+            })
+        };
+        let found: Vec<u64> = hashes.chunks(64).map(of_chunk).collect();
+        BooleanBuffer::new(Buffer::from_vec(found), 0, hashes.len())
     }
+}
 
-    #[inline]
-    fn may_have(&self, hash: u64) -> bool {
-        let (word, bits) = self.place(hash);
-        self.words[word] & bits == bits
-    }
+/// The word of a hash, modulo the number of words, and its bits there.
+#[inline]
+fn place(hash: u64) -> (usize, u64) {
+    // The hash of an integer may be weak in some of its bits.
+    let mixed = hash.wrapping_mul(MIX);
+    let bits = PATTERNS[to_usize(mixed >> 54)].rotate_left((mixed >> 48) as u32 & 63);
+    (to_usize(mixed >> 16 ^ hash), bits)
 }
 
 /// Whether keys may be among those of a build side.
@@ -125,8 +151,8 @@ impl PhysicalExpr for MemberExpr {
         let arrays = self.keys.iter().map(evaluate).collect::<Result<Vec<_>>>()?;
         let mut hashes = vec![0; rows];
         create_hashes(&arrays, &HASHES, &mut hashes)?;
-        let bits = BooleanBuffer::collect_bool(rows, |row| self.members.may_have(hashes[row]));
-        Ok(ColumnarValue::Array(Arc::new(BooleanArray::new(bits, None))))
+        let found = self.members.may_have(&hashes);
+        Ok(ColumnarValue::Array(Arc::new(BooleanArray::new(found, None))))
     }
 
     fn children(&self) -> Vec<&PhysicalExprRef> {

@@ -60,6 +60,8 @@ impl Sorter {
     /// Gives back what the query owes, and stops while it is suspended.
     async fn give_back(&mut self) -> Result<()> {
         if let Some(resumed) = self.context.grant.suspended() {
+            // Unpinned they are merged when it goes on, and nothing is written for it now.
+            self.unpin(u64::MAX);
             self.sort_piece().await?;
             self.unpin(u64::MAX);
             resumed.await;
