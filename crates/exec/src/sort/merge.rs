@@ -57,6 +57,15 @@ pub(crate) struct Merge {
     picks: Vec<(usize, usize)>,
 }
 
+/// What a merge of runs came to.
+pub(crate) struct Merged {
+    pub(crate) run: Run,
+    /// The columns of its last row.
+    pub(crate) last: Option<Vec<ArrayRef>>,
+    /// What was not merged, since the query was suspended.
+    pub(crate) rest: Vec<Run>,
+}
+
 impl Merge {
     /// A merge of `runs`. Leases are for the first blocks of those that are not pinned yet, in
     /// their order.
@@ -151,14 +160,12 @@ impl Merge {
     }
 
     /// Merges everything into one run of small blocks that are not pinned; the first `limit` rows
-    /// if there is a limit. Beside it, the columns of its last row.
+    /// if there is a limit. If the query is suspended meanwhile it stops there, and waits with
+    /// nothing pinned.
     ///
     /// # Errors
     /// As [`Merge::next_columns`], and when a page cannot be made.
-    pub(crate) async fn into_run(
-        mut self,
-        limit: Option<usize>,
-    ) -> Result<(Run, Option<Vec<ArrayRef>>)> {
+    pub(crate) async fn into_run(mut self, limit: Option<usize>) -> Result<Merged> {
         let (mut rows, mut bytes) = (0, 0);
         for cursor in &self.cursors {
             rows += cursor.run.rows();
@@ -168,23 +175,28 @@ impl Merge {
         let block_rows =
             usize::try_from(self.context.sizes.block_bytes / row_bytes).unwrap_or(RUN_BLOCK_ROWS);
         let block_rows = block_rows.clamp(1, RUN_BLOCK_ROWS);
+        let grant = Arc::clone(&self.context.grant);
         let mut left = limit.unwrap_or(usize::MAX);
-        let mut run = Run::default();
-        let mut last = None;
+        let (mut run, mut last) = (Run::default(), None);
         while left > 0
             && let Some(sorted) = self.next_sorted(block_rows.min(left)).await?
         {
             left -= sorted.rows();
             last = Some(sorted.last_row());
             let plan = sorted.plan()?;
-            let lease = Lease::take(&self.context.grant, plan.bytes());
+            let lease = Lease::take(&grant, plan.bytes());
             let (block, pins) = Block::write(&self.context.space, plan)?;
-            self.context.grant.count_spilled(block.bytes());
+            grant.count_spilled(block.bytes());
             run.blocks.push_back(block);
             drop((pins, lease));
+            if let Some(resumed) = grant.suspended().filter(|_| left > 0) {
+                let rest = self.close();
+                resumed.await;
+                return Ok(Merged { run, last, rest });
+            }
             give_way().await;
         }
-        Ok((run, last))
+        Ok(Merged { run, last, rest: Vec::new() })
     }
 
     /// Picks rows until there are `rows` or no more.

@@ -3,7 +3,7 @@
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::common::Result;
 
-use super::merge::{Merge, MergeContext};
+use super::merge::{Merge, MergeContext, Merged};
 use super::piece::{Piece, batch_bytes};
 use super::run::{OpenBlock, Run};
 use crate::block::{Block, Lease};
@@ -116,8 +116,10 @@ impl Sorter {
     /// Merges the pinned pieces into one run.
     async fn merge_fresh(&mut self) -> Result<()> {
         let fresh = std::mem::take(&mut self.fresh);
-        let run = merge_to_run(&self.context, fresh, Vec::new(), self.limit).await?;
+        let merge = Merge::open(self.context.clone(), fresh, Vec::new()).await?;
+        let Merged { run, rest, .. } = merge.into_run(self.limit).await?;
         self.runs.push(run);
+        self.runs.extend(rest);
         Ok(())
     }
 
@@ -132,9 +134,10 @@ impl Sorter {
     /// # Errors
     /// As [`Sorter::finish`].
     pub(crate) async fn shorten(&mut self) -> Result<Option<Vec<ArrayRef>>> {
-        let (run, last) = self.finish().await?.into_run(self.limit).await?;
+        let Merged { run, last, rest } = self.finish().await?.into_run(self.limit).await?;
         let enough = self.limit.is_some_and(|limit| run.rows() >= limit);
         self.runs.push(run);
+        self.runs.extend(rest);
         Ok(last.filter(|_| enough))
     }
 
@@ -176,9 +179,11 @@ impl Sorter {
                 (first, leases)
             };
             let rest = runs.split_off(first);
-            let run = merge_to_run(context, runs, leases, self.limit).await?;
+            let merge = Merge::open(context.clone(), runs, leases).await?;
+            let merged = merge.into_run(self.limit).await?;
             runs = rest;
-            runs.push(run);
+            runs.push(merged.run);
+            runs.extend(merged.rest);
         }
     }
 
@@ -201,14 +206,4 @@ impl Sorter {
         }
         Ok(merge)
     }
-}
-
-async fn merge_to_run(
-    context: &MergeContext,
-    runs: Vec<Run>,
-    leases: Vec<Lease>,
-    limit: Option<usize>,
-) -> Result<Run> {
-    let merge = Merge::open(context.clone(), runs, leases).await?;
-    Ok(merge.into_run(limit).await?.0)
 }

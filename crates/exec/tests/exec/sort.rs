@@ -1,6 +1,7 @@
 //! The paged sort against DataFusion's.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use datafusion::arrow::compute::{SortOptions, concat_batches};
@@ -14,7 +15,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use datafusion::prelude::SessionConfig;
-use futures::StreamExt;
+use futures::{StreamExt, poll};
 use terrace_exec::merge::PagedMergeExec;
 use terrace_exec::sort::{Adaptivity, PagedSortExec, SortSizes};
 use terrace_exec::{FixedMemory, QueryExtension, QueryMemory};
@@ -253,6 +254,39 @@ async fn memory_that_shrinks_and_suspensions_change_nothing() {
     assert!(memory.spilled_bytes() > 0);
     assert_eq!(memory.held_bytes(), 0);
     comes_to_be_empty(space.pool_handle());
+}
+
+/// In the middle of merging pieces, too: nothing more is written, and it goes on with the rest.
+#[tokio::test]
+async fn a_suspended_sort_stops_within_a_block() {
+    let plan = large_plan(200_000);
+    let (_space, memory) = memory(64 << 20, 4 << 20);
+    let expected = run(Arc::new(plan.stock().clone()), context(&memory, 8192)).await;
+    let mut stream = plan.execute(0, context(&memory, 8192)).unwrap();
+    let (mut batches, mut stops) = (Vec::new(), 0);
+    'rows: for step in 0.. {
+        let is_stop = step % 7 == 0;
+        if is_stop {
+            memory.suspend();
+        }
+        // Until it gives way, waits or hands a batch on.
+        for _ in 0..2 {
+            match poll!(stream.next()) {
+                Poll::Ready(None) => break 'rows,
+                Poll::Ready(Some(batch)) => batches.push(batch.unwrap()),
+                Poll::Pending => {}
+            }
+        }
+        if is_stop {
+            stops += 1;
+            assert_eq!(memory.held_bytes(), 0, "after {} batches", batches.len());
+            memory.resume();
+        }
+    }
+    assert!(stops > 20, "{stops}");
+    let found = concat_batches(&plan.schema(), &batches).unwrap();
+    let is_key = |column| (column == 1).then(SortOptions::default);
+    assert_eq!(rows(&found, is_key), rows(&expected[0], is_key));
 }
 
 #[tokio::test]
