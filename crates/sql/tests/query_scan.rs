@@ -175,9 +175,10 @@ async fn joins_and_top_k_prune_while_they_run() {
     assert_eq!(metric(&plan, "chunks_pruned"), "9", "{plan}");
 }
 
-/// The table whose scan is below the first input of the first join of a plan.
+/// The table whose scan is below the first input of the first partitioned join of a plan.
 fn build_side(plan: &str) -> String {
-    let mut lines = plan.lines().skip_while(|line| !line.contains("PagedHashJoinExec"));
+    let is_join = |line: &&str| line.contains("PagedHashJoinExec: mode=Partitioned");
+    let mut lines = plan.lines().skip_while(|line| !is_join(line));
     let scan = lines.find(|line| line.contains("table=")).unwrap_or_else(|| panic!("{plan}"));
     let (_, name) = scan.split_once("table=public.").unwrap_or_else(|| panic!("{plan}"));
     name.chars().take_while(|c| c.is_alphanumeric()).collect()
@@ -215,6 +216,33 @@ async fn few_wide_rows_are_put_into_the_table_rather_than_many_narrow_ones() {
     assert_eq!(show(&session, &query).await, "150000 675000");
     let plan = show(&session, &format!("EXPLAIN {query}")).await;
     assert_eq!(build_side(&plan), "wide", "{plan}");
+}
+
+/// A join above says which rows there are below, where its filter does not stand.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_join_above_leaves_counts_below_it() {
+    let (_engine, session) = filled(256 * MIB).await;
+    for text in [
+        "SET datafusion.execution.target_partitions = 2",
+        "CREATE TABLE other AS SELECT value AS id FROM generate_series(1, 300000)",
+        "CREATE TABLE kinds AS SELECT value AS digit, 'kind ' || value AS name \
+         FROM generate_series(0, 9)",
+    ] {
+        show(&session, text).await;
+    }
+    let of = |filter: &str| {
+        format!(
+            "SELECT count(*) FROM t JOIN other ON t.id = other.id \
+             JOIN kinds ON kinds.digit = t.digit WHERE {filter}"
+        )
+    };
+    let (one, all) = (of("kinds.name = 'kind 3'"), of("kinds.name > 'a'"));
+    let plan = show(&session, &format!("EXPLAIN {one}")).await;
+    assert_eq!(build_side(&plan), "t", "one row in ten of 655,360: {plan}");
+    let plan = show(&session, &format!("EXPLAIN {all}")).await;
+    assert_eq!(build_side(&plan), "other", "{plan}");
+    assert_eq!(show(&session, &one).await, "30000");
+    assert_eq!(show(&session, &all).await, "300000");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

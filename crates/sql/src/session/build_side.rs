@@ -5,20 +5,21 @@
 //! that has the most values alone. But a row in the table costs more than its columns: its hash,
 //! its place in the directory, and the time to put it there. So many narrow rows are taken for less
 //! than few wide ones. And two keys, each of which has few values, may name one row together, as
-//! the two of a part at a supplier do. This rule, which runs after the sides are chosen, reckons
-//! with all keys and with what a row costs beside its columns, and puts the other side into the
-//! table where that is clearly better. It changes no order of joins.
+//! the two of a part at a supplier do. Nor does it know what a join above leaves of the rows below:
+//! its table tells the scans of its other side which keys there are. This rule, which runs after the
+//! sides are chosen, reckons with all of that, and puts the other side into the table where that is
+//! clearly better. It changes no order of joins.
 
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{JoinType, Result, Statistics};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -40,23 +41,19 @@ const CLEARLY: f64 = 1.2;
 #[derive(Debug)]
 pub(super) struct BuildSide;
 
+type Node = Arc<dyn ExecutionPlan>;
+
+/// The shares of a node's rows that joins above it leave, by the column that they look at.
+type Shares = Vec<(usize, f64)>;
+
 impl PhysicalOptimizerRule for BuildSide {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    fn optimize(&self, plan: Node, config: &ConfigOptions) -> Result<Node> {
         if !config.optimizer.join_reordering {
             return Ok(plan);
         }
-        let rewritten = plan.transform_up(|node| {
-            let swapped = match node.downcast_ref::<HashJoinExec>() {
-                Some(join) if wants_swap(join)? => join.swap_inputs(PartitionMode::Partitioned)?,
-                _ => return Ok(Transformed::no(node)),
-            };
-            Ok(Transformed::yes(swapped))
-        });
-        rewritten.map(|rewritten| rewritten.data)
+        // What is known is kept by node, so the plan has to stay while this is used.
+        let estimates = Estimates(StatisticsContext::new());
+        estimates.rewrite(&plan, &Shares::new())
     }
 
     fn name(&self) -> &str {
@@ -68,21 +65,173 @@ impl PhysicalOptimizerRule for BuildSide {
     }
 }
 
-fn wants_swap(join: &HashJoinExec) -> Result<bool> {
-    if *join.partition_mode() != PartitionMode::Partitioned || *join.join_type() != JoinType::Inner
-    {
-        return Ok(false);
+/// What is known of the nodes of a plan.
+struct Estimates(StatisticsContext);
+
+impl Estimates {
+    fn rewrite(&self, node: &Node, shares: &Shares) -> Result<Node> {
+        let mut of_children = shares_of_children(node, shares);
+        let mut swaps = false;
+        if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+            swaps = self.wants_swap(join, &of_children)?;
+            self.narrow(join, swaps, &mut of_children)?;
+        }
+        let mut children = Vec::new();
+        for (child, shares) in node.children().into_iter().zip(&of_children) {
+            children.push(self.rewrite(child, shares)?);
+        }
+        let node = replace_children_if_necessary(Arc::clone(node), children)?;
+        match node.downcast_ref::<HashJoinExec>().filter(|_| swaps) {
+            Some(join) => join.swap_inputs(PartitionMode::Partitioned),
+            None => Ok(node),
+        }
     }
-    let costs = build_bytes(join.left())?.zip(build_bytes(join.right())?);
-    Ok(costs.is_some_and(|(left, right)| left > right * CLEARLY))
+
+    fn wants_swap(&self, join: &HashJoinExec, shares: &[Shares]) -> Result<bool> {
+        let [left, right] = shares else { return Ok(false) };
+        let is_partitioned = *join.partition_mode() == PartitionMode::Partitioned;
+        if !is_partitioned || *join.join_type() != JoinType::Inner {
+            return Ok(false);
+        }
+        let left = self.build_bytes(join.left(), left)?;
+        let costs = left.zip(self.build_bytes(join.right(), right)?);
+        Ok(costs.is_some_and(|(left, right)| left > right * CLEARLY))
+    }
+
+    /// Adds what the table of `join` leaves of its other side.
+    fn narrow(&self, join: &HashJoinExec, swaps: bool, shares: &mut [Shares]) -> Result<()> {
+        use JoinType::{Inner, LeftSemi, RightSemi};
+        let [of_left, of_right] = shares else { return Ok(()) };
+        if !matches!(join.join_type(), Inner | LeftSemi | RightSemi) {
+            return Ok(());
+        }
+        let (left, right) = (self.known(join.left())?, self.known(join.right())?);
+        let rows = self.rows(join.left(), of_left)?.zip(self.rows(join.right(), of_right)?);
+        let Some((left_rows, right_rows)) = rows else { return Ok(()) };
+        for (left_key, right_key) in join.on() {
+            let left_values = values(left_key, &left, left_rows);
+            let right_values = values(right_key, &right, right_rows);
+            let (key, shares, share) = match swaps {
+                true => (left_key, &mut *of_left, right_values / left_values),
+                false => (right_key, &mut *of_right, left_values / right_values),
+            };
+            if let Some(column) = key.downcast_ref::<Column>().filter(|_| share < 1.0) {
+                shares.push((column.index(), share));
+            }
+        }
+        Ok(())
+    }
+
+    /// What it costs to put the rows of `node` into a table, in bytes.
+    fn build_bytes(&self, node: &Node, shares: &Shares) -> Result<Option<f64>> {
+        let schema = node.schema();
+        let widths = schema.fields().iter().map(|field| width(field.data_type()));
+        let width = widths.sum::<usize>() as f64;
+        Ok(self.rows(node, shares)?.map(|rows| rows * (width + ROW_BYTES)))
+    }
+
+    /// The rows that come out of `node`, as far as that is known, where joins above leave `shares`.
+    fn rows(&self, node: &Node, shares: &Shares) -> Result<Option<f64>> {
+        let of_children = shares_of_children(node, shares);
+        let join = node.downcast_ref::<HashJoinExec>();
+        let by_keys =
+            |join: &&HashJoinExec| *join.join_type() == JoinType::Inner && join.on().len() > 1;
+        if let Some(join) = join.filter(by_keys) {
+            return self.of_join(join, &of_children);
+        }
+        let Some(own) = self.known(node)?.num_rows.get_value().map(|rows| *rows as f64) else {
+            return Ok(None);
+        };
+        if !passes(node) {
+            return Ok(Some(own * of_columns(shares)));
+        }
+        // What is known of the input better is known of these better, too.
+        let mut better = 1.0;
+        for (child, shares) in node.children().into_iter().zip(&of_children) {
+            let known = self.known(child)?.num_rows.get_value().map(|rows| *rows as f64);
+            if let Some((rows, known)) = self.rows(child, shares)?.zip(known) {
+                better *= rows / known.max(1.0);
+            }
+        }
+        Ok(Some(own * better))
+    }
+
+    /// The rows of an inner join by several keys: each row of the side whose keys have fewer values
+    /// finds its part of the other (Selinger et al., "Access path selection in a relational
+    /// database management system", SIGMOD 1979, section 4), and all keys together have no more
+    /// values than there are rows.
+    fn of_join(&self, join: &HashJoinExec, shares: &[Shares]) -> Result<Option<f64>> {
+        let [left, right] = shares else { return Ok(None) };
+        let rows = self.rows(join.left(), left)?.zip(self.rows(join.right(), right)?);
+        let Some((left, right)) = rows else { return Ok(None) };
+        let (of_left, of_right) = (self.known(join.left())?, self.known(join.right())?);
+        let values = join.on().iter().map(|(left_key, right_key)| {
+            values(left_key, &of_left, left).max(values(right_key, &of_right, right))
+        });
+        let together: f64 = values.product();
+        Ok(Some(left * right / together.min(left.max(right)).max(1.0)))
+    }
+
+    fn known(&self, node: &Node) -> Result<Arc<Statistics>> {
+        self.0.compute(node.as_ref(), &StatisticsArgs::new())
+    }
 }
 
-/// What it costs to put the rows of `node` into a table, in bytes.
-fn build_bytes(node: &Arc<dyn ExecutionPlan>) -> Result<Option<f64>> {
-    let schema = node.schema();
-    let widths = schema.fields().iter().map(|field| width(field.data_type()));
-    let width = widths.sum::<usize>() as f64;
-    Ok(rows(node)?.map(|rows| rows * (width + ROW_BYTES)))
+/// Whether the rows of `node` are those of its inputs, some of them or together.
+fn passes(node: &Node) -> bool {
+    node.is::<ProjectionExec>() || node.is::<FilterExec>() || node.is::<HashJoinExec>()
+}
+
+/// The part that is left by what is known of each column.
+fn of_columns(shares: &Shares) -> f64 {
+    let least = |(column, share): &(usize, f64)| {
+        let others = shares.iter().filter(|(other, _)| other == column);
+        others.map(|(_, share)| *share).fold(1.0, f64::min) >= *share
+    };
+    let mut seen = Vec::new();
+    let mut part = 1.0;
+    for (column, share) in shares.iter().filter(|share| least(share)) {
+        if !seen.contains(column) {
+            seen.push(*column);
+            part *= share;
+        }
+    }
+    part
+}
+
+/// What is left of the rows of each input, by its own columns.
+fn shares_of_children(node: &Node, shares: &Shares) -> Vec<Shares> {
+    let mut of_children = vec![Shares::new(); node.children().len()];
+    for (column, share) in shares {
+        if let Some((child, column)) = origin(node, *column) {
+            of_children[child].push((column, *share));
+        }
+    }
+    of_children
+}
+
+/// The input that a column of `node` is from, and its number there.
+fn origin(node: &Node, column: usize) -> Option<(usize, usize)> {
+    if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+        let column = projection.expr().get(column)?.expr.downcast_ref::<Column>()?;
+        return Some((0, column.index()));
+    }
+    if let Some(filter) = node.downcast_ref::<FilterExec>() {
+        let projection = filter.projection().as_ref();
+        return Some((0, projection.map_or(Some(column), |it| it.get(column).copied())?));
+    }
+    let join = node.downcast_ref::<HashJoinExec>()?;
+    let column = match &join.projection {
+        Some(projection) => *projection.get(column)?,
+        None => column,
+    };
+    let left = join.left().schema().fields().len();
+    match join.join_type() {
+        JoinType::Inner if column >= left => Some((1, column - left)),
+        JoinType::Inner | JoinType::LeftSemi | JoinType::LeftAnti => Some((0, column)),
+        JoinType::RightSemi | JoinType::RightAnti => Some((1, column)),
+        _ => None,
+    }
 }
 
 fn width(data_type: &DataType) -> usize {
@@ -92,65 +241,10 @@ fn width(data_type: &DataType) -> usize {
     })
 }
 
-/// The rows that come out of `node`, as far as that is known.
-fn rows(node: &Arc<dyn ExecutionPlan>) -> Result<Option<f64>> {
-    let join = node.downcast_ref::<HashJoinExec>();
-    let by_keys =
-        |join: &&HashJoinExec| *join.join_type() == JoinType::Inner && join.on().len() > 1;
-    if let Some(join) = join.filter(by_keys) {
-        return of_join(join);
-    }
-    // What is known of the input better is known of these better, too.
-    let passes =
-        node.is::<ProjectionExec>() || node.is::<FilterExec>() || node.is::<HashJoinExec>();
-    let own = known_rows(known(node)?.as_ref());
-    if !passes {
-        return Ok(own);
-    }
-    let mut better = 1.0;
-    for child in node.children() {
-        if let (Some(rows), Some(known)) = (rows(child)?, known_rows(known(child)?.as_ref())) {
-            better *= rows / known.max(1.0);
-        }
-    }
-    Ok(own.map(|own| own * better))
-}
-
-/// The rows of an inner join by several keys: each row of the side whose keys have fewer values
-/// finds its part of the other (Selinger et al., "Access path selection in a relational database
-/// management system", SIGMOD 1979, section 4), and all keys together have no more values than
-/// there are rows.
-fn of_join(join: &HashJoinExec) -> Result<Option<f64>> {
-    let (Some(left), Some(right)) = (rows(join.left())?, rows(join.right())?) else {
-        return Ok(None);
-    };
-    let (of_left, of_right) = (known(join.left())?, known(join.right())?);
-    let left_values = values(join.on().iter().map(|(left, _)| left), &of_left, left);
-    let right_values = values(join.on().iter().map(|(_, right)| right), &of_right, right);
-    let pairs = left_values.iter().zip(&right_values);
-    let together: f64 = pairs.map(|(left, right)| left.max(*right)).product();
-    Ok(Some(left * right / together.min(left.max(right)).max(1.0)))
-}
-
-/// How many values each of these keys has, in that many rows.
-fn values<'a>(
-    keys: impl Iterator<Item = &'a PhysicalExprRef>,
-    known: &Statistics,
-    rows: f64,
-) -> Vec<f64> {
-    let of_key = |key: &PhysicalExprRef| {
-        let column = key.downcast_ref::<Column>().map(Column::index);
-        let known = column.and_then(|column| known.column_statistics.get(column));
-        let distinct = known.and_then(|known| known.distinct_count.get_value().copied());
-        distinct.map_or(rows, |distinct| (distinct as f64).min(rows)).max(1.0)
-    };
-    keys.map(of_key).collect()
-}
-
-fn known(node: &Arc<dyn ExecutionPlan>) -> Result<Arc<Statistics>> {
-    StatisticsContext::new().compute(node.as_ref(), &StatisticsArgs::new())
-}
-
-fn known_rows(statistics: &Statistics) -> Option<f64> {
-    statistics.num_rows.get_value().map(|rows| *rows as f64)
+/// How many values a key has in so many rows.
+fn values(key: &PhysicalExprRef, known: &Statistics, rows: f64) -> f64 {
+    let column = key.downcast_ref::<Column>().map(Column::index);
+    let known = column.and_then(|column| known.column_statistics.get(column));
+    let distinct = known.and_then(|known| known.distinct_count.get_value().copied());
+    distinct.map_or(rows, |distinct| (distinct as f64).min(rows)).max(1.0)
 }
