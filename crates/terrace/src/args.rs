@@ -76,7 +76,7 @@ pub enum Command {
     /// Write generated tables to a directory as Parquet files
     #[command(name = terrace_bench::suite::export::EXPORT_COMMAND, hide = true)]
     Export(ExportArgs),
-    /// Write the answers of DataFusion over in-memory tables to standard output as JSON
+    /// Write the answers of DataFusion to standard output as JSON
     #[command(name = terrace_bench::suite::reference::REFERENCE_COMMAND, hide = true)]
     Reference(GeneratorArgs),
     /// Answer queries on standard input, a line of JSON each
@@ -158,7 +158,7 @@ pub enum Answers {
     Auto,
     /// DuckDB's, from a Python package
     Duckdb,
-    /// DataFusion's, over in-memory tables
+    /// DataFusion's
     Datafusion,
 }
 

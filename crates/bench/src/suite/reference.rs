@@ -1,24 +1,26 @@
 //! What another engine answers over the same data, computed by another process.
 //!
-//! DataFusion over its own in-memory tables holds all of them on the heap. It runs in a child so
-//! that nothing of it counts towards the resident memory of the process that is measured.
+//! DataFusion over its own in-memory tables holds all of them on the heap, and over Parquet files
+//! where that would be many GiB. It runs in a child so that nothing of it counts towards the
+//! resident memory of the process that is measured.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::datasource::MemTable;
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BenchError, Result};
 use crate::scratch::Scratch;
 use crate::suite::answer::Answer;
 use crate::suite::child;
+use crate::suite::export::write_files;
 use crate::suite::feed::Generator;
 use crate::suite::generate::generate;
 use crate::suite::table::Generated;
@@ -27,7 +29,10 @@ use crate::suite::table::Generated;
 pub const REFERENCE_COMMAND: &str = "benchmark-reference";
 
 /// How reports name DataFusion's answers.
-pub const DATAFUSION: &str = "DataFusion's, over in-memory tables";
+pub const DATAFUSION: &str = "DataFusion's, over the same data";
+
+/// Up to this scale the tables are in memory: 2 GiB for each 1 of it.
+const IN_MEMORY_SCALE_MAX: f64 = 2.0;
 
 /// Texts by query number.
 pub type Texts = BTreeMap<u32, String>;
@@ -131,7 +136,12 @@ pub async fn write_answers<T: Generated>(
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes).map_err(|error| unheard(&error))?;
     let texts: Texts = serde_json::from_slice(&bytes).map_err(|error| unheard(&error))?;
-    let context = context::<T>(scale, threads)?;
+    let files =
+        (scale > IN_MEMORY_SCALE_MAX).then(|| Scratch::of(None, "reference")).transpose()?;
+    let context = match &files {
+        Some(files) => over_files::<T>(files.path(), scale, threads).await?,
+        None => context::<T>(scale, threads)?,
+    };
     let mut answers = Answers::new();
     for (number, text) in texts {
         let answer = answer(&context, &text).await;
@@ -163,6 +173,23 @@ pub fn context<T: Generated>(scale: f64, threads: NonZeroUsize) -> Result<Sessio
         let partitions = partitioned(batches, threads);
         let provider = MemTable::try_new(table.schema(), partitions)?;
         context.register_table(table.name(), Arc::new(provider))?;
+    }
+    Ok(context)
+}
+
+/// The same over Parquet files, which are written to a directory.
+async fn over_files<T: Generated>(
+    directory: &Path,
+    scale: f64,
+    threads: NonZeroUsize,
+) -> Result<SessionContext> {
+    write_files::<T>(directory, scale, threads)?;
+    let config = SessionConfig::new().with_target_partitions(threads.get());
+    let context = SessionContext::new_with_config(config);
+    for table in T::all() {
+        let path = directory.join(format!("{}.parquet", table.name()));
+        let path = path.to_string_lossy();
+        context.register_parquet(table.name(), path, ParquetReadOptions::default()).await?;
     }
     Ok(context)
 }
@@ -212,5 +239,18 @@ mod tests {
         assert_eq!(sizes(5), [3, 2]);
         assert_eq!(sizes(1), [1]);
         assert_eq!(sizes(0), [0]);
+    }
+
+    #[tokio::test]
+    async fn files_and_memory_give_the_same_answers() {
+        let (scale, threads) = (0.001, NonZeroUsize::MIN);
+        let files = Scratch::of(None, "reference-test").expect("directory");
+        let over_files = over_files::<Table>(files.path(), scale, threads).await.expect("files");
+        let in_memory = context::<Table>(scale, threads).expect("tables");
+        for number in [1, 3, 16, 18] {
+            let text = crate::tpch::query::Query::of(number).expect("query").text(scale);
+            let answers = (answer(&over_files, &text).await, answer(&in_memory, &text).await);
+            assert_eq!(answers.0.expect("of files"), answers.1.expect("in memory"), "{number}");
+        }
     }
 }

@@ -22,7 +22,7 @@ pub enum Peer {
     Auto,
     /// DuckDB's.
     DuckDb,
-    /// DataFusion's, over in-memory tables.
+    /// DataFusion's.
     DataFusion,
 }
 

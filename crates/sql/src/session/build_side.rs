@@ -7,8 +7,8 @@
 //! than few wide ones. And two keys, each of which has few values, may name one row together, as
 //! the two of a part at a supplier do. Nor does it know what a join above leaves of the rows below:
 //! its table tells the scans of its other side which keys there are. This rule, which runs after
-//! the sides are chosen, reckons with all of that, and puts the other side into the table where that
-//! is clearly better. It changes no order of joins.
+//! the sides are chosen, reckons with all of that, and puts the other side into the table where
+//! that is clearly better. It changes no order of joins.
 
 use std::sync::Arc;
 
