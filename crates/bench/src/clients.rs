@@ -273,7 +273,7 @@ async fn run_heavy_client(
     let texts = heavy_texts(scale, number)?;
     let turns = if stop.is_some() { usize::MAX } else { 1 };
     for text in std::iter::repeat_n(&texts, turns).flatten() {
-        if stop.is_some_and(|stop| Instant::now() >= stop) {
+        if client.is_stuck() || stop.is_some_and(|stop| Instant::now() >= stop) {
             break;
         }
         seen.ask(&mut client, text).await?;
@@ -289,7 +289,7 @@ async fn run_short(client: &mut Client, scale: f64, time: Duration) -> Result<(S
         for number in SHORT_QUERIES {
             seen.ask(client, &Query::of(number)?.text(scale)).await?;
         }
-        if began.elapsed() >= time {
+        if client.is_stuck() || began.elapsed() >= time {
             return Ok((seen, began.elapsed().as_secs_f64()));
         }
     }

@@ -48,7 +48,7 @@ pub(crate) fn narrow_node(node: Node) -> Result<Node> {
     Ok(node)
 }
 
-/// None if nothing would change, or what is known of the output's order would.
+/// None if nothing would change, or what is known of the output's order or partitions would.
 fn narrow_projection(projection: &ProjectionExec) -> Result<Option<Node>> {
     let input = projection.input();
     let schema = input.schema();
@@ -66,9 +66,11 @@ fn narrow_projection(projection: &ProjectionExec) -> Result<Option<Node>> {
         Arc::clone(input),
         &projection.schema(),
     )?;
-    let known =
-        |node: &ProjectionExec| node.properties().equivalence_properties().oeq_class().clone();
-    Ok((known(&narrowed) == known(projection)).then(|| Arc::new(narrowed) as Node))
+    let (new, old) = (narrowed.properties(), projection.properties());
+    let orders = [new, old].map(|known| known.equivalence_properties().oeq_class());
+    let partitions = [new, old].map(|known| known.output_partitioning());
+    let is_same = orders[0] == orders[1] && partitions[0] == partitions[1];
+    Ok(is_same.then(|| Arc::new(narrowed) as Node))
 }
 
 fn narrow_aggregate(aggregate: &AggregateExec) -> Result<Option<Node>> {
@@ -78,6 +80,11 @@ fn narrow_aggregate(aggregate: &AggregateExec) -> Result<Option<Node>> {
     let schema = aggregate.input().schema();
     let (mut changed, mut functions) = (false, Vec::new());
     for function in aggregate.aggr_expr() {
+        // A function made anew forgets that it takes its order backwards.
+        if function.is_reversed() || !function.order_bys().is_empty() {
+            functions.push(Arc::clone(function));
+            continue;
+        }
         let mut arguments = Vec::new();
         let mut is_new = false;
         for argument in function.expressions() {
@@ -85,9 +92,8 @@ fn narrow_aggregate(aggregate: &AggregateExec) -> Result<Option<Node>> {
             is_new |= narrowed.transformed;
             arguments.push(narrowed.data);
         }
-        let order = function.order_bys().iter().map(|sort| Arc::clone(&sort.expr)).collect();
         let new = match is_new {
-            true => function.with_new_expressions(arguments, order).map(Arc::new),
+            true => function.with_new_expressions(arguments, Vec::new()).map(Arc::new),
             false => None,
         };
         changed |= new.is_some();

@@ -218,6 +218,23 @@ async fn few_wide_rows_are_put_into_the_table_rather_than_many_narrow_ones() {
     assert_eq!(build_side(&plan), "wide", "{plan}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_of_decimals_keep_their_order() {
+    let (_engine, session) = filled(256 * MIB).await;
+    let table = "CREATE TABLE prices AS SELECT value AS id, value % 2 AS kind, \
+                 CAST(value AS DECIMAL(9, 1)) AS price FROM generate_series(1, 6)";
+    show(&session, table).await;
+    let list =
+        |order: &str| format!("array_to_string(array_agg(price * price ORDER BY id {order}), ' ')");
+    let (up, down) = (list("ASC"), list("DESC"));
+    let both = format!("SELECT kind, {up}, {down} FROM prices GROUP BY kind ORDER BY kind");
+    let expected = "0 4.00 16.00 36.00 36.00 16.00 4.00\n1 1.00 9.00 25.00 25.00 9.00 1.00";
+    assert_eq!(show(&session, &both).await, expected);
+    let turned = format!("SELECT kind, {down}, {up} FROM prices GROUP BY kind ORDER BY kind");
+    let expected = "0 36.00 16.00 4.00 4.00 16.00 36.00\n1 25.00 9.00 1.00 1.00 9.00 25.00";
+    assert_eq!(show(&session, &turned).await, expected);
+}
+
 /// A join above says which rows there are below, where its filter does not stand.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_join_above_leaves_counts_below_it() {

@@ -248,7 +248,7 @@ mod tests {
         let over_files = over_files::<Table>(files.path(), scale, threads).await.expect("files");
         let in_memory = context::<Table>(scale, threads).expect("tables");
         for number in [1, 3, 16, 18] {
-            let text = crate::tpch::query::Query::of(number).expect("query").text(scale);
+            let text = Query::of(number).expect("query").text(scale);
             let answers = (answer(&over_files, &text).await, answer(&in_memory, &text).await);
             assert_eq!(answers.0.expect("of files"), answers.1.expect("in memory"), "{number}");
         }

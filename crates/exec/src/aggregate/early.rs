@@ -2,7 +2,7 @@
 //!
 //! A partial aggregation saves whom it hands its groups to some work, if rows share groups. Where
 //! nearly every row is a group of its own it saves nothing, and the rows go through as they are
-//! (DataFusion's rule and settings). Where the rows of a group come together, as those of an order
+//! (by DataFusion's settings). Where the rows of a group come together, as those of an order
 //! do in a table that was loaded by orders, a table that the caches hold finds them as well as one
 //! that has all groups, and faster. Other tables grow for as long as the grant lets them.
 

@@ -231,7 +231,7 @@ impl Program {
         }
         for (aggregate, converter) in self.aggregates.iter().zip(converters) {
             let Arguments { columns: arguments, filter } =
-                evaluate(&aggregate.function.expressions(), aggregate.filter.as_ref(), batch)?;
+                evaluate(&aggregate.of_rows(), aggregate.filter.as_ref(), batch)?;
             columns.extend(converter.convert_to_state(&arguments, filter.as_ref())?);
         }
         Ok(RecordBatch::try_new(Arc::clone(&self.output_schema), columns)?)
@@ -351,6 +351,12 @@ impl Aggregate {
         let function = Arc::clone(&self.function);
         let create = move || function.create_accumulator();
         Ok(Box::new(GroupsAccumulatorAdapter::new(create)))
+    }
+
+    /// What DataFusion's accumulator takes of a row: the arguments, and what they are ordered by.
+    fn of_rows(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        let order = self.function.order_bys().iter().map(|sort| Arc::clone(&sort.expr));
+        self.function.expressions().into_iter().chain(order).collect()
     }
 
     fn is_in_order(&self) -> bool {

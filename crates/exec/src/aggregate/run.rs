@@ -140,6 +140,9 @@ impl Run {
         let (mut handed_on, mut lets_through) = (false, false);
         while let Some(batch) = input.next().await {
             let batch = batch?;
+            if lets_through && let Some(resumed) = self.pages.grant.suspended() {
+                resumed.await;
+            }
             if lets_through && let Some(converters) = &converters {
                 let groups = self.convert(&batch, converters)?;
                 self.let_through(groups).await;
@@ -148,8 +151,12 @@ impl Run {
             for set in self.evaluate(&batch)? {
                 for piece in self.pieces(set) {
                     self.take(&mut table, &piece)?;
-                    let advice = early.note(piece.rows(), table.groups());
+                    let mut advice = early.note(piece.rows(), table.groups());
                     lets_through |= advice == Advice::LetThrough;
+                    if lets_through {
+                        // What is left of the batch, too: no group waits while rows go through.
+                        advice = Advice::LetThrough;
+                    }
                     let groups = table.groups();
                     if self.settle_by_handing_on(&mut table, advice).await? {
                         handed_on = true;
@@ -187,11 +194,8 @@ impl Run {
         self.program.convert(batch, converters)
     }
 
-    /// Hands rows on as groups of one row, and stops while the query is suspended.
+    /// Hands rows on as groups of one row.
     async fn let_through(&mut self, groups: RecordBatch) {
-        if let Some(resumed) = self.pages.grant.suspended() {
-            resumed.await;
-        }
         self.metrics.through.add(groups.num_rows());
         self.emitter.emit(groups.record_output(&self.metrics.baseline)).await;
     }

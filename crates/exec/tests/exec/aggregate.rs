@@ -540,6 +540,22 @@ fn rows_that_are_groups_go_through_partial_aggregation() {
     assert_eq!(through, 400_000 - 13 * 8192);
 }
 
+/// What a function is ordered by is a part of what its state is made of.
+#[test]
+fn rows_go_through_with_what_their_functions_are_ordered_by() {
+    let mut case = in_two_steps(200_000, |row| row);
+    let schema = case.batches[0].schema();
+    let column = |name: &str| col(name, &schema).unwrap();
+    let first = functions::first_last::first_value_udaf();
+    let first = AggregateExprBuilder::new(first, vec![column("i")]);
+    let first = first.order_by(vec![PhysicalSortExpr::new_default(column("k"))]);
+    let first = first.schema(Arc::clone(&schema)).alias("first").build().unwrap();
+    case.aggregates.push(Arc::new(first));
+    case.filters.push(None);
+    let (_, through) = partial(&case);
+    assert_eq!(through, 200_000 - 13 * 8192);
+}
+
 #[test]
 fn what_streams_or_is_bounded_stays() {
     let mut case = pairs(10);
