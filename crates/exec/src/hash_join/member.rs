@@ -25,7 +25,7 @@ use crate::memory::Grant;
 /// The keys of more rows than this are not collected: a build side that large seldom leaves much
 /// out.
 const KEYS_MAX: usize = 1 << 19;
-/// Bits of the filter for each key: about one key in a hundred that is not there passes.
+/// Bits of the filter for each key, at least: one key in two hundred that is not there passes.
 const BITS_PER_KEY: usize = 16;
 /// Bits of a word that a key sets.
 const BITS_SET: u32 = 4;

@@ -10,6 +10,7 @@
 //! the sides are chosen, reckons with all of that, and puts the other side into the table where
 //! that is clearly better. It changes no order of joins.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
@@ -43,8 +44,9 @@ pub(super) struct BuildSide;
 
 type Node = Arc<dyn ExecutionPlan>;
 
-/// The shares of a node's rows that joins above it leave, by the column that they look at.
-type Shares = Vec<(usize, f64)>;
+/// The shares of a node's rows that joins above it leave, the least by each column that they look
+/// at.
+type Shares = BTreeMap<usize, f64>;
 
 impl PhysicalOptimizerRule for BuildSide {
     fn optimize(&self, plan: Node, config: &ConfigOptions) -> Result<Node> {
@@ -116,7 +118,7 @@ impl Estimates {
                 false => (right_key, &mut *of_right, left_values / right_values),
             };
             if let Some(column) = key.downcast_ref::<Column>().filter(|_| share < 1.0) {
-                shares.push((column.index(), share));
+                note(shares, column.index(), share);
             }
         }
         Ok(())
@@ -143,7 +145,7 @@ impl Estimates {
             return Ok(None);
         };
         if !passes(node) {
-            return Ok(Some(own * of_columns(shares)));
+            return Ok(Some(own * shares.values().product::<f64>()));
         }
         // What is known of the input better is known of these better, too.
         let mut better = 1.0;
@@ -182,21 +184,10 @@ fn passes(node: &Node) -> bool {
     node.is::<ProjectionExec>() || node.is::<FilterExec>() || node.is::<HashJoinExec>()
 }
 
-/// The part that is left by what is known of each column.
-fn of_columns(shares: &Shares) -> f64 {
-    let least = |(column, share): &(usize, f64)| {
-        let others = shares.iter().filter(|(other, _)| other == column);
-        others.map(|(_, share)| *share).fold(1.0, f64::min) >= *share
-    };
-    let mut seen = Vec::new();
-    let mut part = 1.0;
-    for (column, share) in shares.iter().filter(|share| least(share)) {
-        if !seen.contains(column) {
-            seen.push(*column);
-            part *= share;
-        }
-    }
-    part
+/// Notes that `share` of a column's rows is left.
+fn note(shares: &mut Shares, column: usize, share: f64) {
+    let least = shares.entry(column).or_insert(share);
+    *least = least.min(share);
 }
 
 /// What is left of the rows of each input, by its own columns.
@@ -204,7 +195,7 @@ fn shares_of_children(node: &Node, shares: &Shares) -> Vec<Shares> {
     let mut of_children = vec![Shares::new(); node.children().len()];
     for (column, share) in shares {
         if let Some((child, column)) = origin(node, *column) {
-            of_children[child].push((column, *share));
+            note(&mut of_children[child], column, *share);
         }
     }
     of_children
