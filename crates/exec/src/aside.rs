@@ -3,8 +3,8 @@
 use terrace_pool::{Fetch, PageRef, Pinned, PoolError, Space, WriteGuard};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Tries to pin pages when frames do not come free; each waits about a second.
-const FETCH_TRIES: usize = 30;
+/// Tries to pin pages when frames do not come free; each waits about three seconds.
+const FETCH_TRIES: usize = 10;
 
 /// Runs what may wait, with other tasks of this thread moved to another where that is possible.
 /// They may be the ones that are waited for.
@@ -31,17 +31,21 @@ pub(crate) fn allocate(
     }
 }
 
-/// The pages that `fetch` pins; where frames do not come free in time, `again` makes another.
+/// Pins on `pages`, which `fetch` asks for and without which an operator cannot go on.
 ///
 /// # Errors
 /// As [`Fetch`], when frames did not come free in a good while.
-pub(crate) async fn pin(fetch: Fetch, again: impl Fn() -> Fetch) -> Result<Vec<Pinned>, PoolError> {
+pub(crate) async fn pin(
+    space: &Space,
+    pages: &[PageRef],
+    fetch: Fetch,
+) -> Result<Vec<Pinned>, PoolError> {
     let mut result = fetch.await;
-    for _ in 1..FETCH_TRIES {
+    for _ in 0..FETCH_TRIES {
         if !matches!(result, Err(PoolError::Exhausted { .. })) {
             break;
         }
-        result = again().await;
+        result = space.fetch_needed(pages).await;
     }
     result
 }

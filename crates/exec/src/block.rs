@@ -168,7 +168,7 @@ impl Block {
     /// # Errors
     /// As [`Fetch`], when frames did not come free in a good while.
     pub async fn pin(&self, fetch: Fetch) -> Result<Vec<Pinned>> {
-        Ok(pin(fetch, || self.fetch()).await?)
+        Ok(pin(&self.space, &self.pages, fetch).await?)
     }
 
     /// The arrays, in the pinned page. The page stays pinned until the last of them is dropped.

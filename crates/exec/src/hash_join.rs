@@ -135,8 +135,8 @@ impl PagedHashJoinExec {
             None => None,
         };
         let probes = if is_shared { partitions(self.stock.right()) } else { 1 };
-        let (spec, page_bytes) = (Arc::clone(spec), AtomicUsize::new(0));
-        let collector = Collector { spec, memory, grant, bounds, probes, page_bytes };
+        let (spec, open_bytes) = (Arc::clone(spec), AtomicUsize::new(0));
+        let collector = Collector { spec, memory, grant, bounds, probes, open_bytes };
         let input = left.execute(from, Arc::clone(context))?;
         let (metrics, told) = (metrics.clone(), Told { filter, is_told: false });
         let collect = async move {

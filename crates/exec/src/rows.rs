@@ -162,6 +162,26 @@ impl RowPages {
         self
     }
 
+    /// The same with pages so short that those being filled take at most `bytes` together, 16 KiB
+    /// each at least.
+    #[must_use]
+    pub fn with_open_limit(self, bytes: usize) -> Self {
+        let bytes = bytes / self.tables();
+        // A power of two fills its frame.
+        self.with_page_limit(1 << bytes.max(1).ilog2())
+    }
+
+    /// Bytes of the pages being filled, at most, but for values longer than a page.
+    #[must_use]
+    pub fn open_bytes(&self) -> u64 {
+        to_u64(self.page_limit.max(self.layout.page_bytes_min()) * self.tables())
+    }
+
+    /// Kinds of pages that rows go to.
+    fn tables(&self) -> usize {
+        1 + usize::from(self.layout.has_variable())
+    }
+
     /// The layout of the rows.
     #[must_use]
     pub fn layout(&self) -> &RowLayout {

@@ -37,6 +37,29 @@ impl Account {
         true
     }
 
+    /// Takes `bytes` more for a frame, on debt where the ledger has no room; false when it would
+    /// owe more than `limit` then.
+    pub(crate) fn owe(&self, bytes: u64, limit: u64) -> bool {
+        let mut used = lock(&self.used);
+        let more = (*used + bytes).max(self.floor) - (*used).max(self.floor);
+        if self.debt() + more > limit {
+            return false;
+        }
+        self.consumer.grow_or_owe(more);
+        *used += bytes;
+        true
+    }
+
+    /// What the ledger owes for frames of this tier.
+    pub(crate) fn owed(&self) -> u64 {
+        self.consumer.debt()
+    }
+
+    /// What the ledger owes for whatever there is.
+    pub(crate) fn debt(&self) -> u64 {
+        self.consumer.ledger().debt()
+    }
+
     /// Gives back `bytes` of frames; how many of them the ledger got, those above the floor.
     pub(crate) fn give(&self, bytes: u64) -> u64 {
         let mut used = lock(&self.used);

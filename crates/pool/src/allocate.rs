@@ -19,6 +19,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// How long a caller waits for other pages to come free while the store refuses dirty ones.
 const STORE_GRACE: Duration = Duration::from_millis(200);
 
+/// How long every frame must have been held before the ledger owes one, and the part of the pool's
+/// patience that this is at most.
+const OWE_AFTER: Duration = Duration::from_secs(2);
+const OWE_AFTER_SHARE: u32 = 2;
+
 /// Bytes that an eviction makes room for at least.
 const ROOM_MIN: u64 = 64 << 10;
 
@@ -76,6 +81,11 @@ impl Inner {
             {
                 return Err(error.into());
             }
+            if now - start >= OWE_AFTER.min(self.patience / OWE_AFTER_SHARE)
+                && let Some(taken) = self.owe_frame(len)
+            {
+                return Ok(taken);
+            }
             if now >= deadline {
                 return Err(self.exhausted(len, now - start));
             }
@@ -91,6 +101,24 @@ impl Inner {
             let made = self.make_room(0, self.room_for(len), Effort::Clean, Some(class_of(len)));
             if made > 0 { self.take_from(0, len) } else { None }
         })
+    }
+
+    /// A frame of DRAM beyond the budget, while the ledger may owe that much.
+    fn owe_frame(&self, len: usize) -> Option<Taken> {
+        let taken = self.tiers[0].owe(&self.frames, 0, len, self.overdraft)?;
+        let (debt_bytes, held_bytes) = (self.tiers[0].account.debt(), self.held_bytes());
+        tracing::warn!(pool = self.name, len, debt_bytes, held_bytes, "a frame beyond the budget");
+        self.counters.owed_frames.add(1);
+        self.handed_out.fetch_add(len as u64, Ordering::Relaxed);
+        Some(taken)
+    }
+
+    /// Pays what the ledger owes for frames of the pool, with pages that nobody holds.
+    pub(crate) fn pay_debt(self: &Arc<Self>) {
+        let debt = self.tiers[0].account.owed();
+        if debt > 0 {
+            self.release(debt, Effort::Write);
+        }
     }
 
     /// Bytes of new pages that memory may have beside those it has, before too little would be left
@@ -167,8 +195,17 @@ impl Inner {
             waited,
             dram_bytes: account.budget(),
             holders: self.holders(),
+            held_bytes: self.held_bytes(),
             others: largest(account.others()),
         }
+    }
+
+    /// Bytes of pages in DRAM that are latched or pinned. Looks at every frame.
+    fn held_bytes(&self) -> u64 {
+        let frames = (0..self.tiers[0].begun()).filter_map(|n| self.tiers[0].nth(n));
+        let frames = frames.map(|id| &self.frames[id]);
+        let held = frames.filter(|frame| frame.page().is_some() && frame.latch.is_held());
+        held.map(|frame| frame.len() as u64).sum()
     }
 
     /// A frame of one tier without evicting anything.

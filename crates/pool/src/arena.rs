@@ -130,7 +130,33 @@ impl TierFrames {
     /// A frame for a page of `len` bytes out of what the tier has left, or `None`.
     pub(crate) fn take(&self, frames: &FrameTable, tier: u8, len: usize) -> Option<Taken> {
         let arena = &self.arenas[class_of(len)];
-        let taken = self.take_warm(frames, arena, len).or_else(|| self.take_cold(arena, len))?;
+        let granted = || self.account.take(len as u64);
+        let taken = self.take_warm(frames, arena, len);
+        let taken = taken.or_else(|| self.take_cold(arena, len, granted))?;
+        Some(self.hand_out(frames, arena, tier, len, taken))
+    }
+
+    /// A frame that the ledger may owe, up to `limit` in all, or `None`.
+    pub(crate) fn owe(
+        &self,
+        frames: &FrameTable,
+        tier: u8,
+        len: usize,
+        limit: u64,
+    ) -> Option<Taken> {
+        let arena = &self.arenas[class_of(len)];
+        let taken = self.take_cold(arena, len, || self.account.owe(len as u64, limit))?;
+        Some(self.hand_out(frames, arena, tier, len, taken))
+    }
+
+    fn hand_out(
+        &self,
+        frames: &FrameTable,
+        arena: &Arena,
+        tier: u8,
+        len: usize,
+        taken: Taken,
+    ) -> Taken {
         let frame = &frames[taken.frame];
         let start = arena.offset(taken.frame);
         // SAFETY: `offset` is below the mapping's length: the frame is one of the arena's `count`.
@@ -141,7 +167,7 @@ impl TierFrames {
         frame.class.store(u8::try_from(arena.class).unwrap_or(u8::MAX), Ordering::Relaxed);
         arena.in_use.fetch_add(1, Ordering::Relaxed);
         self.page_bytes.fetch_add(len as u64, Ordering::Relaxed);
-        Some(taken)
+        taken
     }
 
     fn take_warm(&self, frames: &FrameTable, arena: &Arena, len: usize) -> Option<Taken> {
@@ -161,8 +187,13 @@ impl TierFrames {
         Some(Taken { frame: id, stale: had.min(len) })
     }
 
-    fn take_cold(&self, arena: &Arena, len: usize) -> Option<Taken> {
-        if !self.account.take(len as u64) {
+    fn take_cold(
+        &self,
+        arena: &Arena,
+        len: usize,
+        granted: impl FnOnce() -> bool,
+    ) -> Option<Taken> {
+        if !granted() {
             return None;
         }
         match arena.pop_cold() {

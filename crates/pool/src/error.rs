@@ -14,8 +14,10 @@ pub enum PoolError {
     /// Every frame that could make room stayed latched for the whole patience of the pool.
     #[error(
         "pool {pool}: no frame for {} within {waited:?}: every page is latched, pinned, or dirty \
-         without a store to go to. Of {} of DRAM the pool has: {}; others have: {}",
-        format_bytes(*asked_bytes), format_bytes(*.dram_bytes), list(.holders), list(.others)
+         without a store to go to. Of {} of DRAM the pool has: {} ({} latched or pinned); others \
+         have: {}",
+        format_bytes(*asked_bytes), format_bytes(*.dram_bytes), list(.holders),
+        format_bytes(*.held_bytes), list(.others)
     )]
     Exhausted {
         /// The pool's name.
@@ -28,6 +30,8 @@ pub enum PoolError {
         dram_bytes: u64,
         /// Spaces with resident bytes, largest first.
         holders: Vec<(String, u64)>,
+        /// Bytes of pages in DRAM that were latched or pinned.
+        held_bytes: u64,
         /// Other consumers that hold bytes, largest first.
         others: Vec<(String, u64)>,
     },

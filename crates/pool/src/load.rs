@@ -27,7 +27,9 @@ const READ_BATCH_PAGES: usize = 64;
 const PREFETCHES_MAX: usize = 1024;
 /// How long a fetch waits for frames. It is short of the pool's patience because a fetch holds
 /// what it has while it waits for the rest, and its caller can always fix pages one by one.
-const FETCH_PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const FETCH_PATIENCE: Duration = Duration::from_secs(1);
+/// How long one waits that cannot do with less: until frames beyond the budget are given.
+pub(crate) const NEED_PATIENCE: Duration = Duration::from_secs(3);
 /// How long a fetch waits for what others are loading: their own wait for frames, and a batch from
 /// a slow device.
 const OTHERS_PATIENCE: Duration = Duration::from_secs(5);
@@ -82,6 +84,8 @@ struct Progress {
 #[derive(Debug)]
 struct FetchState {
     pages: Vec<PageId>,
+    /// How long it waits for frames.
+    patience: Duration,
     progress: Mutex<Progress>,
 }
 
@@ -99,12 +103,12 @@ struct FetchState {
 pub struct Fetch(Arc<FetchState>);
 
 impl Fetch {
-    pub(crate) fn start(pool: &Arc<Inner>, pages: &[PageRef]) -> Self {
+    pub(crate) fn start(pool: &Arc<Inner>, pages: &[PageRef], patience: Duration) -> Self {
         let pinned: Vec<_> = pages.iter().map(|page| pool.pin_resident(page.id())).collect();
         let all = pinned.iter().all(Option::is_some);
         let progress = Progress { pinned, done: all.then_some(Ok(())), ..Default::default() };
         let pages = pages.iter().map(|page| page.id()).collect();
-        let state = Arc::new(FetchState { pages, progress: Mutex::new(progress) });
+        let state = Arc::new(FetchState { pages, patience, progress: Mutex::new(progress) });
         if !all {
             pool.loads.push(Job::Fetch(Arc::clone(&state)));
         }
@@ -254,7 +258,7 @@ impl Inner {
 
     fn serve_fetch(self: &Arc<Self>, fetch: &Arc<FetchState>) {
         let missing = fetch.missing();
-        let deadline = Instant::now() + FETCH_PATIENCE.min(self.patience);
+        let deadline = Instant::now() + fetch.patience.min(self.patience);
         let claimed: Vec<_> =
             missing.iter().copied().filter(|index| self.claim(fetch.pages[*index])).collect();
         let pages: Vec<_> = claimed.iter().map(|index| fetch.pages[*index]).collect();

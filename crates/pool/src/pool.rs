@@ -47,6 +47,10 @@ pub struct PoolConfig {
     pub floor_bytes: u64,
     /// How long a caller waits for a frame or a latch before it gets an error; a day at most.
     pub patience: Duration,
+    /// Bytes of pages that the ledger may owe. Where every page of DRAM has been held for two
+    /// seconds, those who hold them may be waiting for each other; a frame beyond the budget lets
+    /// one of them go on. The debt is paid as soon as pages can go.
+    pub overdraft_bytes: u64,
     /// Threads that read pages ahead of those who will want them.
     pub loaders: usize,
     /// Which pages stay.
@@ -65,6 +69,7 @@ impl PoolConfig {
             store: None,
             floor_bytes: 0,
             patience: Duration::from_secs(30),
+            overdraft_bytes: 0,
             loaders: 2,
             residency: Arc::new(SampledScore),
         }
@@ -93,6 +98,7 @@ pub(crate) struct Inner {
     pub(crate) store: Option<Arc<Store>>,
     pub(crate) residency: Arc<dyn Residency>,
     pub(crate) patience: Duration,
+    pub(crate) overdraft: u64,
     pub(crate) spaces: SpaceTable,
     pub(crate) names: Mutex<HashMap<u32, Weak<SpaceInner>>>,
     pub(crate) loads: LoadQueue,
@@ -259,6 +265,7 @@ impl Inner {
             store: config.store,
             residency: config.residency,
             patience: config.patience.min(PATIENCE_MAX),
+            overdraft: config.overdraft_bytes,
             spaces: SpaceTable::reserve().map_err(system("reserving the space table"))?,
             names: Mutex::default(),
             loads: LoadQueue::default(),
@@ -333,6 +340,7 @@ impl Inner {
             written_bytes: counters.written_bytes.get(),
             write_failures: counters.write_failures.get(),
             waits: counters.waits.get(),
+            owed_frames: counters.owed_frames.get(),
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::array::{Zeroed, ZeroedArray};
 use crate::error::PoolError;
 use crate::fix::Hold;
 use crate::guard::{ReadGuard, WriteGuard};
-use crate::load::Fetch;
+use crate::load::{FETCH_PATIENCE, Fetch, NEED_PATIENCE};
 use crate::optimistic::OptimisticPage;
 use crate::page::{PageId, PageRef, page_len};
 use crate::pool::{Inner, Pool};
@@ -299,7 +299,13 @@ impl Space {
 
     /// Brings pages into memory by batched reads and pins them; see [`Fetch`].
     pub fn fetch(&self, pages: &[PageRef]) -> Fetch {
-        Fetch::start(self.pool(), pages)
+        Fetch::start(self.pool(), pages, FETCH_PATIENCE)
+    }
+
+    /// As [`Space::fetch`], for pages without which nothing goes on: waits three times as long for
+    /// their frames, so that it gets those that the pool's overdraft allows.
+    pub fn fetch_needed(&self, pages: &[PageRef]) -> Fetch {
+        Fetch::start(self.pool(), pages, NEED_PATIENCE)
     }
 
     /// Starts to bring pages into memory and does not wait. Pages that cannot be read stay where

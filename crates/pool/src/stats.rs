@@ -56,6 +56,7 @@ pub(crate) struct Counters {
     pub(crate) written_bytes: Counter,
     pub(crate) write_failures: Counter,
     pub(crate) waits: Counter,
+    pub(crate) owed_frames: Counter,
 }
 
 /// One memory tier of a pool, as counted.
@@ -106,6 +107,8 @@ pub struct PoolStats {
     pub write_failures: u64,
     /// Times somebody had to wait for a frame.
     pub waits: u64,
+    /// Frames beyond the budget, given since all others were held.
+    pub owed_frames: u64,
 }
 
 /// A space, as counted.

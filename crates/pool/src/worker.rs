@@ -72,6 +72,7 @@ impl Inner {
         let mut rests_until = Instant::now();
         while !self.closed.load(Ordering::SeqCst) {
             self.progress.idle(LOOK);
+            self.pay_debt();
             if Instant::now() >= rests_until {
                 self.keep_reserve();
                 if !self.keep_headroom() {

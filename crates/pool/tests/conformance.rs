@@ -165,6 +165,34 @@ fn all_frames_pinned_is_an_error_that_names_the_holder() {
     assert!(pages.allocate(128 * KIB).is_ok(), "the pool goes on when pins are gone");
 }
 
+/// Two who hold all there is and want more would wait for each other for ever.
+#[test]
+fn an_overdraft_lets_holders_go_on_and_is_paid() {
+    let mut config = config(MIB, &[], Some(store(64 * MIB)));
+    config.patience = std::time::Duration::from_millis(400);
+    config.overdraft_bytes = 256 * KIB as u64;
+    let ledger = config.ledger.clone();
+    let pool = Pool::new(config).expect("opens");
+    let pages = pool.create_space("greedy", None).expect("room");
+    let mut pins: Vec<_> = (0..8)
+        .map(|_| pages.allocate(128 * KIB).expect("room").1.downgrade().pin())
+        .collect();
+    assert!(pages.try_allocate(128 * KIB).is_err(), "whoever does not wait gets none");
+    for owed in 1..=2 {
+        pins.push(pages.allocate(128 * KIB).expect("owed").1.downgrade().pin());
+        assert_eq!((ledger.debt(), pool.stats().owed_frames), (owed * 128 * KIB as u64, owed));
+    }
+    let refused = pages.allocate(128 * KIB).expect_err("more than may be owed").to_string();
+    assert!(refused.contains("1.3MiB latched or pinned"), "{refused}");
+    drop(pins);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    while ledger.debt() > 0 && std::time::Instant::now() < end {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    assert_eq!(ledger.debt(), 0, "paid without anybody asking");
+    assert!(pool.dram_bytes() <= MIB, "{}", pool.dram_bytes());
+}
+
 #[test]
 fn a_writer_waits_for_pins_and_gives_up_in_the_end() {
     let mut config = config(MIB, &[], Some(store(64 * MIB)));

@@ -41,12 +41,13 @@ pub(super) struct Build {
     _flag_bytes: Granted,
     pub(super) rows: u64,
     pub(super) matchable: u64,
-    /// Bytes of a page of one partition of many.
-    pub(super) page_bytes: usize,
+    /// Bytes of the pages being filled of one partition of many.
+    pub(super) open_bytes: usize,
     pub(super) bounds: Option<KeyBounds>,
     pub(super) grant: Arc<dyn Grant>,
-    /// Probe streams that have not come to their end.
+    /// Probe streams that have not come to their end, and those with rows of their input left.
     probing: AtomicUsize,
+    reading: AtomicUsize,
 }
 
 /// A partition of the build side.
@@ -92,6 +93,11 @@ impl Build {
         self.parts.iter().for_each(Part::demote);
     }
 
+    /// Says that a probe stream has come to the end of its input; whether it was the last.
+    pub(super) fn is_last_reader(&self) -> bool {
+        self.reading.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
     /// Says that a probe stream has come to its end; whether it was the last.
     pub(super) fn is_last_probe(&self) -> bool {
         self.probing.fetch_sub(1, Ordering::AcqRel) == 1
@@ -116,20 +122,24 @@ impl Scatter {
         like: &RowPages,
         level: u32,
         spill: bool,
-        page_bytes: usize,
+        open_bytes: usize,
     ) -> Self {
         let new = |_| {
             let rows =
                 RowPages::new(memory.space().clone(), Arc::clone(grant), like.layout().clone());
-            rows.with_page_limit(page_bytes)
+            rows.with_open_limit(open_bytes)
         };
         let parts = (0..FANOUT).map(new).collect();
         let picks = vec![Vec::new(); FANOUT];
-        Self { parts, spilled: vec![spill; FANOUT], level, grant: Arc::clone(grant), picks }
+        let (spilled, grant) = (vec![spill; FANOUT], Arc::clone(grant));
+        Self { parts, spilled, level, grant, picks }
     }
 
     /// Takes all rows of a collection, page by page.
     pub(super) async fn take(&mut self, mut rows: RowPages) -> Result<()> {
+        // The pages being filled need room before the first of these is free; without it several
+        // who scatter at a time could pin all there is, and wait for each other.
+        rows.unpin_last(self.parts.iter().map(RowPages::open_bytes).sum());
         for page in 0..rows.pages() {
             rows.pin_pages(page..page + 1, Access::Read).await?;
             if page + 1 < rows.pages() {
@@ -240,8 +250,8 @@ pub(super) struct Collector {
     pub(super) grant: Arc<dyn Grant>,
     pub(super) bounds: Option<KeyBounds>,
     pub(super) probes: usize,
-    /// Bytes of a page of one partition of many.
-    pub(super) page_bytes: AtomicUsize,
+    /// As [`Build::open_bytes`].
+    pub(super) open_bytes: AtomicUsize,
 }
 
 enum Rows {
@@ -256,10 +266,10 @@ impl Collector {
     }
 
     async fn scatter(&self, rows: RowPages) -> Result<Scatter> {
-        // Together the pages being filled should be a small part of what there is.
-        let bytes = to_usize(self.grant.held_bytes()) / FANOUT / 4;
-        self.page_bytes.store(bytes.next_power_of_two(), Ordering::Relaxed);
-        let bytes = self.page_bytes.load(Ordering::Relaxed);
+        // Long pages are written and read faster; together those being filled take no more than
+        // the collection did.
+        let bytes = to_usize(self.grant.held_bytes()) / FANOUT;
+        self.open_bytes.store(bytes, Ordering::Relaxed);
         let memory = self.memory.as_ref();
         let mut scatter = Scatter::new(memory, &self.grant, &rows, 0, false, bytes);
         scatter.take(rows).await?;
@@ -381,10 +391,11 @@ impl Collector {
             _flag_bytes: flag_bytes,
             rows: count,
             matchable,
-            page_bytes: self.page_bytes.load(Ordering::Relaxed),
+            open_bytes: self.open_bytes.load(Ordering::Relaxed),
             bounds: self.bounds.take(),
             grant: Arc::clone(&self.grant),
             probing: AtomicUsize::new(self.probes),
+            reading: AtomicUsize::new(self.probes),
         })
     }
 

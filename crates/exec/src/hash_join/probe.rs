@@ -222,7 +222,7 @@ impl Prober {
             let rows = waiting[part].get_or_insert_with(|| {
                 let (space, grant) = (self.memory.space().clone(), Arc::clone(&self.grant));
                 let rows = RowPages::new(space, grant, self.spec.probe_layout.clone());
-                rows.with_page_limit(self.build.page_bytes)
+                rows.with_open_limit(self.build.open_bytes)
             });
             let Some(columns) = &columns else { continue };
             if !rows.try_reserve(columns, picks.len()) {

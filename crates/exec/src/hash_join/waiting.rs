@@ -16,6 +16,9 @@ use super::spec::{HASH, Keys, Spec};
 use super::table::{Granted, Probe, Table, index};
 use crate::rows::{Access, Columns, RowLayout, RowPages};
 
+/// Blocks that a partition is joined in rather than being scattered again.
+const BLOCKS_FEW: u64 = 3;
+
 /// A build partition and its probe rows.
 struct Waiting {
     build: Arc<RowPages>,
@@ -36,8 +39,10 @@ impl Prober {
                 work.push(Waiting { build: Arc::clone(&part.rows), probe, level, stuck: false });
             }
         }
-        // Whatever is still in memory has seen all of this stream's rows, but other streams may
-        // be probing it.
+        // Other streams may be probing what is still in memory; the last one needs the room.
+        if build.is_last_reader() {
+            build.demote_all();
+        }
         while let Some(item) = work.pop() {
             self.join_one(item, &mut work).await?;
             if self.output.is_done() {
@@ -51,14 +56,21 @@ impl Prober {
         self.build.relieve();
         let view = item.build.view(Arc::clone(&self.grant));
         let pages = view.pages();
-        if self.grant.try_grow(Table::bytes_for(&view, 0..pages)) {
+        let bytes = Table::bytes_for(&view, 0..pages);
+        if self.grant.try_grow(bytes) {
             let table = Table::new(view, 0..pages, Arc::clone(&self.grant), &self.spec).await?;
             let left = self.join_table(table, item.probe).await?;
             work.extend(left.map(|probe| Waiting { probe, ..item }));
             return Ok(());
         }
         drop(view);
-        if item.level >= LEVELS || item.stuck || pages < 2 {
+        // Reading the probe rows a few times is cheaper than writing and reading all rows again.
+        let block = bytes / BLOCKS_FEW;
+        let fits_few = self.grant.try_grow(block);
+        if fits_few {
+            self.grant.shrink(block);
+        }
+        if fits_few || item.level >= LEVELS || item.stuck || pages < 2 {
             return self.join_blocks(item).await;
         }
         self.scatter(item, work).await
@@ -68,7 +80,7 @@ impl Prober {
         let all = item.build.rows();
         let memory = Arc::clone(&self.memory);
         let split = async |rows: RowPages| -> Result<Vec<(RowPages, bool)>> {
-            let (memory, bytes) = (memory.as_ref(), self.build.page_bytes);
+            let (memory, bytes) = (memory.as_ref(), self.build.open_bytes);
             let mut scatter = Scatter::new(memory, &self.grant, &rows, item.level, true, bytes);
             scatter.take(rows).await?;
             Ok(scatter.finish())

@@ -104,6 +104,12 @@ impl RowLayout {
         self.0.width
     }
 
+    /// Whether some column has values in variable pages.
+    #[must_use]
+    pub fn has_variable(&self) -> bool {
+        self.0.columns.iter().any(Column::is_variable)
+    }
+
     /// Number of columns.
     #[must_use]
     pub fn columns(&self) -> usize {

@@ -42,6 +42,16 @@ impl RowPages {
         bytes + self.unpin_pages(0..self.pages())
     }
 
+    /// Lets go of the last pages, as many as have `bytes`.
+    pub fn unpin_last(&mut self, bytes: u64) {
+        self.release_reserve();
+        let (mut unpinned, mut page) = (0, self.pages());
+        while unpinned < bytes && page > 0 {
+            page -= 1;
+            unpinned += self.unpin_pages(page..page + 1);
+        }
+    }
+
     /// Lets go of every page but those that are being filled; bytes unpinned.
     pub fn unpin_full(&mut self) -> u64 {
         let (fixed, variable) = self.swept;
@@ -158,9 +168,11 @@ impl RowPages {
             // Frames for all at once did not come free; one after the other they may.
             Err(PoolError::Exhausted { .. }) => {
                 for (table, index, page) in group {
-                    let fetch = || self.space.fetch(&[*page]);
-                    let Some(page_pin) = pin(fetch(), fetch).await?.pop() else { continue };
-                    self.hold_shared(*table, *index, *page, page_pin, access)?;
+                    let page_alone = std::slice::from_ref(page);
+                    let pins = pin(&self.space, page_alone, self.space.fetch(page_alone)).await?;
+                    for pin in pins {
+                        self.hold_shared(*table, *index, *page, pin, access)?;
+                    }
                 }
             }
             Err(error) => return Err(error.into()),

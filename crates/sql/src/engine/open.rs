@@ -186,6 +186,7 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
         memory,
         store: Some(store),
         floor_bytes,
+        overdraft_bytes: (dram_bytes / 8).clamp(OVERDRAFT_BYTES.0, OVERDRAFT_BYTES.1),
         ..PoolConfig::new("pool", ledger.clone())
     })?;
     let lifetime = match data_dir.is_temporary() {
@@ -228,6 +229,10 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
         data_dir,
     })
 }
+
+/// Bytes beyond the budget that operators get who wait for each other with all of it pinned, at
+/// least and at most.
+const OVERDRAFT_BYTES: (u64, u64) = (4 * MIB, 64 * MIB);
 
 /// DRAM that the pool keeps from queries: enough to read and write pages while the operators hold
 /// all the rest. That is the longest segment and a page to spill to, for two threads, and the
