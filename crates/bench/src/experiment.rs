@@ -15,7 +15,7 @@ use crate::report::Report;
 use crate::suite::feed::Generator;
 use crate::{
     adaptive, clients, dram_curve, encodings, hash_index, market, operators, out_of_core,
-    paged_scan, suspend, tiers,
+    paged_scan, suspend, tenants, tiers,
 };
 
 /// What an experiment is told.
@@ -117,11 +117,13 @@ pub enum Experiment {
     DramCurve,
     /// [`suspend`].
     Suspend,
+    /// [`tenants`].
+    Tenants,
 }
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 11] = [
+    pub const ALL: [Experiment; 12] = [
         Experiment::Market,
         Experiment::PagedScan,
         Experiment::Tiers,
@@ -133,6 +135,7 @@ impl Experiment {
         Experiment::PagedOperators,
         Experiment::DramCurve,
         Experiment::Suspend,
+        Experiment::Tenants,
     ];
 
     /// Its name on the command line.
@@ -149,6 +152,7 @@ impl Experiment {
             Experiment::PagedOperators => "paged-operators",
             Experiment::DramCurve => "dram-curve",
             Experiment::Suspend => "suspend",
+            Experiment::Tenants => "tenants",
         }
     }
 
@@ -172,6 +176,7 @@ impl Experiment {
             }
             Experiment::DramCurve => "what does each halving of DRAM cost?",
             Experiment::Suspend => "what does a suspended query leave to others?",
+            Experiment::Tenants => "does the market lower what slowness costs live tenants?",
         }
     }
 
@@ -206,6 +211,7 @@ impl Experiment {
             Experiment::PagedOperators => Box::pin(operators::run(setting, observe)).await,
             Experiment::DramCurve => Box::pin(dram_curve::run(setting, observe)).await,
             Experiment::Suspend => Box::pin(suspend::run(setting, observe)).await,
+            Experiment::Tenants => Box::pin(tenants::run(setting, observe)).await,
         }
     }
 }

@@ -29,6 +29,7 @@ pub mod scratch;
 pub mod statistic;
 pub mod suite;
 pub mod suspend;
+pub mod tenants;
 pub mod tiers;
 pub mod timing;
 pub mod tpcds;

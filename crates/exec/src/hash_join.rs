@@ -238,7 +238,8 @@ impl ExecutionPlan for PagedHashJoinExec {
         let grant = memory.register(&format!("PagedHashJoinProbe[{partition}]"));
         let grant = Watched::of(grant, &self.metrics, partition);
         let share = self.build.share();
-        Ok(generate(Arc::clone(&spec.schema), move |emitter| async move {
+        let own = Arc::clone(&memory);
+        Ok(generate(&own, Arc::clone(&spec.schema), move |emitter| async move {
             let build = build.await.map_err(DataFusionError::Shared)?;
             if let Some(filter) = filter {
                 filter.complete().await;

@@ -136,7 +136,7 @@ impl ExecutionPlan for PagedLoopJoinExec {
         let grant = memory.register(&format!("PagedLoopJoinRight[{partition}]"));
         let grant = Watched::of(grant, &self.metrics, partition);
         let share = self.left.share();
-        Ok(generate(Arc::clone(&spec.schema), move |emitter| async move {
+        Ok(generate(&memory, Arc::clone(&spec.schema), move |emitter| async move {
             let left = left.await.map_err(DataFusionError::Shared)?;
             let output = Output::new(emitter, &spec.schema, batch_size, None, metrics.clone());
             let joined = Runner { spec, grant, left, output, metrics }.run(input).await;

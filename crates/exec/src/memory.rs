@@ -24,13 +24,19 @@ pub(crate) use watched::Watched;
 
 /// The memory of one query, as its operators see it.
 ///
-/// An implementation must not block: both methods are called inside a poll.
+/// An implementation must not block: all methods are called inside a poll.
 pub trait QueryMemory: Send + Sync + Debug {
     /// The owner of the operators' pages.
     fn space(&self) -> &Space;
 
     /// A grant for one operator and partition, named like `PagedHashJoin[1]`.
     fn register(&self, name: &str) -> Arc<dyn Grant>;
+
+    /// If the query is to stand still for others who need the processor, what to await before going
+    /// on. Its operators keep what they hold, unlike those of a query that is suspended.
+    fn paused(&self) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
 }
 
 /// What one operator holds of its query's memory. All quantities are bytes.

@@ -158,7 +158,8 @@ impl ExecutionPlan for PagedRepartitionExec {
     ) -> Result<SendableRecordBatchStream> {
         let mut reader = self.reader(partition, &context)?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        Ok(generate(self.schema(), move |emitter| async move {
+        let memory = QueryExtension::find(&context)?;
+        Ok(generate(&memory, self.schema(), move |emitter| async move {
             while let Some(batch) = reader.next().await? {
                 metrics.record_output(batch.num_rows());
                 emitter.emit(batch).await;

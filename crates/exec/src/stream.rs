@@ -5,12 +5,12 @@
 //! states. Nothing is spawned: the function runs inside the poll of its stream, as far as the next
 //! batch, and dropping the stream drops it where it stands. A join can make any number of batches
 //! of what it has in memory, so the stream lets other tasks go first now and then, even when its
-//! reader does not.
+//! reader does not. While its query is paused it is not run on at all.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -19,6 +19,8 @@ use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
 use datafusion::physical_plan::coop::cooperative;
 use futures::Stream;
 use futures::future::BoxFuture;
+
+use crate::QueryMemory;
 
 /// Where the batches of a stream come from.
 #[derive(Clone, Debug, Default)]
@@ -52,26 +54,43 @@ impl Future for Turn {
     }
 }
 
-/// A stream of the batches that the future of `run` emits; an error is its last item.
-pub fn generate<F>(schema: SchemaRef, run: impl FnOnce(Emitter) -> F) -> SendableRecordBatchStream
+/// A stream of the batches that the future of `run` emits, for a query with this memory; an error
+/// is its last item.
+pub fn generate<F>(
+    memory: &Arc<dyn QueryMemory>,
+    schema: SchemaRef,
+    run: impl FnOnce(Emitter) -> F,
+) -> SendableRecordBatchStream
 where
     F: Future<Output = Result<()>> + Send + 'static,
 {
     let emitter = Emitter::default();
     let future: BoxFuture<'static, Result<()>> = Box::pin(run(emitter.clone()));
-    Box::pin(cooperative(Generated { schema, emitter, future: Some(future) }))
+    let memory = Arc::clone(memory);
+    let future = Some(future);
+    Box::pin(cooperative(Generated { memory, schema, emitter, future, paused: None }))
 }
 
 struct Generated {
+    memory: Arc<dyn QueryMemory>,
     schema: SchemaRef,
     emitter: Emitter,
     future: Option<BoxFuture<'static, Result<()>>>,
+    /// The end of the pause it is in.
+    paused: Option<BoxFuture<'static, ()>>,
 }
 
 impl Stream for Generated {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.paused.is_none() {
+            self.paused = self.memory.paused();
+        }
+        if let Some(paused) = &mut self.paused {
+            ready!(paused.as_mut().poll(context));
+            self.paused = None;
+        }
         let Some(future) = &mut self.future else { return Poll::Ready(None) };
         let polled = future.as_mut().poll(context);
         let emitted = self.emitter.slot().take();
@@ -96,9 +115,17 @@ impl RecordBatchStream for Generated {
 mod tests {
     use datafusion::arrow::array::{ArrayRef, Int32Array};
     use datafusion::common::DataFusionError;
-    use futures::StreamExt;
+    use futures::{FutureExt, StreamExt};
+    use terrace_market::Ledger;
+    use terrace_pool::{Pool, PoolConfig};
 
     use super::*;
+    use crate::memory::FixedMemory;
+
+    fn memory() -> FixedMemory {
+        let pool = Pool::new(PoolConfig::new("test", Ledger::new(1 << 20))).expect("pool");
+        FixedMemory::new(pool.create_space("test", None).expect("space"), 1 << 20)
+    }
 
     fn batch(value: i32) -> RecordBatch {
         let array: ArrayRef = Arc::new(Int32Array::from(vec![value]));
@@ -107,7 +134,8 @@ mod tests {
 
     #[tokio::test]
     async fn batches_come_in_order_and_an_error_is_the_last() {
-        let stream = generate(batch(0).schema(), |emitter| async move {
+        let memory: Arc<dyn QueryMemory> = Arc::new(memory());
+        let stream = generate(&memory, batch(0).schema(), |emitter| async move {
             for value in 0..3 {
                 emitter.emit(batch(value)).await;
                 give_way().await;
@@ -120,5 +148,24 @@ mod tests {
             item.as_ref().expect("a batch") == &batch(i32::try_from(n).expect("small"))
         }));
         assert!(items[3].is_err());
+    }
+    #[tokio::test]
+    async fn a_paused_stream_stands_still_and_goes_on_where_it_was() {
+        let fixed = memory();
+        let memory: Arc<dyn QueryMemory> = Arc::new(fixed.clone());
+        let mut stream = generate(&memory, batch(0).schema(), |emitter| async move {
+            for value in 0..2 {
+                emitter.emit(batch(value)).await;
+            }
+            Ok(())
+        });
+        assert_eq!(stream.next().await.expect("one").expect("a batch"), batch(0));
+        fixed.pause();
+        assert!(stream.next().now_or_never().is_none());
+        let next = tokio::spawn(async move { stream.next().await });
+        tokio::task::yield_now().await;
+        assert!(!next.is_finished());
+        fixed.resume();
+        assert_eq!(next.await.expect("woken").expect("two").expect("a batch"), batch(1));
     }
 }

@@ -174,9 +174,8 @@ fn an_overdraft_lets_holders_go_on_and_is_paid() {
     let ledger = config.ledger.clone();
     let pool = Pool::new(config).expect("opens");
     let pages = pool.create_space("greedy", None).expect("room");
-    let mut pins: Vec<_> = (0..8)
-        .map(|_| pages.allocate(128 * KIB).expect("room").1.downgrade().pin())
-        .collect();
+    let mut pins: Vec<_> =
+        (0..8).map(|_| pages.allocate(128 * KIB).expect("room").1.downgrade().pin()).collect();
     assert!(pages.try_allocate(128 * KIB).is_err(), "whoever does not wait gets none");
     for owed in 1..=2 {
         pins.push(pages.allocate(128 * KIB).expect("owed").1.downgrade().pin());

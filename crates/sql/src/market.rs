@@ -39,6 +39,7 @@ use crate::query::{Queries, Query};
 
 pub(crate) use cache::CacheClass;
 pub use kind::MarketKind;
+pub(crate) use preempt::Need;
 use round::State;
 
 /// What a query is charged by.
@@ -185,7 +186,7 @@ struct Unhand<'a>(&'a Shared);
 impl Drop for Unhand<'_> {
     fn drop(&mut self) {
         for query in self.0.queries.running() {
-            query.preempt(false);
+            query.release();
             query.limit(None);
         }
     }

@@ -81,10 +81,10 @@ impl PagePins {
         Arc::new(Self { account: Arc::clone(&self.account), reader: Some(reader) })
     }
 
-    /// Waits while the query that reads is suspended.
+    /// Waits while the query that reads is suspended or paused.
     pub(crate) async fn resumed(&self) {
-        let waits = self.reader.as_ref().and_then(|reader| reader.suspension.wait());
-        if let Some(resumed) = waits {
+        let Some(Reader { suspension, .. }) = self.reader.as_deref() else { return };
+        while let Some(resumed) = suspension.wait().or_else(|| suspension.pause()) {
             resumed.await;
         }
     }

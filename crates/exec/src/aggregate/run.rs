@@ -67,7 +67,8 @@ pub(super) fn start(
     setting: Setting,
 ) -> SendableRecordBatchStream {
     let schema = Arc::clone(program.output_schema());
-    generate(schema, move |emitter| async move {
+    let memory = Arc::clone(&setting.memory);
+    generate(&memory, schema, move |emitter| async move {
         let program = Arc::new(program);
         let mut run = Run::new(program, setting, emitter);
         let table = run.take_in(input).await?;

@@ -23,8 +23,31 @@ struct Shared {
     held_bytes: AtomicU64,
     peak_bytes: AtomicU64,
     spilled_bytes: AtomicU64,
-    suspended: watch::Sender<bool>,
+    stopped: watch::Sender<Stop>,
     names: Mutex<Vec<String>>,
+}
+
+/// Whether the operators are to go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stop {
+    No,
+    Paused,
+    Suspended,
+}
+
+impl Shared {
+    /// While the operators are told this, what ends when they no longer are.
+    fn while_told(&self, stop: Stop) -> Option<BoxFuture<'static, ()>> {
+        let mut stopped = self.stopped.subscribe();
+        let is_told = *stopped.borrow_and_update() == stop;
+        is_told.then(|| {
+            let ended = async move {
+                // The sender is gone only when nobody is left to stop anything.
+                drop(stopped.wait_for(|now| *now != stop).await);
+            };
+            ended.boxed()
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -42,7 +65,7 @@ impl FixedMemory {
             held_bytes: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
             spilled_bytes: AtomicU64::new(0),
-            suspended: watch::Sender::new(false),
+            stopped: watch::Sender::new(Stop::No),
             names: Mutex::default(),
         };
         Self { space, shared: Arc::new(shared) }
@@ -73,12 +96,17 @@ impl FixedMemory {
 
     /// Asks every operator to stop at its next batch.
     pub fn suspend(&self) {
-        self.shared.suspended.send_replace(true);
+        self.shared.stopped.send_replace(Stop::Suspended);
     }
 
-    /// Lets suspended operators go on.
+    /// Has every operator stand still with what it holds.
+    pub fn pause(&self) {
+        self.shared.stopped.send_replace(Stop::Paused);
+    }
+
+    /// Lets suspended and paused operators go on.
     pub fn resume(&self) {
-        self.shared.suspended.send_replace(false);
+        self.shared.stopped.send_replace(Stop::No);
     }
 
     /// The names that operators registered with, in order.
@@ -97,6 +125,10 @@ impl QueryMemory for FixedMemory {
         let mut names = self.shared.names.lock().unwrap_or_else(PoisonError::into_inner);
         names.push(name.to_owned());
         Arc::new(FixedGrant { shared: Arc::clone(&self.shared), held_bytes: AtomicU64::new(0) })
+    }
+
+    fn paused(&self) -> Option<BoxFuture<'static, ()>> {
+        self.shared.while_told(Stop::Paused)
     }
 }
 
@@ -141,15 +173,7 @@ impl Grant for FixedGrant {
     }
 
     fn suspended(&self) -> Option<BoxFuture<'static, ()>> {
-        let mut suspended = self.shared.suspended.subscribe();
-        let is_suspended = *suspended.borrow_and_update();
-        is_suspended.then(|| {
-            let resumed = async move {
-                // The sender is gone only when nobody is left to suspend anything.
-                drop(suspended.wait_for(|suspended| !suspended).await);
-            };
-            resumed.boxed()
-        })
+        self.shared.while_told(Stop::Suspended)
     }
 
     fn count_spilled(&self, bytes: u64) {

@@ -106,7 +106,7 @@ impl ExecutionPlan for PagedWindowExec {
                 metrics: BaselineMetrics::new(&self.metrics, partition),
             },
         };
-        Ok(generate(schema, |emitter| work.run(emitter)))
+        Ok(generate(&memory, schema, |emitter| work.run(emitter)))
     }
 }
 

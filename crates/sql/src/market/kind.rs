@@ -12,6 +12,10 @@ use crate::error::SqlError;
 pub enum MarketKind {
     /// Nobody: dynamic thresholds keep the shares fair.
     Fair,
+    /// Equal parts for all, whatever they do with them. To compare with.
+    Static,
+    /// Queries get what they ask for, in the order they came. To compare with.
+    Demand,
     /// Consumers trade whenever the sum of penalties falls.
     Exchange,
     /// A broker posts a price.
@@ -23,13 +27,16 @@ pub enum MarketKind {
 
 impl MarketKind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Fair, Self::Exchange, Self::Price, Self::Auction];
+    pub const ALL: [Self; 6] =
+        [Self::Fair, Self::Static, Self::Demand, Self::Exchange, Self::Price, Self::Auction];
 
     /// Its name as people type it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Fair => "fair",
+            Self::Static => "static",
+            Self::Demand => "demand",
             Self::Exchange => "exchange",
             Self::Price => "price",
             Self::Auction => "auction",
@@ -40,6 +47,8 @@ impl MarketKind {
     pub(super) const fn mechanism(self) -> Option<Kind> {
         match self {
             Self::Fair => None,
+            Self::Static => Some(Kind::Static),
+            Self::Demand => Some(Kind::Demand),
             Self::Exchange => Some(Kind::Cooperative),
             Self::Price => Some(Kind::Price),
             Self::Auction => Some(Kind::Auction),
@@ -60,7 +69,7 @@ impl FromStr for MarketKind {
         let known = Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(name));
         known.ok_or_else(|| SqlError::Refused {
             what: format!("the market {name}"),
-            instead: "there are fair, exchange, price and auction".to_owned(),
+            instead: "there are fair, static, demand, exchange, price and auction".to_owned(),
         })
     }
 }

@@ -1,7 +1,8 @@
 //! Who waits for a query of a higher priority, and until when.
 //!
 //! A query that cannot have the least it can work with, or that will be late by its SLA, has others
-//! of a *strictly lower* priority suspended. They go on when it no longer needs that, at the latest
+//! of a *strictly lower* priority stopped: suspended for memory, so that they unpin, and paused with
+//! what they hold for time. They go on when it no longer needs that, at the latest
 //! after [`HELD_MAX`], and then cannot be suspended again for a quarter of the time they were: so
 //! whatever the others do, a query runs for a fifth of its time.
 
@@ -20,10 +21,10 @@ const PACE: Duration = Duration::from_millis(100);
 
 /// Why a query has others suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Need {
+pub(crate) enum Need {
     /// It was refused what it cannot go on without.
     Memory,
-    /// Half of the time that its SLA allows is over.
+    /// Half of the time that its SLA allows is over: it needs the processor.
     Time,
 }
 
@@ -42,16 +43,25 @@ pub(super) struct Runner {
 /// What is to be done.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Orders {
-    pub(super) suspend: Vec<u64>,
+    pub(super) stop: Vec<(u64, Need)>,
     pub(super) resume: Vec<u64>,
     /// When to look again.
     pub(super) again_in: Option<Duration>,
 }
 
-/// Who is suspended since when, and who cannot be until when.
+/// A query that was stopped.
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    since: Instant,
+    /// What was last wanted of it, and when.
+    need: Need,
+    asked: Instant,
+}
+
+/// Who is stopped since when, and who cannot be until when.
 #[derive(Debug, Default)]
 pub(super) struct Preemption {
-    held: BTreeMap<u64, Instant>,
+    held: BTreeMap<u64, Hold>,
     respites: BTreeMap<u64, Instant>,
 }
 
@@ -68,15 +78,16 @@ impl Preemption {
             .collect();
         needy.sort_by_key(|runner| Reverse(runner.priority));
         for runner in needy {
-            let for_memory = runner.need == Some(Need::Memory);
-            if for_memory && self.paced_until(now).is_some() {
+            let Some(need) = runner.need else { continue };
+            if need == Need::Memory && self.paced_until(now).is_some() {
                 continue;
             }
             let victims = self.victims(runner, runners);
-            let many = if for_memory { 1 } else { victims.len() };
+            let many = if need == Need::Memory { 1 } else { victims.len() };
             for id in victims.into_iter().take(many) {
-                self.held.insert(id, now);
-                orders.suspend.push(id);
+                let since = self.held.get(&id).map_or(now, |hold| hold.since);
+                self.held.insert(id, Hold { since, need, asked: now });
+                orders.stop.push((id, need));
             }
         }
         orders.again_in = self.next_event(runners, now);
@@ -94,8 +105,8 @@ impl Preemption {
         let over: Vec<(u64, Instant)> = self
             .held
             .iter()
-            .filter(|(id, since)| waited(**since) >= HELD_MAX || !wanted(**id))
-            .map(|(id, since)| (*id, *since))
+            .filter(|(id, hold)| waited(hold.since) >= HELD_MAX || !wanted(**id))
+            .map(|(id, hold)| (*id, hold.since))
             .collect();
         for (id, since) in &over {
             self.held.remove(id);
@@ -106,11 +117,14 @@ impl Preemption {
 
     /// Whom `runner` may have suspended, the least important and the largest first.
     fn victims(&self, runner: &Runner, runners: &[Runner]) -> Vec<u64> {
+        let for_memory = runner.need == Some(Need::Memory);
+        let is_open = |id: &u64| match self.held.get(id) {
+            // Who is paused keeps what it holds.
+            Some(hold) => for_memory && hold.need == Need::Time,
+            None => !self.respites.contains_key(id),
+        };
         let free = |it: &&Runner| {
-            it.priority < runner.priority
-                && (it.held_bytes > 0 || runner.need != Some(Need::Memory))
-                && !self.held.contains_key(&it.id)
-                && !self.respites.contains_key(&it.id)
+            it.priority < runner.priority && (it.held_bytes > 0 || !for_memory) && is_open(&it.id)
         };
         let mut victims: Vec<&Runner> = runners.iter().filter(free).collect();
         victims.sort_by_key(|it| (it.priority, Reverse(it.held_bytes), Reverse(it.id)));
@@ -119,8 +133,9 @@ impl Preemption {
 
     /// When the next query may be suspended for memory, if that is not now.
     fn paced_until(&self, now: Instant) -> Option<Instant> {
-        let last = self.held.values().max()?;
-        Some(*last + PACE).filter(|until| *until > now)
+        let asked = self.held.values().filter(|hold| hold.need == Need::Memory);
+        let last = asked.map(|hold| hold.asked).max()?;
+        Some(last + PACE).filter(|until| *until > now)
     }
 
     fn next_event(&self, runners: &[Runner], now: Instant) -> Option<Duration> {
@@ -128,7 +143,7 @@ impl Preemption {
         let late = runners.iter().filter(|it| it.need.is_none() && it.priority > least);
         let late = late.filter_map(|it| it.late_in);
         let until = |moment: Instant| moment.saturating_duration_since(now);
-        let ends = self.held.values().map(|since| until(*since + HELD_MAX));
+        let ends = self.held.values().map(|hold| until(hold.since + HELD_MAX));
         let needed = runners.iter().any(|it| it.need.is_some());
         let respites = self.respites.values().filter(|_| needed).map(|end| until(*end));
         let pace = self.paced_until(now).filter(|_| needed).map(until);
@@ -154,13 +169,13 @@ mod tests {
             runner(4, 2, Some(Need::Memory)),
         ];
         let orders = preemption.decide(&runners, now);
-        assert_eq!((orders.suspend, orders.again_in), (vec![2], Some(PACE)));
+        assert_eq!((orders.stop, orders.again_in), (vec![(2, Need::Memory)], Some(PACE)));
         let orders = preemption.decide(&runners, now);
-        assert!(orders.suspend.is_empty(), "it may yet give what it holds: {orders:?}");
+        assert!(orders.stop.is_empty(), "it may yet give what it holds: {orders:?}");
         let now = now + PACE;
-        assert_eq!(preemption.decide(&runners, now).suspend, [1], "it still lacks memory");
+        assert_eq!(preemption.decide(&runners, now).stop, [(1, Need::Memory)], "it still lacks");
         let now = now + PACE;
-        assert_eq!(preemption.decide(&runners, now).suspend, [3]);
+        assert_eq!(preemption.decide(&runners, now).stop, [(3, Need::Memory)]);
         let content =
             [runner(1, 0, None), runner(2, 0, None), runner(3, 1, None), runner(4, 2, None)];
         assert_eq!(preemption.decide(&content, now).resume, [1, 2, 3]);
@@ -171,18 +186,30 @@ mod tests {
         let (mut preemption, now) = (Preemption::default(), Instant::now());
         let nothing = Runner { held_bytes: 0, ..runner(1, 0, None) };
         let orders = preemption.decide(&[nothing, runner(2, 1, Some(Need::Memory))], now);
-        assert!(orders.suspend.is_empty(), "{orders:?}");
+        assert!(orders.stop.is_empty(), "{orders:?}");
         let orders = preemption.decide(&[nothing, runner(2, 1, Some(Need::Time))], now);
-        assert_eq!(orders.suspend, [1]);
+        assert_eq!(orders.stop, [(1, Need::Time)]);
     }
 
     #[test]
     fn time_is_taken_from_all_and_nobody_is_suspended_by_its_equal() {
         let (mut preemption, now) = (Preemption::default(), Instant::now());
         let runners = [runner(1, 0, None), runner(2, 1, None), runner(3, 1, Some(Need::Time))];
-        assert_eq!(preemption.decide(&runners, now).suspend, [1]);
+        assert_eq!(preemption.decide(&runners, now).stop, [(1, Need::Time)]);
         let equals = [runner(5, 0, Some(Need::Time)), runner(6, 0, Some(Need::Memory))];
         assert_eq!(preemption.decide(&equals, now), Orders::default());
+    }
+
+    #[test]
+    fn who_is_paused_can_be_asked_for_memory() {
+        let (mut preemption, now) = (Preemption::default(), Instant::now());
+        let hurried = [runner(1, 0, None), runner(2, 1, Some(Need::Time))];
+        assert_eq!(preemption.decide(&hurried, now).stop, [(1, Need::Time)]);
+        let starved = [runner(1, 0, None), runner(2, 1, Some(Need::Memory))];
+        assert_eq!(preemption.decide(&starved, now).stop, [(1, Need::Memory)]);
+        assert!(preemption.decide(&hurried, now).stop.is_empty(), "it waits already");
+        let content = [runner(1, 0, None), runner(2, 1, None)];
+        assert_eq!(preemption.decide(&content, now).resume, [1]);
     }
 
     #[test]
@@ -197,7 +224,7 @@ mod tests {
                 waited += now.saturating_duration_since(since);
                 suspended = None;
             }
-            if !orders.suspend.is_empty() {
+            if !orders.stop.is_empty() {
                 suspended = Some(now);
             }
             assert!(orders.again_in.is_some_and(|again| again <= HELD_MAX), "{orders:?}");

@@ -126,7 +126,7 @@ impl State {
         if self.kind.mechanism().is_none() {
             // Fair to all.
             let stopped = running.iter().filter(|query| query.state() == QueryState::Preempted);
-            stopped.for_each(|query| query.preempt(false));
+            stopped.for_each(|query| query.release());
             return None;
         }
         let runs = |query: &&Arc<Query>| {
@@ -135,10 +135,11 @@ impl State {
         let runners: Vec<Runner> = running.iter().filter(runs).map(|q| runner(q, now)).collect();
         let orders = self.preemption.decide(&runners, now);
         for query in running {
-            if orders.suspend.contains(&query.id()) {
-                query.preempt(true);
-            } else if orders.resume.contains(&query.id()) {
-                query.preempt(false);
+            if orders.resume.contains(&query.id()) {
+                query.release();
+            }
+            for (_, need) in orders.stop.iter().filter(|(id, _)| *id == query.id()) {
+                query.preempt(*need);
             }
         }
         orders.again_in

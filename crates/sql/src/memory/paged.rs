@@ -41,6 +41,10 @@ impl PagedQueryMemory for PagedMemory {
         let (spilled, suspension) = (Arc::clone(&self.spilled), Arc::clone(&self.suspension));
         Arc::new(PagedGrant::new(&self.memory, spilled, suspension, name))
     }
+
+    fn paused(&self) -> Option<BoxFuture<'static, ()>> {
+        self.suspension.pause()
+    }
 }
 
 /// What one paged operator keeps pinned.

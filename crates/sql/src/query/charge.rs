@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::Query;
-use crate::market::{CacheClass, Claim};
+use crate::market::{CacheClass, Claim, Need};
 
 /// What a query is charged by, and how much of it the market has counted.
 #[derive(Debug)]
@@ -68,11 +68,14 @@ impl Query {
         self.space.set_grant(bytes);
     }
 
-    /// Stops it for a query of a higher priority, or lets it go on.
-    pub(crate) fn preempt(&self, preempted: bool) {
-        if preempted {
-            self.memory.note_preempted();
-        }
-        self.suspension.preempt(preempted);
+    /// Stops it for a query of a higher priority.
+    pub(crate) fn preempt(&self, need: Need) {
+        self.memory.note_preempted();
+        self.suspension.preempt(need);
+    }
+
+    /// Lets it go on, as far as queries of a higher priority are concerned.
+    pub(crate) fn release(&self) {
+        self.suspension.release();
     }
 }

@@ -4,6 +4,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
+use crate::market::Need;
+
 /// Whether a query is suspended, and who waits for it to go on.
 ///
 /// What suspends is not interrupted: a paged operator drops its pins at its next batch and waits.
@@ -12,7 +14,9 @@ use tokio::sync::watch;
 /// need their frames.
 ///
 /// Two may suspend it, and it goes on when neither wants it suspended: people, and the market,
-/// which does so for queries of a higher priority and never for long.
+/// which does so for queries of a higher priority and never for long. Where those need the processor
+/// and no memory, the market *pauses* it: its operators stand still with what they hold, since to
+/// unpin and to pin again would cost more than the moment is long.
 #[derive(Debug)]
 pub(crate) struct Suspension {
     by: watch::Sender<By>,
@@ -22,13 +26,21 @@ pub(crate) struct Suspension {
 struct By {
     people: bool,
     market: bool,
+    /// The market has paused it.
+    paused: bool,
     /// The query is to end.
     cancelled: bool,
 }
 
 impl By {
+    /// Whether it is to unpin and wait.
     fn any(self) -> bool {
         self.people || self.market
+    }
+
+    /// Whether it is to stand still. Who is to unpin must go on as far as that.
+    fn stands_still(self) -> bool {
+        self.paused && !self.any()
     }
 }
 
@@ -42,7 +54,8 @@ impl Suspension {
     /// Stops the query, or lets it go on, also if the market has stopped it.
     pub(crate) fn set(&self, suspended: bool) {
         self.by.send_modify(|by| {
-            *by = By { people: suspended, market: by.market && suspended, ..*by };
+            let (market, paused) = (by.market && suspended, by.paused && suspended);
+            *by = By { people: suspended, market, paused, ..*by };
         });
     }
 
@@ -61,9 +74,17 @@ impl Suspension {
         cancelled.boxed()
     }
 
-    /// Stops the query for one of a higher priority, or no longer.
-    pub(crate) fn preempt(&self, preempted: bool) {
-        self.by.send_modify(|by| by.market = preempted && !by.cancelled);
+    /// Stops the query for one of a higher priority.
+    pub(crate) fn preempt(&self, need: Need) {
+        self.by.send_modify(|by| match need {
+            Need::Memory => by.market = !by.cancelled,
+            Need::Time => by.paused = !by.cancelled,
+        });
+    }
+
+    /// No query of a higher priority needs anything of it any more.
+    pub(crate) fn release(&self) {
+        self.by.send_modify(|by| *by = By { market: false, paused: false, ..*by });
     }
 
     pub(crate) fn is_set(&self) -> bool {
@@ -73,19 +94,29 @@ impl Suspension {
     /// Whether the market alone has stopped it.
     pub(crate) fn is_preempted(&self) -> bool {
         let by = *self.by.borrow();
-        by.market && !by.people
+        (by.market || by.paused) && !by.people
+    }
+
+    /// While the query is paused, what ends when it may go on.
+    pub(crate) fn pause(&self) -> Option<BoxFuture<'static, ()>> {
+        self.until(By::stands_still)
     }
 
     /// While the query is suspended, what ends when it goes on.
     pub(crate) fn wait(&self) -> Option<BoxFuture<'static, ()>> {
-        if !self.is_set() {
+        self.until(By::any)
+    }
+
+    /// While `is` so, what ends when it no longer is.
+    fn until(&self, is: fn(By) -> bool) -> Option<BoxFuture<'static, ()>> {
+        if !is(*self.by.borrow()) {
             return None;
         }
         let mut by = self.by.subscribe();
-        let resumed = async move {
+        let ended = async move {
             // Without its sender the query is gone, and with it whoever waits here.
-            drop(by.wait_for(|by| !by.any()).await);
+            drop(by.wait_for(|by| !is(*by)).await);
         };
-        Some(resumed.boxed())
+        Some(ended.boxed())
     }
 }

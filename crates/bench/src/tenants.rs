@@ -1,0 +1,455 @@
+//! Does a market of memory lower what slowness costs, on the engine itself?
+//!
+//! Three tenants share one engine that has room for a part of what they use: short look-ups with a
+//! tight SLA, scans of reports, and sorts (Otaki et al., CIDR 2025, section 2.1, who print no
+//! measurements). A recorded trace says when their requests arrive; they come whether those before
+//! them are done or not, and a request's latency begins with its arrival. The same trace is played
+//! under each way to share memory, each in an engine opened anew over the same database; the
+//! tenants' SLAs say what their latencies cost.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use terrace_market::Sla;
+use terrace_market::simulate::{Event, Shape, Work, three_tenants};
+use terrace_market::sla::Request;
+use terrace_sql::{Encoding, Engine, EngineConfig, Session};
+use terrace_sys::size::{MIB, format_bytes};
+use tokio::task::JoinSet;
+
+use crate::chart::{Bars, Series};
+use crate::error::{BenchError, Result};
+use crate::experiment::{Conditions, Finding, Setting};
+use crate::grid::Grid;
+use crate::report::Report;
+use crate::scratch::Scratch;
+use crate::statistic::{median, percentile};
+use crate::suite::load::{load, refused};
+use crate::suite::run::start;
+use crate::tpch::table::Table;
+
+/// The budget unless another is named: a third of the tables.
+const DRAM_BYTES: u64 = 96 * MIB;
+/// Seconds of a trace: everything that varies has come once.
+const SECONDS: u64 = 30;
+/// A statement costs a hundred times what a get of the simulated store does: one look-up in so many
+/// is played, and one report in so many.
+const LOOKUPS_PER_ONE: usize = 50;
+const REPORTS_PER_ONE: usize = 3;
+/// Pages of the trace's longest sort, which is one of all line items, and of its index.
+const SORT_PAGES_MAX: u64 = 8192;
+const LEAF_PAGES: u64 = 4096;
+/// Orders at scale 1; one key in four is used.
+const ORDERS: f64 = 1_500_000.0;
+const KEYS_PER_ORDER: f64 = 4.0;
+
+/// A tenant and its SLA. Those of scans and sorts are the trace's; what a look-up costs when it is
+/// late is that of the many it stands for.
+const TENANTS: [(&str, &str); 3] = [
+    ("lookups", "latency 20ms penalty 0.5"),
+    ("scans", "latency 100ms penalty 1 per 1s"),
+    ("sorts", "latency 300ms penalty 3 per 1s"),
+];
+
+/// A way to share memory: the market, and the priority of look-ups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rule {
+    name: &'static str,
+    market: &'static str,
+    priority: Option<u8>,
+}
+
+/// What a market is compared with comes first.
+const RULES: [Rule; 5] = [
+    Rule { name: "static split", market: "static", priority: None },
+    Rule { name: "demand driven", market: "demand", priority: None },
+    Rule { name: "fair", market: "fair", priority: None },
+    Rule { name: "auction", market: "auction", priority: None },
+    Rule { name: "auction, priority", market: "auction", priority: Some(1) },
+];
+/// So many of them are what systems do without a market.
+const BASELINES: usize = 2;
+
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    round: usize,
+    rule: &'static str,
+    penalty: f64,
+    /// How far below the better baseline of the same round, in percent.
+    below_percent: f64,
+    tenants: Vec<TenantRow>,
+    /// From the first arrival to the last answer.
+    wall_seconds: f64,
+    failed: usize,
+    /// The first error.
+    error: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct TenantRow {
+    name: &'static str,
+    requests: usize,
+    penalty: f64,
+    p50_seconds: Option<f64>,
+    p95_seconds: Option<f64>,
+    worst_seconds: Option<f64>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Summary {
+    rules: Vec<RuleSummary>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct RuleSummary {
+    rule: &'static str,
+    /// Medians of the rounds.
+    penalty: Option<f64>,
+    below_percent: Option<f64>,
+    tenant_penalties: Vec<Option<f64>>,
+    tenant_p95_seconds: Vec<Option<f64>>,
+}
+
+/// Runs the experiment: a trace for each round.
+///
+/// # Errors
+/// When the tables cannot be loaded or an engine does not open. A request that fails is counted.
+pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
+    let dram_bytes = if setting.dram_is_named { setting.engine.dram_bytes } else { DRAM_BYTES };
+    let engine_config = EngineConfig { dram_bytes, ..setting.engine.clone() };
+    let config = setting.conditions(&engine_config);
+    let home = Scratch::of(setting.engine.data_dir.as_deref(), "tenants")?;
+    let open = || {
+        let data_dir = Some(home.path().join("data"));
+        Engine::open(&EngineConfig { data_dir, ..engine_config.clone() }).map_err(refused)
+    };
+    let engine = open()?;
+    let loading = |table: Table| observe(&format!("loading {table}"));
+    load(&engine, &setting.generator(), Encoding::default(), loading).await?;
+    engine.close().map_err(refused)?;
+    let mut rows = Vec::new();
+    for round in 0..config.rounds {
+        let seed = u64::try_from(round).unwrap_or(0) + 1;
+        let arrivals = arrivals(seed, config.scale);
+        let mut own = Vec::new();
+        for turn in 0..RULES.len() {
+            let rule = RULES[(round + turn) % RULES.len()];
+            observe(&format!("trace {} of {}, {}", round + 1, config.rounds, rule.name));
+            let engine = open()?;
+            own.push(play(&engine, rule, round, &arrivals).await?);
+            engine.close().map_err(refused)?;
+        }
+        compare(&mut own);
+        rows.extend(own);
+    }
+    finding(&config, &rows)
+}
+
+/// A request of a tenant.
+#[derive(Clone, Debug, PartialEq)]
+struct Arrival {
+    at: Duration,
+    tenant: usize,
+    sql: String,
+}
+
+/// The trace as statements over TPC-H tables.
+fn arrivals(seed: u64, scale: f64) -> Vec<Arrival> {
+    let trace = three_tenants(&Shape { seed, seconds: SECONDS, ..Shape::default() });
+    let (mut lookups, mut reports) = (0, 0);
+    let mut arrivals = Vec::new();
+    for Event { at_nanos, tenant, work } in &trace.events {
+        let plays = match work {
+            Work::Get(_) => every(&mut lookups, LOOKUPS_PER_ONE),
+            Work::Scan { first: 0, .. } => every(&mut reports, REPORTS_PER_ONE),
+            Work::Scan { .. } | Work::Sort { .. } => true,
+        };
+        if plays {
+            let at = Duration::from_nanos(*at_nanos);
+            arrivals.push(Arrival { at, tenant: *tenant, sql: statement(work, scale) });
+        }
+    }
+    arrivals
+}
+
+fn every(seen: &mut usize, one_in: usize) -> bool {
+    *seen += 1;
+    *seen % one_in == 1
+}
+
+/// What a request does.
+fn statement(work: &Work, scale: f64) -> String {
+    let last = ORDERS * KEYS_PER_ORDER * scale;
+    match work {
+        // The leaf says which part of the keys, so that some are wanted more often than others.
+        Work::Get(pages) => {
+            let leaf = pages.get(1).map_or(0, |page| page % LEAF_PAGES);
+            let order = (leaf as f64 / LEAF_PAGES as f64 * ORDERS * scale).floor();
+            // Eight keys in a row of each 32 are used.
+            let key = (order / 8.0).floor() * 32.0 + order % 8.0 + 1.0;
+            format!("SELECT * FROM orders WHERE o_orderkey = {}", key.min(last))
+        }
+        Work::Scan { first: 0, .. } => "SELECT ps_suppkey % 100 AS part, sum(ps_availqty), \
+             avg(ps_supplycost) FROM partsupp GROUP BY part ORDER BY part"
+            .to_owned(),
+        Work::Scan { .. } => "SELECT l_returnflag, l_linestatus, sum(l_quantity), \
+             sum(l_extendedprice * (1 - l_discount)), avg(l_tax), count(*) FROM lineitem \
+             GROUP BY l_returnflag, l_linestatus"
+            .to_owned(),
+        Work::Sort { pages } => {
+            let key = last * *pages as f64 / SORT_PAGES_MAX as f64;
+            format!(
+                "SELECT count(*), sum(n * l_linenumber) FROM (SELECT l_linenumber, row_number() \
+                 OVER (ORDER BY l_comment, l_orderkey, l_linenumber) AS n FROM lineitem \
+                 WHERE l_orderkey <= {key:.0})"
+            )
+        }
+    }
+}
+
+/// The sessions of a tenant: a request takes one that nobody uses.
+struct Sessions<'a> {
+    engine: &'a Engine,
+    sla: String,
+    idle: Mutex<Vec<Arc<Session>>>,
+}
+
+impl Sessions<'_> {
+    async fn take(&self) -> Result<Arc<Session>> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(session) = idle {
+            return Ok(session);
+        }
+        let session = self.engine.session().map_err(refused)?;
+        let sla = format!("SET terrace.sla = '{}'", self.sla);
+        session.sql(&sla).await.map_err(refused)?;
+        Ok(Arc::new(session))
+    }
+
+    fn give(&self, session: Arc<Session>) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
+    }
+}
+
+/// Plays the arrivals on an engine.
+async fn play(engine: &Engine, rule: Rule, round: usize, arrivals: &[Arrival]) -> Result<Row> {
+    let sessions: Vec<Sessions<'_>> = TENANTS
+        .iter()
+        .enumerate()
+        .map(|(tenant, (_, sla))| {
+            let priority = rule.priority.filter(|_| tenant == 0);
+            let priority = priority.map_or(String::new(), |it| format!(", priority {it}"));
+            Sessions { engine, sla: format!("{sla}{priority}"), idle: Mutex::default() }
+        })
+        .collect();
+    let first = sessions[0].take().await?;
+    let choice = format!("SET terrace.market = '{}'", rule.market);
+    first.sql(&choice).await.map_err(refused)?;
+    sessions[0].give(first);
+    // The first statements of an engine take longer, whoever is there.
+    for (tenant, own) in sessions.iter().enumerate() {
+        let session = own.take().await?;
+        if let Some(arrival) = arrivals.iter().find(|arrival| arrival.tenant == tenant) {
+            session.sql(&arrival.sql).await.map_err(refused)?;
+        }
+        own.give(session);
+    }
+    let began = Instant::now();
+    let mut running: JoinSet<(usize, Arc<Session>, f64, Option<String>)> = JoinSet::new();
+    let mut requests: Vec<Vec<Request>> = vec![Vec::new(); TENANTS.len()];
+    let mut errors = Vec::new();
+    let mut note = |ended: std::result::Result<(usize, Arc<Session>, f64, Option<String>), _>| {
+        let ended: std::result::Result<_, tokio::task::JoinError> = ended;
+        let (tenant, session, seconds, error) =
+            ended.map_err(|error| BenchError::Engine(error.to_string()))?;
+        sessions[tenant].give(session);
+        requests[tenant].push(Request { seconds, ios: 0.0 });
+        errors.extend(error);
+        Ok::<_, BenchError>(())
+    };
+    for arrival in arrivals {
+        let until = tokio::time::Instant::from_std(began + arrival.at);
+        loop {
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(until) => break,
+                Some(ended) = running.join_next() => note(ended)?,
+            }
+        }
+        let session = sessions[arrival.tenant].take().await?;
+        let (tenant, arrived) = (arrival.tenant, began + arrival.at);
+        let sql = arrival.sql.clone();
+        running.spawn(async move {
+            let error = ask(&session, &sql).await.err().map(|error| error.to_string());
+            (tenant, session, arrived.elapsed().as_secs_f64(), error)
+        });
+    }
+    while let Some(ended) = running.join_next().await {
+        note(ended)?;
+    }
+    let tenants = TENANTS.iter().zip(&requests).map(|(tenant, requests)| row_of(*tenant, requests));
+    let tenants = tenants.collect::<Result<Vec<_>>>()?;
+    Ok(Row {
+        round,
+        rule: rule.name,
+        penalty: tenants.iter().map(|tenant| tenant.penalty).sum(),
+        below_percent: 0.0,
+        tenants,
+        wall_seconds: began.elapsed().as_secs_f64(),
+        failed: errors.len(),
+        error: errors.into_iter().next(),
+    })
+}
+
+async fn ask(session: &Session, sql: &str) -> Result<()> {
+    start(session, sql).await?.collect().await.map_err(refused)?;
+    Ok(())
+}
+
+fn row_of((name, sla): (&'static str, &str), requests: &[Request]) -> Result<TenantRow> {
+    let sla: Sla = sla.parse().map_err(|error| BenchError::input(format!("{sla}: {error}")))?;
+    let seconds: Vec<f64> = requests.iter().map(|request| request.seconds).collect();
+    Ok(TenantRow {
+        name,
+        requests: requests.len(),
+        penalty: sla.charge(requests),
+        p50_seconds: percentile(&seconds, 50),
+        p95_seconds: percentile(&seconds, 95),
+        worst_seconds: seconds.iter().copied().max_by(f64::total_cmp),
+    })
+}
+
+/// Says of each row of a round how far it is below the better baseline.
+fn compare(rows: &mut [Row]) {
+    let baselines = RULES[..BASELINES].iter().map(|rule| rule.name);
+    let penalty = |name| rows.iter().find(|row| row.rule == name).map(|row| row.penalty);
+    let Some(best) = baselines.filter_map(penalty).min_by(f64::total_cmp) else { return };
+    for row in rows {
+        row.below_percent = 100.0 * (1.0 - row.penalty / best.max(f64::MIN_POSITIVE));
+    }
+}
+
+fn summarise(rows: &[Row]) -> Summary {
+    let of = |rule: &Rule, value: &dyn Fn(&Row) -> Option<f64>| {
+        let own = rows.iter().filter(|row| row.rule == rule.name);
+        median(&own.filter_map(value).collect::<Vec<_>>())
+    };
+    let one = |rule: &Rule| RuleSummary {
+        rule: rule.name,
+        penalty: of(rule, &|row| Some(row.penalty)),
+        below_percent: of(rule, &|row| Some(row.below_percent)),
+        tenant_penalties: (0..TENANTS.len())
+            .map(|tenant| of(rule, &|row| Some(row.tenants.get(tenant)?.penalty)))
+            .collect(),
+        tenant_p95_seconds: (0..TENANTS.len())
+            .map(|tenant| of(rule, &|row| row.tenants.get(tenant)?.p95_seconds))
+            .collect(),
+    };
+    Summary { rules: RULES.iter().map(one).collect() }
+}
+
+fn finding(config: &Conditions, rows: &[Row]) -> Result<Finding> {
+    let summary = summarise(rows);
+    let mut titles = vec!["memory is shared by", "penalty", "below"];
+    let columns: Vec<String> = TENANTS
+        .iter()
+        .flat_map(|(name, _)| [format!("{name} penalty"), format!("{name} p95 s")])
+        .collect();
+    titles.extend(columns.iter().map(String::as_str));
+    let mut grid = Grid::new(titles);
+    let number = |value: Option<f64>, digits: usize| {
+        value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+    };
+    for rule in &summary.rules {
+        let below = rule.below_percent.map_or("-".to_owned(), |below| format!("{below:.1}%"));
+        let tenants = rule.tenant_penalties.iter().zip(&rule.tenant_p95_seconds);
+        let tenants = tenants.flat_map(|(penalty, p95)| [number(*penalty, 1), number(*p95, 3)]);
+        let front = [rule.rule.to_owned(), number(rule.penalty, 1), below];
+        grid.push(front.into_iter().chain(tenants));
+    }
+    let failed = rows.iter().map(|row| row.failed).sum();
+    let errors = rows.iter().filter_map(|row| {
+        let error = row.error.as_ref()?.lines().next().unwrap_or_default();
+        Some(format!("{}: {error}", row.rule))
+    });
+    let requests = rows.first().map_or(&[][..], |row| &row.tenants).iter();
+    let requests = requests.map(|tenant| format!("{} {}", tenant.requests, tenant.name));
+    let requests = requests.collect::<Vec<_>>().join(", ");
+    let notes = errors
+        .chain([
+            format!(
+                "{} for {requests} in {SECONDS} s, TPC-H scale {}, {} threads",
+                format_bytes(config.dram_bytes),
+                config.scale,
+                config.threads
+            ),
+            format!(
+                "medians of {} traces; below: under the better of static split and demand; \
+                 {failed} requests failed",
+                config.rounds
+            ),
+        ])
+        .collect();
+    let picture = Bars {
+        title: format!("Three tenants on {}, live", format_bytes(config.dram_bytes)),
+        unit: "sum of penalties".into(),
+        categories: RULES.iter().map(|rule| rule.name.to_owned()).collect(),
+        series: TENANTS
+            .iter()
+            .enumerate()
+            .map(|(tenant, (name, _))| Series {
+                name: (*name).to_owned(),
+                values: summary.rules.iter().map(|rule| rule.tenant_penalties[tenant]).collect(),
+            })
+            .collect(),
+    };
+    let report = Report::new("tenants", config, rows, &summary)?;
+    Ok(Finding { failed, more: Vec::new(), grid, notes, picture, report })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_becomes_statements_of_all_three() {
+        let arrivals = arrivals(1, 1.0);
+        assert!(arrivals.is_sorted_by_key(|arrival| arrival.at));
+        for (tenant, (_, what)) in
+            [("", "FROM orders WHERE"), ("", "FROM "), ("", "row_number")].iter().enumerate()
+        {
+            let own: Vec<_> = arrivals.iter().filter(|arrival| arrival.tenant == tenant).collect();
+            assert!(own.len() > 3, "{tenant}: {}", own.len());
+            assert!(own.iter().all(|arrival| arrival.sql.contains(what)), "{tenant}");
+        }
+        assert_eq!(arrivals, super::arrivals(1, 1.0));
+        let last = statement(&Work::Get(vec![0, 2 * LEAF_PAGES - 1]), 1.0);
+        let key: u64 = last.rsplit(' ').next().and_then(|key| key.parse().ok()).expect("a key");
+        assert!(key <= 6_000_000 && key % 32 <= 8, "{key}: a key that there is");
+    }
+
+    #[test]
+    fn below_is_under_the_better_baseline() {
+        let row = |rule: &Rule, penalty| Row {
+            round: 0,
+            rule: rule.name,
+            penalty,
+            below_percent: 0.0,
+            tenants: vec![row_of(TENANTS[0], &[Request { seconds: 0.1, ios: 0.0 }]).expect("row")],
+            wall_seconds: 1.0,
+            failed: usize::from(penalty > 90.0),
+            error: None,
+        };
+        let penalties = [100.0, 80.0, 60.0, 40.0, 20.0];
+        let mut rows: Vec<Row> =
+            RULES.iter().zip(penalties).map(|(rule, it)| row(rule, it)).collect();
+        compare(&mut rows);
+        let below: Vec<f64> = rows.iter().map(|row| row.below_percent.round()).collect();
+        assert_eq!(below, [-25.0, 0.0, 25.0, 50.0, 75.0]);
+        let config = Conditions { scale: 1.0, dram_bytes: MIB, threads: 2, rounds: 1 };
+        let finding = finding(&config, &rows).expect("finding");
+        assert_eq!((finding.failed, finding.grid.len()), (1, RULES.len()));
+        assert_eq!(rows[0].tenants[0].penalty, 0.5);
+    }
+}
