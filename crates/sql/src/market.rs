@@ -19,6 +19,7 @@
 //! to begin and to end.
 
 mod cache;
+mod crowd;
 mod kind;
 mod model;
 mod number;
@@ -187,6 +188,7 @@ impl Drop for Unhand<'_> {
     fn drop(&mut self) {
         for query in self.0.queries.running() {
             query.release();
+            query.crowd(false);
             query.limit(None);
         }
     }

@@ -73,7 +73,7 @@ async fn the_market_is_one_for_all_sessions() {
     one.sql("SET terrace.market = 'price'").await.expect("taken");
     assert!(show(&other, "SHOW terrace.market").await.contains("price"));
     let refusal = error(&other, "SET terrace.market = 'bazaar'").await;
-    assert!(refusal.contains("fair, exchange, price and auction"), "{refusal}");
+    assert!(refusal.contains("fair, static, demand, exchange, price and auction"), "{refusal}");
     other.sql("RESET terrace.market").await.expect("taken back");
     assert!(show(&one, "SHOW terrace.market").await.contains("auction"));
 }

@@ -21,7 +21,7 @@ use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use tokio::sync::watch;
 
-use super::member::{KeyHashes, MemberExpr, Members};
+use super::member::{KeyList, MemberExpr, Members};
 use super::spec::Keys;
 use crate::memory::Grant;
 
@@ -35,7 +35,7 @@ pub(super) struct KeyBounds {
     values: Option<Vec<ArrayRef>>,
     values_max: usize,
     /// While they are not too many.
-    hashes: Option<KeyHashes>,
+    keys: Option<KeyList>,
     rows: usize,
     has_nulls: bool,
 }
@@ -58,8 +58,8 @@ impl KeyBounds {
         let floating: Vec<bool> = types.iter().map(|it| plain(it).is_floating()).collect();
         let listed = types.len() == 1 && !types[0].is_nested() && !floating[0];
         let values = listed.then(Vec::new);
-        let hashes = Some(KeyHashes::new(grant));
-        Ok(Self { columns, floating, values, values_max, hashes, rows: 0, has_nulls: false })
+        let keys = Some(KeyList::new(types, grant));
+        Ok(Self { columns, floating, values, values_max, keys, rows: 0, has_nulls: false })
     }
 
     pub(super) fn update(&mut self, keys: &Keys) -> Result<()> {
@@ -69,8 +69,10 @@ impl KeyBounds {
             self.has_nulls |= key.logical_null_count() > 0;
         }
         self.rows += keys.hashes.len();
-        if self.hashes.as_mut().is_some_and(|hashes| !hashes.add(&keys.hashes)) {
-            self.hashes = None;
+        if let Some(list) = &mut self.keys
+            && !list.add(keys)?
+        {
+            self.keys = None;
         }
         if self.rows > self.values_max {
             self.values = None;
@@ -80,9 +82,9 @@ impl KeyBounds {
         Ok(())
     }
 
-    /// Gives the memory of the hashes back; whether there was any.
-    pub(super) fn forget_hashes(&mut self) -> bool {
-        self.hashes.take().is_some()
+    /// Gives the memory of the keys back; whether there was any.
+    pub(super) fn forget_keys(&mut self) -> bool {
+        self.keys.take().is_some()
     }
 }
 
@@ -104,7 +106,7 @@ struct Told {
     unknown: bool,
     ranges: Vec<Option<(ScalarValue, ScalarValue)>>,
     values: Option<Vec<ArrayRef>>,
-    hashes: Option<Vec<KeyHashes>>,
+    keys: Option<Vec<KeyList>>,
     has_nulls: bool,
     rows: usize,
 }
@@ -122,8 +124,8 @@ impl SharedFilter {
             return Ok(None);
         }
         let ranges = vec![None; probe_keys.len()];
-        let (values, hashes) = (Some(Vec::new()), Some(Vec::new()));
-        let told = Told { missing: partitions, ranges, values, hashes, ..Default::default() };
+        let (values, keys) = (Some(Vec::new()), Some(Vec::new()));
+        let told = Told { missing: partitions, ranges, values, keys, ..Default::default() };
         Ok(Some(Self {
             filter: Arc::clone(filter),
             probe_keys: probe_keys.to_vec(),
@@ -146,7 +148,7 @@ impl SharedFilter {
             return Ok(());
         }
         let published = self.publish(&told);
-        (told.values, told.hashes) = (None, None);
+        (told.values, told.keys) = (None, None);
         drop(told);
         self.filter.mark_complete();
         self.complete.send_replace(true);
@@ -181,7 +183,9 @@ impl SharedFilter {
             if let Ok(list) = InListExpr::try_new_from_array(key, values, false, schema) {
                 parts.push(Arc::new(list));
             }
-        } else if let Some(members) = told.hashes.as_deref().and_then(Members::of) {
+        } else if let Some(lists) = &told.keys
+            && let Some(members) = Members::of(lists)?
+        {
             parts.push(Arc::new(MemberExpr::new(self.probe_keys.clone(), members)));
         }
         let Some(mut filter) = parts.into_iter().reduce(|all, it| binary(&all, Operator::And, it))
@@ -206,8 +210,8 @@ impl Told {
             (Some(all), Some(values)) => all.extend(values),
             (all, _) => *all = None,
         }
-        match (&mut self.hashes, bounds.hashes.take()) {
-            (Some(all), Some(hashes)) => all.push(hashes),
+        match (&mut self.keys, bounds.keys.take()) {
+            (Some(all), Some(keys)) => all.push(keys),
             (all, _) => *all = None,
         }
         let columns = bounds.columns.iter_mut().zip(bounds.floating);

@@ -348,14 +348,14 @@ impl Collector {
                 let mut has_room =
                     || grant.excess_bytes() == 0 && whole.try_reserve(columns, count);
                 // What scans are told only saves time.
-                let mut forgets = || self.bounds.as_mut().is_some_and(KeyBounds::forget_hashes);
+                let mut forgets = || self.bounds.as_mut().is_some_and(KeyBounds::forget_keys);
                 if has_room() || (forgets() && has_room()) {
                     return Ok(Rows::Whole(whole));
                 }
                 Ok(Rows::Scattered(self.scatter(whole).await?))
             }
             Rows::Scattered(mut scatter) => {
-                self.bounds.as_mut().map(KeyBounds::forget_hashes);
+                self.bounds.as_mut().map(KeyBounds::forget_keys);
                 while self.grant.excess_bytes() > 0 && scatter.spill_largest() {}
                 Ok(Rows::Scattered(scatter))
             }
@@ -371,7 +371,9 @@ impl Collector {
                 whole.release_reserve();
                 let pages = whole.pages();
                 if self.grant.try_grow(Table::bytes_for(&whole, 0..pages)) {
-                    vec![self.resident(whole).await?]
+                    // Without a row that was left out they are in the order of their numbers.
+                    let is_numbered = whole.rows() == count;
+                    vec![self.resident(whole, is_numbered).await?]
                 } else if whole.pages() < 2 {
                     whole.unpin();
                     vec![Part { rows: Arc::new(whole), table: Mutex::default() }]
@@ -408,7 +410,7 @@ impl Collector {
             let pages = rows.pages();
             let fits = !spilled && self.grant.try_grow(Table::bytes_for(&rows, 0..pages));
             let part = if fits {
-                self.resident(rows).await?
+                self.resident(rows, false).await?
             } else {
                 self.grant.count_spilled(rows.unpin());
                 Part { rows: Arc::new(rows), table: Mutex::default() }
@@ -420,10 +422,13 @@ impl Collector {
     }
 
     /// A partition with a table, whose bytes have been granted.
-    async fn resident(&self, rows: RowPages) -> Result<Part> {
+    async fn resident(&self, rows: RowPages, is_numbered: bool) -> Result<Part> {
         let (owner, view) = rows.share();
         let pages = view.pages();
-        let table = Table::new(view, 0..pages, Arc::clone(&self.grant), &self.spec).await?;
+        let mut table = Table::new(view, 0..pages, Arc::clone(&self.grant), &self.spec).await?;
+        if is_numbered {
+            table = table.numbered();
+        }
         Ok(Part { rows: owner, table: Mutex::new(Some(Arc::new(table))) })
     }
 }

@@ -27,6 +27,8 @@ const ADDRESS_MASK: u64 = (1 << SALT_SHIFT) - 1;
 const AHEAD: usize = 16;
 /// Keys whose tags are looked at before their slots are: those come near meanwhile.
 const BLOCK: usize = 256;
+/// Places of keys for a row, at most: more than slots for hashes have, but nothing is compared.
+const PLACES_PER_ROW: u64 = 4;
 /// Rows inserted before other tasks may run.
 const ROWS_AT_ONCE: usize = 1 << 16;
 
@@ -69,11 +71,13 @@ impl Directory {
         to_u64(self.slots.len() + self.links.len()) * 8 + to_u64(self.tags.len() * GROUP)
     }
 
-    /// A directory of the rows of some pages, which are pinned.
+    /// A directory of the rows of some pages, which are pinned. Where more than
+    /// [`Directory::bytes_of`] would make it faster, `may_have` is asked for so many bytes more.
     pub(super) async fn new(
         rows: &RowPages,
         pages: Range<usize>,
         is_integer: bool,
+        may_have: impl FnOnce(u64) -> bool,
     ) -> Result<Self> {
         let mut firsts = Vec::with_capacity(rows.pages());
         let mut count = 0;
@@ -89,7 +93,9 @@ impl Directory {
         let mut least = None;
         if let Some((min, max)) = key_range(rows, pages.clone(), is_integer)? {
             let distance = max.abs_diff(min);
-            if distance < slots {
+            let lacking = distance.saturating_sub(slots - 1).saturating_mul(8);
+            let is_dense = distance < slots.max(count.saturating_mul(PLACES_PER_ROW));
+            if is_dense && (lacking == 0 || may_have(lacking)) {
                 (least, slots, groups) = (Some(min), distance + 1, 0);
             }
         }
@@ -193,7 +199,8 @@ impl Directory {
         (group + 1) & to_usize(self.mask)
     }
 
-    fn number(&self, address: RowAddress) -> usize {
+    /// The place of a row among those of the table.
+    pub(super) fn number(&self, address: RowAddress) -> usize {
         to_usize(self.firsts[address.page()]) + address.row()
     }
 
@@ -208,6 +215,14 @@ impl Directory {
             return None;
         }
         self.links[self.number(address)].checked_sub(1).map(RowAddress::from_bits)
+    }
+
+    /// Brings near what [`Directory::next`] of a row looks at.
+    #[inline]
+    pub(super) fn prefetch_next(&self, address: RowAddress) {
+        if let Some(link) = self.links.get(self.number(address)) {
+            prefetch(link);
+        }
     }
 
     /// Whether what it finds needs no comparison.
@@ -398,7 +413,8 @@ pub(super) fn is_integer(data_type: &DataType) -> bool {
     matches!(data_type, Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32)
 }
 
-fn integers(keys: &ArrayRef) -> Result<Int64Array> {
+/// Integers as those of 64 bits.
+pub(super) fn integers(keys: &ArrayRef) -> Result<Int64Array> {
     Ok(cast(keys, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
 }
 

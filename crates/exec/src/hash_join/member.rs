@@ -1,16 +1,19 @@
-//! Which keys can be among those of the build side, by their hashes.
+//! Which keys can be among those of the build side.
 //!
-//! A Bloom filter whose bits of one key are in one word, and are one of a few patterns (Putze,
-//! Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, JEA 2009, sections 3 and 4):
-//! a look-up is one access to the filter, and a scan looks up every row. The hashes are those that
-//! the join itself looks rows up by, so no row that has a match is left out.
+//! Integers that lie close together have a bit each. For other keys there is a Bloom filter whose
+//! bits of one key are in one word, and are one of a few patterns (Putze, Sanders, Singler: Cache-,
+//! Hash- and Space-Efficient Bloom Filters, JEA 2009, sections 3 and 4): a look-up is one access to
+//! the filter, and a scan looks up every row. The hashes are those that the join itself looks rows
+//! up by, so no row that has a match is left out.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{BooleanArray, RecordBatch};
+use datafusion::arrow::array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use datafusion::arrow::buffer::{BooleanBuffer, Buffer};
+use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::Result;
 use datafusion::common::hash_utils::create_hashes;
@@ -18,7 +21,8 @@ use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef};
 use terrace_sys::size::{to_u64, to_usize};
 
-use super::spec::HASHES;
+use super::directory::{integers, is_integer};
+use super::spec::{HASHES, Keys};
 use crate::block::Lease;
 use crate::memory::Grant;
 
@@ -27,6 +31,9 @@ use crate::memory::Grant;
 const KEYS_MAX: usize = 1 << 19;
 /// Bits of the filter for each key, at least: one key in two hundred that is not there passes.
 const BITS_PER_KEY: usize = 16;
+/// Bits for all integers from the least to the greatest are as many words as a Bloom filter has, or
+/// this many times as many.
+const WORDS_FOR_ONE: usize = 2;
 /// Bits of a word that a key sets.
 const BITS_SET: u32 = 4;
 /// Patterns of so many bits; a key's is rotated, too.
@@ -47,71 +54,143 @@ const fn patterns() -> [u64; 1 << 10] {
 /// An odd number of many bits (Knuth's, from the golden ratio).
 const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The hashes of the keys of one build side, while they are not too many; counted in its grant.
+/// The keys of one build side, while they are not too many; counted in its grant.
 #[derive(Debug)]
-pub(super) struct KeyHashes {
-    hashes: Vec<u64>,
+pub(super) struct KeyList {
+    /// The type of the only key if that is an integer, and its values; else hashes.
+    integer: Option<DataType>,
+    keys: Vec<u64>,
     lease: Lease,
 }
 
-impl KeyHashes {
-    pub(super) fn new(grant: &Arc<dyn Grant>) -> Self {
-        Self { hashes: Vec::new(), lease: Lease::take_heap(grant, 0) }
+impl KeyList {
+    /// An empty list of keys of these types.
+    pub(super) fn new(types: &[DataType], grant: &Arc<dyn Grant>) -> Self {
+        let integer = match types {
+            [only] if is_integer(only) => Some(only.clone()),
+            _ => None,
+        };
+        Self { integer, keys: Vec::new(), lease: Lease::take_heap(grant, 0) }
     }
 
-    /// Takes hashes in; false if that is too many, or memory too scarce.
-    pub(super) fn add(&mut self, hashes: &[u64]) -> bool {
-        let keys = self.hashes.len() + hashes.len();
-        if keys > KEYS_MAX {
-            return false;
+    /// Takes keys in; false if that is too many, or memory too scarce.
+    ///
+    /// # Errors
+    /// If the keys are not of the types of the list.
+    pub(super) fn add(&mut self, keys: &Keys) -> Result<bool> {
+        let count = self.keys.len() + keys.hashes.len();
+        if count > KEYS_MAX {
+            return Ok(false);
         }
-        let room = keys.next_power_of_two();
+        let room = count.next_power_of_two();
         let more = to_u64(room * size_of::<u64>()).saturating_sub(self.lease.bytes());
         if more > 0 && !self.lease.try_extend(more) {
-            return false;
+            return Ok(false);
         }
-        self.hashes.reserve_exact(room - self.hashes.len());
-        self.hashes.extend_from_slice(hashes);
-        true
+        self.keys.reserve_exact(room - self.keys.len());
+        match (&self.integer, keys.arrays.first()) {
+            (Some(_), Some(key)) => {
+                let integers = integers(key)?;
+                self.keys.extend(integers.iter().flatten().map(i64::cast_unsigned));
+            }
+            _ => self.keys.extend_from_slice(&keys.hashes),
+        }
+        Ok(true)
+    }
+
+    /// The least and the greatest integer of a list of such.
+    fn range(&self) -> Option<(i64, i64)> {
+        self.integer.as_ref()?;
+        let integers = || self.keys.iter().map(|key| key.cast_signed());
+        integers().min().zip(integers().max())
+    }
+
+    fn hashes(&self) -> Result<Cow<'_, [u64]>> {
+        let Some(data_type) = &self.integer else { return Ok(Cow::Borrowed(&self.keys)) };
+        let integers = Int64Array::from_iter_values(self.keys.iter().map(|it| it.cast_signed()));
+        let mut hashes = vec![0; self.keys.len()];
+        create_hashes([&cast(&integers, data_type)?], &HASHES, &mut hashes)?;
+        Ok(Cow::Owned(hashes))
     }
 }
 
 /// The filter, counted in the grant of a build side until the plan is gone.
 pub(super) struct Members {
     words: Vec<u64>,
+    /// If a bit is an integer, which one the first is.
+    least: Option<i64>,
     keys: usize,
     _lease: Lease,
 }
 
 impl Members {
-    /// The filter of all these hashes, if there is memory for it.
-    pub(super) fn of(lists: &[KeyHashes]) -> Option<Self> {
-        let keys = lists.iter().map(|list| list.hashes.len()).sum::<usize>();
-        let words = (keys * BITS_PER_KEY).div_ceil(64).next_power_of_two();
-        let lease =
-            Lease::ask_heap(lists.first()?.lease.grant(), to_u64(words * size_of::<u64>()))?;
+    /// The filter of all keys of these lists, if there is memory for it.
+    ///
+    /// # Errors
+    /// If the keys of a list are not of its type.
+    pub(super) fn of(lists: &[KeyList]) -> Result<Option<Self>> {
+        let Some(first) = lists.first() else { return Ok(None) };
+        let keys = lists.iter().map(|list| list.keys.len()).sum::<usize>();
+        let mut words = (keys * BITS_PER_KEY).div_ceil(64).next_power_of_two();
+        let ranges = lists.iter().filter(|list| !list.keys.is_empty()).map(KeyList::range);
+        let range = ranges.reduce(|all, range| {
+            let ((least, most), (min, max)) = all.zip(range)?;
+            Some((least.min(min), most.max(max)))
+        });
+        let range = range
+            .flatten()
+            .filter(|(least, most)| most.abs_diff(*least) / 64 < to_u64(words * WORDS_FOR_ONE));
+        if let Some((least, most)) = range {
+            words = to_usize(most.abs_diff(least) / 64) + 1;
+        }
+        let lease = Lease::ask_heap(first.lease.grant(), to_u64(words * size_of::<u64>()));
+        let Some(lease) = lease else { return Ok(None) };
         let mut words = vec![0; words];
         let last = words.len() - 1;
-        for hash in lists.iter().flat_map(|list| &list.hashes) {
-            let (word, bits) = place(*hash);
-            words[word & last] |= bits;
+        for list in lists {
+            if let Some((least, _)) = range {
+                for key in &list.keys {
+                    let distance = key.cast_signed().abs_diff(least);
+                    words[to_usize(distance / 64)] |= 1 << (distance % 64);
+                }
+                continue;
+            }
+            for hash in list.hashes()?.iter() {
+                let (word, bits) = place(*hash);
+                words[word & last] |= bits;
+            }
         }
-        Some(Self { words, keys, _lease: lease })
+        Ok(Some(Self { words, least: range.map(|(least, _)| least), keys, _lease: lease }))
     }
 
-    /// Whether each of these hashes may be one of its own.
-    fn may_have(&self, hashes: &[u64]) -> BooleanBuffer {
+    /// Whether each of these keys may be one of its own. What it says of a null says nothing.
+    fn may_have(&self, keys: &[ArrayRef], rows: usize) -> Result<BooleanBuffer> {
         let words = self.words.as_slice();
+        if let (Some(least), [key]) = (self.least, keys) {
+            let integers = integers(key)?;
+            return Ok(bits_of(integers.values(), |key| {
+                // Below the least the distance wraps and is beyond every word.
+                let distance = key.wrapping_sub(least).cast_unsigned();
+                let word = words.get(to_usize(distance / 64)).copied().unwrap_or(0);
+                word >> (distance % 64) & 1
+            }));
+        }
+        let mut hashes = vec![0; rows];
+        create_hashes(keys, &HASHES, &mut hashes)?;
         let last = words.len() - 1;
-        let of_chunk = |hashes: &[u64]| {
-            hashes.iter().rev().fold(0_u64, |found, hash| {
-                let (word, bits) = place(*hash);
-                found << 1 | u64::from(words[word & last] & bits == bits)
-            })
-        };
-        let found: Vec<u64> = hashes.chunks(64).map(of_chunk).collect();
-        BooleanBuffer::new(Buffer::from_vec(found), 0, hashes.len())
+        Ok(bits_of(&hashes, |hash| {
+            let (word, bits) = place(*hash);
+            u64::from(words[word & last] & bits == bits)
+        }))
     }
+}
+
+/// A bit for each value, 0 or 1.
+fn bits_of<T>(values: &[T], bit: impl Fn(&T) -> u64) -> BooleanBuffer {
+    let of_chunk =
+        |values: &[T]| values.iter().rev().fold(0_u64, |bits, value| bits << 1 | bit(value));
+    let words: Vec<u64> = values.chunks(64).map(of_chunk).collect();
+    BooleanBuffer::new(Buffer::from_vec(words), 0, values.len())
 }
 
 /// The word of a hash, modulo the number of words, and its bits there.
@@ -149,9 +228,7 @@ impl PhysicalExpr for MemberExpr {
         let rows = batch.num_rows();
         let evaluate = |key: &PhysicalExprRef| key.evaluate(batch)?.into_array(rows);
         let arrays = self.keys.iter().map(evaluate).collect::<Result<Vec<_>>>()?;
-        let mut hashes = vec![0; rows];
-        create_hashes(&arrays, &HASHES, &mut hashes)?;
-        let found = self.members.may_have(&hashes);
+        let found = self.members.may_have(&arrays, rows)?;
         Ok(ColumnarValue::Array(Arc::new(BooleanArray::new(found, None))))
     }
 
@@ -198,7 +275,7 @@ impl Hash for MemberExpr {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array};
+    use datafusion::arrow::array::{Array, AsArray, Int32Array};
     use datafusion::physical_expr::expressions::col;
     use terrace_market::Ledger;
     use terrace_pool::{Pool, PoolConfig};
@@ -214,49 +291,76 @@ mod tests {
         (memory, grant)
     }
 
-    fn numbers(values: impl Iterator<Item = i64>) -> ArrayRef {
-        Arc::new(Int64Array::from_iter_values(values))
+    fn keys_of(array: &ArrayRef) -> Keys {
+        let mut hashes = vec![0; array.len()];
+        create_hashes([array], &HASHES, &mut hashes).expect("hashes");
+        Keys { arrays: vec![Arc::clone(array)], hashes, valid: None }
     }
 
-    fn hashes(keys: &ArrayRef) -> Vec<u64> {
-        let mut hashes = vec![0; keys.len()];
-        create_hashes([keys], &HASHES, &mut hashes).expect("hashes");
-        hashes
+    fn numbers(values: impl Iterator<Item = i32>) -> ArrayRef {
+        Arc::new(Int32Array::from_iter_values(values))
+    }
+
+    /// What the filter of the keys says of others, and its bytes.
+    fn found(keys: &ArrayRef, others: &ArrayRef) -> (BooleanArray, u64) {
+        let (memory, grant) = grant(1 << 20);
+        let types = [keys.data_type().clone()];
+        let mut lists = [KeyList::new(&types, &grant), KeyList::new(&types, &grant)];
+        let part = keys.len() / 3;
+        assert!(lists[0].add(&keys_of(&keys.slice(0, part))).expect("keys"));
+        assert!(lists[1].add(&keys_of(&keys.slice(part, keys.len() - part))).expect("keys"));
+        assert!(memory.held_bytes() >= to_u64(keys.len() - keys.null_count()) * 8);
+        let members = Members::of(&lists).expect("keys").expect("memory");
+        drop(lists);
+        let bytes = memory.held_bytes();
+        let batch = RecordBatch::try_from_iter([("k", Arc::clone(others))]).expect("batch");
+        let key = col("k", &batch.schema()).expect("column");
+        let expr = MemberExpr::new(vec![key], members);
+        let found = expr.evaluate(&batch).expect("bits").into_array(others.len()).expect("array");
+        drop(expr);
+        assert_eq!(memory.held_bytes(), 0);
+        (found.as_boolean().clone(), bytes)
     }
 
     #[test]
     fn keys_that_are_there_pass_and_few_others() {
-        let (memory, grant) = grant(1 << 20);
-        let keys = numbers((0..10_000).map(|n| n * 7));
-        let mut lists = [KeyHashes::new(&grant), KeyHashes::new(&grant)];
-        assert!(lists[0].add(&hashes(&keys.slice(0, 4000))));
-        assert!(lists[1].add(&hashes(&keys.slice(4000, 6000))));
-        assert!(memory.held_bytes() >= 80_000);
-        let members = Members::of(&lists).expect("memory");
-        drop(lists);
-        assert_eq!(memory.held_bytes(), 32 << 10);
-        let all = numbers(0..70_000);
-        let batch = RecordBatch::try_from_iter([("k", all)]).expect("batch");
-        let key = col("k", &batch.schema()).expect("column");
-        let expr = MemberExpr::new(vec![key], members);
-        let found = expr.evaluate(&batch).expect("bits").into_array(70_000).expect("array");
-        let found = found.as_boolean();
-        assert!((0..10_000).all(|n| found.value(n * 7)));
-        let wrong = found.true_count() - 10_000;
-        assert!(wrong < 60_000 / 50, "{wrong} of 60,000 others pass");
-        drop(expr);
-        assert_eq!(memory.held_bytes(), 0);
+        let keys = numbers((0..10_000).map(|n| n * 200_000 - 1_000_000_000));
+        let others = numbers((0..70_000).map(|n| n / 7 * 200_000 + n % 7 - 1_000_000_000));
+        let text = |array: &ArrayRef| cast(array, &DataType::Utf8View).expect("text");
+        for (keys, others) in [(text(&keys), text(&others)), (keys, others)] {
+            let (found, bytes) = found(&keys, &others);
+            assert_eq!(bytes, 32 << 10);
+            assert!((0..10_000).all(|n| found.value(n * 7)));
+            let wrong = found.true_count() - 10_000;
+            assert!(wrong < 60_000 / 50, "{wrong} of 60,000 others pass");
+        }
+    }
+
+    #[test]
+    fn of_integers_close_together_nothing_else_passes() {
+        for first in [-9_000, i32::MIN, i32::MAX - 70_000] {
+            let keys = numbers((0..10_000).map(|n| first + n * 7));
+            let (found, bytes) = found(&keys, &numbers((0..70_000).map(|n| first + n)));
+            assert_eq!(bytes, 70_000_u64.div_ceil(64) * 8);
+            assert!((0..70_000).all(|n| found.value(n) == (n % 7 == 0)));
+        }
+        let keys: ArrayRef = Arc::new(Int32Array::from(vec![None, Some(5), Some(70), None]));
+        let (found, _) = found(&keys, &numbers([4, 5, 69, 70, 71, i32::MIN, i32::MAX].into_iter()));
+        let passed: Vec<bool> = found.values().iter().collect();
+        assert_eq!(passed, [false, true, false, true, false, false, false]);
     }
 
     #[test]
     fn too_many_keys_or_too_little_memory_end_the_list() {
         let (memory, grant) = grant(1 << 10);
-        let mut list = KeyHashes::new(&grant);
-        assert!(list.add(&[1; 100]));
-        assert!(!list.add(&[1; 100]));
+        let mut list = KeyList::new(&[DataType::Int32], &grant);
+        let many = |count| keys_of(&numbers(0..count));
+        assert!(list.add(&many(100)).expect("keys"));
+        assert!(!list.add(&many(100)).expect("keys"));
         drop(list);
         assert_eq!(memory.held_bytes(), 0);
         let (_memory, grant) = self::grant(1 << 30);
-        assert!(!KeyHashes::new(&grant).add(&vec![1; KEYS_MAX + 1]));
+        let mut list = KeyList::new(&[DataType::Int32], &grant);
+        assert!(!list.add(&many((1 << 19) + 1)).expect("keys"));
     }
 }

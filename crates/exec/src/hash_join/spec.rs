@@ -34,6 +34,8 @@ pub(super) enum Source {
     Build(usize),
     /// A column of the probe batch.
     Probe(usize),
+    /// A key of the probe rows, which is that of their build rows.
+    Key(usize),
     /// Whether there is a match.
     Mark,
 }
@@ -43,6 +45,7 @@ pub(super) enum Source {
 pub(super) struct Spec {
     pub(super) join_type: JoinType,
     pub(super) filter: Option<JoinFilter>,
+    /// Of pairs with equal keys.
     pub(super) filter_sources: Vec<Source>,
     pub(super) build_keys: Vec<PhysicalExprRef>,
     pub(super) probe_keys: Vec<PhysicalExprRef>,
@@ -52,6 +55,8 @@ pub(super) struct Spec {
     pub(super) probe_layout: RowLayout,
     pub(super) probe_schema: SchemaRef,
     pub(super) outputs: Vec<Source>,
+    /// The same, of pairs with equal keys.
+    pub(super) pair_outputs: Vec<Source>,
     pub(super) schema: SchemaRef,
     pub(super) nulls_equal: bool,
     /// The key is one integer on both sides.
@@ -81,14 +86,26 @@ impl Spec {
         let filter = join.filter().cloned();
         let filter_indices = filter.iter().flat_map(|filter| filter.column_indices());
         let mut places = Places::new(&build_keys);
-        let outputs = indices.iter().map(|index| places.source(index)).collect();
-        let filter_sources = filter_indices.map(|index| places.source(index)).collect();
+        let outputs: Vec<Source> = indices.iter().map(|index| places.source(index)).collect();
+        let filter_sources: Vec<Source> =
+            filter_indices.map(|index| places.source(index)).collect();
         let mut types = Vec::new();
         for key in &build_keys {
             types.push(key.data_type(&left)?);
         }
-        let same = |key: &PhysicalExprRef| key.data_type(&right).is_ok_and(|it| it == types[0]);
-        let is_integer = types.len() == 1 && is_integer(&types[0]) && same(&probe_keys[0]);
+        let same = |key: usize| probe_keys[key].data_type(&right).is_ok_and(|it| it == types[key]);
+        let is_integer = types.len() == 1 && is_integer(&types[0]) && same(0);
+        // Keys that are equal are the same, but for zeros of floating-point numbers. Those of the
+        // probe rows are at hand.
+        let is_same: Vec<bool> = (0..types.len())
+            .map(|key| same(key) && !types[key].is_floating() && !types[key].is_nested())
+            .collect();
+        let at_hand = |source: &Source| match *source {
+            Source::Build(column) if is_same.get(column) == Some(&true) => Source::Key(column),
+            source => source,
+        };
+        let pair_outputs = outputs.iter().map(at_hand).collect();
+        let filter_sources = filter_sources.iter().map(at_hand).collect();
         let payload = places.payload;
         types.extend(payload.iter().map(|index| left.field(*index).data_type().clone()));
         let probe_types: Vec<_> = right.fields().iter().map(|it| it.data_type().clone()).collect();
@@ -103,6 +120,7 @@ impl Spec {
             probe_layout: RowLayout::new(&probe_types, PROBE_EXTRA_BYTES)?,
             probe_schema: right,
             outputs,
+            pair_outputs,
             schema: join.schema(),
             nulls_equal: join.null_equality() == NullEquality::NullEqualsNull,
             is_integer,

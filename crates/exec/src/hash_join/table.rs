@@ -16,12 +16,17 @@ use super::spec::{HASH, Keys, NUMBER, Source, Spec};
 use crate::Grant;
 use crate::rows::{Access, Columns, RowAddress, RowPages, Rows};
 
+/// Heads ahead of which links are asked for.
+const AHEAD: usize = 16;
+
 /// Rows pinned in memory with a directory.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) rows: RowPages,
     directory: Directory,
     granted: Granted,
+    /// The numbers of its rows are their places in it.
+    is_numbered: bool,
 }
 
 impl Table {
@@ -43,9 +48,15 @@ impl Table {
         let mut granted = Granted::of(Directory::bytes_of(to_u64(count)), grant);
         rows.take_reserve(rows.bytes_to_pin(pages.clone()));
         rows.pin_pages(pages.clone(), Access::Read).await?;
-        let directory = Directory::new(&rows, pages, spec.is_integer).await?;
+        let may_have = |bytes| granted.try_add(bytes);
+        let directory = Directory::new(&rows, pages, spec.is_integer, may_have).await?;
         granted.shrink_to(directory.bytes());
-        Ok(Self { rows, directory, granted })
+        Ok(Self { rows, directory, granted, is_numbered: false })
+    }
+
+    /// The same, of all rows in the order of their numbers.
+    pub(super) fn numbered(self) -> Self {
+        Self { is_numbered: true, ..self }
     }
 
     /// Bytes of grant that dropping it gives back.
@@ -72,6 +83,13 @@ impl Granted {
     fn of(bytes: u64, grant: Arc<dyn Grant>) -> Self {
         grant.hold_heap(bytes);
         Self { bytes, grant }
+    }
+
+    /// Asks for more.
+    fn try_add(&mut self, bytes: u64) -> bool {
+        let added = self.grant.try_grow_heap(bytes);
+        self.bytes += if added { bytes } else { 0 };
+        added
     }
 
     fn shrink_to(&mut self, bytes: u64) {
@@ -121,8 +139,10 @@ pub(super) struct Probe {
     pub(super) batch: RecordBatch,
     pub(super) hashes: Vec<u64>,
     pub(super) keys: Columns,
-    /// The key, if it is one integer.
-    key: Option<ArrayRef>,
+    /// The arrays of the keys.
+    arrays: Vec<ArrayRef>,
+    /// The key is one integer.
+    is_integer: bool,
     /// Rows with a match so far; empty when that matters to nobody.
     pub(super) matched: Vec<bool>,
 }
@@ -131,9 +151,28 @@ impl Probe {
     pub(super) fn new(spec: &Spec, batch: RecordBatch, keys: Keys) -> Result<Self> {
         let matched = if spec.emits_probe() { vec![false; batch.num_rows()] } else { Vec::new() };
         let prepared = spec.build_layout.prepare_first(&keys.arrays)?;
-        let key = keys.arrays.first().filter(|_| spec.is_integer).cloned();
-        Ok(Self { batch, hashes: keys.hashes, keys: prepared, key, matched })
+        let Keys { arrays, hashes, .. } = keys;
+        let is_integer = spec.is_integer;
+        Ok(Self { batch, hashes, keys: prepared, arrays, is_integer, matched })
     }
+
+    /// The key, if it is one integer.
+    fn integer(&self) -> Option<&ArrayRef> {
+        self.arrays.first().filter(|_| self.is_integer)
+    }
+
+    /// Pairs of its rows and others, made of its rows alone.
+    pub(super) fn side(&self) -> ProbeSide<'_> {
+        ProbeSide { batch: &self.batch, keys: &self.arrays }
+    }
+}
+
+/// What pairs have of probe rows.
+#[derive(Clone, Copy)]
+pub(super) struct ProbeSide<'a> {
+    batch: &'a RecordBatch,
+    /// Empty for pairs whose keys may differ.
+    keys: &'a [ArrayRef],
 }
 
 /// Where a batch is in a table.
@@ -168,7 +207,7 @@ impl Table {
         probe: &Probe,
         picks: Option<&[u32]>,
     ) -> Result<Matches> {
-        if let Some(key) = probe.key.as_ref().filter(|_| self.directory.is_exact()) {
+        if let Some(key) = probe.integer().filter(|_| self.directory.is_exact()) {
             let heads = match picks {
                 Some(picks) => self.directory.exact_heads(key, picks.iter().copied())?,
                 None => self.directory.exact_heads(key, 0..index(key.len()))?,
@@ -242,10 +281,15 @@ impl Table {
             {
                 let rows = self.rows.resolve(pairs.rows.iter().copied())?;
                 if let Some(flags) = flags {
-                    rows.extras(NUMBER).into_iter().for_each(|number| flags.set(number));
+                    if self.is_numbered {
+                        let numbers = pairs.rows.iter().map(|row| self.directory.number(*row));
+                        numbers.for_each(|number| flags.set(to_u64(number)));
+                    } else {
+                        rows.extras(NUMBER).into_iter().for_each(|number| flags.set(number));
+                    }
                 }
                 if spec.emits_pairs() && !(in_order && spec.emits_probe()) && !rows.is_empty() {
-                    batch = Some(spec.output(Some(&rows), &probe.batch, &pairs.picks, None)?);
+                    batch = Some(spec.pairs(&rows, probe.side(), &pairs.picks)?);
                 }
             }
             if in_order && spec.emits_pairs() && spec.emits_probe() {
@@ -299,8 +343,12 @@ impl Table {
             matches.at += pairs.picks.len();
             return Ok(pairs);
         }
-        let mut pairs = Pairs::default();
+        let most = left.min(spec.batch_size);
+        let mut pairs = Pairs { picks: Vec::with_capacity(most), rows: Vec::with_capacity(most) };
         while matches.at < heads.picks.len() && pairs.picks.len() < spec.batch_size {
+            if let Some(ahead) = heads.rows.get(matches.at + AHEAD) {
+                self.directory.prefetch_next(*ahead);
+            }
             let row = matches.link.unwrap_or(heads.rows[matches.at]);
             pairs.picks.push(heads.picks[matches.at]);
             pairs.rows.push(row);
@@ -322,7 +370,7 @@ impl Table {
         };
         let rows = self.rows.resolve(pairs.rows.iter().copied())?;
         let columns =
-            spec.columns(&spec.filter_sources, Some(&rows), &probe.batch, &pairs.picks, None)?;
+            spec.columns(&spec.filter_sources, Some(&rows), probe.side(), &pairs.picks, None)?;
         let options = RecordBatchOptions::new().with_row_count(Some(pairs.picks.len()));
         let schema = Arc::clone(filter.schema());
         let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
@@ -382,8 +430,19 @@ impl Spec {
         picks: &[u32],
         marks: Option<&ArrayRef>,
     ) -> Result<RecordBatch> {
-        let columns = self.columns(&self.outputs, rows, probe, picks, marks)?;
-        let options = RecordBatchOptions::new().with_row_count(Some(picks.len()));
+        let side = ProbeSide { batch: probe, keys: &[] };
+        let columns = self.columns(&self.outputs, rows, side, picks, marks)?;
+        self.batch(columns, picks.len())
+    }
+
+    /// A batch of the output: pairs of build rows and picked probe rows with equal keys.
+    fn pairs(&self, rows: &Rows<'_>, probe: ProbeSide<'_>, picks: &[u32]) -> Result<RecordBatch> {
+        let columns = self.columns(&self.pair_outputs, Some(rows), probe, picks, None)?;
+        self.batch(columns, picks.len())
+    }
+
+    fn batch(&self, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }
 
@@ -391,18 +450,22 @@ impl Spec {
         &self,
         sources: &[Source],
         rows: Option<&Rows<'_>>,
-        probe: &RecordBatch,
+        probe: ProbeSide<'_>,
         picks: &[u32],
         marks: Option<&ArrayRef>,
     ) -> Result<Vec<ArrayRef>> {
-        let is_all = picks.len() == probe.num_rows()
+        let is_all = picks.len() == probe.batch.num_rows()
             && picks.iter().enumerate().all(|(n, pick)| *pick as usize == n);
         let indices = UInt32Array::from(picks.to_vec());
+        let picked = |array: &ArrayRef| match is_all {
+            true => Ok(Arc::clone(array)),
+            false => take(array, &indices, None),
+        };
         let column = |source: &Source| -> Result<ArrayRef> {
             Ok(match (source, rows, marks) {
                 (Source::Build(column), Some(rows), _) => rows.gather(*column)?,
-                (Source::Probe(column), ..) if is_all => Arc::clone(probe.column(*column)),
-                (Source::Probe(column), ..) => take(probe.column(*column), &indices, None)?,
+                (Source::Probe(column), ..) => picked(probe.batch.column(*column))?,
+                (Source::Key(key), ..) if *key < probe.keys.len() => picked(&probe.keys[*key])?,
                 (Source::Mark, _, Some(marks)) => Arc::clone(marks),
                 (source, ..) => {
                     return datafusion::common::internal_err!(

@@ -1,10 +1,10 @@
 //! Who waits for a query of a higher priority, and until when.
 //!
 //! A query that cannot have the least it can work with, or that will be late by its SLA, has others
-//! of a *strictly lower* priority stopped: suspended for memory, so that they unpin, and paused with
-//! what they hold for time. They go on when it no longer needs that, at the latest
-//! after [`HELD_MAX`], and then cannot be suspended again for a quarter of the time they were: so
-//! whatever the others do, a query runs for a fifth of its time.
+//! of a *strictly lower* priority stopped: suspended for memory, so that they unpin, and paused
+//! with what they hold for time. They go on when it no longer needs that, at the latest after
+//! [`HELD_MAX`], and then cannot be stopped again for a quarter of the time they were: so whatever
+//! the others do, a query runs for a fifth of its time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ const PACE: Duration = Duration::from_millis(100);
 pub(crate) enum Need {
     /// It was refused what it cannot go on without.
     Memory,
-    /// Half of the time that its SLA allows is over: it needs the processor.
+    /// Much of the time that its SLA allows is over: it needs the processor.
     Time,
 }
 

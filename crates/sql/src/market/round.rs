@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use terrace_market::{Broker, BrokerConfig, Class, MarketRow, Run, Standing};
 
 use super::cache::{CacheClass, io_seconds};
+use super::crowd::{Crowd, Room};
 use super::model::{Corrections, PAGE_BYTES, Work};
 use super::number::{count, float};
 use super::preempt::{Need, Preemption, Runner};
@@ -21,6 +22,10 @@ const SMALL_PART: u64 = 32;
 /// The least time between two rounds when somebody is in a hurry.
 const HURRY: Duration = Duration::from_millis(30);
 
+/// A query is in need of time when one part in so many of what its SLA allows is over: others are
+/// paused at their next batch, and it has to have time left by then.
+const PATIENCE_PART: f64 = 4.0;
+
 /// The part of its work that a query has left at least: what remains when its scans are done.
 const LEFT_MIN: f64 = 0.1;
 
@@ -32,6 +37,7 @@ pub(super) struct State {
     next_class: u64,
     corrections: Corrections,
     preemption: Preemption,
+    crowd: Crowd,
     last_round: Instant,
     /// When the consumers last traded.
     traded: BTreeMap<u64, (u64, SystemTime)>,
@@ -57,6 +63,7 @@ impl State {
             next_class: 0,
             corrections: Corrections::default(),
             preemption: Preemption::default(),
+            crowd: Crowd::default(),
             last_round: now,
             traded: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -110,7 +117,12 @@ impl State {
         now: Instant,
     ) -> Option<Duration> {
         let running = queries.running();
-        let again = self.preempt(&running, now);
+        let runs = |query: &&Arc<Query>| {
+            matches!(query.state(), QueryState::Running | QueryState::Preempted)
+        };
+        let runners: Vec<Runner> = running.iter().filter(runs).map(|q| runner(q, now)).collect();
+        self.thin_out(&running, &runners, budget, now);
+        let again = self.preempt(&running, &runners, now);
         if full {
             self.round(&running, budget, now);
         }
@@ -122,18 +134,38 @@ impl State {
         Some(again.map_or(round, |again| again.min(round)).max(Duration::from_millis(1)))
     }
 
-    fn preempt(&mut self, running: &[Arc<Query>], now: Instant) -> Option<Duration> {
+    /// Suspends queries when memory has no room for the least that all of them need.
+    fn thin_out(
+        &mut self,
+        running: &[Arc<Query>],
+        runners: &[Runner],
+        budget: &MemoryBudget,
+        now: Instant,
+    ) {
+        let room = Room::of(budget.obtainable_bytes(), budget.ledger().budget());
+        let orders = self.crowd.decide(runners, room, now);
+        for query in running {
+            if orders.resume.contains(&query.id()) {
+                query.crowd(false);
+            } else if orders.suspend == Some(query.id()) {
+                query.crowd(true);
+            }
+        }
+    }
+
+    fn preempt(
+        &mut self,
+        running: &[Arc<Query>],
+        runners: &[Runner],
+        now: Instant,
+    ) -> Option<Duration> {
         if self.kind.mechanism().is_none() {
             // Fair to all.
             let stopped = running.iter().filter(|query| query.state() == QueryState::Preempted);
             stopped.for_each(|query| query.release());
             return None;
         }
-        let runs = |query: &&Arc<Query>| {
-            matches!(query.state(), QueryState::Running | QueryState::Preempted)
-        };
-        let runners: Vec<Runner> = running.iter().filter(runs).map(|q| runner(q, now)).collect();
-        let orders = self.preemption.decide(&runners, now);
+        let orders = self.preemption.decide(runners, now);
         for query in running {
             if orders.resume.contains(&query.id()) {
                 query.release();
@@ -363,8 +395,9 @@ fn runner(query: &Query, now: Instant) -> Runner {
     let (memory, priority) = (query.memory(), query.claim().priority());
     let elapsed = now.saturating_duration_since(query.began());
     let patience = query.claim().sla.as_ref().and_then(|sla| sla.patience_seconds());
-    let half = patience.and_then(|seconds| Duration::try_from_secs_f64(seconds / 2.0).ok());
-    let late_in = half.map(|half| half.saturating_sub(elapsed));
+    let part = patience.map(|seconds| seconds / PATIENCE_PART);
+    let part = part.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let late_in = part.map(|part| part.saturating_sub(elapsed));
     let will_be_late = late_in.filter(|_| query.is_awaited());
     let need = match late_in {
         _ if priority == 0 => None,

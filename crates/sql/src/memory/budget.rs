@@ -120,7 +120,7 @@ impl MemoryBudget {
     }
 
     /// Bytes that nobody holds, or that the pool would give up.
-    pub(super) fn obtainable_bytes(&self) -> u64 {
+    pub(crate) fn obtainable_bytes(&self) -> u64 {
         self.unpinnable_bytes().saturating_sub(self.pinned_in_pool())
     }
 

@@ -74,6 +74,14 @@ impl Query {
         self.suspension.preempt(need);
     }
 
+    /// Has it wait until older queries have given memory back, or no longer.
+    pub(crate) fn crowd(&self, crowded: bool) {
+        if crowded {
+            self.memory.note_preempted();
+        }
+        self.suspension.crowd(crowded);
+    }
+
     /// Lets it go on, as far as queries of a higher priority are concerned.
     pub(crate) fn release(&self) {
         self.suspension.release();

@@ -14,9 +14,9 @@ use crate::market::Need;
 /// need their frames.
 ///
 /// Two may suspend it, and it goes on when neither wants it suspended: people, and the market,
-/// which does so for queries of a higher priority and never for long. Where those need the processor
-/// and no memory, the market *pauses* it: its operators stand still with what they hold, since to
-/// unpin and to pin again would cost more than the moment is long.
+/// which does so for queries of a higher priority and never for long. Where those need the
+/// processor and no memory, the market *pauses* it: its operators stand still with what they hold,
+/// since to unpin and to pin again would cost more than the moment is long.
 #[derive(Debug)]
 pub(crate) struct Suspension {
     by: watch::Sender<By>,
@@ -28,6 +28,8 @@ struct By {
     market: bool,
     /// The market has paused it.
     paused: bool,
+    /// There are more queries than memory has room for, and it is the youngest.
+    crowded: bool,
     /// The query is to end.
     cancelled: bool,
 }
@@ -35,7 +37,7 @@ struct By {
 impl By {
     /// Whether it is to unpin and wait.
     fn any(self) -> bool {
-        self.people || self.market
+        self.people || self.market || self.crowded
     }
 
     /// Whether it is to stand still. Who is to unpin must go on as far as that.
@@ -54,8 +56,12 @@ impl Suspension {
     /// Stops the query, or lets it go on, also if the market has stopped it.
     pub(crate) fn set(&self, suspended: bool) {
         self.by.send_modify(|by| {
-            let (market, paused) = (by.market && suspended, by.paused && suspended);
-            *by = By { people: suspended, market, paused, ..*by };
+            // Who resumes it means all but its end.
+            *by = if suspended {
+                By { people: true, ..*by }
+            } else {
+                By { cancelled: by.cancelled, ..By::default() }
+            };
         });
     }
 
@@ -94,7 +100,12 @@ impl Suspension {
     /// Whether the market alone has stopped it.
     pub(crate) fn is_preempted(&self) -> bool {
         let by = *self.by.borrow();
-        (by.market || by.paused) && !by.people
+        (by.market || by.paused || by.crowded) && !by.people
+    }
+
+    /// Has it wait until others have given memory back, or no longer.
+    pub(crate) fn crowd(&self, crowded: bool) {
+        self.by.send_modify(|by| by.crowded = crowded && !by.cancelled);
     }
 
     /// While the query is paused, what ends when it may go on.

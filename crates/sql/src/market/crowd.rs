@@ -1,0 +1,173 @@
+//! Who waits when there are more queries than memory can hold the least of.
+//!
+//! Every operator may have a little whatever the others hold, or nothing would go on. With enough
+//! queries at once these least parts are all there is, and everybody waits for frames that nobody
+//! gives back. So the youngest query that holds something is suspended, one after the other, until
+//! the older ones have room; it goes on when there is room again or nobody else is left, and after
+//! [`HELD_MAX`] in any case. Whose priority is higher is older here.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::preempt::Runner;
+
+/// Who was suspended has this long to give back what it holds before the next one is; and whoever
+/// goes on has it to take some.
+const PACE: Duration = Duration::from_millis(100);
+
+/// The longest that a query waits at a time: older ones may have a reader who never comes back.
+const HELD_MAX: Duration = Duration::from_secs(30);
+
+/// How long it cannot be suspended again after that.
+const RESPITE: Duration = Duration::from_secs(10);
+
+/// What of the budget could be had: nobody holds it, or the pool would give it up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Room {
+    /// Next to nothing.
+    None,
+    Some,
+    /// Enough for one more query.
+    Ample,
+}
+
+impl Room {
+    /// Parts of the budget below which there is none, and above which it is ample.
+    const NONE_SHARE: u64 = 16;
+    const AMPLE_SHARE: u64 = 4;
+
+    pub(super) fn of(obtainable_bytes: u64, budget_bytes: u64) -> Self {
+        match obtainable_bytes {
+            bytes if bytes < budget_bytes / Self::NONE_SHARE => Self::None,
+            bytes if bytes > budget_bytes / Self::AMPLE_SHARE => Self::Ample,
+            _ => Self::Some,
+        }
+    }
+}
+
+/// Who is suspended since when, and who cannot be until when.
+#[derive(Debug, Default)]
+pub(super) struct Crowd {
+    held: BTreeMap<u64, Instant>,
+    respites: BTreeMap<u64, Instant>,
+    /// When somebody was last suspended or let go on.
+    last: Option<Instant>,
+}
+
+/// What is to be done: one query is suspended, others go on.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Orders {
+    pub(super) suspend: Option<u64>,
+    pub(super) resume: Vec<u64>,
+}
+
+impl Crowd {
+    /// Decides for this moment.
+    pub(super) fn decide(&mut self, runners: &[Runner], room: Room, now: Instant) -> Orders {
+        let is_there = |id: &u64| runners.iter().any(|runner| runner.id == *id);
+        self.held.retain(|id, _| is_there(id));
+        self.respites.retain(|id, until| is_there(id) && *until > now);
+        let mut orders = Orders::default();
+        let late = |since: &Instant| now.saturating_duration_since(*since) >= HELD_MAX;
+        let patient: Vec<u64> =
+            self.held.iter().filter(|(_, since)| late(since)).map(|(id, _)| *id).collect();
+        for id in patient {
+            self.held.remove(&id);
+            self.respites.insert(id, now + RESPITE);
+            orders.resume.push(id);
+        }
+        if self.last.is_some_and(|last| now.saturating_duration_since(last) < PACE) {
+            return orders;
+        }
+        // The oldest comes first.
+        let mut by_age: Vec<&Runner> = runners.iter().collect();
+        by_age.sort_by_key(|runner| (Reverse(runner.priority), runner.id));
+        let holders =
+            by_age.iter().filter(|it| it.held_bytes > 0 && !self.held.contains_key(&it.id));
+        match room {
+            Room::None if holders.clone().count() > 1 => {
+                let victim = holders.rev().find(|it| !self.respites.contains_key(&it.id));
+                orders.suspend = victim.map(|it| it.id);
+            }
+            _ if room == Room::Ample || holders.clone().next().is_none() => {
+                let next = by_age.iter().find(|it| self.held.contains_key(&it.id));
+                orders.resume.extend(next.map(|it| it.id));
+            }
+            _ => {}
+        }
+        for id in &orders.resume {
+            self.held.remove(id);
+        }
+        if let Some(id) = orders.suspend {
+            self.held.insert(id, now);
+        }
+        if orders != Orders::default() {
+            self.last = Some(now);
+        }
+        orders
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runner(id: u64, priority: u8, held_bytes: u64) -> Runner {
+        Runner { id, priority, need: None, held_bytes, late_in: None }
+    }
+
+    fn suspend(id: u64) -> Orders {
+        Orders { suspend: Some(id), resume: Vec::new() }
+    }
+
+    fn resume(id: u64) -> Orders {
+        Orders { suspend: None, resume: vec![id] }
+    }
+
+    #[test]
+    fn the_youngest_waits_and_the_oldest_goes_on_first() {
+        let (mut crowd, begin) = (Crowd::default(), Instant::now());
+        let runners = [runner(1, 0, 5), runner(2, 0, 5), runner(3, 0, 0), runner(4, 1, 5)];
+        let at = |steps: u32| begin + PACE * steps;
+        assert_eq!(crowd.decide(&runners, Room::Some, at(0)), Orders::default());
+        assert_eq!(
+            crowd.decide(&runners, Room::None, at(0)),
+            suspend(2),
+            "4 is urgent, 3 has none"
+        );
+        assert_eq!(crowd.decide(&runners, Room::None, begin), Orders::default(), "2 gives it back");
+        assert_eq!(crowd.decide(&runners, Room::None, at(1)), suspend(1));
+        let alone = crowd.decide(&runners, Room::None, at(2));
+        assert_eq!(alone, Orders::default(), "one goes on whatever it holds");
+        assert_eq!(crowd.decide(&runners, Room::Some, at(3)), Orders::default());
+        assert_eq!(crowd.decide(&runners, Room::Ample, at(4)), resume(1));
+        assert_eq!(crowd.decide(&runners, Room::Ample, at(5)), resume(2));
+    }
+
+    #[test]
+    fn it_goes_on_when_nobody_else_holds_anything() {
+        let (mut crowd, begin) = (Crowd::default(), Instant::now());
+        let both = [runner(1, 0, 5), runner(2, 0, 5)];
+        assert_eq!(crowd.decide(&both, Room::None, begin), suspend(2));
+        let own = [runner(2, 0, 0)];
+        assert_eq!(crowd.decide(&own, Room::Some, begin + PACE), resume(2));
+    }
+
+    #[test]
+    fn nobody_waits_for_ever() {
+        let (mut crowd, begin) = (Crowd::default(), Instant::now());
+        let both = [runner(1, 0, 5), runner(2, 0, 5)];
+        assert_eq!(crowd.decide(&both, Room::None, begin), suspend(2));
+        let late = begin + HELD_MAX;
+        let turned = Orders { suspend: Some(1), resume: vec![2] };
+        assert_eq!(crowd.decide(&both, Room::None, late), turned, "2 has its turn");
+        assert_eq!(crowd.decide(&both, Room::Some, late + HELD_MAX), resume(1));
+    }
+
+    #[test]
+    fn room_is_a_part_of_the_budget() {
+        let room = |bytes| Room::of(bytes, 64);
+        assert_eq!([room(3), room(4), room(16), room(17)].map(|it| it as u8), [0, 1, 1, 2]);
+    }
+}
