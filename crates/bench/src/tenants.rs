@@ -270,6 +270,8 @@ async fn play(engine: &Engine, rule: Rule, round: usize, arrivals: &[Arrival]) -
         let (tenant, session, seconds, error) =
             ended.map_err(|error| BenchError::Engine(error.to_string()))?;
         sessions[tenant].give(session);
+        // Who gets an error has waited in vain, whenever it came.
+        let seconds = if error.is_some() { seconds.max(SECONDS as f64) } else { seconds };
         requests[tenant].push(Request { seconds, ios: 0.0 });
         errors.extend(error);
         Ok::<_, BenchError>(())

@@ -40,12 +40,24 @@ pub(crate) async fn pin(
     pages: &[PageRef],
     fetch: Fetch,
 ) -> Result<Vec<Pinned>, PoolError> {
-    let mut result = fetch.await;
-    for _ in 0..FETCH_TRIES {
-        if !matches!(result, Err(PoolError::Exhausted { .. })) {
-            break;
-        }
-        result = space.fetch_needed(pages).await;
+    let together = fetch.await;
+    if !matches!(together, Err(PoolError::Exhausted { .. })) {
+        return together;
     }
-    result
+    // One after the other: what came is kept while the next is waited for.
+    let mut pins = Vec::with_capacity(pages.len());
+    for page in pages {
+        pins.extend(pin_one(space, *page).await?);
+    }
+    Ok(pins)
+}
+
+async fn pin_one(space: &Space, page: PageRef) -> Result<Vec<Pinned>, PoolError> {
+    for _ in 1..FETCH_TRIES {
+        match space.fetch_needed(&[page]).await {
+            Err(PoolError::Exhausted { .. }) => {}
+            result => return result,
+        }
+    }
+    space.fetch_needed(&[page]).await
 }

@@ -19,7 +19,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// How long a caller waits for other pages to come free while the store refuses dirty ones.
 const STORE_GRACE: Duration = Duration::from_millis(200);
 
-/// How long every frame must have been held before the ledger owes one, and the part of the pool's
+/// How long a caller finds no frame before the ledger owes it one, and the part of the pool's
 /// patience that this is at most.
 const OWE_AFTER: Duration = Duration::from_secs(2);
 const OWE_AFTER_SHARE: u32 = 2;
@@ -195,7 +195,7 @@ impl Inner {
             waited,
             dram_bytes: account.budget(),
             holders: self.holders(),
-            held_bytes: self.held_bytes(),
+            held_bytes: (waited >= LOOK_AGAIN).then(|| self.held_bytes()),
             others: largest(account.others()),
         }
     }

@@ -14,10 +14,9 @@ pub enum PoolError {
     /// Every frame that could make room stayed latched for the whole patience of the pool.
     #[error(
         "pool {pool}: no frame for {} within {waited:?}: every page is latched, pinned, or dirty \
-         without a store to go to. Of {} of DRAM the pool has: {} ({} latched or pinned); others \
-         have: {}",
+         without a store to go to. Of {} of DRAM the pool has: {}{}; others have: {}",
         format_bytes(*asked_bytes), format_bytes(*.dram_bytes), list(.holders),
-        format_bytes(*.held_bytes), list(.others)
+        held(*.held_bytes), list(.others)
     )]
     Exhausted {
         /// The pool's name.
@@ -30,8 +29,9 @@ pub enum PoolError {
         dram_bytes: u64,
         /// Spaces with resident bytes, largest first.
         holders: Vec<(String, u64)>,
-        /// Bytes of pages in DRAM that were latched or pinned.
-        held_bytes: u64,
+        /// Bytes of pages in DRAM that were latched or pinned; not looked up for those who did not
+        /// wait.
+        held_bytes: Option<u64>,
         /// Other consumers that hold bytes, largest first.
         others: Vec<(String, u64)>,
     },
@@ -125,6 +125,10 @@ pub(crate) fn largest(holders: impl Iterator<Item = (String, u64)>) -> Vec<(Stri
     holders.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
     holders.truncate(8);
     holders
+}
+
+fn held(bytes: Option<u64>) -> String {
+    bytes.map_or(String::new(), |bytes| format!(" ({} latched or pinned)", format_bytes(bytes)))
 }
 
 fn list(holders: &[(String, u64)]) -> String {

@@ -95,8 +95,8 @@ struct FetchState {
 /// gives up what is pinned so far.
 ///
 /// # Errors
-/// [`PoolError::Exhausted`] when frames for all pages at once did not come free within a second;
-/// fixing the pages one after the other may still succeed. [`PoolError::LatchTimeout`] when another
+/// [`PoolError::Exhausted`] when frames for all pages at once did not come free within a second, or
+/// three for [`crate::Space::fetch_needed`]; one after the other they may still. [`PoolError::LatchTimeout`] when another
 /// loader or a writer kept a page for five seconds, or for the pool's patience if that is less.
 /// Otherwise as [`crate::Space::read`].
 #[derive(Debug)]

@@ -14,6 +14,7 @@
 //! | `model` | queries as consumers |
 //! | `round` | one round: from what is known to limits |
 //! | `preempt` | who waits for a higher priority |
+//! | `crowd` | who waits when memory has no room for all |
 //!
 //! Locking order: the market's state, then a query's books. Queries never take the state's lock but
 //! to begin and to end.

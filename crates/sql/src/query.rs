@@ -56,7 +56,8 @@ pub enum QueryState {
     Running,
     /// It waits, with its paged operators' pages unpinned, for [`Query::resume`].
     Suspended,
-    /// It waits in the same way for a query of a higher priority, for a while.
+    /// It waits for a while, by the market: in the same way for a query of a higher priority that
+    /// needs memory or for older ones, or with what it holds for one that needs time.
     Preempted,
     /// It ends as soon as its tasks notice.
     Cancelled,

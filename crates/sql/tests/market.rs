@@ -177,3 +177,31 @@ async fn a_preempted_query_resumes_with_the_right_answer() {
     let finished = tokio::time::timeout(Duration::from_secs(60), finish(first, first_rows));
     finished.await.expect("in a minute");
 }
+
+/// Time is taken from a query, and no memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paused_query_stands_still_with_what_it_holds() {
+    let engine = loaded(128 * MIB).await;
+    let (low, high) = (engine.session().expect("session"), engine.session().expect("session"));
+    high.sql("SET terrace.sla = 'latency 0ms penalty 1, priority 1'").await.expect("taken");
+    let (mut first, mut read) = sorting(&low).await;
+    let query = std::sync::Arc::clone(first.query());
+    // Needs the processor alone, for a second.
+    let busy = "SELECT count(*) FROM generate_series(1, 200000000) WHERE value % 7 = 3";
+    let second = tokio::spawn(async move { show(&high, busy).await });
+    eventually("the lower one waits", || query.state() == QueryState::Preempted).await;
+    // What was made before may still come.
+    let stands_still = loop {
+        match tokio::time::timeout(Duration::from_millis(150), first.stream.next()).await {
+            Err(_) => break true,
+            Ok(Some(batch)) => read += batch.expect("no error").num_rows(),
+            Ok(None) => break false,
+        }
+    };
+    assert!(stands_still && read < ROWS / 10, "it went on for {read} rows");
+    assert_eq!(query.state(), QueryState::Preempted);
+    assert!(query.memory().pinned_bytes() > MIB, "{}", query.memory().pinned_bytes());
+    assert_eq!(second.await.expect("no panic"), "28571429");
+    let finished = tokio::time::timeout(Duration::from_secs(60), finish(first, read));
+    finished.await.expect("in a minute");
+}

@@ -4,6 +4,7 @@ mod common;
 
 use common::{MIB, engine, eventually, show};
 use futures::StreamExt;
+use terrace_sql::query::QueryState;
 use terrace_sql::{Engine, Session};
 
 const AMPLE: u64 = 1024 * MIB;
@@ -117,6 +118,24 @@ async fn dropping_a_handle_cancels_and_gives_everything_back() {
         drop(running);
         nothing_is_held(&engine).await;
     }
+}
+
+/// The least that each of them needs is together more than there is, so some have to wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_queries_than_there_is_room_for_all_end() {
+    let (engine, session) = filled(TINY).await;
+    let expected = digest(&session, QUERIES[0]).await.0;
+    let crowd = (0..12).map(|_| {
+        let session = engine.session().expect("session");
+        tokio::spawn(async move { digest(&session, QUERIES[0]).await.0 })
+    });
+    let crowd: Vec<_> = crowd.collect();
+    let states = || engine.queries().running().into_iter().map(|query| query.state());
+    eventually("one waits", || states().any(|state| state == QueryState::Preempted)).await;
+    for query in crowd {
+        assert_eq!(query.await.expect("a query"), expected);
+    }
+    nothing_is_held(&engine).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -41,7 +41,7 @@ pub(super) struct Build {
     _flag_bytes: Granted,
     pub(super) rows: u64,
     pub(super) matchable: u64,
-    /// Bytes of the pages being filled of one partition of many.
+    /// Bytes of the pages that one probe stream is filling of one partition of many.
     pub(super) open_bytes: usize,
     pub(super) bounds: Option<KeyBounds>,
     pub(super) grant: Arc<dyn Grant>,
@@ -250,7 +250,7 @@ pub(super) struct Collector {
     pub(super) grant: Arc<dyn Grant>,
     pub(super) bounds: Option<KeyBounds>,
     pub(super) probes: usize,
-    /// As [`Build::open_bytes`].
+    /// Bytes of the pages being filled of one partition of many.
     pub(super) open_bytes: AtomicUsize,
 }
 
@@ -393,7 +393,7 @@ impl Collector {
             _flag_bytes: flag_bytes,
             rows: count,
             matchable,
-            open_bytes: self.open_bytes.load(Ordering::Relaxed),
+            open_bytes: self.open_bytes.load(Ordering::Relaxed) / self.probes.max(1),
             bounds: self.bounds.take(),
             grant: Arc::clone(&self.grant),
             probing: AtomicUsize::new(self.probes),

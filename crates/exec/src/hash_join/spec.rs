@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
 use datafusion::arrow::buffer::NullBuffer;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::hash_utils::{RandomState, create_hashes};
 use datafusion::common::{JoinSide, JoinType, NullEquality, Result};
 use datafusion::physical_expr::PhysicalExprRef;
@@ -97,9 +97,8 @@ impl Spec {
         let is_integer = types.len() == 1 && is_integer(&types[0]) && same(0);
         // Keys that are equal are the same, but for zeros of floating-point numbers. Those of the
         // probe rows are at hand.
-        let is_same: Vec<bool> = (0..types.len())
-            .map(|key| same(key) && !types[key].is_floating() && !types[key].is_nested())
-            .collect();
+        let is_same: Vec<bool> =
+            (0..types.len()).map(|key| same(key) && is_one_of_a_kind(&types[key])).collect();
         let at_hand = |source: &Source| match *source {
             Source::Build(column) if is_same.get(column) == Some(&true) => Source::Key(column),
             source => source,
@@ -177,6 +176,14 @@ impl Spec {
     pub(super) fn build_columns(&self, keys: &Keys, batch: &RecordBatch) -> Vec<ArrayRef> {
         let payload = self.payload.iter().map(|index| Arc::clone(batch.column(*index)));
         keys.arrays.iter().cloned().chain(payload).collect()
+    }
+}
+
+/// Whether equal values of a type are the same: not the two zeros of floating-point numbers.
+fn is_one_of_a_kind(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => is_one_of_a_kind(values),
+        data_type => !data_type.is_floating() && !data_type.is_nested(),
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! Every operator may have a little whatever the others hold, or nothing would go on. With enough
 //! queries at once these least parts are all there is, and everybody waits for frames that nobody
-//! gives back. So the youngest query that holds something is suspended, one after the other, until
-//! the older ones have room; it goes on when there is room again or nobody else is left, and after
-//! [`HELD_MAX`] in any case. Whose priority is higher is older here.
+//! gives back. So the youngest query that holds something worth it is suspended, one after the
+//! other, until the older ones have room; it goes on when there is room again or nobody else is
+//! left, and after [`HELD_MAX`] in any case. Whose priority is higher is older here.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -25,17 +25,17 @@ const RESPITE: Duration = Duration::from_secs(10);
 /// What of the budget could be had: nobody holds it, or the pool would give it up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Room {
-    /// Next to nothing.
+    /// Next to nothing: less than operators leave that go by the thresholds.
     None,
     Some,
-    /// Enough for one more query.
+    /// As much as those leave, however many there are.
     Ample,
 }
 
 impl Room {
     /// Parts of the budget below which there is none, and above which it is ample.
     const NONE_SHARE: u64 = 16;
-    const AMPLE_SHARE: u64 = 4;
+    const AMPLE_SHARE: u64 = 8;
 
     pub(super) fn of(obtainable_bytes: u64, budget_bytes: u64) -> Self {
         match obtainable_bytes {
@@ -45,6 +45,9 @@ impl Room {
         }
     }
 }
+
+/// The part of the budget that a query holds at least who is suspended.
+const VICTIM_PART: u64 = 64;
 
 /// Who is suspended since when, and who cannot be until when.
 #[derive(Debug, Default)]
@@ -63,8 +66,24 @@ pub(super) struct Orders {
 }
 
 impl Crowd {
-    /// Decides for this moment.
-    pub(super) fn decide(&mut self, runners: &[Runner], room: Room, now: Instant) -> Orders {
+    /// Whether it has suspended this query.
+    pub(super) fn holds(&self, id: u64) -> bool {
+        self.held.contains_key(&id)
+    }
+
+    /// Somebody else had a query go on.
+    pub(super) fn forget(&mut self, id: u64) {
+        self.held.remove(&id);
+    }
+
+    /// Decides for this moment, under a budget of which `obtainable_bytes` could be had.
+    pub(super) fn decide(
+        &mut self,
+        runners: &[Runner],
+        (obtainable_bytes, budget_bytes): (u64, u64),
+        now: Instant,
+    ) -> Orders {
+        let room = Room::of(obtainable_bytes, budget_bytes);
         let is_there = |id: &u64| runners.iter().any(|runner| runner.id == *id);
         self.held.retain(|id, _| is_there(id));
         self.respites.retain(|id, until| is_there(id) && *until > now);
@@ -81,10 +100,10 @@ impl Crowd {
             return orders;
         }
         // The oldest comes first.
+        let least = (budget_bytes / VICTIM_PART).max(1);
         let mut by_age: Vec<&Runner> = runners.iter().collect();
         by_age.sort_by_key(|runner| (Reverse(runner.priority), runner.id));
-        let holders =
-            by_age.iter().filter(|it| it.held_bytes > 0 && !self.held.contains_key(&it.id));
+        let holders = by_age.iter().filter(|it| it.held_bytes >= least && !self.holds(it.id));
         match room {
             Room::None if holders.clone().count() > 1 => {
                 let victim = holders.rev().find(|it| !self.respites.contains_key(&it.id));
@@ -113,6 +132,10 @@ impl Crowd {
 mod tests {
     use super::*;
 
+    const NONE: (u64, u64) = (15, 256);
+    const SOME: (u64, u64) = (32, 256);
+    const AMPLE: (u64, u64) = (33, 256);
+
     fn runner(id: u64, priority: u8, held_bytes: u64) -> Runner {
         Runner { id, priority, need: None, held_bytes, late_in: None }
     }
@@ -128,46 +151,42 @@ mod tests {
     #[test]
     fn the_youngest_waits_and_the_oldest_goes_on_first() {
         let (mut crowd, begin) = (Crowd::default(), Instant::now());
-        let runners = [runner(1, 0, 5), runner(2, 0, 5), runner(3, 0, 0), runner(4, 1, 5)];
+        let runners = [runner(1, 0, 5), runner(2, 0, 5), runner(3, 0, 3), runner(4, 1, 5)];
         let at = |steps: u32| begin + PACE * steps;
-        assert_eq!(crowd.decide(&runners, Room::Some, at(0)), Orders::default());
-        assert_eq!(
-            crowd.decide(&runners, Room::None, at(0)),
-            suspend(2),
-            "4 is urgent, 3 has none"
-        );
-        assert_eq!(crowd.decide(&runners, Room::None, begin), Orders::default(), "2 gives it back");
-        assert_eq!(crowd.decide(&runners, Room::None, at(1)), suspend(1));
-        let alone = crowd.decide(&runners, Room::None, at(2));
+        assert_eq!(crowd.decide(&runners, SOME, at(0)), Orders::default());
+        assert_eq!(crowd.decide(&runners, NONE, at(0)), suspend(2), "4 is urgent, 3 has little");
+        assert_eq!(crowd.decide(&runners, NONE, begin), Orders::default(), "2 gives it back");
+        assert_eq!(crowd.decide(&runners, NONE, at(1)), suspend(1));
+        let alone = crowd.decide(&runners, NONE, at(2));
         assert_eq!(alone, Orders::default(), "one goes on whatever it holds");
-        assert_eq!(crowd.decide(&runners, Room::Some, at(3)), Orders::default());
-        assert_eq!(crowd.decide(&runners, Room::Ample, at(4)), resume(1));
-        assert_eq!(crowd.decide(&runners, Room::Ample, at(5)), resume(2));
+        assert_eq!(crowd.decide(&runners, SOME, at(3)), Orders::default());
+        assert_eq!(crowd.decide(&runners, AMPLE, at(4)), resume(1));
+        assert_eq!(crowd.decide(&runners, AMPLE, at(5)), resume(2));
     }
 
     #[test]
     fn it_goes_on_when_nobody_else_holds_anything() {
         let (mut crowd, begin) = (Crowd::default(), Instant::now());
         let both = [runner(1, 0, 5), runner(2, 0, 5)];
-        assert_eq!(crowd.decide(&both, Room::None, begin), suspend(2));
+        assert_eq!(crowd.decide(&both, NONE, begin), suspend(2));
         let own = [runner(2, 0, 0)];
-        assert_eq!(crowd.decide(&own, Room::Some, begin + PACE), resume(2));
+        assert_eq!(crowd.decide(&own, SOME, begin + PACE), resume(2));
     }
 
     #[test]
     fn nobody_waits_for_ever() {
         let (mut crowd, begin) = (Crowd::default(), Instant::now());
         let both = [runner(1, 0, 5), runner(2, 0, 5)];
-        assert_eq!(crowd.decide(&both, Room::None, begin), suspend(2));
+        assert_eq!(crowd.decide(&both, NONE, begin), suspend(2));
         let late = begin + HELD_MAX;
         let turned = Orders { suspend: Some(1), resume: vec![2] };
-        assert_eq!(crowd.decide(&both, Room::None, late), turned, "2 has its turn");
-        assert_eq!(crowd.decide(&both, Room::Some, late + HELD_MAX), resume(1));
+        assert_eq!(crowd.decide(&both, NONE, late), turned, "2 has its turn");
+        assert_eq!(crowd.decide(&both, SOME, late + HELD_MAX), resume(1));
     }
 
     #[test]
     fn room_is_a_part_of_the_budget() {
         let room = |bytes| Room::of(bytes, 64);
-        assert_eq!([room(3), room(4), room(16), room(17)].map(|it| it as u8), [0, 1, 1, 2]);
+        assert_eq!([room(3), room(4), room(8), room(9)].map(|it| it as u8), [0, 1, 1, 2]);
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use terrace_market::{Broker, BrokerConfig, Class, MarketRow, Run, Standing};
 
 use super::cache::{CacheClass, io_seconds};
-use super::crowd::{Crowd, Room};
+use super::crowd::Crowd;
 use super::model::{Corrections, PAGE_BYTES, Work};
 use super::number::{count, float};
 use super::preempt::{Need, Preemption, Runner};
@@ -122,7 +122,13 @@ impl State {
         };
         let runners: Vec<Runner> = running.iter().filter(runs).map(|q| runner(q, now)).collect();
         self.thin_out(&running, &runners, budget, now);
-        let again = self.preempt(&running, &runners, now);
+        // Who waits for room is helped by nobody's time.
+        let at_work = runners.into_iter().map(|runner| match self.crowd.holds(runner.id) {
+            true => Runner { need: None, late_in: None, ..runner },
+            false => runner,
+        });
+        let at_work: Vec<Runner> = at_work.collect();
+        let again = self.preempt(&running, &at_work, now);
         if full {
             self.round(&running, budget, now);
         }
@@ -142,7 +148,10 @@ impl State {
         budget: &MemoryBudget,
         now: Instant,
     ) {
-        let room = Room::of(budget.obtainable_bytes(), budget.ledger().budget());
+        for query in running.iter().filter(|query| !query.is_crowded()) {
+            self.crowd.forget(query.id());
+        }
+        let room = (budget.obtainable_bytes(), budget.ledger().budget());
         let orders = self.crowd.decide(runners, room, now);
         for query in running {
             if orders.resume.contains(&query.id()) {
@@ -222,7 +231,8 @@ impl State {
             let work = Work::of(&operators, query.progress().fraction(), &self.corrections);
             let state_bytes = work.held_bytes.saturating_add(work.spilled_bytes);
             // Who is suspended waits for people, and has no use for memory meanwhile.
-            let is_stopped = !matches!(query.state(), QueryState::Running | QueryState::Preempted);
+            let is_stopped = !matches!(query.state(), QueryState::Running | QueryState::Preempted)
+                || self.crowd.holds(query.id());
             let is_small = state_bytes < small && !self.limited.contains(&query.id());
             if is_stopped || is_small {
                 small_bytes += work.held_bytes;

@@ -126,7 +126,8 @@ impl MemoryBudget {
 
     /// Bytes that nobody holds, or that the pool would give up were none of its pages pinned.
     fn unpinnable_bytes(&self) -> u64 {
-        self.ledger.available().saturating_add(self.reserve.releasable())
+        let there = self.ledger.available().saturating_add(self.reserve.releasable());
+        there.saturating_sub(self.ledger.debt())
     }
 
     /// Bytes of pages that paged operators keep pinned.

@@ -74,6 +74,11 @@ impl Query {
         self.suspension.preempt(need);
     }
 
+    /// Whether it waits until older queries have given memory back.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.suspension.is_crowded()
+    }
+
     /// Has it wait until older queries have given memory back, or no longer.
     pub(crate) fn crowd(&self, crowded: bool) {
         if crowded {

@@ -13,10 +13,10 @@ use crate::market::Need;
 /// batch that it may get. Nothing is written for it; the pool evicts the unpinned pages when others
 /// need their frames.
 ///
-/// Two may suspend it, and it goes on when neither wants it suspended: people, and the market,
-/// which does so for queries of a higher priority and never for long. Where those need the
-/// processor and no memory, the market *pauses* it: its operators stand still with what they hold,
-/// since to unpin and to pin again would cost more than the moment is long.
+/// People may suspend it, and the market, for queries of a higher priority or for older ones while
+/// memory has no room for all; it goes on when nobody wants it suspended. Where those of a higher
+/// priority need the processor and no memory, the market *pauses* it: its operators stand still
+/// with what they hold, since to unpin and to pin again would cost more than the moment is long.
 #[derive(Debug)]
 pub(crate) struct Suspension {
     by: watch::Sender<By>,
@@ -101,6 +101,10 @@ impl Suspension {
     pub(crate) fn is_preempted(&self) -> bool {
         let by = *self.by.borrow();
         (by.market || by.paused || by.crowded) && !by.people
+    }
+
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.by.borrow().crowded
     }
 
     /// Has it wait until others have given memory back, or no longer.
