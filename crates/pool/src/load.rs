@@ -96,8 +96,9 @@ struct FetchState {
 ///
 /// # Errors
 /// [`PoolError::Exhausted`] when frames for all pages at once did not come free within a second, or
-/// three for [`crate::Space::fetch_needed`]; one after the other they may still. [`PoolError::LatchTimeout`] when another
-/// loader or a writer kept a page for five seconds, or for the pool's patience if that is less.
+/// three for [`crate::Space::fetch_needed`]; one after the other they may still.
+/// [`PoolError::LatchTimeout`] when another loader or a writer kept a page for five seconds, or for
+/// the pool's patience if that is less.
 /// Otherwise as [`crate::Space::read`].
 #[derive(Debug)]
 pub struct Fetch(Arc<FetchState>);

@@ -47,9 +47,9 @@ pub struct PoolConfig {
     pub floor_bytes: u64,
     /// How long a caller waits for a frame or a latch before it gets an error; a day at most.
     pub patience: Duration,
-    /// Bytes of pages that the ledger may owe. Who has found no frame for two seconds may be waiting
-    /// for others that wait, too; a frame beyond the budget lets it go on. The debt is paid as soon
-    /// as pages can go.
+    /// Bytes of pages that the ledger may owe. Who has found no frame for two seconds may be
+    /// waiting for others that wait, too; a frame beyond the budget lets it go on. The debt is
+    /// paid as soon as pages can go.
     pub overdraft_bytes: u64,
     /// Threads that read pages ahead of those who will want them.
     pub loaders: usize,

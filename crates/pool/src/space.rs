@@ -302,8 +302,8 @@ impl Space {
         Fetch::start(self.pool(), pages, FETCH_PATIENCE)
     }
 
-    /// As [`Space::fetch`], for one page without which nothing goes on: waits three times as long for
-    /// its frame, so that it gets one that the pool's overdraft allows.
+    /// As [`Space::fetch`], for one page without which nothing goes on: waits three times as long
+    /// for its frame, so that it gets one that the pool's overdraft allows.
     pub fn fetch_needed(&self, pages: &[PageRef]) -> Fetch {
         Fetch::start(self.pool(), pages, NEED_PATIENCE)
     }
