@@ -12,7 +12,7 @@ use datafusion::arrow::util::pretty::pretty_format_batches;
 use futures::StreamExt;
 use serde::Serialize;
 use terrace_sql::query::Query;
-use terrace_sql::{Encoding, Engine, EngineConfig, Session, SqlError};
+use terrace_sql::{Engine, Session, SqlError};
 use terrace_sys::size::{MIB, format_bytes};
 use tokio::task::JoinHandle;
 
@@ -21,11 +21,10 @@ use crate::error::{BenchError, Result};
 use crate::experiment::{Conditions, Finding, Setting};
 use crate::grid::Grid;
 use crate::report::Report;
-use crate::scratch::Scratch;
 use crate::statistic::median;
-use crate::suite::load::{load, refused};
+use crate::suite::database::Database;
+use crate::suite::load::refused;
 use crate::suite::run::start;
-use crate::tpch::table::Table;
 
 /// The budget unless another is named: a fraction of what the sort would like to hold.
 const DRAM_BYTES: u64 = 256 * MIB;
@@ -92,19 +91,10 @@ struct Summary {
 /// # Errors
 /// When the tables cannot be loaded or a query fails.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
-    let dram_bytes = if setting.dram_is_named { setting.engine.dram_bytes } else { DRAM_BYTES };
-    let engine_config = EngineConfig { dram_bytes, ..setting.engine.clone() };
-    let config = setting.conditions(&engine_config);
-    let home = Scratch::of(setting.engine.data_dir.as_deref(), "suspend")?;
-    let open = || {
-        let data_dir = Some(home.path().join("data"));
-        Engine::open(&EngineConfig { data_dir, ..engine_config.clone() }).map_err(refused)
-    };
-    let engine = open()?;
-    let generator = setting.generator();
-    let loading = |table: Table| observe(&format!("loading {table}"));
-    load(&engine, &generator, Encoding::default(), loading).await?;
+    let database = Database::load(setting, "suspend", DRAM_BYTES, observe).await?;
+    let config = setting.conditions(database.config());
     observe("the sort undisturbed");
+    let engine = database.open()?;
     let (_, expected) = Holder::start(&engine.session().map_err(refused)?).await?.end().await?;
     engine.close().map_err(refused)?;
     let mut rows = Vec::new();
@@ -112,7 +102,7 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
         for turn in 0..ALL.len() {
             let beside = ALL[(round + turn) % ALL.len()];
             observe(&format!("round {}, {beside:?}", round + 1));
-            let engine = open()?;
+            let engine = database.open()?;
             rows.push(visit(&engine, beside, round, config.dram_bytes, &expected).await?);
             engine.close().map_err(refused)?;
         }

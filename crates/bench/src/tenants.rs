@@ -14,20 +14,19 @@ use serde::Serialize;
 use terrace_market::Sla;
 use terrace_market::simulate::{Event, Shape, Work, three_tenants};
 use terrace_market::sla::Request;
-use terrace_sql::{Encoding, Engine, EngineConfig, Session};
+use terrace_sql::{Engine, Session};
 use terrace_sys::size::{MIB, format_bytes};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use crate::chart::{Bars, Series};
 use crate::error::{BenchError, Result};
 use crate::experiment::{Conditions, Finding, Setting};
 use crate::grid::Grid;
 use crate::report::Report;
-use crate::scratch::Scratch;
 use crate::statistic::{median, percentile};
-use crate::suite::load::{load, refused};
+use crate::suite::database::Database;
+use crate::suite::load::refused;
 use crate::suite::run::start;
-use crate::tpch::table::Table;
 
 /// The budget unless another is named: a quarter of the tables.
 const DRAM_BYTES: u64 = 64 * MIB;
@@ -37,10 +36,11 @@ const SECONDS: u64 = 30;
 /// is played, and one report in so many.
 const LOOKUPS_PER_ONE: usize = 50;
 const REPORTS_PER_ONE: usize = 3;
-/// Pages of the trace's longest sort, which is one of half of the line items so that two
-/// processors can keep up with all of them, and of its index.
+/// Pages of the trace's longest sort, and the share of the line items that it sorts here: two
+/// processors have to keep up with all sorts.
 const SORT_PAGES_MAX: u64 = 8192;
 const SORT_SHARE_MAX: f64 = 0.5;
+/// Leaves of the trace's index.
 const LEAF_PAGES: u64 = 4096;
 /// Orders at scale 1; one key in four is used.
 const ORDERS: f64 = 1_500_000.0;
@@ -122,18 +122,8 @@ struct RuleSummary {
 /// # Errors
 /// When the tables cannot be loaded or an engine does not open. A request that fails is counted.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
-    let dram_bytes = if setting.dram_is_named { setting.engine.dram_bytes } else { DRAM_BYTES };
-    let engine_config = EngineConfig { dram_bytes, ..setting.engine.clone() };
-    let config = setting.conditions(&engine_config);
-    let home = Scratch::of(setting.engine.data_dir.as_deref(), "tenants")?;
-    let open = || {
-        let data_dir = Some(home.path().join("data"));
-        Engine::open(&EngineConfig { data_dir, ..engine_config.clone() }).map_err(refused)
-    };
-    let engine = open()?;
-    let loading = |table: Table| observe(&format!("loading {table}"));
-    load(&engine, &setting.generator(), Encoding::default(), loading).await?;
-    engine.close().map_err(refused)?;
+    let database = Database::load(setting, "tenants", DRAM_BYTES, observe).await?;
+    let config = setting.conditions(database.config());
     let mut rows = Vec::new();
     for round in 0..config.rounds {
         let seed = u64::try_from(round).unwrap_or(0) + 1;
@@ -142,7 +132,7 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
         for turn in 0..RULES.len() {
             let rule = RULES[(round + turn) % RULES.len()];
             observe(&format!("trace {} of {}, {}", round + 1, config.rounds, rule.name));
-            let engine = open()?;
+            let engine = database.open()?;
             own.push(play(&engine, rule, round, &arrivals).await?);
             engine.close().map_err(refused)?;
         }
@@ -238,6 +228,15 @@ impl Sessions<'_> {
     }
 }
 
+/// A request that was answered or failed.
+struct Ended {
+    tenant: usize,
+    session: Arc<Session>,
+    /// Since its arrival.
+    seconds: f64,
+    error: Option<String>,
+}
+
 /// Plays the arrivals on an engine.
 async fn play(engine: &Engine, rule: Rule, round: usize, arrivals: &[Arrival]) -> Result<Row> {
     let sessions: Vec<Sessions<'_>> = TENANTS
@@ -262,12 +261,11 @@ async fn play(engine: &Engine, rule: Rule, round: usize, arrivals: &[Arrival]) -
         own.give(session);
     }
     let began = Instant::now();
-    let mut running: JoinSet<(usize, Arc<Session>, f64, Option<String>)> = JoinSet::new();
+    let mut running = JoinSet::new();
     let mut requests: Vec<Vec<Request>> = vec![Vec::new(); TENANTS.len()];
     let mut errors = Vec::new();
-    let mut note = |ended: std::result::Result<(usize, Arc<Session>, f64, Option<String>), _>| {
-        let ended: std::result::Result<_, tokio::task::JoinError> = ended;
-        let (tenant, session, seconds, error) =
+    let mut note = |ended: std::result::Result<Ended, JoinError>| {
+        let Ended { tenant, session, seconds, error } =
             ended.map_err(|error| BenchError::Engine(error.to_string()))?;
         sessions[tenant].give(session);
         // Who gets an error has waited in vain, whenever it came.
@@ -290,7 +288,7 @@ async fn play(engine: &Engine, rule: Rule, round: usize, arrivals: &[Arrival]) -
         let sql = arrival.sql.clone();
         running.spawn(async move {
             let error = ask(&session, &sql).await.err().map(|error| error.to_string());
-            (tenant, session, arrived.elapsed().as_secs_f64(), error)
+            Ended { tenant, session, seconds: arrived.elapsed().as_secs_f64(), error }
         });
     }
     while let Some(ended) = running.join_next().await {
@@ -441,9 +439,7 @@ mod tests {
     fn a_trace_becomes_statements_of_all_three() {
         let arrivals = arrivals(1, 1.0);
         assert!(arrivals.is_sorted_by_key(|arrival| arrival.at));
-        for (tenant, (_, what)) in
-            [("", "FROM orders WHERE"), ("", "FROM "), ("", "row_number")].iter().enumerate()
-        {
+        for (tenant, what) in ["FROM orders WHERE", "GROUP BY", "row_number"].iter().enumerate() {
             let own: Vec<_> = arrivals.iter().filter(|arrival| arrival.tenant == tenant).collect();
             assert!(own.len() > 3, "{tenant}: {}", own.len());
             assert!(own.iter().all(|arrival| arrival.sql.contains(what)), "{tenant}");

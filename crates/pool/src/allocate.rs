@@ -106,8 +106,8 @@ impl Inner {
     /// A frame of DRAM beyond the budget, while the ledger may owe that much.
     fn owe_frame(&self, len: usize) -> Option<Taken> {
         let taken = self.tiers[0].owe(&self.frames, 0, len, self.overdraft)?;
-        let (debt_bytes, held_bytes) = (self.tiers[0].account.debt(), self.held_bytes());
-        tracing::warn!(pool = self.name, len, debt_bytes, held_bytes, "a frame beyond the budget");
+        let debt_bytes = self.tiers[0].account.debt();
+        tracing::warn!(pool = self.name, len, debt_bytes, "a frame beyond the budget");
         self.counters.owed_frames.add(1);
         self.handed_out.fetch_add(len as u64, Ordering::Relaxed);
         Some(taken)

@@ -107,7 +107,7 @@ pub struct PoolStats {
     pub write_failures: u64,
     /// Times somebody had to wait for a frame.
     pub waits: u64,
-    /// Frames beyond the budget, given since all others were held.
+    /// Frames beyond the budget, given to those who had found none for a while.
     pub owed_frames: u64,
 }
 

@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod child;
+pub(crate) mod database;
 pub mod export;
 pub mod feed;
 pub mod generate;

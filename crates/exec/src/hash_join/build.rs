@@ -426,9 +426,7 @@ impl Collector {
         let (owner, view) = rows.share();
         let pages = view.pages();
         let mut table = Table::new(view, 0..pages, Arc::clone(&self.grant), &self.spec).await?;
-        if is_numbered {
-            table = table.numbered();
-        }
+        table.is_numbered = is_numbered;
         Ok(Part { rows: owner, table: Mutex::new(Some(Arc::new(table))) })
     }
 }

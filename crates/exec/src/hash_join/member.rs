@@ -31,9 +31,8 @@ use crate::memory::Grant;
 const KEYS_MAX: usize = 1 << 19;
 /// Bits of the filter for each key, at least: one key in two hundred that is not there passes.
 const BITS_PER_KEY: usize = 16;
-/// Bits for all integers from the least to the greatest are as many words as a Bloom filter has, or
-/// this many times as many.
-const WORDS_FOR_ONE: usize = 2;
+/// How many times the words of a Bloom filter a bit for each integer of a range may take.
+const BITMAP_WORDS_MAX: usize = 2;
 /// Bits of a word that a key sets.
 const BITS_SET: u32 = 4;
 /// Patterns of so many bits; a key's is rotated, too.
@@ -139,7 +138,7 @@ impl Members {
         });
         let range = range
             .flatten()
-            .filter(|(least, most)| most.abs_diff(*least) / 64 < to_u64(words * WORDS_FOR_ONE));
+            .filter(|(least, most)| most.abs_diff(*least) / 64 < to_u64(words * BITMAP_WORDS_MAX));
         if let Some((least, most)) = range {
             words = to_usize(most.abs_diff(least) / 64) + 1;
         }

@@ -25,8 +25,8 @@ pub(super) struct Table {
     pub(super) rows: RowPages,
     directory: Directory,
     granted: Granted,
-    /// The numbers of its rows are their places in it.
-    is_numbered: bool,
+    /// The numbers of its rows are their places in it: all rows are there, in the order they came.
+    pub(super) is_numbered: bool,
 }
 
 impl Table {
@@ -52,11 +52,6 @@ impl Table {
         let directory = Directory::new(&rows, pages, spec.is_integer, may_have).await?;
         granted.shrink_to(directory.bytes());
         Ok(Self { rows, directory, granted, is_numbered: false })
-    }
-
-    /// The same, of all rows in the order of their numbers.
-    pub(super) fn numbered(self) -> Self {
-        Self { is_numbered: true, ..self }
     }
 
     /// Bytes of grant that dropping it gives back.
@@ -161,15 +156,15 @@ impl Probe {
         self.arrays.first().filter(|_| self.is_integer)
     }
 
-    /// Pairs of its rows and others, made of its rows alone.
-    pub(super) fn side(&self) -> ProbeSide<'_> {
+    /// What pairs have of its rows.
+    fn side(&self) -> ProbeSide<'_> {
         ProbeSide { batch: &self.batch, keys: &self.arrays }
     }
 }
 
 /// What pairs have of probe rows.
 #[derive(Clone, Copy)]
-pub(super) struct ProbeSide<'a> {
+struct ProbeSide<'a> {
     batch: &'a RecordBatch,
     /// Empty for pairs whose keys may differ.
     keys: &'a [ArrayRef],

@@ -3,8 +3,8 @@
 //! A query that cannot have the least it can work with, or that will be late by its SLA, has others
 //! of a *strictly lower* priority stopped: suspended for memory, so that they unpin, and paused
 //! with what they hold for time. They go on when it no longer needs that, at the latest after
-//! [`HELD_MAX`], and then cannot be stopped again for a quarter of the time they were: so whatever
-//! the others do, a query runs for a fifth of its time.
+//! [`HELD_MAX`], and then cannot be stopped again for a quarter of the time they were: so as far as
+//! priorities go, a query runs for a fifth of its time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
