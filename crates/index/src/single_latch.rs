@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use terrace_pool::{PageId, PageRef, Pages, PoolError};
+use terrace_pool::{OptimisticGuard, PageId, PageRef, Pages, PoolError};
 use terrace_tier::store::Stored;
 
 use crate::id_hash::IdHash;
@@ -83,6 +83,18 @@ impl<P: Pages> Pages for SingleLatch<P> {
     /// There is no hint to repair.
     fn repair(&self, _held: &mut P::Read<'_>, _offset: usize, _page: PageRef) -> bool {
         false
+    }
+
+    fn optimistic(&self, page: &mut PageRef) -> Result<OptimisticGuard<'_>, PoolError> {
+        self.fix(*page, |page| self.pages.optimistic(page))
+    }
+
+    fn optimistic_resident(&self, page: &mut PageRef) -> Option<OptimisticGuard<'_>> {
+        self.pages.optimistic_resident(&mut self.look_up(*page))
+    }
+
+    fn load(&self, pages: &mut [PageRef]) -> Result<(), PoolError> {
+        self.pages.load(&mut pages.to_vec())
     }
 
     fn prefetch(&self, pages: &[PageRef]) {

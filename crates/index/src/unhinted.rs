@@ -1,6 +1,6 @@
 //! Pages without hints, to see what hints are worth.
 
-use terrace_pool::{PageRef, Pages, PoolError};
+use terrace_pool::{OptimisticGuard, PageRef, Pages, PoolError};
 use terrace_tier::store::Stored;
 
 /// Pages whose references carry no hint: every fix goes through the pool's page table.
@@ -31,6 +31,18 @@ impl<P: Pages> Pages for Unhinted<P> {
     /// There is no hint to repair.
     fn repair(&self, _held: &mut P::Read<'_>, _offset: usize, _page: PageRef) -> bool {
         false
+    }
+
+    fn optimistic(&self, page: &mut PageRef) -> Result<OptimisticGuard<'_>, PoolError> {
+        self.0.optimistic(&mut page.without_hint())
+    }
+
+    fn optimistic_resident(&self, page: &mut PageRef) -> Option<OptimisticGuard<'_>> {
+        self.0.optimistic_resident(&mut page.without_hint())
+    }
+
+    fn load(&self, pages: &mut [PageRef]) -> Result<(), PoolError> {
+        self.0.load(&mut pages.to_vec())
     }
 
     fn prefetch(&self, pages: &[PageRef]) {

@@ -74,9 +74,8 @@ fn read_all(space: &Space, mut pages: Vec<PageRef>) {
 fn read_optimistically(space: &Space, mut pages: Vec<PageRef>) {
     for _ in 0..ROUNDS {
         for page in &mut pages {
-            // SAFETY: the closure reads through the page's methods alone.
-            let word = unsafe { space.optimistic(page, |bytes| bytes.u64_at(0)) };
-            assert_eq!(word.ok(), Some(Some(0)));
+            let word = space.optimistic(page).map(|bytes| (bytes.u64_at(0), bytes.is_valid()));
+            assert_eq!(word.ok(), Some((Some(0), true)));
         }
     }
 }

@@ -158,15 +158,25 @@ impl Inner {
     pub(crate) fn after_fix(&self, id: FrameId) {
         let frame = &self.frames[id];
         frame.touch(self.now());
-        let index = frame.tier();
-        let counters = &self.tier_counters[index];
-        counters.fixes.add(1);
-        counters.fixed_bytes.add(frame.len() as u64);
-        if index > 0 {
-            self.tiers[index].delay();
-            if !frame.asked.load(Ordering::Relaxed) && self.residency.promote(&self.view(frame)) {
-                self.ask_promotion(frame);
-            }
+        let tier = frame.tier();
+        self.count_fixes(tier, 1, frame.len());
+        if tier > 0 {
+            self.serve_slowly(frame, tier);
+        }
+    }
+
+    pub(crate) fn count_fixes(&self, tier: usize, fixes: u64, len: usize) {
+        let counters = &self.tier_counters[tier];
+        counters.fixes.add(fixes);
+        counters.fixed_bytes.add(fixes * len as u64);
+    }
+
+    /// Lets a page of slower memory take its time, and asks for its promotion if it is worth one.
+    #[cold]
+    pub(crate) fn serve_slowly(&self, frame: &Frame, tier: usize) {
+        self.tiers[tier].delay();
+        if !frame.asked.load(Ordering::Relaxed) && self.residency.promote(&self.view(frame)) {
+            self.ask_promotion(frame);
         }
     }
 

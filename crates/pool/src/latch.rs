@@ -238,6 +238,28 @@ impl Latch {
         upgraded
     }
 
+    /// Takes the exclusive hold if nobody holds the latch and no writer came since `seen`.
+    pub(crate) fn try_exclusive_if(&self, seen: Version) -> bool {
+        let word = self.0.load(Ordering::Relaxed);
+        let taken = !busy_for_exclusive(word)
+            && word & VERSION_MASK == seen.0
+            && self.swap(word, word | EXCLUSIVE);
+        if taken {
+            before_writing();
+        }
+        taken
+    }
+
+    /// The version, for whoever holds the latch shared.
+    pub(crate) fn shared_version(&self) -> Version {
+        Version(self.0.load(Ordering::Acquire) & VERSION_MASK)
+    }
+
+    /// Whether no writer came since `seen`, for whoever holds the latch exclusively.
+    pub(crate) fn has_version(&self, seen: Version) -> bool {
+        self.0.load(Ordering::Relaxed) & VERSION_MASK == seen.0
+    }
+
     /// The version to read under, or `None` while a writer is at work.
     pub(crate) fn version(&self) -> Option<Version> {
         let word = self.0.load(Ordering::Acquire);

@@ -80,7 +80,7 @@ pub use guard::{Pinned, PinnedMut, ReadGuard, WriteGuard};
 #[cfg(not(loom))]
 pub use load::Fetch;
 #[cfg(not(loom))]
-pub use optimistic::OptimisticPage;
+pub use optimistic::OptimisticGuard;
 #[cfg(not(loom))]
 pub use placement::Pages;
 #[cfg(not(loom))]

@@ -313,6 +313,22 @@ impl Inner {
         result
     }
 
+    /// See [`crate::Space::load`].
+    pub(crate) fn load_batch(self: &Arc<Self>, pages: &mut [PageRef]) -> Result<(), PoolError> {
+        let claimed: Vec<_> = (0..pages.len()).filter(|n| self.claim(pages[*n].id())).collect();
+        let ids: Vec<_> = claimed.iter().map(|n| pages[*n].id()).collect();
+        let mut result = Ok(());
+        self.load(&ids, Purpose::Fix, Some(self.deadline()), |n, loaded| match loaded {
+            Ok(id) => {
+                pages[claimed[n]].repair(id);
+                self.release_shared(id);
+            }
+            Err(error) if result.is_ok() => result = Err(error),
+            Err(_) => {}
+        });
+        result
+    }
+
     /// Loads claimed pages, as many at a time as find frames; each comes to `done` with its index,
     /// held shared, or with its error and back in state `Stored`. Without a deadline the pages that
     /// find no frame at once go back and come to nobody.

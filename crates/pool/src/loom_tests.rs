@@ -255,6 +255,31 @@ fn an_optimistic_reader_notices_an_upgrade() {
     optimistic(|latch, _lot| latch.try_shared() && latch.try_upgrade());
 }
 
+#[test]
+fn an_optimistic_reader_notices_another_that_became_a_writer() {
+    optimistic(|latch, _lot| latch.version().is_some_and(|seen| latch.try_exclusive_if(seen)));
+}
+
+/// Of two who saw the same version and write by what they saw, one must see it anew.
+#[test]
+fn of_two_optimistic_writers_of_one_version_one_is_refused() {
+    loom::model(|| {
+        let shared = Arc::new((Latch::new(), ParkingLot::new()));
+        let seen = shared.0.version().expect("no writer");
+        let write = move |shared: &(Latch, ParkingLot)| {
+            let taken = shared.0.try_exclusive_if(seen);
+            if taken {
+                shared.0.release_exclusive(&shared.1);
+            }
+            taken
+        };
+        let other = Arc::clone(&shared);
+        let writer = thread::spawn(move || write(&other));
+        let first = write(&shared);
+        assert_ne!(first, writer.join().expect("writer"));
+    });
+}
+
 /// The steps of an evictor that finds out that its page is doomed, beside the steps of whoever
 /// dooms it and makes the next page of the same id.
 #[test]

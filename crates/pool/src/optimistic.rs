@@ -2,54 +2,88 @@
 //!
 //! A reader may load a byte while a writer, who has the page as a plain `&mut [u8]`, stores to it.
 //! Rust's memory model, like that of C++, gives such a race no meaning, so this is outside of what
-//! the language promises; every optimistic latch over plain memory is. What is relied on instead:
+//! the language promises; every optimistic latch over plain memory is (crossbeam's `AtomicCell`
+//! reads the same way). What is relied on instead:
 //!
 //! - The reader's loads are atomic, aligned and at most 8 bytes wide. On the processors that Linux
 //!   runs on in 64 bits such a load returns some value and has no other effect, and the compiler
 //!   neither repeats it nor reasons about the value.
+//! - Nobody gets a reference to the bytes: they are copied out, in bounds whatever they say.
 //! - The writer's stores cannot be moved before its exclusive hold, nor behind its release: the
 //!   latch has the fences of a sequence lock on both sides (Boehm, "Can seqlocks get along with
 //!   programming language memory models?", MSPC 2012, section 4). A reader that saw any of them
 //!   therefore finds another version, and discards what it read.
-//!
-//! Because the promise is not the language's, [`crate::Space::optimistic`] is `unsafe`, and nothing
-//! else in the workspace depends on it.
 
-use std::marker::PhantomData;
+use std::cell::Cell;
+use std::cmp::Ordering as Compared;
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 use crate::error::PoolError;
 use crate::fix::Hold;
 use crate::frame::Frame;
-use crate::guard::ReadGuard;
-use crate::page::PageRef;
+use crate::guard::{ReadGuard, WriteGuard};
+use crate::latch::Version;
+use crate::page::{FrameId, PageId, PageRef};
 use crate::pool::Inner;
 use crate::state::PageState;
 
-/// Looks before a reader takes the latch after all.
-const TRIES: usize = 8;
+/// Optimistic looks that one count stands for: counting each would cost more than the look.
+const COUNT_EVERY: u64 = 64;
 
-/// The bytes of a page that somebody may be writing: read them by copies.
-#[derive(Clone, Copy, Debug)]
-pub struct OptimisticPage<'a> {
+/// A page looked at without holding it (vmcache, SIGMOD 2023, section 3.3).
+///
+/// What its methods return is to be believed only when [`OptimisticGuard::is_valid`] says
+/// afterwards that nobody has written, moved or evicted the page since. Until then values may be of
+/// two versions; offsets among them may lead anywhere, which the methods answer with `None`.
+pub struct OptimisticGuard<'a> {
+    pool: &'a Arc<Inner>,
+    frame: &'a Frame,
+    id: FrameId,
+    page: PageId,
+    seen: Version,
     data: *const u8,
     len: usize,
-    _page: PhantomData<&'a [u8]>,
 }
 
-impl OptimisticPage<'_> {
-    fn of(frame: &Frame) -> Self {
-        Self { data: frame.data(), len: frame.len(), _page: PhantomData }
+macro_rules! load_at {
+    ($(#[$doc:meta])* $name:ident, $int:ty, $atomic:ty) => {
+        $(#[$doc])*
+        #[inline]
+        pub fn $name(&self, offset: usize) -> Option<$int> {
+            const BYTES: usize = size_of::<$int>();
+            if !offset.is_multiple_of(BYTES) || offset.checked_add(BYTES)? > self.len {
+                return None;
+            }
+            // SAFETY: the value is within the frame's room, by the check above, and aligned, since
+            // frames are page aligned; the room stays mapped as long as the pool, which this
+            // borrows. A writer may race with the load: the module says what is relied on then.
+            let value = unsafe { <$atomic>::from_ptr(self.data.add(offset).cast_mut().cast()) };
+            Some(<$int>::from_le(value.load(Ordering::Relaxed)))
+        }
+    };
+}
+
+impl<'a> OptimisticGuard<'a> {
+    fn new(pool: &'a Arc<Inner>, id: FrameId, page: PageId, seen: Version) -> Self {
+        let frame = &pool.frames[id];
+        Self { pool, frame, id, page, seen, data: frame.data(), len: frame.len() }
     }
 
-    /// The bytes of a page that somebody holds; frames are page aligned, and so must these be.
-    pub(crate) fn held(bytes: &[u8]) -> OptimisticPage<'_> {
-        debug_assert!(bytes.as_ptr().cast::<u64>().is_aligned(), "a page begins at its alignment");
-        OptimisticPage { data: bytes.as_ptr(), len: bytes.len(), _page: PhantomData }
+    /// Whether everything read so far was of one version, and the page is where it was.
+    #[inline]
+    pub fn is_valid(&self) -> bool {
+        self.frame.latch.is_still(self.seen)
+    }
+
+    /// The page.
+    pub fn id(&self) -> PageId {
+        self.page
     }
 
     /// The page's length in bytes.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -59,74 +93,192 @@ impl OptimisticPage<'_> {
         self.len == 0
     }
 
+    load_at! {
+        /// The byte at `offset`; `None` beyond the page.
+        u8_at, u8, AtomicU8
+    }
+    load_at! {
+        /// The little-endian number at `offset`, a multiple of 2; `None` beyond the page.
+        u16_at, u16, AtomicU16
+    }
+    load_at! {
+        /// The little-endian number at `offset`, a multiple of 4; `None` beyond the page.
+        u32_at, u32, AtomicU32
+    }
+    load_at! {
+        /// The little-endian number at `offset`, a multiple of 8; `None` beyond the page.
+        u64_at, u64, AtomicU64
+    }
+
+    /// Up to 8 bytes from `offset` on, the first in the lowest byte. `offset + len` is within the
+    /// page and `len` between 1 and 8; bytes above `len` may be anything.
+    #[inline]
+    fn bytes_at(&self, offset: usize, len: usize) -> u64 {
+        let (start, shift) = (offset & !7, (offset & 7) * 8);
+        // Pages are multiples of 8 long, so a word that begins in the page ends in it.
+        let low = self.u64_at(start).unwrap_or(0) >> shift;
+        if shift / 8 + len <= 8 {
+            return low;
+        }
+        low | self.u64_at(start + 8).unwrap_or(0) << (64 - shift)
+    }
+
+    fn has(&self, offset: usize, len: usize) -> bool {
+        offset.checked_add(len).is_some_and(|end| end <= self.len)
+    }
+
     /// Copies bytes from `offset` on into `into`. False when they are not all within the page.
+    #[inline]
     pub fn copy(&self, offset: usize, into: &mut [u8]) -> bool {
-        if offset.checked_add(into.len()).is_none_or(|end| end > self.len) {
+        if !self.has(offset, into.len()) {
             return false;
         }
-        for (index, byte) in into.iter_mut().enumerate() {
-            // SAFETY: the byte is within the frame's room, by the check above, and the room stays
-            // mapped as long as the pool, which the lifetime borrows. A writer may race with the
-            // load: the module says what is relied on then.
-            *byte = unsafe { AtomicU8::from_ptr(self.data.add(offset + index).cast_mut()) }
-                .load(Ordering::Relaxed);
+        let mut at = offset;
+        for part in into.chunks_mut(8) {
+            let word = self.bytes_at(at, part.len()).to_le_bytes();
+            part.copy_from_slice(&word[..part.len()]);
+            at += part.len();
         }
         true
     }
 
-    /// The little-endian word at `offset`, which must be a multiple of 8; `None` beyond the page.
-    pub fn u64_at(&self, offset: usize) -> Option<u64> {
-        if !offset.is_multiple_of(8) || offset.checked_add(8)? > self.len {
+    /// Compares `len` bytes from `offset` on with `other`, as byte strings. `None` when they are
+    /// not all within the page.
+    #[inline]
+    pub fn compare(&self, offset: usize, len: usize, other: &[u8]) -> Option<Compared> {
+        if !self.has(offset, len) {
             return None;
         }
-        // SAFETY: as in `copy`; frames are page aligned, so the word is aligned.
-        let word = unsafe { AtomicU64::from_ptr(self.data.add(offset).cast_mut().cast()) };
-        Some(u64::from_le(word.load(Ordering::Relaxed)))
+        let common = len.min(other.len());
+        let mut at = offset;
+        for part in other[..common].chunks(8) {
+            let mut theirs = [0; 8];
+            theirs[..part.len()].copy_from_slice(part);
+            let mask = u64::MAX >> (64 - 8 * part.len());
+            let ours = (self.bytes_at(at, part.len()) & mask).swap_bytes();
+            match ours.cmp(&u64::from_be_bytes(theirs)) {
+                Compared::Equal => at += part.len(),
+                unequal => return Some(unequal),
+            }
+        }
+        Some(len.cmp(&other.len()))
+    }
+
+    /// Puts `page`, whose hint a fix has repaired, over the reference to the same page at `offset`,
+    /// as [`ReadGuard::repair`] does. False when somebody holds the page, or wrote it since.
+    pub fn repair(&self, offset: usize, page: PageRef) -> bool {
+        if !self.frame.latch.try_exclusive_if(self.seen) {
+            return false;
+        }
+        self.frame.latch.downgrade(&self.pool.lot);
+        ReadGuard::new(self.pool, self.id).repair(offset, page)
+    }
+
+    /// Index of the memory tier that the page was in.
+    pub fn tier(&self) -> usize {
+        self.frame.tier()
+    }
+
+    /// The page held for reading, if nobody has written or moved it since; at once or not at all.
+    pub fn hold(&self) -> Option<ReadGuard<'a>> {
+        if !self.frame.latch.try_shared() {
+            return None;
+        }
+        let held = ReadGuard::new(self.pool, self.id);
+        self.is_valid().then_some(held)
+    }
+
+    /// The page held for writing, if nobody has written or moved it since. Waits for readers.
+    ///
+    /// # Errors
+    /// [`PoolError::LatchTimeout`] when readers stay for the pool's patience;
+    /// [`PoolError::Durable`] for a durable page; [`PoolError::NoSuchPage`] when it was freed.
+    pub fn upgrade(&self) -> Result<Option<WriteGuard<'a>>, PoolError> {
+        if !self.frame.latch.try_exclusive_if(self.seen) {
+            if !self.is_valid() {
+                return Ok(None);
+            }
+            let mut page = PageRef::new(self.page, Some(self.id));
+            let id = self.pool.fix(&mut page, Hold::Exclusive)?;
+            let is_same = id == self.id && self.frame.latch.has_version(self.seen);
+            if !is_same {
+                self.pool.release_exclusive(id);
+                return Ok(None);
+            }
+        }
+        self.pool.begin_write(self.page, self.id).map(Some)
+    }
+}
+
+impl fmt::Debug for OptimisticGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OptimisticGuard(page {}, {} bytes)", self.page, self.len)
     }
 }
 
 impl Inner {
     /// See [`crate::Space::optimistic`].
-    ///
-    /// # Safety
-    /// `read` looks at the bytes through [`OptimisticPage`]'s methods alone.
-    pub(crate) unsafe fn optimistic<T>(
-        self: &Arc<Self>,
+    pub(crate) fn optimistic<'a>(
+        self: &'a Arc<Self>,
         page: &mut PageRef,
-        mut read: impl FnMut(OptimisticPage<'_>) -> T,
-    ) -> Result<T, PoolError> {
-        for _ in 0..TRIES {
-            let Some(id) = self.look(page) else { break };
-            let frame = &self.frames[id];
-            let Some(seen) = frame.latch.version() else { continue };
-            if !frame.holds(page.id()) {
-                continue;
-            }
-            let value = read(OptimisticPage::of(frame));
-            if frame.holds(page.id()) && frame.latch.is_still(seen) {
-                self.after_fix(id);
-                return Ok(value);
-            }
+    ) -> Result<OptimisticGuard<'a>, PoolError> {
+        if let Some(guard) = self.optimistic_resident(page) {
+            return Ok(guard);
         }
+        // Absent, or being written: a fix waits for both, and while it is held no writer comes.
         let id = self.fix(page, Hold::Shared)?;
         let _hold = ReadGuard::new(self, id);
-        Ok(read(OptimisticPage::of(&self.frames[id])))
+        let seen = self.frames[id].latch.shared_version();
+        Ok(OptimisticGuard::new(self, id, page.id(), seen))
     }
 
-    /// The frame where the page seems to be, without holding it.
-    fn look(&self, page: &mut PageRef) -> Option<crate::page::FrameId> {
-        let hinted = page
-            .hint()
-            .filter(|id| self.frames.find(*id).is_some_and(|frame| frame.holds(page.id())));
-        if hinted.is_some() {
-            return hinted;
-        }
-        match self.pages.find(page.id())?.state.get() {
-            PageState::Resident(id) => {
+    /// See [`crate::Space::optimistic_resident`].
+    #[inline]
+    pub(crate) fn optimistic_resident<'a>(
+        self: &'a Arc<Self>,
+        page: &mut PageRef,
+    ) -> Option<OptimisticGuard<'a>> {
+        let hinted = page.hint().and_then(|id| Some((id, self.seen_in(id, page.id())?)));
+        let (id, seen) = match hinted {
+            Some(found) => found,
+            None => {
+                let entry = self.pages.find(page.id())?;
+                let PageState::Resident(id) = entry.state.get() else { return None };
+                let seen = self.seen_in(id, page.id())?;
+                self.counters.look_ups.add(1);
                 page.repair(id);
-                Some(id)
+                (id, seen)
             }
-            PageState::Free | PageState::Stored | PageState::Loading => None,
+        };
+        self.after_look(id, hinted.is_some());
+        Some(OptimisticGuard::new(self, id, page.id(), seen))
+    }
+
+    /// The version of the frame's latch, if the frame has the page and no writer.
+    #[inline]
+    fn seen_in(&self, id: FrameId, page: PageId) -> Option<Version> {
+        let frame = self.frames.find(id)?;
+        let seen = frame.latch.version()?;
+        frame.holds(page).then_some(seen)
+    }
+
+    /// As [`Inner::after_fix`], counted by samples.
+    #[inline]
+    fn after_look(&self, id: FrameId, by_hint: bool) {
+        thread_local!(static LOOKS: Cell<u64> = const { Cell::new(0) });
+        let frame = &self.frames[id];
+        frame.touch(self.now());
+        let tier = frame.tier();
+        let looks = LOOKS.get().wrapping_add(1);
+        LOOKS.set(looks);
+        if looks.is_multiple_of(COUNT_EVERY) {
+            self.count_fixes(tier, COUNT_EVERY, frame.len());
+            if by_hint {
+                self.counters.hint_hits.add(COUNT_EVERY);
+            }
+        }
+        if tier > 0 {
+            self.serve_slowly(frame, tier);
         }
     }
 }

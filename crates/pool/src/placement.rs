@@ -6,7 +6,7 @@ use terrace_tier::store::Stored;
 
 use crate::error::PoolError;
 use crate::guard::{ReadGuard, WriteGuard};
-use crate::optimistic::OptimisticPage;
+use crate::optimistic::OptimisticGuard;
 use crate::page::PageRef;
 use crate::space::Space;
 
@@ -54,22 +54,20 @@ pub trait Pages: Clone + Send + Sync + 'static {
     /// at once. See [`ReadGuard::repair`].
     fn repair(&self, held: &mut Self::Read<'_>, offset: usize, page: PageRef) -> bool;
 
-    /// Reads without holding. See [`Space::optimistic`]. A placement that has no such way holds the
-    /// page, as here.
+    /// Looks at a page without holding it. See [`Space::optimistic`].
     ///
     /// # Errors
     /// As [`Space::optimistic`].
+    fn optimistic(&self, page: &mut PageRef) -> Result<OptimisticGuard<'_>, PoolError>;
+
+    /// Looks at a page that is in memory. See [`Space::optimistic_resident`].
+    fn optimistic_resident(&self, page: &mut PageRef) -> Option<OptimisticGuard<'_>>;
+
+    /// Brings pages into memory by batches. See [`Space::load`].
     ///
-    /// # Safety
-    /// As [`Space::optimistic`].
-    unsafe fn optimistic<T>(
-        &self,
-        page: &mut PageRef,
-        mut read: impl FnMut(OptimisticPage<'_>) -> T,
-    ) -> Result<T, PoolError> {
-        let held = self.read(page)?;
-        Ok(read(OptimisticPage::held(&held)))
-    }
+    /// # Errors
+    /// As [`Space::load`].
+    fn load(&self, pages: &mut [PageRef]) -> Result<(), PoolError>;
 
     /// Starts to bring pages into memory. See [`Space::prefetch`].
     fn prefetch(&self, pages: &[PageRef]);
@@ -108,13 +106,16 @@ impl Pages for Space {
         held.repair(offset, page)
     }
 
-    unsafe fn optimistic<T>(
-        &self,
-        page: &mut PageRef,
-        read: impl FnMut(OptimisticPage<'_>) -> T,
-    ) -> Result<T, PoolError> {
-        // SAFETY: the caller keeps the same promise.
-        unsafe { Space::optimistic(self, page, read) }
+    fn optimistic(&self, page: &mut PageRef) -> Result<OptimisticGuard<'_>, PoolError> {
+        Space::optimistic(self, page)
+    }
+
+    fn optimistic_resident(&self, page: &mut PageRef) -> Option<OptimisticGuard<'_>> {
+        Space::optimistic_resident(self, page)
+    }
+
+    fn load(&self, pages: &mut [PageRef]) -> Result<(), PoolError> {
+        Space::load(self, pages)
     }
 
     fn prefetch(&self, pages: &[PageRef]) {

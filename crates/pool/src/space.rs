@@ -13,8 +13,8 @@ use crate::error::PoolError;
 use crate::fix::Hold;
 use crate::guard::{ReadGuard, WriteGuard};
 use crate::load::{FETCH_PATIENCE, Fetch, NEED_PATIENCE};
-use crate::optimistic::OptimisticPage;
-use crate::page::{PageId, PageRef, page_len};
+use crate::optimistic::OptimisticGuard;
+use crate::page::{FrameId, PageId, PageRef, page_len};
 use crate::pool::{Inner, Pool};
 use crate::state::PageState;
 use crate::sync::lock;
@@ -270,31 +270,34 @@ impl Space {
     pub fn write(&self, page: &mut PageRef) -> Result<WriteGuard<'_>, PoolError> {
         let pool = self.pool();
         let frame = pool.fix(page, Hold::Exclusive)?;
-        let guard = WriteGuard::new(pool, frame);
-        if pool.pages[page.id()].is_durable() {
-            return Err(PoolError::Durable { pool: pool.name.clone(), page: page.id() });
-        }
-        pool.frames[frame].dirty.store(true, Ordering::Relaxed);
-        Ok(guard)
+        pool.begin_write(page.id(), frame)
     }
 
-    /// Reads a page without holding it, and reads again when a writer came between.
-    ///
-    /// `read` may run several times and must not act on what it saw before it returns.
+    /// Looks at a page without holding it, bringing it into memory when it is not there; see
+    /// [`OptimisticGuard`].
     ///
     /// # Errors
-    /// As [`Space::read`]; after some tries the page is held like any other.
+    /// As [`Space::read`].
+    #[inline]
+    pub fn optimistic(&self, page: &mut PageRef) -> Result<OptimisticGuard<'_>, PoolError> {
+        self.pool().optimistic(page)
+    }
+
+    /// As [`Space::optimistic`], or `None` where that would wait: the page is not in memory, or is
+    /// being written.
+    #[inline]
+    pub fn optimistic_resident(&self, page: &mut PageRef) -> Option<OptimisticGuard<'_>> {
+        self.pool().optimistic_resident(page)
+    }
+
+    /// Brings those of the pages into memory that are not there and that nobody else brings, by
+    /// batches of reads that the calling thread waits for, and repairs their hints. Nothing keeps
+    /// them there: who comes later than their eviction brings them in again.
     ///
-    /// # Safety
-    /// Readers race with writers by design (optimistic latches; vmcache, section 3.3): `read` must
-    /// look at the bytes through the methods of [`OptimisticPage`] alone, which copy them out.
-    pub unsafe fn optimistic<T>(
-        &self,
-        page: &mut PageRef,
-        read: impl FnMut(OptimisticPage<'_>) -> T,
-    ) -> Result<T, PoolError> {
-        // SAFETY: the caller keeps the same promise.
-        unsafe { self.pool().optimistic(page, read) }
+    /// # Errors
+    /// As [`Space::read`], for the first that failed; the others are brought in.
+    pub fn load(&self, pages: &mut [PageRef]) -> Result<(), PoolError> {
+        self.pool().load_batch(pages)
     }
 
     /// Brings pages into memory by batched reads and pins them; see [`Fetch`].
@@ -362,6 +365,21 @@ fn pages_of(block: u64) -> impl Iterator<Item = PageId> {
 }
 
 impl Inner {
+    /// A guard over the exclusive hold on the page's frame, which becomes dirty. Ends the hold of a
+    /// page that may not be written.
+    pub(crate) fn begin_write(
+        self: &Arc<Self>,
+        page: PageId,
+        id: FrameId,
+    ) -> Result<WriteGuard<'_>, PoolError> {
+        let guard = WriteGuard::new(self, id);
+        if self.pages[page].is_durable() {
+            return Err(PoolError::Durable { pool: self.name.clone(), page });
+        }
+        self.frames[id].dirty.store(true, Ordering::Relaxed);
+        Ok(guard)
+    }
+
     /// Ids for a space: a block whose pages are all gone, or one never used.
     fn take_block(&self) -> Result<u64, PoolError> {
         let mut blocks = lock(&self.spaces.blocks);

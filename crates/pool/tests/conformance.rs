@@ -350,10 +350,71 @@ fn optimistic_reads_see_whole_versions() {
         });
         let mut page = page;
         while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-            // SAFETY: the closure reads through the page's methods alone.
-            let seen = unsafe { pages.optimistic(&mut page, |p| (p.u64_at(0), p.u64_at(2048))) };
-            let (first, second) = seen.expect("there");
-            assert_eq!(first, second, "a torn read was let through");
+            let seen = pages.optimistic(&mut page).expect("there");
+            let (first, second) = (seen.u64_at(0), seen.u64_at(2048));
+            assert!(!seen.is_valid() || first == second, "a torn read was let through");
         }
     });
+}
+
+#[test]
+fn optimistic_bytes_are_those_of_the_page() {
+    let pages = space(&pool(4 * MIB, &[]));
+    let (mut page, mut bytes) = pages.allocate(4 * KIB).expect("room");
+    bytes.iter_mut().enumerate().for_each(|(n, byte)| *byte = stamp(n, 1));
+    let copy = bytes.to_vec();
+    drop(bytes);
+    let seen = pages.optimistic(&mut page).expect("there");
+    for (offset, len) in (0..40).flat_map(|offset| (0..40).map(move |len| (offset, len))) {
+        for offset in [offset, 4 * KIB - 40 + offset - len.min(offset)] {
+            let end = offset + len;
+            let mut into = vec![0; len];
+            assert_eq!(seen.copy(offset, &mut into), end <= 4 * KIB);
+            if end > 4 * KIB {
+                assert_eq!(seen.compare(offset, len, b""), None);
+                continue;
+            }
+            assert_eq!(into, copy[offset..end]);
+            let others = [&into[..], &into[..len / 2], &copy[offset..], &copy[1..], b""];
+            for other in others {
+                assert_eq!(seen.compare(offset, len, other), Some(into.as_slice().cmp(other)));
+            }
+        }
+    }
+    assert_eq!(seen.u8_at(4095), Some(copy[4095]));
+    assert_eq!(seen.u16_at(4094), Some(u16::from_le_bytes([copy[4094], copy[4095]])));
+    assert_eq!((seen.u8_at(4096), seen.u16_at(4095), seen.u32_at(2)), (None, None, None));
+    assert_eq!(
+        (seen.u64_at(4096), seen.u64_at(4), seen.u32_at(usize::MAX - 3)),
+        (None, None, None)
+    );
+    assert!(seen.is_valid() && !seen.copy(usize::MAX, &mut [0; 8]));
+}
+
+#[test]
+fn what_was_seen_is_held_or_written_only_while_it_is_so() {
+    let mut config = config(4 * MIB, &[], Some(store(64 * MIB)));
+    config.patience = std::time::Duration::from_millis(50);
+    let pool = Pool::new(config).expect("opens");
+    let pages = space(&pool);
+    let (mut page, bytes) = pages.allocate(4 * KIB).expect("room");
+    drop(bytes);
+    let seen = pages.optimistic(&mut page).expect("there");
+    let held = seen.hold().expect("nobody wrote");
+    let waited = seen.upgrade().expect_err("a reader stays");
+    assert!(matches!(waited, PoolError::LatchTimeout { .. }), "{waited}");
+    drop(held);
+    seen.upgrade().expect("free").expect("nobody wrote").fill(9);
+    assert!(!seen.is_valid() && seen.hold().is_none(), "it has been written");
+    assert!(seen.upgrade().expect("free").is_none());
+    let seen = pages.optimistic(&mut page).expect("there");
+    assert_eq!((seen.u8_at(7), seen.is_valid()), (Some(9), true));
+    pool.release(u64::MAX);
+    assert!(!seen.is_valid() && seen.upgrade().expect("free").is_none(), "it left memory");
+    assert!(pages.optimistic_resident(&mut page).is_none());
+    pages.load(&mut [page]).expect("the store has it");
+    assert_eq!(pages.optimistic_resident(&mut page).and_then(|seen| seen.u8_at(7)), Some(9));
+    pages.persist(&mut [page]).expect("the store writes");
+    let seen = pages.optimistic(&mut page).expect("there");
+    assert!(matches!(seen.upgrade(), Err(PoolError::Durable { .. })));
 }
