@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::arena::{Taken, TierFrames};
+use crate::arena::Taken;
 use terrace_tier::store::StoreError;
 
 use crate::error::{PoolError, largest};
@@ -51,6 +51,7 @@ impl Inner {
     /// Waits at most until `deadline`; then the error names who holds the memory.
     pub(crate) fn take_frame(
         self: &Arc<Self>,
+        page: PageId,
         len: usize,
         deadline: Instant,
     ) -> Result<Taken, PoolError> {
@@ -60,13 +61,14 @@ impl Inner {
         }
         let start = Instant::now();
         loop {
-            if let Some(taken) = self.take_from(0, len) {
+            if let Some(taken) = self.take_from(0, page, len) {
                 return Ok(taken);
             }
             let made = self.make_room(0, self.room_for(len), Effort::Write, Some(class_of(len)));
             // What it freed is tried before the clock is asked.
             let tiers = if made > 0 { 0..1 } else { 1..self.tiers.len() };
-            if let Some(taken) = tiers.into_iter().find_map(|tier| self.take_from(tier, len)) {
+            if let Some(taken) = tiers.into_iter().find_map(|tier| self.take_from(tier, page, len))
+            {
                 return Ok(taken);
             }
             if self.closed.load(Ordering::Relaxed) {
@@ -82,7 +84,7 @@ impl Inner {
                 return Err(error.into());
             }
             if now - start >= OWE_AFTER.min(self.patience / OWE_AFTER_SHARE)
-                && let Some(taken) = self.owe_frame(len)
+                && let Some(taken) = self.owe_frame(page, len)
             {
                 return Ok(taken);
             }
@@ -96,16 +98,16 @@ impl Inner {
 
     /// A frame of the fastest tier for a page that nobody waits for: what is free, or what clean
     /// pages leave.
-    pub(crate) fn take_spare(self: &Arc<Self>, len: usize) -> Option<Taken> {
-        self.take_from(0, len).or_else(|| {
+    pub(crate) fn take_spare(self: &Arc<Self>, page: PageId, len: usize) -> Option<Taken> {
+        self.take_from(0, page, len).or_else(|| {
             let made = self.make_room(0, self.room_for(len), Effort::Clean, Some(class_of(len)));
-            if made > 0 { self.take_from(0, len) } else { None }
+            if made > 0 { self.take_from(0, page, len) } else { None }
         })
     }
 
     /// A frame of DRAM beyond the budget, while the ledger may owe that much.
-    fn owe_frame(&self, len: usize) -> Option<Taken> {
-        let taken = self.tiers[0].owe(&self.frames, 0, len, self.overdraft)?;
+    fn owe_frame(&self, page: PageId, len: usize) -> Option<Taken> {
+        let taken = self.tiers[0].owe(&self.frames, 0, page, len, self.overdraft)?;
         let debt_bytes = self.tiers[0].account.debt();
         tracing::warn!(pool = self.name, len, debt_bytes, "a frame beyond the budget");
         self.counters.owed_frames.add(1);
@@ -121,13 +123,21 @@ impl Inner {
         }
     }
 
+    /// Bytes of all memory that pages have or may have.
+    fn memory_bytes(&self) -> u64 {
+        self.tiers.iter().map(|tier| tier.account.used() + tier.account.room()).sum()
+    }
+
     /// Bytes of new pages that memory may have beside those it has, before too little would be left
     /// that can leave it. Every page that the store does not have must stay when the store fails or
     /// is full, and stored pages could then not be read any more.
     fn room_for_unbacked(&self, reserve: u64) -> u64 {
-        let room = |tier: &TierFrames| tier.account.used() + tier.account.room();
-        let memory: u64 = self.tiers.iter().map(room).sum();
-        memory.saturating_sub(self.unbacked.load(Ordering::Relaxed) + reserve)
+        self.memory_bytes().saturating_sub(self.unbacked.load(Ordering::Relaxed) + reserve)
+    }
+
+    /// Bytes of new pages that memory has beyond those.
+    fn unbacked_beyond(&self, reserve: u64) -> u64 {
+        (self.unbacked.load(Ordering::Relaxed) + reserve).saturating_sub(self.memory_bytes())
     }
 
     /// One part of DRAM in so many.
@@ -139,8 +149,15 @@ impl Inner {
     /// the reserve and half as much again. For the background worker.
     pub(crate) fn keep_reserve(self: &Arc<Self>) {
         let reserve = self.read_reserve() * 3 / 2;
-        let short = || self.store.is_some() && self.room_for_unbacked(reserve) == 0;
-        while short() && self.write_some(WRITE_BATCH_BYTES as u64) > 0 {}
+        if self.store.is_none() {
+            return;
+        }
+        loop {
+            let short = self.unbacked_beyond(reserve).min(WRITE_BATCH_BYTES as u64);
+            if short == 0 || self.write_some(short) == 0 {
+                return;
+            }
+        }
     }
 
     /// Makes sure that a new page leaves something to evict, by writing others, or refuses it with
@@ -156,13 +173,26 @@ impl Inner {
             return Ok(());
         }
         let start = Instant::now();
-        while self.write_some(len.max(ROOM_MIN)) > 0 {
+        loop {
+            if self.write_some(len.max(ROOM_MIN)) > 0 {
+                if self.room_for_unbacked(reserve) >= len {
+                    return Ok(());
+                }
+                continue;
+            }
+            let refused = self.refused_since(start);
+            // What others are writing has its extents, and makes room in memory when it is done.
+            if refused.is_none()
+                || self.writing.load(Ordering::SeqCst) == 0
+                || start.elapsed() > STORE_GRACE
+            {
+                refused.map_or(Ok(()), |error| Err(PoolError::from(error)))?;
+                break;
+            }
+            self.progress.wait(LOOK_AGAIN);
             if self.room_for_unbacked(reserve) >= len {
                 return Ok(());
             }
-        }
-        if let Some(error) = self.refused_since(start) {
-            return Err(error.into());
         }
         // All that could be written is held or being written: the page may come, and finds a frame
         // when the others let go, if the store has room for all of them in the end.
@@ -209,10 +239,11 @@ impl Inner {
     }
 
     /// A frame of one tier without evicting anything.
-    pub(crate) fn take_from(&self, tier: usize, len: usize) -> Option<Taken> {
+    pub(crate) fn take_from(&self, tier: usize, page: PageId, len: usize) -> Option<Taken> {
         let frames = &self.tiers[tier];
         // There are at most MEMORY_TIERS_MAX tiers.
-        let taken = frames.take(&self.frames, u8::try_from(tier).unwrap_or(u8::MAX), len)?;
+        let tier_byte = u8::try_from(tier).unwrap_or(u8::MAX);
+        let taken = frames.take(&self.frames, tier_byte, page, len)?;
         self.handed_out.fetch_add(len as u64, Ordering::Relaxed);
         if tier == 0 && frames.headroom() < self.low_water() {
             self.progress.ask();
@@ -252,8 +283,17 @@ impl Inner {
             }
             let warm = tier.release_warm(&self.frames, want);
             given += warm.to_ledger;
-            if given >= bytes || (warm.bytes == 0 && self.evict(0, want, effort, None) == 0) {
+            if given >= bytes {
                 break;
+            }
+            if warm.bytes == 0 {
+                let surplus = tier.account.surplus();
+                let evicted = self.evict(0, want, effort, None);
+                if evicted == 0 {
+                    break;
+                }
+                // Framed, what was evicted is warm now.
+                given += if self.range.is_some() { evicted.min(surplus) } else { 0 };
             }
         }
         given

@@ -5,73 +5,127 @@
 //! is counted. A frame is counted by the length of the page that it holds, not by its class, so a 5
 //! MiB page costs 5 MiB.
 //!
+//! In a mapped pool a page has its own addresses and frame for life; an arena is a table of slots
+//! with the pages that are in the tier: what to draw victims from, and how many there may be.
+//!
 //! A released frame stays *warm*: counted, its memory kept for the next page of its class, which
 //! then costs no page faults. Warm frames are the first to be given back when anybody needs bytes.
+//! Mapped frames are given back at once.
 
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use terrace_sys::map::Mapping;
 use terrace_tier::MemoryTier;
 
 use crate::account::Account;
+use crate::array::{Zeroed, ZeroedArray};
 use crate::frame::{Frame, FrameTable};
-use crate::page::{CLASSES, FrameId, class_bytes, class_len_min, class_of};
+use crate::page::{CLASSES, FrameId, PageId, class_bytes, class_len_min, class_of};
 use crate::sync::lock;
+
+/// Where the pages of one size class in one tier are.
+#[derive(Debug)]
+enum Room {
+    /// Framed: index `i` is frame `first + i`, whose bytes are the `i`th part of the mapping.
+    Frames { mapping: Mapping, first: u32 },
+    /// Mapped: index `i` is a slot with the frame of a page + 1, or 0; the bytes are at the page's
+    /// own address.
+    Slots(ZeroedArray<AtomicU32>),
+}
+
+// SAFETY: an atomic, valid as zero, nothing to drop.
+unsafe impl Zeroed for AtomicU32 {}
 
 /// The frames of one size class in one tier.
 #[derive(Debug)]
 struct Arena {
-    mapping: Mapping,
+    room: Room,
     class: usize,
-    /// Id of the first frame, and how many there are room for.
-    first: u32,
+    /// Frames or slots that there is room for.
     count: u32,
-    /// Frames handed out at least once.
+    /// Indexes handed out at least once.
     begun: AtomicU32,
     /// Frames that hold a page.
     in_use: AtomicU32,
     warm: Mutex<Vec<FrameId>>,
-    cold: Mutex<Vec<FrameId>>,
+    /// Indexes handed out before and free now.
+    cold: Mutex<Vec<u32>>,
 }
 
 impl Arena {
-    fn reserve(tier: &MemoryTier, class: usize, first: u32, count: u32) -> io::Result<Self> {
-        let mapping = Mapping::reserve(count as usize * class_bytes(class))?;
-        if let Some(node) = tier.node {
-            mapping.bind(node)?;
-        }
-        // A frame is counted by the length of its page: a huge page would be memory that no account
-        // knows of. A kernel without huge pages refuses the advice and needs none.
-        if let Err(error) = mapping.advise_huge(false) {
-            tracing::debug!(tier = tier.name, %error, "huge pages were not declined");
-        }
-        Ok(Self {
-            mapping,
+    fn new(room: Room, class: usize, count: u32) -> Self {
+        Self {
+            room,
             class,
-            first,
             count,
             begun: AtomicU32::new(0),
             in_use: AtomicU32::new(0),
             warm: Mutex::default(),
             cold: Mutex::default(),
-        })
+        }
     }
 
-    fn offset(&self, frame: FrameId) -> usize {
-        (frame.0 - self.first) as usize * class_bytes(self.class)
+    fn framed(tier: &MemoryTier, class: usize, first: u32, count: u32) -> io::Result<Self> {
+        let mapping = Mapping::reserve(count as usize * class_bytes(class))?;
+        if let Some(node) = tier.node {
+            mapping.bind(node)?;
+        }
+        decline_huge_pages(&mapping, &tier.name);
+        Ok(Self::new(Room::Frames { mapping, first }, class, count))
     }
 
-    /// A frame without memory: a cold one, or one never used.
-    fn pop_cold(&self) -> Option<FrameId> {
-        if let Some(frame) = lock(&self.cold).pop() {
-            return Some(frame);
+    fn mapped(class: usize, count: u32) -> io::Result<Self> {
+        Ok(Self::new(Room::Slots(ZeroedArray::reserve(count as usize)?), class, count))
+    }
+
+    fn offset(&self, frame: FrameId, first: u32) -> usize {
+        (frame.0 - first) as usize * class_bytes(self.class)
+    }
+
+    /// The frame of an index; a slot may have none.
+    fn frame(&self, index: u32) -> Option<FrameId> {
+        match &self.room {
+            Room::Frames { first, .. } => Some(FrameId(first + index)),
+            Room::Slots(slots) => {
+                let frame = slots.get(index as usize)?.load(Ordering::Relaxed);
+                frame.checked_sub(1).map(FrameId)
+            }
+        }
+    }
+
+    /// An index without a page: one used before, or the next.
+    fn pop_cold(&self) -> Option<u32> {
+        if let Some(index) = lock(&self.cold).pop() {
+            return Some(index);
         }
         let begin = |begun| (begun < self.count).then_some(begun + 1);
-        let begun = self.begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, begin);
-        begun.ok().map(|index| FrameId(self.first + index))
+        self.begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, begin).ok()
+    }
+
+    /// The frame of an index that was taken for `page`.
+    fn assign(&self, index: u32, page: PageId, frames: &FrameTable) -> FrameId {
+        match &self.room {
+            Room::Frames { first, .. } => FrameId(first + index),
+            Room::Slots(slots) => {
+                let frame = page.mapped_frame();
+                frames[frame].slot.store(index, Ordering::Relaxed);
+                if let Some(slot) = slots.get(index as usize) {
+                    slot.store(frame.0 + 1, Ordering::Relaxed);
+                }
+                frame
+            }
+        }
+    }
+}
+
+/// A frame is counted by the length of its page: a huge page would be memory that no account knows
+/// of. A kernel without huge pages refuses the advice and needs none.
+pub(crate) fn decline_huge_pages(mapping: &Mapping, whose: &str) {
+    if let Err(error) = mapping.advise_huge(false) {
+        tracing::debug!(whose, %error, "huge pages were not declined");
     }
 }
 
@@ -100,6 +154,8 @@ pub(crate) struct TierFrames {
     pub(crate) tier: MemoryTier,
     pub(crate) account: Account,
     arenas: Vec<Arena>,
+    /// The addresses of all pages, in a mapped pool.
+    range: Option<Arc<Mapping>>,
     warm_bytes: AtomicU64,
     page_bytes: AtomicU64,
 }
@@ -116,23 +172,39 @@ impl TierFrames {
         counts(capacity).sum()
     }
 
-    pub(crate) fn reserve(tier: MemoryTier, account: Account, mut first: u32) -> io::Result<Self> {
+    /// The frames of a tier, the first of which is `first`; or in a mapped pool, whose pages are at
+    /// addresses of `range`, the room for as many.
+    pub(crate) fn reserve(
+        tier: MemoryTier,
+        account: Account,
+        mut first: u32,
+        range: Option<&Arc<Mapping>>,
+    ) -> io::Result<Self> {
         let mut arenas = Vec::with_capacity(CLASSES);
         for (class, count) in counts(tier.capacity_bytes).enumerate() {
             let count = u32::try_from(count).map_err(io::Error::other)?;
-            arenas.push(Arena::reserve(&tier, class, first, count)?);
+            arenas.push(match range {
+                None => Arena::framed(&tier, class, first, count)?,
+                Some(_) => Arena::mapped(class, count)?,
+            });
             first += count;
         }
         let (warm_bytes, page_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Self { tier, account, arenas, warm_bytes, page_bytes })
+        Ok(Self { tier, account, arenas, range: range.cloned(), warm_bytes, page_bytes })
     }
 
-    /// A frame for a page of `len` bytes out of what the tier has left, or `None`.
-    pub(crate) fn take(&self, frames: &FrameTable, tier: u8, len: usize) -> Option<Taken> {
+    /// A frame for `page`, which has `len` bytes, out of what the tier has left, or `None`.
+    pub(crate) fn take(
+        &self,
+        frames: &FrameTable,
+        tier: u8,
+        page: PageId,
+        len: usize,
+    ) -> Option<Taken> {
         let arena = &self.arenas[class_of(len)];
         let granted = || self.account.take(len as u64);
         let taken = self.take_warm(frames, arena, len);
-        let taken = taken.or_else(|| self.take_cold(arena, len, granted))?;
+        let taken = taken.or_else(|| self.take_cold(frames, arena, page, len, granted))?;
         Some(self.hand_out(frames, arena, tier, len, taken))
     }
 
@@ -141,11 +213,13 @@ impl TierFrames {
         &self,
         frames: &FrameTable,
         tier: u8,
+        page: PageId,
         len: usize,
         limit: u64,
     ) -> Option<Taken> {
         let arena = &self.arenas[class_of(len)];
-        let taken = self.take_cold(arena, len, || self.account.owe(len as u64, limit))?;
+        let granted = || self.account.owe(len as u64, limit);
+        let taken = self.take_cold(frames, arena, page, len, granted)?;
         Some(self.hand_out(frames, arena, tier, len, taken))
     }
 
@@ -158,16 +232,74 @@ impl TierFrames {
         taken: Taken,
     ) -> Taken {
         let frame = &frames[taken.frame];
-        let start = arena.offset(taken.frame);
-        // SAFETY: `offset` is below the mapping's length: the frame is one of the arena's `count`.
-        frame.set_data(unsafe { arena.mapping.as_ptr().add(start) });
+        let (mapping, offset) = match (&arena.room, &self.range) {
+            (Room::Frames { mapping, first }, _) => (mapping, arena.offset(taken.frame, *first)),
+            (Room::Slots(_), Some(range)) => (&**range, taken.frame.mapped_offset()),
+            (Room::Slots(_), None) => unreachable!("slots of a pool without a range"),
+        };
+        // SAFETY: the offset is below the mapping's length: the frame is one of the arena's
+        // `count`, or that of a page id, all of which the range has room for.
+        frame.set_data(unsafe { mapping.as_ptr().add(offset) });
         frame.set_committed(len.max(taken.stale).max(frame.committed()));
         frame.tier.store(tier, Ordering::Relaxed);
         // There are 13 classes.
         frame.class.store(u8::try_from(arena.class).unwrap_or(u8::MAX), Ordering::Relaxed);
+        self.came(arena, len);
+        taken
+    }
+
+    fn came(&self, arena: &Arena, len: usize) {
         arena.in_use.fetch_add(1, Ordering::Relaxed);
         self.page_bytes.fetch_add(len as u64, Ordering::Relaxed);
-        taken
+    }
+
+    fn left(&self, arena: &Arena, len: usize) {
+        arena.in_use.fetch_sub(1, Ordering::Relaxed);
+        self.page_bytes.fetch_sub(len as u64, Ordering::Relaxed);
+    }
+
+    /// Room for the page of a mapped frame that is to come from another tier: its place, or `None`.
+    pub(crate) fn reserve_place(&self, frame: &Frame) -> Option<u32> {
+        let len = frame.len() as u64;
+        if !self.account.take(len) {
+            return None;
+        }
+        let place = self.arenas[frame.class()].pop_cold();
+        if place.is_none() {
+            self.account.give(len);
+        }
+        place
+    }
+
+    /// Gives back the room for a page that did not come.
+    pub(crate) fn cancel_place(&self, frame: &Frame, place: u32) {
+        lock(&self.arenas[frame.class()].cold).push(place);
+        self.account.give(frame.len() as u64);
+    }
+
+    /// Puts the page of a mapped frame, which the caller holds exclusively, into its place here.
+    pub(crate) fn enter(&self, frames: &FrameTable, tier: u8, id: FrameId, place: u32) {
+        let frame = &frames[id];
+        let arena = &self.arenas[frame.class()];
+        arena.assign(place, id.mapped_page(), frames);
+        frame.tier.store(tier, Ordering::Relaxed);
+        self.came(arena, frame.len());
+    }
+
+    /// Ends the stay of the page of a mapped frame, which the caller holds exclusively. Its memory
+    /// is elsewhere by now, or given back.
+    pub(crate) fn leave(&self, frames: &FrameTable, id: FrameId) {
+        let frame = &frames[id];
+        let (arena, len) = (&self.arenas[frame.class()], frame.len());
+        let index = frame.slot.load(Ordering::Relaxed);
+        if let Room::Slots(slots) = &arena.room
+            && let Some(slot) = slots.get(index as usize)
+        {
+            slot.store(0, Ordering::Relaxed);
+        }
+        lock(&arena.cold).push(index);
+        self.left(arena, len);
+        self.account.give(len as u64);
     }
 
     fn take_warm(&self, frames: &FrameTable, arena: &Arena, len: usize) -> Option<Taken> {
@@ -189,24 +321,28 @@ impl TierFrames {
 
     fn take_cold(
         &self,
+        frames: &FrameTable,
         arena: &Arena,
+        page: PageId,
         len: usize,
         granted: impl FnOnce() -> bool,
     ) -> Option<Taken> {
         if !granted() {
             return None;
         }
-        match arena.pop_cold() {
-            Some(frame) => Some(Taken { frame, stale: 0 }),
-            None => {
-                self.account.give(len as u64);
-                None
-            }
-        }
+        let Some(index) = arena.pop_cold() else {
+            self.account.give(len as u64);
+            return None;
+        };
+        let frame = arena.assign(index, page, frames);
+        // A mapped frame has older bytes only where the kernel did not take them back.
+        let stale = frames[frame].committed().min(len);
+        Some(Taken { frame, stale })
     }
 
     fn decommit(&self, arena: &Arena, frame: FrameId, from: usize, len: usize) -> bool {
-        let done = arena.mapping.decommit(arena.offset(frame) + from, len);
+        let Room::Frames { mapping, first } = &arena.room else { return false };
+        let done = mapping.decommit(arena.offset(frame, *first) + from, len);
         if let Err(error) = &done {
             tracing::warn!(tier = self.tier.name, %error, "frame memory was not given back");
         }
@@ -222,8 +358,7 @@ impl TierFrames {
     pub(crate) fn release(&self, frames: &FrameTable, id: FrameId, len: usize) {
         let frame = &frames[id];
         let arena = &self.arenas[frame.class()];
-        arena.in_use.fetch_sub(1, Ordering::Relaxed);
-        self.page_bytes.fetch_sub(len as u64, Ordering::Relaxed);
+        self.left(arena, len);
         self.keep_warm(frame, arena, id);
     }
 
@@ -245,13 +380,14 @@ impl TierFrames {
 
     /// Gives warm frames of one class back by one call of the kernel, where it has such a call.
     fn release_some(&self, frames: &FrameTable, arena: &Arena, wanted: u64) -> Released {
+        let Room::Frames { mapping, first } = &arena.room else { return Released::default() };
         let (mut taken, mut ranges, mut bytes) = (Vec::new(), Vec::new(), 0);
         {
             let mut warm = lock(&arena.warm);
             while bytes < wanted && taken.len() < RELEASE_BATCH {
                 let Some(id) = warm.pop() else { break };
                 let had = frames[id].committed();
-                ranges.push((arena.offset(id), had));
+                ranges.push((arena.offset(id, *first), had));
                 taken.push(id);
                 bytes += had as u64;
             }
@@ -259,14 +395,14 @@ impl TierFrames {
         if taken.is_empty() {
             return Released::default();
         }
-        if let Err(error) = arena.mapping.decommit_batch(&ranges) {
+        if let Err(error) = mapping.decommit_batch(&ranges) {
             tracing::warn!(tier = self.tier.name, %error, "frame memory was not given back");
             lock(&arena.warm).extend(taken);
             return Released::default();
         }
         self.warm_bytes.fetch_sub(bytes, Ordering::Relaxed);
         taken.iter().for_each(|id| frames[*id].set_committed(0));
-        lock(&arena.cold).extend(taken);
+        lock(&arena.cold).extend(taken.iter().map(|id| id.0 - first));
         Released { bytes, to_ledger: self.account.give(bytes) }
     }
 
@@ -289,13 +425,13 @@ impl TierFrames {
         self.arenas.iter().map(|arena| u64::from(arena.begun.load(Ordering::Relaxed))).sum()
     }
 
-    /// The `n`th frame begun, counted through the classes.
+    /// The `n`th frame begun, counted through the classes, unless its place is empty.
     pub(crate) fn nth(&self, mut n: u64) -> Option<FrameId> {
         for arena in &self.arenas {
             let begun = u64::from(arena.begun.load(Ordering::Relaxed));
             if n < begun {
                 // `n` is below a u32 count.
-                return u32::try_from(n).ok().map(|n| FrameId(arena.first + n));
+                return u32::try_from(n).ok().and_then(|n| arena.frame(n));
             }
             n -= begun;
         }
@@ -314,17 +450,16 @@ impl TierFrames {
     }
 
     /// A random frame begun, of `class` or drawn by bytes in use: a class with twice the bytes is
-    /// drawn twice as often. `None` when no frame holds a page.
+    /// drawn twice as often. `None` when no frame holds a page, or this place none.
     pub(crate) fn draw(&self, random: u64, class: Option<usize>) -> Option<FrameId> {
         let begun_of = |arena: &Arena| {
             let begun = arena.begun.load(Ordering::Relaxed).max(1);
             // The remainder is below a u32.
-            let index = u32::try_from((random >> 20) % u64::from(begun)).unwrap_or(0);
-            FrameId(arena.first + index)
+            arena.frame(u32::try_from((random >> 20) % u64::from(begun)).unwrap_or(0))
         };
         let in_use = |arena: &Arena| arena.in_use.load(Ordering::Relaxed);
         if let Some(arena) = class.map(|c| &self.arenas[c]).filter(|arena| in_use(arena) > 0) {
-            return Some(begun_of(arena));
+            return begun_of(arena);
         }
         let weight = |arena: &Arena| u64::from(in_use(arena)) * class_bytes(arena.class) as u64;
         let total: u64 = self.arenas.iter().map(weight).sum();
@@ -332,7 +467,7 @@ impl TierFrames {
         for arena in &self.arenas {
             let weight = weight(arena);
             if point < weight {
-                return Some(begun_of(arena));
+                return begun_of(arena);
             }
             point -= weight;
         }

@@ -29,6 +29,9 @@ const SAMPLE: usize = 32;
 const LOOKS_MAX: usize = 4 * SAMPLE;
 /// The lowest share of a sample goes.
 const VICTIM_SHARE: usize = 4;
+/// Pages that an eviction or a promotion holds at a time: as many as one call of the kernel takes
+/// back or moves for little more than the price of one.
+const VICTIMS_MAX: usize = 64;
 /// Frames looked at in one sweep, which begins anywhere: more wait for the next call.
 const SWEEP_LOOKS_MAX: u64 = 1 << 16;
 /// Decisions in one call, so that a call ends even while others take what it frees.
@@ -107,7 +110,7 @@ impl Inner {
         for _ in 0..ROUNDS_MAX {
             // A store that takes no dirty pages must not keep the clean ones here.
             let effort = if idle_rounds == 0 { effort } else { Effort::Clean };
-            let victims = self.victims(tier, effort, class, |_| true);
+            let victims = self.victims(tier, effort, class, bytes - freed, |_| true);
             if victims.is_empty() {
                 break;
             }
@@ -121,15 +124,29 @@ impl Inner {
         freed
     }
 
+    /// Pages worth least, of about `bytes`, few enough to be held at a time.
     fn victims(
         &self,
         tier: usize,
         effort: Effort,
         class: Option<usize>,
+        bytes: u64,
         wanted: impl Fn(&Candidate) -> bool,
     ) -> Vec<Candidate> {
-        let victims = self.sample(tier, effort, class, &wanted);
-        if victims.is_empty() { self.sweep(tier, effort, &wanted) } else { victims }
+        let (mut all, mut all_bytes) = (Vec::new(), 0);
+        while all.len() < VICTIMS_MAX && (all.is_empty() || all_bytes < bytes) {
+            let before = all.len();
+            for victim in self.sample(tier, effort, class, &wanted) {
+                if all.iter().all(|known: &Candidate| known.id != victim.id) {
+                    all_bytes += victim.len as u64;
+                    all.push(victim);
+                }
+            }
+            if all.len() == before {
+                break;
+            }
+        }
+        if all.is_empty() { self.sweep(tier, effort, &wanted) } else { all }
     }
 
     /// Writes pages that the store does not have, lowest score first, about `bytes` of them, and
@@ -138,7 +155,7 @@ impl Inner {
         let unbacked = |found: &Candidate| found.dirty && self.pages[found.page].stored().is_none();
         let write = |tier| {
             let (mut batch, mut batch_bytes) = (Vec::new(), 0);
-            for found in self.victims(tier, Effort::Write, None, unbacked) {
+            for found in self.victims(tier, Effort::Write, None, bytes, unbacked) {
                 if batch_bytes >= bytes {
                     break;
                 }
@@ -170,7 +187,7 @@ impl Inner {
                 break;
             }
             let class = class.filter(|_| look % 2 == 0);
-            let Some(id) = self.tiers[tier].draw(random(), class) else { break };
+            let Some(id) = self.tiers[tier].draw(random(), class) else { continue };
             if found.iter().all(|candidate| candidate.id != id) {
                 found.extend(self.candidate(id, effort, lower).filter(&wanted));
             }
@@ -198,6 +215,7 @@ impl Inner {
             .collect()
     }
 
+    /// Takes the first of `victims` out of the tier, until `bytes` are free; the bytes freed.
     fn evict_these(
         self: &Arc<Self>,
         tier: usize,
@@ -205,93 +223,124 @@ impl Inner {
         effort: Effort,
         bytes: u64,
     ) -> u64 {
+        let mut planned = 0;
+        let needed = victims.iter().take_while(|victim| {
+            let more = planned < bytes.max(1);
+            planned += victim.len as u64;
+            more
+        });
+        let needed: Vec<Candidate> = needed.copied().collect();
+        let moved = self.demote(tier, &needed);
         let mut freed = 0;
-        let mut dirty = Vec::new();
-        let mut dirty_bytes = 0;
-        for victim in victims {
-            if freed + dirty_bytes as u64 >= bytes && freed + dirty_bytes as u64 > 0 {
-                break;
-            }
-            if self.demote(tier, victim) || (!victim.dirty && self.drop_clean(victim)) {
+        let (mut clean, mut dirty, mut dirty_bytes) = (Vec::new(), Vec::new(), 0);
+        for (victim, moved) in needed.iter().zip(moved) {
+            if moved {
                 freed += victim.len as u64;
-            } else if victim.dirty && effort == Effort::Write && dirty_bytes < WRITE_BATCH_BYTES {
+            } else if !victim.dirty {
+                clean.push((victim.id, victim.page));
+            } else if effort == Effort::Write && dirty_bytes < WRITE_BATCH_BYTES {
                 dirty_bytes += victim.len;
                 dirty.push((victim.id, victim.page));
             }
         }
-        if !dirty.is_empty() {
-            freed += self.write_and_drop(&dirty);
-        }
-        freed
+        freed + self.drop_clean(&clean) + self.write_and_drop(&dirty)
     }
 
-    /// Drops a page that the store has, if it is still there, unheld and clean.
-    fn drop_clean(self: &Arc<Self>, victim: &Candidate) -> bool {
-        if !self.try_hold(victim.id, Hold::Exclusive, victim.page) {
-            return false;
-        }
-        if self.frames[victim.id].dirty.load(Ordering::Relaxed) {
-            self.release_exclusive(victim.id);
-            return false;
-        }
-        self.drop_held(victim.id, victim.page);
-        true
+    /// Drops those pages that are still there, unheld and clean; their bytes.
+    fn drop_clean(self: &Arc<Self>, clean: &[(FrameId, PageId)]) -> u64 {
+        let held = clean.iter().copied().filter(|(id, page)| {
+            let held = self.try_hold(*id, Hold::Exclusive, *page);
+            let dirty = held && self.frames[*id].dirty.load(Ordering::Relaxed);
+            if dirty {
+                self.release_exclusive(*id);
+            }
+            held && !dirty
+        });
+        self.drop_held(&held.collect::<Vec<_>>())
     }
 
-    /// Drops a clean page that the caller holds exclusively.
-    fn drop_held(self: &Arc<Self>, id: FrameId, page: PageId) {
-        let entry = &self.pages[page];
-        let stepped = entry.state.step(&self.lot, PageState::Resident(id), PageState::Stored);
-        debug_assert!(stepped.is_some(), "{page:?} left {id:?} under an exclusive hold");
-        let tier = self.frames[id].tier();
-        self.vacate(id);
-        self.tier_counters[tier].evicted.add(1);
-        // Whoever dooms a page and finds it held leaves it to the holder.
-        if let Some(seen) = stepped.filter(|seen| seen.is_doomed()) {
-            self.free_doomed(page, seen);
+    /// Drops clean pages that the caller holds exclusively; their bytes.
+    fn drop_held(self: &Arc<Self>, held: &[(FrameId, PageId)]) -> u64 {
+        let tiers_and_lens = held.iter().map(|(id, _)| {
+            let frame = &self.frames[*id];
+            (frame.tier(), frame.len() as u64)
+        });
+        let tiers_and_lens: Vec<_> = tiers_and_lens.collect();
+        self.give_room(&held.iter().map(|(id, _)| *id).collect::<Vec<_>>());
+        for ((id, page), (tier, _)) in held.iter().zip(&tiers_and_lens) {
+            let state = &self.pages[*page].state;
+            let stepped = state.step(&self.lot, PageState::Resident(*id), PageState::Stored);
+            debug_assert!(stepped.is_some(), "{page:?} left {id:?} under an exclusive hold");
+            self.vacate(*id);
+            self.tier_counters[*tier].evicted.add(1);
+            // Whoever dooms a page and finds it held leaves it to the holder.
+            if let Some(seen) = stepped.filter(|seen| seen.is_doomed()) {
+                self.free_doomed(*page, seen);
+            }
         }
+        tiers_and_lens.iter().map(|(_, len)| len).sum()
     }
 
     fn write_and_drop(self: &Arc<Self>, dirty: &[(FrameId, PageId)]) -> u64 {
-        let mut freed = 0;
-        for (id, page) in self.write_back(dirty) {
-            let frame = &self.frames[id];
-            let len = frame.len() as u64;
-            if frame.latch.try_upgrade() {
-                self.drop_held(id, page);
-                freed += len;
-            } else {
-                self.release_shared(id);
-            }
+        if dirty.is_empty() {
+            return 0;
         }
-        freed
+        let mut held = self.write_back(dirty);
+        held.retain(|(id, _)| {
+            let upgraded = self.frames[*id].latch.try_upgrade();
+            if !upgraded {
+                self.release_shared(*id);
+            }
+            upgraded
+        });
+        self.drop_held(&held)
     }
 
-    /// Copies a page to the next memory tier, if there is one and the policy wants it there.
-    fn demote(self: &Arc<Self>, tier: usize, victim: &Candidate) -> bool {
+    /// Moves pages to the next memory tier, if there is one and the policy wants them there; which
+    /// of them it moved.
+    fn demote(self: &Arc<Self>, tier: usize, victims: &[Candidate]) -> Vec<bool> {
         let lower = tier + 1;
-        let Some(frames) = self.tiers.get(lower) else { return false };
-        let view = self.view(&self.frames[victim.id]);
-        if !self.residency.admit(&view, frames.headroom(), frames.account.budget()) {
-            return false;
+        let Some(frames) = self.tiers.get(lower) else { return vec![false; victims.len()] };
+        let (mut headroom, mut short) = (frames.headroom(), 0);
+        let admitted = victims.iter().map(|victim| {
+            let view = self.view(&self.frames[victim.id]);
+            let admits = self.residency.admit(&view, headroom, frames.account.budget());
+            if admits {
+                let len = victim.len as u64;
+                short += len.saturating_sub(headroom);
+                headroom = headroom.saturating_sub(len);
+            }
+            admits
+        });
+        let admitted: Vec<bool> = admitted.collect();
+        if short > 0 {
+            self.make_room(lower, short, Effort::Clean, None);
         }
-        let short = (victim.len as u64).saturating_sub(frames.headroom());
-        if short > 0 && self.make_room(lower, victim.len as u64, Effort::Clean, None) == 0 {
-            return false;
+        let chosen = victims.iter().zip(&admitted).filter(|(_, admitted)| **admitted);
+        let chosen: Vec<_> = chosen.map(|(victim, _)| (victim.id, victim.page)).collect();
+        let mut moved = self.relocate(&chosen, lower).into_iter();
+        let result = admitted.iter().map(|admitted| *admitted && moved.next().unwrap_or(false));
+        let result: Vec<bool> = result.collect();
+        let count = result.iter().filter(|moved| **moved).count();
+        self.tier_counters[lower].demoted.add(count as u64);
+        result
+    }
+
+    /// Moves pages to another tier; which of them it moved. The others are held, gone, or the tier
+    /// has no room for them.
+    fn relocate(self: &Arc<Self>, pages: &[(FrameId, PageId)], tier: usize) -> Vec<bool> {
+        match &self.range {
+            Some(range) => self.migrate(range, pages, tier),
+            None => pages.iter().map(|(id, page)| self.move_page(*id, *page, tier)).collect(),
         }
-        let moved = self.move_page(victim.id, victim.page, lower);
-        if moved {
-            self.tier_counters[lower].demoted.add(1);
-        }
-        moved
     }
 
     /// Copies a page into a frame of another tier and repoints it. False when it is held, gone, or
     /// the tier has no frame.
-    pub(crate) fn move_page(self: &Arc<Self>, from: FrameId, page: PageId, tier: usize) -> bool {
+    fn move_page(self: &Arc<Self>, from: FrameId, page: PageId, tier: usize) -> bool {
         let source = &self.frames[from];
         let len = self.pages[page].len();
-        let Some(taken) = self.take_from(tier, len) else { return false };
+        let Some(taken) = self.take_from(tier, page, len) else { return false };
         let give_back = || self.tiers[tier].release(&self.frames, taken.frame, len);
         if !self.try_hold(from, Hold::Exclusive, page) {
             give_back();
@@ -329,22 +378,36 @@ impl Inner {
         self.release_exclusive(id);
     }
 
-    /// Moves a page that slower memory serves again and again to the next faster tier, if that has
+    /// Moves pages that slower memory serves again and again to the next faster tier, if that has
     /// room to spare. One that finds none must be wanted again as often before it is asked for.
-    pub(crate) fn promote(self: &Arc<Self>, page: PageId) {
-        let Some(entry) = self.pages.find(page) else { return };
-        let PageState::Resident(id) = entry.state.get() else { return };
-        let frame = &self.frames[id];
-        let Some(upper) = frame.tier().checked_sub(1) else { return };
-        let len = entry.len() as u64;
-        let spare = if upper == 0 { self.low_water() } else { 0 };
-        if self.tiers[upper].headroom() < spare + len {
-            self.make_room(upper, len, Effort::Clean, None);
+    pub(crate) fn promote(self: &Arc<Self>, pages: &[PageId]) {
+        for upper in 0..self.tiers.len().saturating_sub(1) {
+            let here = pages.iter().filter_map(|page| {
+                let PageState::Resident(id) = self.pages.find(*page)?.state.get() else {
+                    return None;
+                };
+                (self.frames[id].tier() == upper + 1).then_some((id, *page))
+            });
+            for batch in here.collect::<Vec<_>>().chunks(VICTIMS_MAX) {
+                self.promote_to(upper, batch);
+            }
         }
-        if self.move_page(id, page, upper) {
-            self.tier_counters[upper].promoted.add(1);
-        } else {
-            frame.forget_promotion();
+    }
+
+    fn promote_to(self: &Arc<Self>, upper: usize, batch: &[(FrameId, PageId)]) {
+        let bytes: u64 = batch.iter().map(|(_, page)| self.pages[*page].len() as u64).sum();
+        let spare = if upper == 0 { self.low_water() } else { 0 };
+        let short = (spare + bytes).saturating_sub(self.tiers[upper].headroom());
+        if short > 0 {
+            self.make_room(upper, short, Effort::Clean, None);
+        }
+        let moved = self.relocate(batch, upper);
+        for ((id, _), moved) in batch.iter().zip(moved) {
+            if moved {
+                self.tier_counters[upper].promoted.add(1);
+            } else {
+                self.frames[*id].forget_promotion();
+            }
         }
     }
 }

@@ -275,6 +275,7 @@ impl Inner {
         if entry.stored().is_none() {
             self.unbacked.fetch_sub(entry.len() as u64, Ordering::Relaxed);
         }
+        self.give_room(&[id]);
         let stepped = entry.state.step(&self.lot, PageState::Resident(id), PageState::Free);
         debug_assert!(stepped.is_some(), "{page:?} left {id:?} under an exclusive hold");
         self.vacate(id);
@@ -294,6 +295,28 @@ impl Inner {
         }
     }
 
+    /// Gives the room of mapped frames back, all held exclusively by the caller, whose pages are
+    /// about to leave memory. Framed pages leave theirs in [`Inner::vacate`].
+    ///
+    /// It must come before the page's state says that the page is gone: its frame is the same when
+    /// it comes back, and somebody may bring it back at once.
+    pub(crate) fn give_room(&self, ids: &[FrameId]) {
+        let Some(range) = &self.range else { return };
+        let ranges: Vec<_> =
+            ids.iter().map(|id| (id.mapped_offset(), self.frames[*id].committed())).collect();
+        let given = range.decommit_batch(&ranges);
+        if let Err(error) = &given {
+            tracing::warn!(pool = self.name, %error, "memory of pages was not given back");
+        }
+        for id in ids {
+            let frame = &self.frames[*id];
+            if given.is_ok() {
+                frame.set_committed(0);
+            }
+            self.tiers[frame.tier()].leave(&self.frames, *id);
+        }
+    }
+
     /// Takes the page out of a frame held exclusively, and gives frame and hold back.
     pub(crate) fn vacate(self: &Arc<Self>, id: FrameId) {
         let frame = &self.frames[id];
@@ -303,7 +326,9 @@ impl Inner {
         frame.clear_doom();
         frame.dirty.store(false, Ordering::Relaxed);
         frame.latch.release_exclusive(&self.lot);
-        self.tiers[tier].release(&self.frames, id, len);
+        if self.range.is_none() {
+            self.tiers[tier].release(&self.frames, id, len);
+        }
         self.progress.notify();
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Frame {
     /// When the page was last fixed, in MiB of frames handed out. Set under any hold.
     pub(crate) last_fix: AtomicU32,
     pub(crate) space: AtomicU32,
+    /// Place in the tier's arena, of a mapped frame.
+    pub(crate) slot: AtomicU32,
     len_units: AtomicU16,
     committed_units: AtomicU16,
     pub(crate) tier: AtomicU8,

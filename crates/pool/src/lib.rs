@@ -51,6 +51,8 @@ mod load;
 #[cfg(all(test, loom))]
 mod loom_tests;
 #[cfg(not(loom))]
+mod migrate;
+#[cfg(not(loom))]
 mod optimistic;
 #[cfg(not(loom))]
 mod persist;
@@ -82,7 +84,7 @@ pub use load::Fetch;
 #[cfg(not(loom))]
 pub use optimistic::OptimisticGuard;
 #[cfg(not(loom))]
-pub use placement::Pages;
+pub use placement::{Pages, Placement};
 #[cfg(not(loom))]
 pub use pool::{MEMORY_TIERS_MAX, Pool, PoolConfig};
 #[cfg(not(loom))]

@@ -372,8 +372,8 @@ impl Inner {
         let len_of = |page: PageId| self.pages[page].len();
         let mut bytes = len_of(pages[0]);
         let first = match deadline {
-            Some(deadline) => Some(self.take_frame(bytes, deadline)?),
-            None => self.take_spare(bytes),
+            Some(deadline) => Some(self.take_frame(pages[0], bytes, deadline)?),
+            None => self.take_spare(pages[0], bytes),
         };
         let Some(first) = first else { return Ok(Vec::new()) };
         let mut group = vec![first];
@@ -383,7 +383,7 @@ impl Inner {
             if bytes > READ_BATCH_BYTES {
                 break;
             }
-            let Some(taken) = self.take_spare(len) else { break };
+            let Some(taken) = self.take_spare(*page, len) else { break };
             group.push(taken);
         }
         Ok(group)
@@ -417,6 +417,7 @@ impl Inner {
             .map(|((page, taken), read)| match read {
                 Ok(()) => Ok(self.publish(*page, taken.frame)),
                 Err(error) => {
+                    self.give_room(&[taken.frame]);
                     self.vacate(taken.frame);
                     self.unclaim_page(*page);
                     Err(error.into())

@@ -44,6 +44,26 @@ impl fmt::Display for PageId {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct FrameId(pub(crate) u32);
 
+impl PageId {
+    /// The frame of the page for life, in a mapped pool.
+    pub(crate) fn mapped_frame(self) -> FrameId {
+        // A mapped pool has no more page ids than there are frame ids.
+        FrameId(u32::try_from(self.0).unwrap_or(u32::MAX))
+    }
+}
+
+impl FrameId {
+    /// The page whose frame this is for life, in a mapped pool.
+    pub(crate) fn mapped_page(self) -> PageId {
+        PageId(u64::from(self.0))
+    }
+
+    /// Where the page begins in the range of a mapped pool.
+    pub(crate) fn mapped_offset(self) -> usize {
+        self.0 as usize * PAGE_MIN_BYTES
+    }
+}
+
 /// How a page is reached: its id and the frame where it was last seen, in 8 bytes.
 ///
 /// The frame is a hint (LIPAH; Otaki et al., CIDR 2025, section 3): where it is right, a fix skips

@@ -1,5 +1,6 @@
-//! What every placement of pages offers.
+//! Where pages are, and what every kind of pages offers.
 
+use std::fmt;
 use std::ops::{Deref, DerefMut};
 
 use terrace_tier::store::Stored;
@@ -10,12 +11,45 @@ use crate::optimistic::OptimisticGuard;
 use crate::page::PageRef;
 use crate::space::Space;
 
-/// The pages of one owner, wherever the placement keeps them.
+/// Where the pages of a pool are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Placement {
+    /// A page sits in a frame of its tier's arenas and moves to another by being copied: no system
+    /// call, no flush of translation caches. Whoever looks for it follows a hint or asks the page
+    /// table (LIPAH; Otaki et al., CIDR 2025, section 3).
+    #[default]
+    Framed,
+    /// A page has one address for life, in one reserved range: its id is its place there. The
+    /// kernel takes its memory back when it is evicted, and moves it between nodes (vmcache, Leis
+    /// et al., SIGMOD 2023; vmcache^n, 2026). A pool of this kind has at most 1 TiB of pages.
+    Mapped,
+}
+
+impl Placement {
+    /// Both.
+    pub const ALL: [Placement; 2] = [Placement::Framed, Placement::Mapped];
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Placement::Framed => "framed",
+            Placement::Mapped => "mapped",
+        }
+    }
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The pages of one owner.
 ///
-/// In the *framed* placement ([`Space`]) a page sits in a frame and moves by being copied; in a
-/// *mapped* one its address never changes and the kernel moves what is behind it. Index structures
-/// and operators are written against this trait and serve both. The methods promise what those of
-/// [`Space`] promise.
+/// [`Space`] is the one of a pool, in either [`Placement`]; others change how pages are found, to
+/// be compared with it. Index structures are written against this trait. The methods promise what
+/// those of [`Space`] promise.
 pub trait Pages: Clone + Send + Sync + 'static {
     /// A page held for reading.
     type Read<'a>: Deref<Target = [u8]>

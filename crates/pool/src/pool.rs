@@ -5,22 +5,26 @@
 //! changed by whoever holds what [`crate::state`] says.
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use terrace_market::Ledger;
+use terrace_sys::map::Mapping;
+use terrace_sys::size::{format_bytes, to_usize};
 use terrace_tier::MemoryTier;
 use terrace_tier::store::Store;
 
 use crate::account::Account;
-use crate::arena::TierFrames;
+use crate::arena::{TierFrames, decline_huge_pages};
 use crate::error::{PoolError, largest};
 use crate::evict::Effort;
 use crate::frame::FrameTable;
 use crate::load::LoadQueue;
 use crate::page::{FRAMES_MAX, PAGE_IDS_MAX, PAGE_MIN_BYTES, PageId};
 use crate::park::ParkingLot;
+use crate::placement::Placement;
 use crate::residency::{Residency, SampledScore};
 use crate::space::{Space, SpaceInner, SpaceTable};
 use crate::stats::{Counters, PoolStats, SpaceStats, TierCounters, TierStats};
@@ -55,6 +59,8 @@ pub struct PoolConfig {
     pub loaders: usize,
     /// Which pages stay.
     pub residency: Arc<dyn Residency>,
+    /// Where pages are.
+    pub placement: Placement,
 }
 
 impl PoolConfig {
@@ -72,6 +78,7 @@ impl PoolConfig {
             overdraft_bytes: 0,
             loaders: 2,
             residency: Arc::new(SampledScore),
+            placement: Placement::Framed,
         }
     }
 }
@@ -93,6 +100,8 @@ pub(crate) struct Inner {
     pub(crate) frames: FrameTable,
     pub(crate) pages: PageTable,
     pub(crate) tiers: Vec<TierFrames>,
+    /// The addresses of all pages, in a mapped pool.
+    pub(crate) range: Option<Arc<Mapping>>,
     pub(crate) tier_counters: Vec<TierCounters>,
     pub(crate) counters: Counters,
     pub(crate) store: Option<Arc<Store>>,
@@ -108,6 +117,8 @@ pub(crate) struct Inner {
     pub(crate) refusals: Mutex<Refusals>,
     /// Bytes of pages in memory that have no extent yet.
     pub(crate) unbacked: AtomicU64,
+    /// Pages that are being written to the store.
+    pub(crate) writing: AtomicUsize,
     /// Bytes of frames handed out so far: the pool's clock.
     pub(crate) handed_out: AtomicU64,
     pub(crate) closed: AtomicBool,
@@ -209,6 +220,14 @@ impl Pool {
         self.inner.store.as_ref()
     }
 
+    /// Where the pool's pages are.
+    pub fn placement(&self) -> Placement {
+        match self.inner.range {
+            None => Placement::Framed,
+            Some(_) => Placement::Mapped,
+        }
+    }
+
     /// The pool's name.
     pub fn name(&self) -> &str {
         &self.inner.name
@@ -229,14 +248,10 @@ impl Inner {
         if !(1..=MEMORY_TIERS_MAX).contains(&config.memory.len()) {
             return Err(config_error(&name, format!("needs 1 to {MEMORY_TIERS_MAX} memory tiers")));
         }
-        let memory: u64 = config.memory.iter().map(|tier| tier.capacity_bytes).sum();
-        let frames: u64 =
-            config.memory.iter().map(|tier| TierFrames::frames(tier.capacity_bytes)).sum();
-        if frames > FRAMES_MAX {
-            return Err(config_error(&name, format!("{frames} frames; at most {FRAMES_MAX}")));
-        }
         let stored = config.store.as_ref().map_or(0, |store| store.stats().capacity_bytes);
-        let pages = ((memory + stored) / PAGE_MIN_BYTES as u64).clamp(1 << 16, PAGES_MAX);
+        let plan = Plan::new(config.placement, &config.memory, stored)
+            .map_err(|reason| config_error(&name, reason))?;
+        let range = plan.reserve_range(&name).map_err(system("reserving addresses for pages"))?;
         let mut tiers = Vec::new();
         let mut first = 0_u32;
         for (index, tier) in config.memory.into_iter().enumerate() {
@@ -247,7 +262,7 @@ impl Inner {
                 Account::open(&Ledger::new(capacity), &name, 0)
             };
             let account = account.map_err(|denied| config_error(&name, denied.to_string()))?;
-            let tier = TierFrames::reserve(tier, account, first)
+            let tier = TierFrames::reserve(tier, account, first, range.as_ref())
                 .map_err(system("reserving address space for frames"))?;
             tiers.push(tier);
             // Bounded by FRAMES_MAX above.
@@ -255,12 +270,13 @@ impl Inner {
         }
         Ok(Self {
             lot: ParkingLot::new(),
-            frames: FrameTable::reserve(first as usize)
+            frames: FrameTable::reserve(to_usize(plan.frames))
                 .map_err(system("reserving the frame table"))?,
-            pages: PageTable::reserve(terrace_sys::size::to_usize(pages))
+            pages: PageTable::reserve(to_usize(plan.pages))
                 .map_err(system("reserving the page table"))?,
             tier_counters: tiers.iter().map(|_| TierCounters::default()).collect(),
             tiers,
+            range,
             counters: Counters::default(),
             store: config.store,
             residency: config.residency,
@@ -273,6 +289,7 @@ impl Inner {
             promotions: Mutex::default(),
             refusals: Mutex::default(),
             unbacked: AtomicU64::new(0),
+            writing: AtomicUsize::new(0),
             handed_out: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             name,
@@ -351,3 +368,53 @@ const PATIENCE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// Page ids a pool reserves entries for: 32 GiB of address space, touched as ids come into use.
 const PAGES_MAX: u64 = 1 << 30;
 const _: () = assert!(PAGES_MAX <= PAGE_IDS_MAX);
+
+/// Addresses of a mapped pool over the bytes that it may have: pages of any length are aligned to
+/// the next power of two, and what is freed in one length serves none of another.
+const RANGE_FACTOR: u64 = 2;
+
+/// How many frames and page ids a pool has.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    placement: Placement,
+    frames: u64,
+    pages: u64,
+}
+
+impl Plan {
+    fn new(placement: Placement, memory: &[MemoryTier], stored: u64) -> Result<Self, String> {
+        let tiers = memory.iter().map(|tier| tier.capacity_bytes);
+        let units = tiers.clone().fold(stored, u64::saturating_add) / PAGE_MIN_BYTES as u64;
+        let (frames, pages) = match placement {
+            Placement::Framed => {
+                (tiers.map(TierFrames::frames).sum(), units.clamp(1 << 16, PAGES_MAX))
+            }
+            Placement::Mapped if units > FRAMES_MAX => {
+                return Err(format!(
+                    "a mapped pool has at most {} of pages, not {}: make the store smaller, or \
+                     the placement framed",
+                    format_bytes(FRAMES_MAX * PAGE_MIN_BYTES as u64),
+                    format_bytes(units * PAGE_MIN_BYTES as u64),
+                ));
+            }
+            Placement::Mapped => {
+                let pages = (units * RANGE_FACTOR).clamp(1 << 16, FRAMES_MAX);
+                (pages, pages)
+            }
+        };
+        if frames > FRAMES_MAX {
+            return Err(format!("{frames} frames; at most {FRAMES_MAX}"));
+        }
+        Ok(Self { placement, frames, pages })
+    }
+
+    /// The addresses of all pages, in a mapped pool.
+    fn reserve_range(&self, name: &str) -> io::Result<Option<Arc<Mapping>>> {
+        if self.placement == Placement::Framed {
+            return Ok(None);
+        }
+        let range = Mapping::reserve(to_usize(self.pages) * PAGE_MIN_BYTES)?;
+        decline_huge_pages(&range, name);
+        Ok(Some(Arc::new(range)))
+    }
+}

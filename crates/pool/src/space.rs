@@ -14,12 +14,12 @@ use crate::fix::Hold;
 use crate::guard::{ReadGuard, WriteGuard};
 use crate::load::{FETCH_PATIENCE, Fetch, NEED_PATIENCE};
 use crate::optimistic::OptimisticGuard;
-use crate::page::{FrameId, PageId, PageRef, page_len};
+use crate::page::{CLASSES, FrameId, PageId, PageRef, class_of, page_len};
 use crate::pool::{Inner, Pool};
 use crate::state::PageState;
 use crate::sync::lock;
 
-/// Page ids that a space takes at a time.
+/// Page ids that a space takes at a time, at least.
 const BLOCK_IDS: u64 = 64;
 /// Spaces a pool can have at once; a frame names its space in 32 bits, the table is small.
 const SPACES_MAX: usize = 1 << 16;
@@ -42,9 +42,9 @@ pub(crate) struct SpaceTable {
     /// Ids of dropped spaces, to be used again when their last pinned page is gone.
     free: Mutex<VecDeque<u32>>,
     serial: AtomicU32,
-    next_block: AtomicU64,
-    /// Blocks of dropped spaces, to be used again when all their pages are gone.
-    blocks: Mutex<VecDeque<u64>>,
+    next_id: AtomicU64,
+    /// Blocks of dropped spaces by stride, to be used again when all their pages are gone.
+    blocks: Mutex<[VecDeque<u64>; CLASSES]>,
 }
 
 impl SpaceTable {
@@ -54,7 +54,7 @@ impl SpaceTable {
             begun: AtomicU32::new(1),
             free: Mutex::default(),
             serial: AtomicU32::new(0),
-            next_block: AtomicU64::new(0),
+            next_id: AtomicU64::new(0),
             blocks: Mutex::default(),
         })
     }
@@ -120,9 +120,30 @@ impl SpaceTable {
 /// A space's id and serial number, as a page's entry names its owner.
 pub(crate) type Owner = (u32, u32);
 
-/// The page ids of a space.
+/// How far apart the ids of pages of one length are: every id, or in a mapped pool, where an id is
+/// an address, as many as the length's class has units of 4 KiB.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Stride(usize);
+
+impl Stride {
+    fn ids(self) -> u64 {
+        1 << self.0
+    }
+
+    /// Ids of a block, for one page or more.
+    fn block(self) -> u64 {
+        BLOCK_IDS.max(self.ids())
+    }
+
+    fn pages_of(self, block: u64) -> impl Iterator<Item = PageId> {
+        (block..block + self.block()).step_by(1 << self.0).map(PageId)
+    }
+}
+
+/// The page ids of a space that are one stride apart.
 #[derive(Debug, Default)]
 struct Ids {
+    /// First ids of the blocks.
     blocks: Vec<u64>,
     /// Ids of the last block used so far.
     begun: u64,
@@ -137,7 +158,7 @@ pub(crate) struct SpaceInner {
     pub(crate) name: String,
     /// Tells this space from earlier ones of the same id.
     serial: u32,
-    ids: Mutex<Ids>,
+    ids: Mutex<[Ids; CLASSES]>,
 }
 
 /// A set of pages with an owner, a name and a grant. Clones are the same space.
@@ -211,11 +232,11 @@ impl Space {
         let too_large = || PoolError::page_size(&pool.name, len_bytes, u64::MAX);
         let len = page_len(len_bytes).ok_or_else(too_large)?;
         pool.admit_new(len)?;
-        let page = self.take_id()?;
-        let taken = match pool.take_frame(len, deadline) {
+        let page = self.take_id(len)?;
+        let taken = match pool.take_frame(page, len, deadline) {
             Ok(taken) => taken,
             Err(error) => {
-                lock(&self.0.ids).free.push(page);
+                lock(&self.0.ids)[pool.stride(len).0].free.push(page);
                 return Err(error);
             }
         };
@@ -244,7 +265,7 @@ impl Space {
         if page_len(len) != Some(len) {
             return Err(PoolError::page_size(&pool.name, len, u64::MAX));
         }
-        let page = self.take_id()?;
+        let page = self.take_id(len)?;
         let entry = &pool.pages[page];
         entry.reset(self.0.id, self.0.serial, len);
         entry.set_durable();
@@ -343,25 +364,22 @@ impl Space {
         }
     }
 
-    fn take_id(&self) -> Result<PageId, PoolError> {
+    fn take_id(&self, len: usize) -> Result<PageId, PoolError> {
         let pool = self.pool();
-        let mut ids = lock(&self.0.ids);
+        let stride = pool.stride(len);
+        let ids = &mut lock(&self.0.ids)[stride.0];
         if let Some(page) = ids.free.pop() {
             return Ok(page);
         }
-        if ids.blocks.is_empty() || ids.begun == BLOCK_IDS {
-            let block = pool.take_block()?;
+        if ids.blocks.is_empty() || ids.begun == stride.block() {
+            let block = pool.take_block(stride)?;
             ids.blocks.push(block);
             ids.begun = 0;
         }
         let block = ids.blocks[ids.blocks.len() - 1];
-        ids.begun += 1;
-        Ok(PageId(block * BLOCK_IDS + ids.begun - 1))
+        ids.begun += stride.ids();
+        Ok(PageId(block + ids.begun - stride.ids()))
     }
-}
-
-fn pages_of(block: u64) -> impl Iterator<Item = PageId> {
-    (block * BLOCK_IDS..(block + 1) * BLOCK_IDS).map(PageId)
 }
 
 impl Inner {
@@ -380,28 +398,43 @@ impl Inner {
         Ok(guard)
     }
 
+    fn stride(&self, len: usize) -> Stride {
+        Stride(if self.range.is_some() { class_of(len) } else { 0 })
+    }
+
     /// Ids for a space: a block whose pages are all gone, or one never used.
-    fn take_block(&self) -> Result<u64, PoolError> {
-        let mut blocks = lock(&self.spaces.blocks);
+    fn take_block(&self, stride: Stride) -> Result<u64, PoolError> {
+        let blocks = &mut lock(&self.spaces.blocks)[stride.0];
         // Each look takes one turn of the queue, so a block with a pinned page costs a look a time.
         for _ in 0..blocks.len().min(8) {
             let Some(block) = blocks.pop_front() else { break };
-            if pages_of(block).all(|page| self.pages[page].state.get() == PageState::Free) {
+            if stride.pages_of(block).all(|page| self.pages[page].state.get() == PageState::Free) {
                 return Ok(block);
             }
             blocks.push_back(block);
         }
         let limit = self.pages.capacity();
-        let next = |block: u64| ((block + 1) * BLOCK_IDS <= limit).then_some(block + 1);
-        let block = self.spaces.next_block.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-        block.map_err(|_| PoolError::PageIds { pool: self.name.clone(), limit })
+        let mut block = 0;
+        let next = |id: u64| {
+            // Blocks begin at multiples of their length.
+            block = id.next_multiple_of(stride.block());
+            let end = block + stride.block();
+            (end <= limit).then_some(end)
+        };
+        let next_id = &self.spaces.next_id;
+        match next_id.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
+            Ok(_) => Ok(block),
+            Err(_) => Err(PoolError::PageIds { pool: self.name.clone(), limit }),
+        }
     }
 
     /// A freed page's id goes back to its space, if the space is alive.
     pub(crate) fn return_id(&self, (space, serial): Owner, page: PageId) {
         let space = lock(&self.names).get(&space).and_then(Weak::upgrade);
         if let Some(space) = space.filter(|space| space.serial == serial) {
-            lock(&space.ids).free.push(page);
+            // The entry keeps its length until the id names another page.
+            let stride = self.stride(self.pages[page].len());
+            lock(&space.ids)[stride.0].free.push(page);
         }
     }
 
@@ -422,17 +455,19 @@ impl Drop for SpaceInner {
         let pool = Arc::clone(&self.pool.inner);
         lock(&pool.names).remove(&self.id);
         let ids = std::mem::take(&mut *lock(&self.ids));
-        for page in ids.blocks.iter().copied().flat_map(pages_of) {
-            if pool.pages[page].state.get() == PageState::Free {
-                continue;
+        for (class, ids) in ids.into_iter().enumerate() {
+            for page in ids.blocks.iter().copied().flat_map(|block| Stride(class).pages_of(block)) {
+                if pool.pages[page].state.get() == PageState::Free {
+                    continue;
+                }
+                if pool.pages[page].is_durable() {
+                    pool.forget(page);
+                } else {
+                    pool.free(page);
+                }
             }
-            if pool.pages[page].is_durable() {
-                pool.forget(page);
-            } else {
-                pool.free(page);
-            }
+            lock(&pool.spaces.blocks)[class].extend(ids.blocks);
         }
-        lock(&pool.spaces.blocks).extend(ids.blocks);
         lock(&pool.spaces.free).push_back(self.id);
     }
 }

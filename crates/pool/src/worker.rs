@@ -9,7 +9,6 @@ use crate::error::PoolError;
 use crate::evict::Effort;
 use crate::page::PageId;
 use crate::pool::Inner;
-use crate::state::PageState;
 use crate::sync::lock;
 
 /// How often the keeper looks by itself: queries that take from the ledger do not wake it.
@@ -113,10 +112,6 @@ impl Inner {
 
     fn serve_promotions(self: &Arc<Self>) {
         let pages: Vec<PageId> = lock(&self.promotions).drain(..).collect();
-        for page in pages {
-            if matches!(self.pages[page].state.get(), PageState::Resident(_)) {
-                self.promote(page);
-            }
-        }
+        self.promote(&pages);
     }
 }

@@ -92,7 +92,10 @@ impl Inner {
             None => store.allocate(frame.len() as u64),
         };
         match extent {
-            Ok(extent) => Ok(Some(Pending { id, page, extent, fresh: old.is_none() })),
+            Ok(extent) => {
+                self.writing.fetch_add(1, Ordering::SeqCst);
+                Ok(Some(Pending { id, page, extent, fresh: old.is_none() }))
+            }
             Err(error) => {
                 frame.writing.store(false, Ordering::SeqCst);
                 Err(error)
@@ -140,6 +143,7 @@ impl Inner {
             frame.writing.store(false, Ordering::SeqCst);
             done.push((write, result));
         }
+        self.writing.fetch_sub(done.len(), Ordering::SeqCst);
         if done.iter().any(|(_, result)| result.is_ok()) {
             lock(&self.refusals).last = None;
         }
@@ -169,6 +173,7 @@ impl Inner {
 
     /// Gives rights to write back that were not used.
     pub(crate) fn unclaim_writes(&self, store: &Store, pending: Vec<Pending>) {
+        self.writing.fetch_sub(pending.len(), Ordering::SeqCst);
         for write in pending {
             if write.fresh {
                 store.free(write.extent);

@@ -1,8 +1,6 @@
 //! What every placement promises, checked over every kind of tiers below it.
 
-mod common;
-
-use common::{KIB, MIB, comes_to_hold, config, pool, space, stamp, store};
+use super::common::{KIB, MIB, comes_to_hold, config, pool, space, stamp, store};
 use terrace_pool::{PAGE_MAX_BYTES, PageRef, Pages, Pool, PoolError};
 
 /// Fills more pages than DRAM holds, of all sizes, and finds every byte again, twice.

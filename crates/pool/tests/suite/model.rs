@@ -1,12 +1,10 @@
 //! The pool against a map: random operations, evictions, store failures, concurrent readers.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use common::{KIB, MIB, pool, space, stamp};
+use super::common::{KIB, MIB, pool, space, stamp};
 use proptest::prelude::*;
 use terrace_pool::{PageRef, Pinned, Pool, PoolError, Space};
 use terrace_testkit::{Fault, FaultyBlocks, Target, When};
@@ -200,7 +198,7 @@ proptest! {
         let lower = [MIB, 2 * MIB];
         let blocks = Arc::new(FaultyBlocks::new(Arc::new(MemoryBlocks::new(64 * MIB)), 1));
         let store = Store::open(blocks.clone(), "faulty", 64 * MIB).expect("opens");
-        let config = common::config(3 * MIB, &lower[..tiers], Some(Arc::new(store)));
+        let config = super::common::config(3 * MIB, &lower[..tiers], Some(Arc::new(store)));
         let pool = Pool::new(config).expect("opens");
         let space = space(&pool);
         let mut model = Model::default();
@@ -216,7 +214,7 @@ proptest! {
             space.free(known.page);
         }
         drop(model);
-        common::comes_to_hold(&pool, 0, 0);
+        super::common::comes_to_hold(&pool, 0, 0);
     }
 }
 

@@ -22,6 +22,7 @@ pub fn store(bytes: u64) -> Arc<Store> {
 pub fn config(dram: u64, lower: &[u64], store: Option<Arc<Store>>) -> PoolConfig {
     let mut config = PoolConfig::new("test", Ledger::new(dram));
     config.memory.extend(lower.iter().map(|bytes| MemoryTier::emulated(*bytes, 0)));
+    config.placement = crate::PLACEMENT;
     config.store = store;
     config.patience = Duration::from_secs(5);
     config

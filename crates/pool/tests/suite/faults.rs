@@ -1,11 +1,9 @@
 //! The pool over a store that fails: errors are named, nothing is lost, the pool goes on.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{KIB, MIB, config, space, stamp};
+use super::common::{KIB, MIB, config, space, stamp};
 use terrace_pool::{PageRef, Pool, PoolError, Space};
 use terrace_testkit::{Fault, FaultyBlocks, Rng, Target, When, with_seed};
 use terrace_tier::store::{MemoryBlocks, Store, StoreError};
@@ -150,7 +148,7 @@ fn persist_fails_whole() {
         assert!(space.write(page).is_ok(), "no page has become durable");
     }
     pages.into_iter().for_each(|page| space.free(page));
-    common::comes_to_hold(&pool, 0, 0);
+    super::common::comes_to_hold(&pool, 0, 0);
 }
 
 /// Random reads and writes over a device with transient faults: whatever succeeds is right.

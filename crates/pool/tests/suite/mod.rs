@@ -1,0 +1,7 @@
+//! What every placement promises.
+
+mod common;
+mod conformance;
+mod faults;
+mod model;
+mod races;
