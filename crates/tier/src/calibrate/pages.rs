@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use serde::Serialize;
 use terrace_sys::buffer::AlignedBuffer;
-use terrace_sys::numa::{migrate, nodes, nodes_of};
+use terrace_sys::map::Mapping;
+use terrace_sys::migrate::{move_pages, nodes_of};
+use terrace_sys::numa::nodes;
 use terrace_sys::pages::Pages;
 use terrace_sys::size::{MIB, PAGE_BYTES, to_u64, to_usize};
 use terrace_sys::userfault::FilledPages;
@@ -56,7 +58,7 @@ fn costs(page_bytes: u64, effort: &Effort) -> io::Result<PageCosts> {
         Ok((copy, moved)) => (Some(copy), Some(moved)),
         Err(_) => (None, None),
     };
-    let migrate_us = migration_cost(&mut to, page);
+    let migrate_us = migration_cost(len, page);
     from.touch();
     let copy = seconds(|| copy_scattered(from.bytes(), to.bytes_mut(), page));
     let mut result = Ok(());
@@ -99,19 +101,22 @@ fn fault_costs(from: &mut Pages, page: usize) -> io::Result<(f64, f64)> {
 }
 
 /// Microseconds to move a page to another node.
-fn migration_cost(pages: &mut Pages, page: usize) -> Option<f64> {
+fn migration_cost(len: usize, page: usize) -> Option<f64> {
     /// Pages of the kernel that it moves well in one call.
     const BATCH: usize = 512;
-    let len = pages.bytes().len();
     let all = nodes();
-    let here = *nodes_of(pages, &[0]).ok()?.first()?;
+    let pages = Mapping::reserve(len).ok()?;
+    // Where there are no huge pages there is nothing to decline.
+    let _ = pages.advise_huge(false);
+    pages.populate(0, len).ok()?;
+    let here = *nodes_of(&pages, &[0]).ok()?.first()?;
     let there = all.iter().map(|node| node.id).find(|id| i32::try_from(*id) != Ok(here))?;
     let kernel_pages = page.div_ceil(PAGE_BYTES);
     let offsets: Vec<usize> = scattered(len / page)
         .flat_map(|index| (0..kernel_pages).map(move |k| index * page + k * PAGE_BYTES))
         .collect();
     let (result, took) = timed(|| {
-        offsets.chunks(BATCH).try_for_each(|batch| migrate(pages, batch, there).map(drop))
+        offsets.chunks(BATCH).try_for_each(|batch| move_pages(&pages, batch, there).map(drop))
     });
     result.ok().map(|()| us_each(len / page, took))
 }
