@@ -43,6 +43,12 @@ pub(super) fn list(probe: &Probe, tiers: &[TierReport]) -> Vec<Feature> {
             "the node of a page cannot be verified",
         ),
         supported(
+            "move_pages2",
+            &probe.move_pages2,
+            "a patch of the kernel: a result for each page of a batch, calls of few pages are cheap",
+            "little: move_pages moves pages in batches of 512, and held ones are tried again",
+        ),
+        supported(
             "userfaultfd",
             &probe.userfaultfd,
             &notable(&probe.userfaultfd_features),
