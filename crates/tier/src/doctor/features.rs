@@ -45,8 +45,8 @@ pub(super) fn list(probe: &Probe, tiers: &[TierReport]) -> Vec<Feature> {
         supported(
             "move_pages2",
             &probe.move_pages2,
-            "a patch of the kernel: a result for each page of a batch, calls of few pages are cheap",
-            "little: move_pages moves pages in batches of 512, and held ones are tried again",
+            "a patch of the kernel: a result for each page, and cheap calls of few pages",
+            "little: batches of 512 cost the same by move_pages, only calls of few pages cost more",
         ),
         supported(
             "userfaultfd",

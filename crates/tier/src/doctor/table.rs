@@ -77,10 +77,12 @@ impl Report {
     }
 
     fn fmt_mover(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let row = |cost: &crate::mover::MoverCost| vec![cost.mover.clone(), time_us(cost.page_us)];
+        let row = |cost: &crate::mover::MoverCost| {
+            vec![cost.mover.clone(), time_us(cost.page_us), time_us(cost.few_us)]
+        };
         let rows: Vec<_> = self.mover.costs.iter().map(row).collect();
         if !rows.is_empty() {
-            section(f, "moving between nodes", &["how", "4KiB page"], &rows)?;
+            section(f, "moving between nodes", &["how", "page of many", "of eight"], &rows)?;
         }
         writeln!(f, "\nmover: {}: {}", self.mover.name, self.mover.why)
     }
