@@ -12,6 +12,8 @@
 //! | [`uring`] | batches of transfers through io_uring |
 //! | [`userfault`] | memory that this process fills page by page |
 //! | [`numa`] | the memory nodes of this machine |
+//! | [`migrate`] | where pages are, and moving them to another node |
+//! | [`policy`] | the node that a thread's new pages come from |
 //! | [`process`] | resident memory and processor time of this process |
 //! | [`probe`] | what this kernel offers and grants |
 //!
@@ -24,8 +26,10 @@ pub mod buffer;
 pub mod file;
 pub mod file_system;
 pub mod map;
+pub mod migrate;
 pub mod numa;
 pub mod pages;
+pub mod policy;
 pub mod probe;
 pub mod process;
 pub mod size;

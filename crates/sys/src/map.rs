@@ -127,6 +127,7 @@ mod pages {
     use std::sync::atomic::{AtomicU8, Ordering};
 
     use super::{HUGE_PAGE_BYTES, PAGE_BYTES};
+    use crate::numa::{NODE_MASK_WORDS, node_mask};
 
     #[derive(Debug)]
     pub(super) struct Backing {
@@ -225,12 +226,7 @@ mod pages {
         }
 
         pub(super) fn bind(&self, node: u32) -> io::Result<()> {
-            let (word, bit) = (node / 64, node % 64);
-            let mut mask = [0u64; NODE_MASK_WORDS];
-            let Some(slot) = usize::try_from(word).ok().and_then(|word| mask.get_mut(word)) else {
-                return Err(super::invalid(format!("node {node} is not a possible NUMA node")));
-            };
-            *slot = 1 << bit;
+            let mask = node_mask(node)?;
             // SAFETY: the range is this mapping; the mask is a local of the length given (the call
             // counts one bit more than it reads).
             let result = unsafe {
@@ -263,8 +259,6 @@ mod pages {
         }
     }
 
-    /// 1,024 nodes, the most that Linux can be configured for.
-    const NODE_MASK_WORDS: usize = 16;
     /// The kernel's `UIO_MAXIOV`.
     const IOVEC_COUNT_MAX: usize = 1024;
 

@@ -4,9 +4,6 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::pages::Pages;
-use crate::size::PAGE_BYTES;
-
 const NODES: &str = "/sys/devices/system/node";
 
 /// A NUMA node with memory.
@@ -36,58 +33,19 @@ pub fn nodes() -> Vec<Node> {
     }
 }
 
-/// The nodes that pages lie on, by their offsets; below zero an error number of the kernel, as for
-/// a page that was never touched.
-///
-/// # Errors
-/// When the kernel does not tell.
-pub fn nodes_of(pages: &Pages, offsets: &[usize]) -> io::Result<Vec<i32>> {
-    move_pages(pages, offsets, None)
-}
+/// Words of a mask of nodes: 1,024 nodes, the most that Linux can be configured for.
+pub(crate) const NODE_MASK_WORDS: usize = 16;
 
-/// Moves pages to a node, in one call; where each one is afterwards, as [`nodes_of`] has it. The
-/// kernel's word is the truth: a page that it could not move stays where it was.
-///
-/// # Errors
-/// When there is no such node or the kernel moves nothing.
-pub fn migrate(pages: &mut Pages, offsets: &[usize], node: u32) -> io::Result<Vec<i32>> {
-    let node = i32::try_from(node).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let status = move_pages(pages, offsets, Some(node))?;
-    // A positive result is the number of pages that did not move, with their status unset.
-    if status.contains(&UNSET) { nodes_of(pages, offsets) } else { Ok(status) }
-}
-
-/// `MPOL_MF_MOVE` of `linux/mempolicy.h`: pages of this process alone.
-const MPOL_MF_MOVE: libc::c_int = 2;
-
-/// What the status of a page is before the kernel sets it.
-const UNSET: i32 = i32::MIN;
-
-fn move_pages(pages: &Pages, offsets: &[usize], node: Option<i32>) -> io::Result<Vec<i32>> {
-    let len = pages.bytes().len();
-    if let Some(offset) = offsets.iter().find(|offset| **offset >= len) {
-        let text = format!("there is no page at {offset}, the pages have {len} bytes");
+/// A mask with one node in it.
+pub(crate) fn node_mask(node: u32) -> io::Result<[u64; NODE_MASK_WORDS]> {
+    let mut mask = [0u64; NODE_MASK_WORDS];
+    let word = usize::try_from(node / 64).ok().and_then(|word| mask.get_mut(word));
+    let Some(word) = word else {
+        let text = format!("node {node} is not a possible NUMA node");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    }
-    let start = pages.mapping().as_ptr();
-    let addresses: Vec<*mut u8> =
-        offsets.iter().map(|offset| start.wrapping_add(offset / PAGE_BYTES * PAGE_BYTES)).collect();
-    let nodes = node.map(|node| vec![node; offsets.len()]);
-    let mut status = vec![UNSET; offsets.len()];
-    // SAFETY: the arrays have the length given and live beyond the call; the addresses are those
-    // of pages of a mapping that the caller holds. Moving a page changes no byte of it.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_move_pages,
-            0,
-            addresses.len(),
-            addresses.as_ptr(),
-            nodes.as_ref().map_or(std::ptr::null(), |nodes| nodes.as_ptr()),
-            status.as_mut_ptr(),
-            MPOL_MF_MOVE,
-        )
     };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(status) }
+    *word = 1 << (node % 64);
+    Ok(mask)
 }
 
 fn read_nodes(root: &Path) -> Vec<Node> {
@@ -146,18 +104,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_tell_their_node_and_stay_where_they_are_told() {
-        let mut pages = Pages::reserve(4 * PAGE_BYTES, None, false).expect("memory");
-        pages.bytes_mut()[..2 * PAGE_BYTES].fill(1);
-        let found = nodes_of(&pages, &[0, PAGE_BYTES, 2 * PAGE_BYTES]).expect("told");
-        assert!(found[0] >= 0 && found[1] >= 0, "{found:?}");
-        assert!(found[2] < 0, "a page that was never touched is on node {}", found[2]);
-        let target = nodes()[nodes().len() - 1].id;
-        let moved = migrate(&mut pages, &[0, PAGE_BYTES], target).expect("moved");
-        assert_eq!(moved, vec![i32::try_from(target).expect("small"); 2]);
-        assert!(pages.bytes()[..2 * PAGE_BYTES].iter().all(|byte| *byte == 1));
-        assert!(migrate(&mut pages, &[0], 4711).is_err());
-        assert!(nodes_of(&pages, &[4 * PAGE_BYTES]).is_err());
+    fn a_mask_has_the_bit_of_its_node() {
+        assert_eq!(node_mask(0).expect("possible")[0], 1);
+        assert_eq!(node_mask(1023).expect("possible")[15], 1 << 63);
+        let mask = node_mask(65).expect("possible");
+        assert!(mask[1] == 2 && mask.iter().filter(|word| **word != 0).count() == 1);
+        assert!(node_mask(1024).is_err());
     }
 
     #[test]

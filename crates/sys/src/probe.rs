@@ -4,9 +4,9 @@ use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use crate::map::decommits_in_batches;
+use crate::map::{Mapping, decommits_in_batches};
+use crate::migrate::{MovePages2, nodes_of};
 use crate::numa::{self, Node, kib_field};
-use crate::pages::Pages;
 use crate::size::PAGE_BYTES;
 use crate::uring::Ring;
 use crate::userfault;
@@ -43,6 +43,8 @@ pub struct Probe {
     pub process_madvise: Support,
     /// Moving pages between nodes.
     pub move_pages: Support,
+    /// Moving pages in batches of any size, by a patch of the kernel.
+    pub move_pages2: Support,
     /// When transparent huge pages are given: `always`, `madvise`, `never`, or `absent`.
     pub huge_pages: String,
     /// Bytes of memory in all.
@@ -74,6 +76,7 @@ impl Probe {
             userfaultfd_features,
             process_madvise: process_madvise(),
             move_pages: move_pages(),
+            move_pages2: move_pages2(),
             huge_pages: huge_pages(),
             memory_bytes: kib_field(&memory, "MemTotal:").unwrap_or(0),
             memory_available_bytes: kib_field(&memory, "MemAvailable:").unwrap_or(0),
@@ -114,13 +117,17 @@ fn process_madvise() -> Support {
 }
 
 fn move_pages() -> Support {
-    match Pages::reserve(PAGE_BYTES, None, false).and_then(|mut pages| {
-        pages.touch();
-        numa::nodes_of(&pages, &[0])
+    match Mapping::reserve(PAGE_BYTES).and_then(|mapping| {
+        mapping.populate(0, PAGE_BYTES)?;
+        nodes_of(&mapping, &[0])
     }) {
         Ok(_) => Support::Works,
         Err(error) => Support::Missing(error.to_string()),
     }
+}
+
+fn move_pages2() -> Support {
+    MovePages2::find().map_or_else(Support::Missing, |_| Support::Works)
 }
 
 /// Names of the feature bits of userfaultfd, from bit 0.
@@ -208,7 +215,9 @@ mod tests {
     #[test]
     fn what_is_missing_says_why() {
         let probe = Probe::detect();
-        let all = [probe.io_uring, probe.userfaultfd, probe.process_madvise, probe.move_pages];
+        let paging = [probe.userfaultfd, probe.process_madvise];
+        let moving = [probe.move_pages, probe.move_pages2];
+        let all = [probe.io_uring].into_iter().chain(paging).chain(moving);
         for support in all {
             assert!(!matches!(support, Support::Missing(reason) if reason.is_empty()));
         }

@@ -10,6 +10,7 @@ mod pages;
 mod store;
 
 pub use memory::{MemoryFigures, memory};
+pub(crate) use pages::scattered;
 pub use pages::{PageCosts, checksum_gib_per_s, page_costs};
 pub use store::{StoreFigures, device, store};
 
@@ -67,12 +68,12 @@ fn gib_per_s(bytes: u64, seconds: f64) -> f64 {
 
 /// Microseconds of each of `count` in `seconds`.
 #[expect(clippy::cast_precision_loss, reason = "figures have three digits")]
-fn us_each(count: usize, seconds: f64) -> f64 {
+pub(crate) fn us_each(count: usize, seconds: f64) -> f64 {
     seconds * 1e6 / count.max(1) as f64
 }
 
 /// The middle of some figures; 0 of none.
-fn median(mut figures: Vec<f64>) -> f64 {
+pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied().unwrap_or(0.0)
 }

@@ -9,6 +9,7 @@ use terrace_sys::size::{KIB, MIB};
 
 use crate::calibrate::{self, Effort, MemoryFigures, PageCosts, StoreFigures};
 use crate::memory::MemoryTier;
+use crate::mover::{Choice, Mover, MoverCost};
 use crate::spec::TierSpec;
 use crate::store::Store;
 
@@ -39,6 +40,8 @@ pub struct Report {
     pub tiers: Vec<TierReport>,
     /// The cost of handling pages, by size.
     pub pages: Vec<PageCosts>,
+    /// How pages get to another node, and why so.
+    pub mover: MoverReport,
     /// GiB a second of the store's checksum.
     pub checksum_gib_per_s: f64,
     /// Seconds that the examination took.
@@ -56,6 +59,17 @@ pub struct NodeReport {
     pub free_bytes: u64,
     /// Its processors; none for a memory expander.
     pub processors: usize,
+}
+
+/// A way to move pages between nodes.
+#[derive(Clone, Debug, Serialize)]
+pub struct MoverReport {
+    /// The one chosen.
+    pub name: String,
+    /// A sentence.
+    pub why: String,
+    /// What was measured.
+    pub costs: Vec<MoverCost>,
 }
 
 /// A tier and what it does.
@@ -99,6 +113,7 @@ impl Report {
             nodes: nodes(&probe),
             features: features::list(&probe, &tiers),
             tiers,
+            mover: mover(&probe),
             pages: calibrate::page_costs(&PAGE_SIZES, effort).unwrap_or_default(),
             checksum_gib_per_s: calibrate::checksum_gib_per_s(),
             kernel: probe.kernel_release,
@@ -110,6 +125,11 @@ impl Report {
     pub fn missing(&self) -> impl Iterator<Item = &Feature> {
         self.features.iter().filter(|feature| !feature.works)
     }
+}
+
+fn mover(probe: &Probe) -> MoverReport {
+    let Choice { mover, why, costs } = Mover::choose(probe);
+    MoverReport { name: mover.to_string(), why, costs }
 }
 
 fn nodes(probe: &Probe) -> Vec<NodeReport> {

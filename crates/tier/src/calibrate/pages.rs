@@ -6,12 +6,15 @@ use std::time::Instant;
 
 use serde::Serialize;
 use terrace_sys::buffer::AlignedBuffer;
-use terrace_sys::numa::{migrate, nodes, nodes_of};
+use terrace_sys::map::Mapping;
+use terrace_sys::migrate::nodes_of;
+use terrace_sys::numa::nodes;
 use terrace_sys::pages::Pages;
-use terrace_sys::size::{MIB, PAGE_BYTES, to_u64, to_usize};
+use terrace_sys::size::{MIB, to_u64, to_usize};
 use terrace_sys::userfault::FilledPages;
 
 use super::{Effort, gib_per_s, median, seconds, us_each};
+use crate::mover::{Mover, Outcome};
 use crate::store::checksum;
 
 /// Microseconds for one page of a size.
@@ -56,7 +59,7 @@ fn costs(page_bytes: u64, effort: &Effort) -> io::Result<PageCosts> {
         Ok((copy, moved)) => (Some(copy), Some(moved)),
         Err(_) => (None, None),
     };
-    let migrate_us = migration_cost(&mut to, page);
+    let migrate_us = migration_cost(len, page);
     from.touch();
     let copy = seconds(|| copy_scattered(from.bytes(), to.bytes_mut(), page));
     let mut result = Ok(());
@@ -99,21 +102,19 @@ fn fault_costs(from: &mut Pages, page: usize) -> io::Result<(f64, f64)> {
 }
 
 /// Microseconds to move a page to another node.
-fn migration_cost(pages: &mut Pages, page: usize) -> Option<f64> {
-    /// Pages of the kernel that it moves well in one call.
-    const BATCH: usize = 512;
-    let len = pages.bytes().len();
+fn migration_cost(len: usize, page: usize) -> Option<f64> {
     let all = nodes();
-    let here = *nodes_of(pages, &[0]).ok()?.first()?;
+    let pages = Mapping::reserve(len).ok()?;
+    // Where there are no huge pages there is nothing to decline.
+    let _ = pages.advise_huge(false);
+    pages.populate(0, len).ok()?;
+    let here = *nodes_of(&pages, &[0]).ok()?.first()?;
     let there = all.iter().map(|node| node.id).find(|id| i32::try_from(*id) != Ok(here))?;
-    let kernel_pages = page.div_ceil(PAGE_BYTES);
-    let offsets: Vec<usize> = scattered(len / page)
-        .flat_map(|index| (0..kernel_pages).map(move |k| index * page + k * PAGE_BYTES))
-        .collect();
-    let (result, took) = timed(|| {
-        offsets.chunks(BATCH).try_for_each(|batch| migrate(pages, batch, there).map(drop))
-    });
-    result.ok().map(|()| us_each(len / page, took))
+    let run: Vec<(usize, usize)> =
+        scattered(len / page).map(|index| (index * page, page)).collect();
+    let (outcomes, took) = timed(|| Mover::PLAIN.migrate(&pages, &run, there));
+    let moved = outcomes.iter().all(|outcome| *outcome == Outcome::Moved);
+    moved.then(|| us_each(run.len(), took))
 }
 
 /// What `work` returns and the seconds it takes.
@@ -125,7 +126,7 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
 
 /// The indices below `count`, each once, far from the one before. The step is a prime, so it meets
 /// every index unless `count` is a multiple of it, where it is replaced.
-fn scattered(count: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn scattered(count: usize) -> impl Iterator<Item = usize> {
     let step = if count.is_multiple_of(7919) { 7907 } else { 7919 };
     (0..count).map(move |index| index * step % count)
 }

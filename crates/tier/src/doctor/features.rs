@@ -43,6 +43,12 @@ pub(super) fn list(probe: &Probe, tiers: &[TierReport]) -> Vec<Feature> {
             "the node of a page cannot be verified",
         ),
         supported(
+            "move_pages2",
+            &probe.move_pages2,
+            "a patch of the kernel: a result for each page, and cheap calls of few pages",
+            "little: batches of 512 cost the same by move_pages, only calls of few pages cost more",
+        ),
+        supported(
             "userfaultfd",
             &probe.userfaultfd,
             &notable(&probe.userfaultfd_features),

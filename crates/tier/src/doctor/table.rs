@@ -32,6 +32,7 @@ impl fmt::Display for Report {
             "in batches",
         ];
         section(f, "pages", &columns, &self.page_rows())?;
+        self.fmt_mover(f)?;
         writeln!(f, "\nchecksums: {:.1}GiB/s", self.checksum_gib_per_s)?;
         self.fmt_errors(f)
     }
@@ -73,6 +74,17 @@ impl Report {
             ]
         };
         self.pages.iter().map(row).collect()
+    }
+
+    fn fmt_mover(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let row = |cost: &crate::mover::MoverCost| {
+            vec![cost.mover.clone(), time_us(cost.page_us), time_us(cost.few_us)]
+        };
+        let rows: Vec<_> = self.mover.costs.iter().map(row).collect();
+        if !rows.is_empty() {
+            section(f, "moving between nodes", &["how", "page of many", "of eight"], &rows)?;
+        }
+        writeln!(f, "\nmover: {}: {}", self.mover.name, self.mover.why)
     }
 
     fn fmt_errors(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

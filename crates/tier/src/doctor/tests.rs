@@ -36,7 +36,15 @@ fn the_table_names_what_is_there_and_what_is_wrong() {
         cost: "it walks".into(),
     });
     let table = report.to_string();
-    for part in ["Linux ", "io_uring", "dram", "256KiB", "checksums", "missing: wings: it walks"] {
+    for part in [
+        "Linux ",
+        "io_uring",
+        "dram",
+        "256KiB",
+        "checksums",
+        "mover: move_pages",
+        "missing: wings: it walks",
+    ] {
         assert!(table.contains(part), "{part} in\n{table}");
     }
     assert!(table.contains("error: tier \"file:/missing/dir/store:1GiB\""), "{table}");
