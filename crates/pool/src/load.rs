@@ -376,7 +376,12 @@ impl Inner {
             None => self.take_spare(pages[0], bytes),
         };
         let Some(first) = first else { return Ok(Vec::new()) };
+        // Pages of one batch come to one tier; the others find room in the fastest alone.
+        let tier = self.frames[first.frame].tier();
         let mut group = vec![first];
+        if tier > 0 {
+            return Ok(group);
+        }
         for page in &pages[1..pages.len().min(READ_BATCH_PAGES)] {
             let len = len_of(*page);
             bytes += len;
@@ -410,8 +415,9 @@ impl Inner {
             let data = unsafe { self.frames[taken.frame].bytes_mut() };
             reads.push(Read { stored, data });
         }
+        let node = group.first().and_then(|taken| self.prefer(self.frames[taken.frame].tier()));
         let results = store.read_batch(&mut reads);
-        drop(reads);
+        drop((reads, node));
         let pages = pages.iter().zip(&group).zip(results);
         pages
             .map(|((page, taken), read)| match read {

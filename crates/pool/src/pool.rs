@@ -22,6 +22,7 @@ use crate::error::{PoolError, largest};
 use crate::evict::Effort;
 use crate::frame::FrameTable;
 use crate::load::LoadQueue;
+use crate::migrate::Nodes;
 use crate::page::{FRAMES_MAX, PAGE_IDS_MAX, PAGE_MIN_BYTES, PageId};
 use crate::park::ParkingLot;
 use crate::placement::Placement;
@@ -102,6 +103,8 @@ pub(crate) struct Inner {
     pub(crate) tiers: Vec<TierFrames>,
     /// The addresses of all pages, in a mapped pool.
     pub(crate) range: Option<Arc<Mapping>>,
+    /// Where a mapped pool's tiers are, if any is on a node of its own.
+    pub(crate) nodes: Option<Nodes>,
     pub(crate) tier_counters: Vec<TierCounters>,
     pub(crate) counters: Counters,
     pub(crate) store: Option<Arc<Store>>,
@@ -252,6 +255,7 @@ impl Inner {
         let plan = Plan::new(config.placement, &config.memory, stored)
             .map_err(|reason| config_error(&name, reason))?;
         let range = plan.reserve_range(&name).map_err(system("reserving addresses for pages"))?;
+        let nodes = range.as_ref().and_then(|_| Nodes::find(&name, &config.memory));
         let mut tiers = Vec::new();
         let mut first = 0_u32;
         for (index, tier) in config.memory.into_iter().enumerate() {
@@ -277,6 +281,7 @@ impl Inner {
             tier_counters: tiers.iter().map(|_| TierCounters::default()).collect(),
             tiers,
             range,
+            nodes,
             counters: Counters::default(),
             store: config.store,
             residency: config.residency,
@@ -358,6 +363,7 @@ impl Inner {
             write_failures: counters.write_failures.get(),
             waits: counters.waits.get(),
             owed_frames: counters.owed_frames.get(),
+            move_failures: counters.move_failures.get(),
         }
     }
 }

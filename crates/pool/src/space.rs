@@ -248,6 +248,7 @@ impl Space {
         pool.unbacked.fetch_add(len as u64, Ordering::Relaxed);
         entry.state.step(&pool.lot, PageState::Free, PageState::Resident(taken.frame));
         let mut guard = WriteGuard::new(pool, taken.frame);
+        pool.settle_memory(taken.frame, len);
         guard[..taken.stale].fill(0);
         Ok((PageRef::new(page, Some(taken.frame)), guard))
     }

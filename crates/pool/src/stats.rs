@@ -57,6 +57,7 @@ pub(crate) struct Counters {
     pub(crate) write_failures: Counter,
     pub(crate) waits: Counter,
     pub(crate) owed_frames: Counter,
+    pub(crate) move_failures: Counter,
 }
 
 /// One memory tier of a pool, as counted.
@@ -109,6 +110,8 @@ pub struct PoolStats {
     pub waits: u64,
     /// Frames beyond the budget, given to those who had found none for a while.
     pub owed_frames: u64,
+    /// Pages that the kernel did not move to another node when it was asked to.
+    pub move_failures: u64,
 }
 
 /// A space, as counted.
