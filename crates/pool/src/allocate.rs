@@ -30,20 +30,20 @@ const ROOM_MIN: u64 = 64 << 10;
 /// One part in this many of DRAM stays evictable, so that stored pages can always be read.
 const READ_RESERVE_SHARE: u64 = 8;
 
-/// The share of DRAM that the background worker keeps free: 1/64 wakes it, 1/32 contents it.
+/// The share of a tier that the background worker keeps free: 1/64 wakes it, 1/32 contents it.
 const LOW_SHARE: u64 = 64;
 const HIGH_SHARE: u64 = 32;
 const HEADROOM_MAX: u64 = 256 << 20;
 
 impl Inner {
-    /// Headroom in DRAM below which the background worker is woken.
-    pub(crate) fn low_water(&self) -> u64 {
-        (self.tiers[0].account.budget() / LOW_SHARE).min(HEADROOM_MAX / 2)
+    /// Headroom in a tier below which the background worker is woken.
+    pub(crate) fn low_water(&self, tier: usize) -> u64 {
+        (self.tiers[tier].account.budget() / LOW_SHARE).min(HEADROOM_MAX / 2)
     }
 
-    /// Headroom in DRAM that the background worker restores.
-    pub(crate) fn high_water(&self) -> u64 {
-        (self.tiers[0].account.budget() / HIGH_SHARE).min(HEADROOM_MAX)
+    /// Headroom in a tier that the background worker restores.
+    pub(crate) fn high_water(&self, tier: usize) -> u64 {
+        (self.tiers[tier].account.budget() / HIGH_SHARE).min(HEADROOM_MAX)
     }
 
     /// A frame of the fastest tier, or of the next that has one while all of DRAM is held.
@@ -245,7 +245,7 @@ impl Inner {
         let tier_byte = u8::try_from(tier).unwrap_or(u8::MAX);
         let taken = frames.take(&self.frames, tier_byte, page, len)?;
         self.handed_out.fetch_add(len as u64, Ordering::Relaxed);
-        if tier == 0 && frames.headroom() < self.low_water() {
+        if frames.headroom() < self.low_water(tier) {
             self.progress.ask();
         }
         Some(taken)
@@ -259,8 +259,7 @@ impl Inner {
         frame.latch.exclusive(&self.lot);
         frame.set_len(len);
         frame.space.store(space, Ordering::Relaxed);
-        frame.last_fix.store(self.now(), Ordering::Relaxed);
-        frame.fixes.store(0, Ordering::Relaxed);
+        frame.begin_fixes(self.now(), self.heat.epoch());
         frame.cold.store(cold, Ordering::Relaxed);
         frame.asked.store(false, Ordering::Relaxed);
         frame.dirty.store(false, Ordering::Relaxed);

@@ -420,6 +420,11 @@ impl TierFrames {
         self.page_bytes.load(Ordering::Relaxed)
     }
 
+    /// Pages in this tier.
+    pub(crate) fn pages(&self) -> u64 {
+        self.arenas.iter().map(|arena| u64::from(arena.in_use.load(Ordering::Relaxed))).sum()
+    }
+
     /// Frames begun so far, over all classes: the range of [`TierFrames::nth`].
     pub(crate) fn begun(&self) -> u64 {
         self.arenas.iter().map(|arena| u64::from(arena.begun.load(Ordering::Relaxed))).sum()

@@ -72,7 +72,8 @@ impl Inner {
             tier: frame.tier(),
             len_bytes: frame.len().max(1),
             age_mib: self.now().wrapping_sub(frame.last_fix.load(Ordering::Relaxed)),
-            fixes: frame.fixes.load(Ordering::Relaxed),
+            fixes: frame.fixes_by(self.heat.epoch()),
+            mean_fixes: self.heat.mean_fixes(),
             dirty: frame.dirty.load(Ordering::Relaxed),
             cold: frame.cold.load(Ordering::Relaxed),
             grant_use: self.spaces.grant_use(frame.space.load(Ordering::Relaxed)),
@@ -396,7 +397,7 @@ impl Inner {
 
     fn promote_to(self: &Arc<Self>, upper: usize, batch: &[(FrameId, PageId)]) {
         let bytes: u64 = batch.iter().map(|(_, page)| self.pages[*page].len() as u64).sum();
-        let spare = if upper == 0 { self.low_water() } else { 0 };
+        let spare = self.low_water(upper);
         let short = (spare + bytes).saturating_sub(self.tiers[upper].headroom());
         if short > 0 {
             self.make_room(upper, short, Effort::Clean, None);

@@ -13,6 +13,7 @@ use crate::error::PoolError;
 use crate::frame::Frame;
 use crate::page::{FrameId, PageId, PageRef};
 use crate::pool::Inner;
+use crate::residency::Access;
 use crate::state::{PageState, Seen};
 
 /// How a page is wanted.
@@ -157,11 +158,11 @@ impl Inner {
     /// Counts the fix, makes the page recent, and lets a slow tier take its time.
     pub(crate) fn after_fix(&self, id: FrameId) {
         let frame = &self.frames[id];
-        frame.touch(self.now());
+        frame.touch(self.now(), self.heat.epoch());
         let tier = frame.tier();
         self.count_fixes(tier, 1, frame.len());
         if tier > 0 {
-            self.serve_slowly(frame, tier);
+            self.serve_slowly(frame, tier, Access::Read);
         }
     }
 
@@ -173,9 +174,14 @@ impl Inner {
 
     /// Lets a page of slower memory take its time, and asks for its promotion if it is worth one.
     #[cold]
-    pub(crate) fn serve_slowly(&self, frame: &Frame, tier: usize) {
+    pub(crate) fn serve_slowly(&self, frame: &Frame, tier: usize, access: Access) {
         self.tiers[tier].delay();
-        if !frame.asked.load(Ordering::Relaxed) && self.residency.promote(&self.view(frame)) {
+        self.consider_promotion(frame, access);
+    }
+
+    pub(crate) fn consider_promotion(&self, frame: &Frame, access: Access) {
+        let asked = frame.asked.load(Ordering::Relaxed);
+        if !asked && self.residency.promote(&self.view(frame), access) {
             self.ask_promotion(frame);
         }
     }

@@ -29,8 +29,11 @@ pub(crate) struct Frame {
     committed_units: AtomicU16,
     pub(crate) tier: AtomicU8,
     pub(crate) class: AtomicU8,
-    /// Fixes since the page came into this frame, up to 255. Set under any hold.
+    /// Fixes since the page came into this frame, up to 255, halved with every epoch. Set under any
+    /// hold.
     pub(crate) fixes: AtomicU8,
+    /// The epoch of the last fix, modulo 256. Set under any hold.
+    epoch: AtomicU8,
     /// The page differs from its copy on the store, or has none.
     pub(crate) dirty: AtomicBool,
     /// Brought in by a scan and not fixed again since: the first to go. Set under any hold.
@@ -118,21 +121,41 @@ impl Frame {
         self.asked.store(false, Ordering::Relaxed);
     }
 
-    /// Notes a fix at `now`.
-    pub(crate) fn touch(&self, now: u32) {
+    /// Notes a fix at `now`, in `epoch`.
+    #[inline]
+    pub(crate) fn touch(&self, now: u32, epoch: u8) {
         if self.last_fix.load(Ordering::Relaxed) != now {
             self.last_fix.store(now, Ordering::Relaxed);
         }
-        let fixes = self.fixes.load(Ordering::Relaxed);
-        if fixes == u8::MAX {
+        let before = self.fixes.load(Ordering::Relaxed);
+        let fixes = self.fixes_by(epoch);
+        if self.epoch.load(Ordering::Relaxed) != epoch {
+            self.epoch.store(epoch, Ordering::Relaxed);
+        }
+        if fixes == u8::MAX && before == u8::MAX {
             return;
         }
         // A lost count between two readers does no harm: the number only has to tell pages fixed
         // again from pages fixed once.
-        self.fixes.store(fixes + 1, Ordering::Relaxed);
+        self.fixes.store(fixes.saturating_add(1), Ordering::Relaxed);
         if fixes >= 1 && self.cold.load(Ordering::Relaxed) {
             self.cold.store(false, Ordering::Relaxed);
         }
+    }
+
+    /// Fixes as they count in `epoch`: half as much for every epoch that passed, but a page that
+    /// was fixed stays one.
+    pub(crate) fn fixes_by(&self, epoch: u8) -> u8 {
+        let fixes = self.fixes.load(Ordering::Relaxed);
+        let passed = epoch.wrapping_sub(self.epoch.load(Ordering::Relaxed));
+        fixes.checked_shr(u32::from(passed)).unwrap_or(0).max(fixes.min(1))
+    }
+
+    /// Begins to count the fixes of a page that came at `now`, in `epoch`.
+    pub(crate) fn begin_fixes(&self, now: u32, epoch: u8) {
+        self.last_fix.store(now, Ordering::Relaxed);
+        self.fixes.store(0, Ordering::Relaxed);
+        self.epoch.store(epoch, Ordering::Relaxed);
     }
 
     /// The page's bytes, for whoever holds the latch.

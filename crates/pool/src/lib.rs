@@ -47,6 +47,8 @@ mod frame;
 #[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
+mod heat;
+#[cfg(not(loom))]
 mod load;
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -88,7 +90,7 @@ pub use placement::{Pages, Placement};
 #[cfg(not(loom))]
 pub use pool::{MEMORY_TIERS_MAX, Pool, PoolConfig};
 #[cfg(not(loom))]
-pub use residency::{PageView, Residency, SampledScore};
+pub use residency::{Access, Adaptive, Interval, PageView, Residency, SampledScore, Spitfire};
 #[cfg(not(loom))]
 pub use space::Space;
 #[cfg(not(loom))]

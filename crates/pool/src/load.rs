@@ -12,10 +12,10 @@ use terrace_tier::store::Read;
 
 use crate::arena::Taken;
 use crate::error::PoolError;
-use crate::evict::random;
+use crate::evict::{Effort, random};
 use crate::fix::Hold;
 use crate::guard::Pinned;
-use crate::page::{FrameId, PageId, PageRef};
+use crate::page::{FrameId, PageId, PageRef, class_of};
 use crate::pool::Inner;
 use crate::state::PageState;
 use crate::sync::lock;
@@ -371,27 +371,43 @@ impl Inner {
     ) -> Result<Vec<Taken>, PoolError> {
         let len_of = |page: PageId| self.pages[page].len();
         let mut bytes = len_of(pages[0]);
-        let first = match deadline {
-            Some(deadline) => Some(self.take_frame(pages[0], bytes, deadline)?),
-            None => self.take_spare(pages[0], bytes),
+        let below = self.residency.fetch_tier(self.tiers.len()).min(self.tiers.len() - 1);
+        let first = match self.take_below(below, pages[0], bytes) {
+            Some(taken) => Some(taken),
+            None => match deadline {
+                Some(deadline) => Some(self.take_frame(pages[0], bytes, deadline)?),
+                None => self.take_spare(pages[0], bytes),
+            },
         };
         let Some(first) = first else { return Ok(Vec::new()) };
-        // Pages of one batch come to one tier; the others find room in the fastest alone.
+        // Pages of one batch come to one tier.
         let tier = self.frames[first.frame].tier();
         let mut group = vec![first];
-        if tier > 0 {
-            return Ok(group);
-        }
         for page in &pages[1..pages.len().min(READ_BATCH_PAGES)] {
             let len = len_of(*page);
             bytes += len;
             if bytes > READ_BATCH_BYTES {
                 break;
             }
-            let Some(taken) = self.take_spare(*page, len) else { break };
+            let taken = match tier {
+                0 => self.take_spare(*page, len),
+                _ => self.take_below(tier, *page, len),
+            };
+            let Some(taken) = taken else { break };
             group.push(taken);
         }
         Ok(group)
+    }
+
+    /// A frame of a slower tier, as it is or made by dropping clean pages; none of DRAM.
+    fn take_below(self: &Arc<Self>, tier: usize, page: PageId, len: usize) -> Option<Taken> {
+        if tier == 0 {
+            return None;
+        }
+        self.take_from(tier, page, len).or_else(|| {
+            self.make_room(tier, len as u64, Effort::Clean, Some(class_of(len)));
+            self.take_from(tier, page, len)
+        })
     }
 
     fn load_group(

@@ -27,6 +27,7 @@ use crate::guard::{ReadGuard, WriteGuard};
 use crate::latch::Version;
 use crate::page::{FrameId, PageId, PageRef};
 use crate::pool::Inner;
+use crate::residency::Access;
 use crate::state::PageState;
 
 /// Optimistic looks that one count stands for: counting each would cost more than the look.
@@ -267,7 +268,7 @@ impl Inner {
     fn after_look(&self, id: FrameId, by_hint: bool) {
         thread_local!(static LOOKS: Cell<u64> = const { Cell::new(0) });
         let frame = &self.frames[id];
-        frame.touch(self.now());
+        frame.touch(self.now(), self.heat.epoch());
         let tier = frame.tier();
         let looks = LOOKS.get().wrapping_add(1);
         LOOKS.set(looks);
@@ -278,7 +279,7 @@ impl Inner {
             }
         }
         if tier > 0 {
-            self.serve_slowly(frame, tier);
+            self.serve_slowly(frame, tier, Access::Read);
         }
     }
 }

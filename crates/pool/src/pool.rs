@@ -21,6 +21,7 @@ use crate::arena::{TierFrames, decline_huge_pages};
 use crate::error::{PoolError, largest};
 use crate::evict::Effort;
 use crate::frame::FrameTable;
+use crate::heat::Heat;
 use crate::load::LoadQueue;
 use crate::migrate::Nodes;
 use crate::page::{FRAMES_MAX, PAGE_IDS_MAX, PAGE_MIN_BYTES, PageId};
@@ -124,6 +125,7 @@ pub(crate) struct Inner {
     pub(crate) writing: AtomicUsize,
     /// Bytes of frames handed out so far: the pool's clock.
     pub(crate) handed_out: AtomicU64,
+    pub(crate) heat: Heat,
     pub(crate) closed: AtomicBool,
 }
 
@@ -296,6 +298,7 @@ impl Inner {
             unbacked: AtomicU64::new(0),
             writing: AtomicUsize::new(0),
             handed_out: AtomicU64::new(0),
+            heat: Heat::default(),
             closed: AtomicBool::new(false),
             name,
         })

@@ -1,8 +1,31 @@
-//! Which pages stay: the policy's trait and the default policy.
+//! Which pages stay: the policy's trait and the policies there are.
 //!
 //! The pool draws frames at random and asks the policy for a score; the lowest go. Sampling needs
 //! no list that every fix would have to touch, works over any mix of page sizes, and 32 draws find
 //! a page in the lowest tenth with a probability of 97 %.
+//!
+//! | policy | goes down | comes up | comes in |
+//! |---|---|---|---|
+//! | [`SampledScore`] | what is worth least | what is hotter than the mean of DRAM | to DRAM |
+//! | [`Spitfire`] | as drawn | as drawn | as drawn |
+//! | [`Adaptive`] | as has paid | as has paid | to DRAM |
+
+use std::time::Duration;
+
+mod adaptive;
+mod spitfire;
+
+pub use adaptive::Adaptive;
+pub use spitfire::Spitfire;
+
+/// What a fix wants of a page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Its bytes.
+    Read,
+    /// To change them.
+    Write,
+}
 
 /// What a policy sees of a page in a frame.
 #[derive(Clone, Copy, Debug)]
@@ -13,8 +36,10 @@ pub struct PageView {
     pub len_bytes: usize,
     /// MiB of frames handed out since its last fix.
     pub age_mib: u32,
-    /// Fixes since it came into this frame, up to 255.
+    /// Fixes since it came into this frame, up to 255; half as many with every epoch that passed.
     pub fixes: u8,
+    /// The fixes of the mean page of DRAM, counted the same way.
+    pub mean_fixes: f32,
     /// It differs from its copy on the store, or has none.
     pub dirty: bool,
     /// A scan brought it in and nobody fixed it again.
@@ -23,22 +48,57 @@ pub struct PageView {
     pub grant_use: f64,
 }
 
+/// What a pool did in a short time, for policies that learn from it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Interval {
+    /// How long it was.
+    pub elapsed: Duration,
+    /// Fixes by memory tier, and the nanoseconds that a fix in the tier takes longer than in DRAM.
+    pub fixes: Vec<(u64, u64)>,
+    /// Pages read from the store.
+    pub loads: u64,
+    /// Pages written to the store.
+    pub write_backs: u64,
+    /// Pages promoted or demoted.
+    pub moves: u64,
+}
+
 /// Decides which pages stay in which tier.
 ///
-/// All methods are called under latches, on many threads, millions of times: they must be short
-/// arithmetic over what they are given, and must not block.
+/// All methods but [`Residency::observe`] are called under latches, on many threads, millions of
+/// times: they must be short arithmetic over what they are given, and must not block.
 pub trait Residency: Send + Sync + std::fmt::Debug {
     /// What keeping this page in its tier is worth. The page with the lowest score is evicted or
     /// demoted first; only the order matters.
     fn score(&self, page: &PageView) -> f64;
 
-    /// Whether a page that leaves its tier is copied to the next memory tier, which holds
+    /// Whether a page that leaves its tier is moved to the next memory tier, which holds
     /// `lower_free` bytes free of `lower_capacity`, rather than dropped.
     fn admit(&self, page: &PageView, lower_free: u64, lower_capacity: u64) -> bool;
 
     /// Whether a page of a slower tier is worth a frame in the next faster one after this fix. It
     /// is not asked while the page waits for one; when none came, its fixes count from 0 again.
-    fn promote(&self, page: &PageView) -> bool;
+    fn promote(&self, page: &PageView, access: Access) -> bool;
+
+    /// The tier of `tiers` that a page read from the store comes to: the fastest, if the policy
+    /// does not know better. Where that tier has no room, the page comes to the fastest.
+    fn fetch_tier(&self, tiers: usize) -> usize {
+        let _ = tiers;
+        0
+    }
+
+    /// Tells what the pool has done since the last time: about fifty times a second, from one
+    /// thread.
+    fn observe(&self, interval: &Interval) {
+        let _ = interval;
+    }
+}
+
+/// Whether an event of this probability happens, drawn anew by every call.
+fn chance(probability: f64) -> bool {
+    // The upper 53 bits are a fraction that an f64 holds.
+    let drawn = (crate::evict::random() >> 11) as f64 / (1_u64 << 53) as f64;
+    drawn < probability
 }
 
 /// The default policy: what it costs to bring the page back, over how long it was not wanted.
@@ -73,15 +133,30 @@ impl Residency for SampledScore {
         score
     }
 
-    fn admit(&self, page: &PageView, lower_free: u64, _lower_capacity: u64) -> bool {
+    fn admit(&self, page: &PageView, lower_free: u64, lower_capacity: u64) -> bool {
         // A full lower tier is for pages that somebody wanted twice: admitting every page of a
-        // scan that is larger than the tier would only copy bytes to be thrown away.
-        lower_free >= page.len_bytes as u64 || !page.cold
+        // scan that is larger than the tier would only copy bytes to be thrown away. What workers
+        // keep free does not make it less full.
+        let spare = lower_free.saturating_sub(lower_capacity / KEPT_FREE_SHARE);
+        spare >= page.len_bytes as u64 || !page.cold
     }
 
-    fn promote(&self, page: &PageView) -> bool {
-        page.fixes >= 3
+    fn promote(&self, page: &PageView, _access: Access) -> bool {
+        hotter_than_dram(page, PROMOTION_FACTOR)
     }
+}
+
+/// One part in this many of a tier may be free because workers keep it so.
+const KEPT_FREE_SHARE: u64 = 32;
+/// Fixes that a page has by chance, and how much hotter than the mean page of DRAM it must be: two
+/// moves cost as much as some twenty fixes in place, and of pages that are all alike one in a
+/// thousand is found twice as hot in an epoch by chance.
+const PROMOTION_FIXES: f32 = 3.0;
+const PROMOTION_FACTOR: f32 = 2.0;
+
+/// Whether a page has been fixed clearly more often than `factor` times the mean page of DRAM.
+fn hotter_than_dram(page: &PageView, factor: f32) -> bool {
+    f32::from(page.fixes) >= PROMOTION_FIXES + factor * page.mean_fixes
 }
 
 #[cfg(test)]
@@ -93,6 +168,7 @@ mod tests {
         len_bytes: 4096,
         age_mib: 10,
         fixes: 2,
+        mean_fixes: 0.0,
         dirty: false,
         cold: false,
         grant_use: 0.5,
@@ -106,8 +182,25 @@ mod tests {
         assert!(score(PageView { cold: true, ..PAGE }) < score(PAGE));
         assert!(score(PageView { dirty: true, ..PAGE }) > score(PAGE));
         let over = score(PageView { grant_use: 1.5, ..PAGE });
-        let promoted = |fixes| SampledScore.promote(&PageView { fixes, ..PAGE });
-        assert!(!promoted(2) && promoted(3) && promoted(4), "also when the third was not counted");
+        let promoted = |fixes, mean_fixes| {
+            SampledScore.promote(&PageView { fixes, mean_fixes, ..PAGE }, Access::Read)
+        };
+        assert!(!promoted(2, 0.0) && promoted(3, 0.0) && promoted(4, 0.0));
+        assert!(!promoted(10, 4.0) && promoted(11, 4.0), "no hotter than DRAM stays");
         assert!(over < score(PAGE) && score(PageView { grant_use: 3.0, ..PAGE }) < over);
+    }
+
+    #[test]
+    fn a_full_tier_admits_what_was_wanted_twice() {
+        let admit = |cold, free| SampledScore.admit(&PageView { cold, ..PAGE }, free, 64 << 20);
+        assert!(admit(false, 0) && admit(true, 4 << 20));
+        assert!(!admit(true, 2 << 20), "what is kept free is not room");
+    }
+
+    #[test]
+    fn chances_are_as_likely_as_they_say() {
+        let happened = (0..10_000).filter(|_| chance(0.3)).count();
+        assert!((2_700..3_300).contains(&happened), "{happened} of 10,000");
+        assert!(!chance(0.0) && chance(1.0));
     }
 }

@@ -16,6 +16,7 @@ use crate::load::{FETCH_PATIENCE, Fetch, NEED_PATIENCE};
 use crate::optimistic::OptimisticGuard;
 use crate::page::{CLASSES, FrameId, PageId, PageRef, class_of, page_len};
 use crate::pool::{Inner, Pool};
+use crate::residency::Access;
 use crate::state::PageState;
 use crate::sync::lock;
 
@@ -395,7 +396,11 @@ impl Inner {
         if self.pages[page].is_durable() {
             return Err(PoolError::Durable { pool: self.name.clone(), page });
         }
-        self.frames[id].dirty.store(true, Ordering::Relaxed);
+        let frame = &self.frames[id];
+        frame.dirty.store(true, Ordering::Relaxed);
+        if frame.tier() > 0 {
+            self.consider_promotion(frame, Access::Write);
+        }
         Ok(guard)
     }
 

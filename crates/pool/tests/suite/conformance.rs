@@ -1,7 +1,11 @@
 //! What every placement promises, checked over every kind of tiers below it.
 
+use std::sync::Arc;
+
 use super::common::{KIB, MIB, comes_to_hold, config, pool, space, stamp, store};
-use terrace_pool::{PAGE_MAX_BYTES, PageRef, Pages, Pool, PoolError};
+use terrace_pool::{
+    Adaptive, PAGE_MAX_BYTES, PageRef, Pages, Pool, PoolError, Residency, Spitfire,
+};
 
 /// Fills more pages than DRAM holds, of all sizes, and finds every byte again, twice.
 fn keeps_every_byte(pages: &impl Pages) {
@@ -51,6 +55,40 @@ fn every_byte_is_kept_over_three_tiers() {
 #[test]
 fn every_byte_is_kept_over_four_tiers() {
     keeps_every_byte(&space(&pool(2 * MIB, &[2 * MIB, 8 * MIB])));
+}
+
+#[test]
+fn every_byte_is_kept_by_every_policy() {
+    let policies: [Arc<dyn Residency>; 4] = [
+        Arc::new(Spitfire::EAGER),
+        Arc::new(Spitfire::LAZY),
+        Arc::new(Spitfire { demote: 0.5, fetch_below: 0.5, ..Spitfire::EAGER }),
+        Arc::new(Adaptive::default()),
+    ];
+    for policy in policies {
+        let mut config = config(3 * MIB, &[2 * MIB, 4 * MIB], Some(store(64 * MIB)));
+        config.residency = policy;
+        keeps_every_byte(&space(&Pool::new(config).expect("opens")));
+    }
+}
+
+#[test]
+fn pages_come_in_where_the_policy_says() {
+    let mut config = config(4 * MIB, &[8 * MIB], Some(store(64 * MIB)));
+    config.residency = Arc::new(Spitfire { promote_on_read: 0.0, ..Spitfire::LAZY });
+    let pool = Pool::new(config).expect("opens");
+    let pages = space(&pool);
+    let mut refs: Vec<_> = (0..512).map(|_| pages.allocate(4 * KIB).expect("room").0).collect();
+    pages.persist(&mut refs).expect("written");
+    pool.release_clean(u64::MAX);
+    let stored: Vec<_> =
+        refs.iter().copied().filter(|page| pages.tier_of(*page).is_none()).collect();
+    for page in stored.clone() {
+        drop(pages.read(&mut page.without_hint()).expect("there"));
+    }
+    let in_tier = |tier| stored.iter().filter(|page| pages.tier_of(**page) == Some(tier)).count();
+    assert_eq!((in_tier(0), in_tier(1)), (0, stored.len()), "fetched below, and never promoted");
+    assert_eq!(pool.stats().tiers[0].promoted, 0);
 }
 
 #[test]

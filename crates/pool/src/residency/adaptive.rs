@@ -1,0 +1,278 @@
+//! A policy that tries its neighbours and keeps what was cheaper.
+//!
+//! Spitfire anneals its probabilities over minutes (SIGMOD 2021, section 5). Here the cost of a fix
+//! is reckoned from what the pool counted, which says after a fifth of a second whether a setting
+//! is better, whoever calls the pool and however often. Two epochs make a *trial*: one as it is, one
+//! with one knob a notch further; what was cheaper by more than noise is kept. After a round of
+//! trials that found nothing the next is put off, twice as long each time, until the cost itself
+//! changes: then the load is another one, and trials begin at once.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::{Access, Interval, PageView, Residency, SampledScore, chance, hotter_than_dram};
+use crate::sync::lock;
+
+/// How much hotter than the mean page of DRAM a page must be to come up, from hardly ever to
+/// always.
+const PROMOTIONS: [f32; 5] = [f32::INFINITY, 8.0, 4.0, 2.0, 1.0];
+/// How likely a page goes down a tier rather than out.
+const ADMISSIONS: [f64; 5] = [0.0, 0.05, 0.2, 0.5, 1.0];
+/// Where both begin: the default policy's settings.
+const BEGINNING: [usize; 2] = [3, 4];
+const NOTCHES: usize = PROMOTIONS.len();
+const _: () = assert!(ADMISSIONS.len() == NOTCHES);
+
+/// The shortest epoch, and the fixes that it has at least.
+const EPOCH: Duration = Duration::from_millis(200);
+const EPOCH_FIXES: u64 = 1000;
+/// What a setting must be cheaper by to be kept, and what the cost changes by when the load does.
+const GAIN: f64 = 0.97;
+const PHASE: f64 = 1.3;
+/// Epochs that trials are put off at most.
+const REST_MAX: u32 = 64;
+
+/// Nanoseconds: a fix in DRAM, a page from the store, to the store, between tiers.
+const FIX_NS: f64 = 100.0;
+const LOAD_NS: f64 = 40_000.0;
+const WRITE_NS: f64 = 10_000.0;
+const MOVE_NS: f64 = 2_500.0;
+
+/// Learns how eagerly pages move between memory tiers.
+#[derive(Debug)]
+pub struct Adaptive {
+    knobs: [AtomicUsize; 2],
+    climb: Mutex<Climb>,
+}
+
+/// One knob and a direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Step {
+    knob: usize,
+    up: bool,
+}
+
+const STEPS: [Step; 4] = [
+    Step { knob: 0, up: false },
+    Step { knob: 1, up: false },
+    Step { knob: 0, up: true },
+    Step { knob: 1, up: true },
+];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    /// The epoch shows what the settings cost.
+    Base,
+    /// The epoch only lets a new setting take effect.
+    Settle(Step, f64),
+    /// The epoch shows what a step costs; before it, they cost this.
+    Trial(Step, f64),
+}
+
+#[derive(Debug)]
+struct Climb {
+    sum: Interval,
+    phase: Phase,
+    /// The step to try next, and how many failed in a row.
+    next: usize,
+    failed: usize,
+    /// Epochs until the next trial, and how many it is put off by next time.
+    rest: u32,
+    put_off: u32,
+    /// The cost when the last trial ended.
+    known: Option<f64>,
+}
+
+impl Default for Adaptive {
+    fn default() -> Self {
+        let climb = Climb {
+            sum: Interval::default(),
+            phase: Phase::Base,
+            next: 0,
+            failed: 0,
+            rest: 0,
+            put_off: 1,
+            known: None,
+        };
+        Self { knobs: BEGINNING.map(AtomicUsize::new), climb: Mutex::new(climb) }
+    }
+}
+
+/// Nanoseconds of a fix, with its share of everything that was done for it.
+fn cost(interval: &Interval) -> f64 {
+    let fixes: u64 = interval.fixes.iter().map(|(fixes, _)| fixes).sum();
+    let slow = interval.fixes.iter().map(|(fixes, extra_ns)| *fixes as f64 * *extra_ns as f64);
+    let work = LOAD_NS * interval.loads as f64
+        + WRITE_NS * interval.write_backs as f64
+        + MOVE_NS * interval.moves as f64;
+    FIX_NS + (slow.sum::<f64>() + work) / fixes.max(1) as f64
+}
+
+impl Interval {
+    fn add(&mut self, other: &Interval) {
+        self.elapsed += other.elapsed;
+        self.fixes.resize(other.fixes.len(), (0, 0));
+        for (sum, (fixes, extra_ns)) in self.fixes.iter_mut().zip(&other.fixes) {
+            *sum = (sum.0 + fixes, *extra_ns);
+        }
+        self.loads += other.loads;
+        self.write_backs += other.write_backs;
+        self.moves += other.moves;
+    }
+
+    fn is_epoch(&self) -> bool {
+        let fixes: u64 = self.fixes.iter().map(|(fixes, _)| fixes).sum();
+        self.elapsed >= EPOCH && fixes >= EPOCH_FIXES
+    }
+}
+
+impl Adaptive {
+    /// How eagerly pages come up, and go down rather than out: 0 is never, 4 whenever they can.
+    #[must_use]
+    pub fn eagerness(&self) -> [usize; 2] {
+        [0, 1].map(|knob| self.knob(knob))
+    }
+
+    fn knob(&self, knob: usize) -> usize {
+        self.knobs[knob].load(Ordering::Relaxed)
+    }
+
+    /// Turns a knob by a notch; false at its end.
+    fn turn(&self, Step { knob, up }: Step) -> bool {
+        let now = self.knob(knob);
+        let then = if up { now + 1 } else { now.wrapping_sub(1) };
+        let can = then < NOTCHES;
+        if can {
+            self.knobs[knob].store(then, Ordering::Relaxed);
+        }
+        can
+    }
+
+    /// Ends an epoch that cost `cost`.
+    fn end_epoch(&self, climb: &mut Climb, cost: f64) {
+        match climb.phase {
+            Phase::Base => {
+                let is_new =
+                    climb.known.is_some_and(|known| cost > known * PHASE || cost < known / PHASE);
+                if is_new {
+                    (climb.rest, climb.put_off, climb.failed) = (0, 1, 0);
+                    climb.known = Some(cost);
+                }
+                if climb.rest > 0 {
+                    climb.rest -= 1;
+                    return;
+                }
+                self.begin_trial(climb, cost);
+            }
+            Phase::Settle(step, before) => climb.phase = Phase::Trial(step, before),
+            Phase::Trial(step, before) => self.end_trial(climb, step, before, cost),
+        }
+    }
+
+    fn begin_trial(&self, climb: &mut Climb, cost: f64) {
+        for _ in 0..STEPS.len() {
+            let step = STEPS[climb.next];
+            if self.turn(step) {
+                climb.phase = Phase::Settle(step, cost);
+                return;
+            }
+            climb.next = (climb.next + 1) % STEPS.len();
+        }
+    }
+
+    fn end_trial(&self, climb: &mut Climb, step: Step, before: f64, cost: f64) {
+        climb.phase = Phase::Base;
+        if cost < before * GAIN {
+            // The same step again: it was the right direction.
+            (climb.known, climb.failed, climb.put_off) = (Some(cost), 0, 1);
+            return;
+        }
+        self.turn(Step { up: !step.up, ..step });
+        climb.known = Some(before);
+        climb.next = (climb.next + 1) % STEPS.len();
+        climb.failed += 1;
+        if climb.failed == STEPS.len() {
+            climb.failed = 0;
+            climb.rest = climb.put_off;
+            climb.put_off = (climb.put_off * 2).min(REST_MAX);
+        }
+    }
+}
+
+impl Residency for Adaptive {
+    fn score(&self, page: &PageView) -> f64 {
+        SampledScore.score(page)
+    }
+
+    fn admit(&self, page: &PageView, lower_free: u64, lower_capacity: u64) -> bool {
+        SampledScore.admit(page, lower_free, lower_capacity) && chance(ADMISSIONS[self.knob(1)])
+    }
+
+    fn promote(&self, page: &PageView, _access: Access) -> bool {
+        hotter_than_dram(page, PROMOTIONS[self.knob(0)])
+    }
+
+    fn observe(&self, interval: &Interval) {
+        let mut climb = lock(&self.climb);
+        climb.sum.add(interval);
+        if climb.sum.is_epoch() {
+            let cost = cost(&std::mem::take(&mut climb.sum));
+            self.end_epoch(&mut climb, cost);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A load whose cost is least at `best` and rises by 20 % with every notch away from it.
+    fn observe(policy: &Adaptive, best: [usize; 2], scale: f64, seconds: u32) {
+        for _ in 0..seconds * 50 {
+            let away: usize =
+                policy.eagerness().iter().zip(best).map(|(now, best)| now.abs_diff(best)).sum();
+            let loads = scale * 1.2_f64.powi(i32::try_from(away).expect("small"));
+            policy.observe(&Interval {
+                elapsed: Duration::from_millis(20),
+                fixes: vec![(1000, 0), (500, 250)],
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+                loads: loads as u64,
+                ..Interval::default()
+            });
+        }
+    }
+
+    #[test]
+    fn it_finds_the_best_settings_in_seconds_and_follows_the_load() {
+        let policy = Adaptive::default();
+        for (best, scale) in [([0, 1], 500.0), ([4, 4], 2000.0), ([2, 0], 400.0)] {
+            observe(&policy, best, scale, 12);
+            assert_eq!(policy.eagerness(), best);
+        }
+    }
+
+    #[test]
+    fn a_load_that_does_not_care_leaves_the_settings_alone() {
+        let policy = Adaptive::default();
+        for _ in 0..5000 {
+            policy.observe(&Interval {
+                elapsed: Duration::from_millis(20),
+                fixes: vec![(1000, 0)],
+                ..Interval::default()
+            });
+        }
+        let off = policy.eagerness().iter().zip(BEGINNING).map(|(a, b)| a.abs_diff(b)).sum();
+        assert!([0, 1].contains(&off), "one trial at most: {:?}", policy.eagerness());
+        assert_eq!(lock(&policy.climb).put_off, REST_MAX, "trials become rare");
+    }
+
+    #[test]
+    fn what_is_done_for_a_fix_counts_as_its_cost() {
+        let idle = Interval { fixes: vec![(100, 0)], ..Interval::default() };
+        assert_eq!(cost(&idle), FIX_NS);
+        let busy = Interval { fixes: vec![(50, 0), (50, 250)], loads: 1, ..Interval::default() };
+        assert_eq!(cost(&busy), FIX_NS + 125.0 + LOAD_NS / 100.0);
+        assert!(cost(&Interval::default()).is_finite());
+    }
+}
