@@ -100,9 +100,11 @@ pub struct Report {
 struct Phase(AtomicU8);
 
 impl Phase {
-    const WARM_UP: u8 = 0;
-    const MEASURE: u8 = 1;
-    const STOP: u8 = 2;
+    /// Everybody waits for the first sample to begin.
+    const WAIT: u8 = 0;
+    const WARM_UP: u8 = 1;
+    const MEASURE: u8 = 2;
+    const STOP: u8 = 3;
 
     fn is(&self, phase: u8) -> bool {
         self.0.load(Ordering::Relaxed) == phase
@@ -139,7 +141,7 @@ pub fn run<W: Workload>(
     observe: &mut dyn FnMut(&Sample),
 ) -> Result<Report> {
     check(workload, config)?;
-    let phase = Phase(AtomicU8::new(Phase::WARM_UP));
+    let phase = Phase(AtomicU8::new(Phase::WAIT));
     let meters: Vec<Meter> = (0..config.threads).map(|_| Meter::default()).collect();
     let (sender, ends) = mpsc::channel();
     std::thread::scope(|scope| {
@@ -155,6 +157,7 @@ pub fn run<W: Workload>(
         let mut conductor = Conductor { config, stop, phase: &phase, ends, error: None };
         conductor.warm_up();
         let mut sampler = Sampler::start(pool, &meters, workload.kinds().len());
+        phase.reach(Phase::MEASURE);
         let samples = conductor.measure(&mut sampler, observe);
         let joined = threads.into_iter().map(|thread| thread.join()).collect::<Vec<_>>();
         if joined.iter().any(Result::is_err) {
@@ -206,6 +209,9 @@ fn work<W: Workload>(
 
 fn steps<W: Workload>(workload: &W, phase: &Phase, meter: &Meter, quota: u64) -> Result<()> {
     let mut worker = workload.worker();
+    while phase.is(Phase::WAIT) {
+        std::thread::yield_now();
+    }
     while phase.is(Phase::WARM_UP) {
         workload.step(&mut worker)?;
     }
@@ -239,13 +245,16 @@ struct Conductor<'a> {
 
 impl Conductor<'_> {
     fn warm_up(&mut self) {
+        if self.config.warm_up.is_zero() {
+            return;
+        }
+        self.phase.reach(Phase::WARM_UP);
         let end = Instant::now() + self.config.warm_up.min(RUN_MAX);
         while Instant::now() < end && !self.phase.is(Phase::STOP) {
             if !self.wait(end) {
                 break;
             }
         }
-        self.phase.reach(Phase::MEASURE);
     }
 
     fn measure(

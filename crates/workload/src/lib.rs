@@ -23,7 +23,6 @@ pub mod zipf;
 
 mod error;
 mod sessions;
-mod stand_in;
 mod table;
 
 pub use error::{Hex, Result, WorkloadError};

@@ -2,11 +2,10 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use terrace_index::IndexError;
+use terrace_index::{BTree, IndexError, TreeConfig};
 use terrace_pool::{Pool, Space};
 
 use crate::error::{Hex, Result, WorkloadError};
-use crate::stand_in::{BTree, TreeConfig};
 
 /// Rows by key. A row that is not there, or is of another length, is an error that names the table
 /// and the key: whoever reads a row may index it by what [`Table::row_bytes`] says.

@@ -87,8 +87,11 @@ fn samples_add_up_to_the_total() {
 fn a_run_of_operations_ends_with_the_last_one() {
     let mut config = config(Length::Operations(1_000));
     config.warm_up = Duration::ZERO;
-    let report = run(&Fake::new(), &pool(), &config, &never(), &mut |_| ()).expect("runs");
+    let fake = Fake::new();
+    let report = run(&fake, &pool(), &config, &never(), &mut |_| ()).expect("runs");
     let done = report.total.count();
+    let steps = report.total.operations[0] / 5 + report.total.operations[1];
+    assert_eq!(steps, fake.made.into_inner(), "without a warm-up every step counts");
     assert!((1_000..1_000 + 3 * 5).contains(&done), "{done}");
 }
 
