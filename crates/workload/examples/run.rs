@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use terrace_market::Ledger;
 use terrace_pool::{Pool, PoolConfig};
 use terrace_sys::probe::Probe;
+use terrace_sys::process::cpu_time;
 use terrace_sys::size::{format_bytes, parse_bytes};
 use terrace_tier::TierSpec;
 use terrace_workload::driver::{Length, RunConfig, Sample, Workload, run, write_csv};
@@ -164,8 +165,15 @@ fn measure(workload: &impl Workload, pool: &Pool, options: &Options) -> Result<(
         interval: Duration::from_secs(1),
     };
     let stop = AtomicBool::new(false);
+    let before = cpu_time().as_secs_f64();
     let report = run(workload, pool, &config, &stop, &mut |sample| println!("{}", line(sample)))?;
+    let share = report.total.seconds / (report.total.seconds + options.warm_up);
+    let cpu = (cpu_time().as_secs_f64() - before) * share;
     println!("total {}", line(&report.total));
+    println!(
+        "{cpu:.2} s of processors, {:.0} operations in each",
+        report.total.count() as f64 / cpu
+    );
     for (kind, count) in report.kinds.iter().zip(&report.total.operations) {
         println!("{kind}: {count}");
     }

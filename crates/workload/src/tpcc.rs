@@ -51,7 +51,7 @@ pub use check::Figures;
 pub use load::Progress;
 
 /// Warehouses that can be.
-pub const WAREHOUSES_MAX: u32 = 1_000_000;
+pub const WAREHOUSES_MAX: u32 = 65_535;
 
 /// How much data there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -77,7 +77,7 @@ impl Tpcc {
         Ok(())
     }
 
-    fn orders(&self, of_district: &[u8; 8]) -> Result<Orders> {
+    fn orders(&self, of_district: &keys::District) -> Result<Orders> {
         let mut orders = Orders::default();
         self.order.scan(of_district, of_district, |key, row| {
             orders.see(key);
@@ -87,7 +87,7 @@ impl Tpcc {
         Ok(orders)
     }
 
-    fn new_orders(&self, of_district: &[u8; 8]) -> Result<Orders> {
+    fn new_orders(&self, of_district: &keys::District) -> Result<Orders> {
         let mut orders = Orders::default();
         self.new_order.scan(of_district, of_district, |key, _| {
             orders.see(key);
@@ -96,7 +96,7 @@ impl Tpcc {
         Ok(orders)
     }
 
-    fn count_lines(&self, of_district: &[u8; 8]) -> Result<i64> {
+    fn count_lines(&self, of_district: &keys::District) -> Result<i64> {
         let mut count = 0;
         self.order_line.scan(of_district, of_district, |_, _| {
             count += 1;
@@ -118,7 +118,7 @@ struct Orders {
 impl Orders {
     /// Counts the next one.
     fn see(&mut self, key: &[u8]) {
-        self.highest = i64::from(keys::number_at(key, 2));
+        self.highest = i64::from(keys::order_of(key));
         if self.count == 0 {
             self.lowest = self.highest;
         }
@@ -210,6 +210,6 @@ mod tests {
         let text = told(|tpcc| {
             assert!(tpcc.district.remove(&keys::district(2, 2)).expect("removed"));
         });
-        assert_eq!(text, "district has no row of key 0000000200000002");
+        assert_eq!(text, "district has no row of key 000202");
     }
 }

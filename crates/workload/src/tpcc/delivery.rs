@@ -30,7 +30,7 @@ impl Tpcc {
             let mut found = None;
             let from = keys::order(warehouse, district, oldest);
             self.new_order.scan(&from, &of_district, |key, _| {
-                found = Some(keys::number_at(key, 2));
+                found = Some(keys::order_of(key));
                 ControlFlow::Break(())
             })?;
             if found != Some(oldest) {

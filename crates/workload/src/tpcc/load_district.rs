@@ -52,8 +52,8 @@ impl Tpcc {
         history::DATE.set(&mut row, LOADED);
         history::AMOUNT.set(&mut row, 10_00);
         history::DATA.set(&mut row, Phrase::letters(random, 12, 24).bytes());
-        // As if the customers of a district had all been at one terminal. There are fewer districts
-        // than 2^24, by the limit of warehouses.
+        // As if the customers of a district had all been at one terminal. There are fewer than 2^20
+        // districts, by the limit of warehouses.
         let terminal = u32::try_from(self.district_index(warehouse, district)).unwrap_or(u32::MAX);
         self.history.insert(&keys::history(terminal, customer), &row)
     }

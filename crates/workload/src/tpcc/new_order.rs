@@ -102,7 +102,13 @@ impl Tpcc {
         Ok(true)
     }
 
-    fn enter_order(&self, key: &[u8; 12], customer: u32, lines: &Lines, home: u32) -> Result<()> {
+    fn enter_order(
+        &self,
+        key: &keys::Order,
+        customer: u32,
+        lines: &Lines,
+        home: u32,
+    ) -> Result<()> {
         let all_local = lines.as_slice().iter().all(|line| line.supplier == home);
         let mut row = [0; order::BYTES];
         order::CUSTOMER.set(&mut row, customer);
@@ -116,7 +122,7 @@ impl Tpcc {
     fn enter_lines(
         &self,
         terminal: &mut Terminal,
-        key: &[u8; 12],
+        key: &keys::Order,
         lines: &Lines,
         home: u32,
         district: u32,

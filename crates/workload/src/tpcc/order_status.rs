@@ -34,17 +34,17 @@ impl Tpcc {
     }
 
     /// The number of the last order of a customer: every customer has had one to begin with.
-    fn last_order(&self, customer: &[u8; 12]) -> Result<u32> {
+    fn last_order(&self, customer: &keys::Customer) -> Result<u32> {
         let mut last = None;
         self.order_by_customer.scan_back(customer, |key, _| {
-            last = Some(keys::number_at(key, 3));
+            last = Some(keys::customers_order(key));
             ControlFlow::Break(())
         })?;
         last.ok_or_else(|| self.order_by_customer.missing(customer))
     }
 
     /// Shows the lines of an order; how many there are.
-    fn show_lines(&self, terminal: &mut Terminal, order: &[u8; 12]) -> Result<u32> {
+    fn show_lines(&self, terminal: &mut Terminal, order: &keys::Order) -> Result<u32> {
         let mut count = 0;
         self.order_line.scan(order, order, |_, row| {
             terminal.show(i64::from(order_line::ITEM.get(row)));

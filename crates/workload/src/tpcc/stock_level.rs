@@ -34,7 +34,7 @@ impl Tpcc {
         let from = keys::order(warehouse, district, next.saturating_sub(ORDERS));
         items.clear();
         self.order_line.scan(&from, &of_district, |key, row| {
-            if keys::number_at(key, 2) >= next {
+            if keys::order_of(key) >= next {
                 return ControlFlow::Break(());
             }
             items.push(order_line::ITEM.get(row));

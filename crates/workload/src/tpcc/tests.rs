@@ -137,7 +137,7 @@ fn a_failing_transaction_stops_the_run_and_names_what_failed() {
     let config = RunConfig { threads: 2, warm_up, length, interval };
     let error = run(&tpcc, &pool, &config, &AtomicBool::new(false), &mut |_| ());
     let error = error.expect_err("no warehouse").to_string();
-    assert_eq!(error, "warehouse has no row of key 00000001");
+    assert_eq!(error, "warehouse has no row of key 0001");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn impossible_scales_are_refused() {
         change(&mut config);
         Tpcc::load(&pool, &config, |_| ()).err().expect("refused").to_string()
     };
-    assert!(refused(|config| config.scale.warehouses = 0).contains("1 to 1000000 warehouses"));
+    assert!(refused(|config| config.scale.warehouses = 0).contains("1 to 65535 warehouses"));
     assert!(refused(|config| config.scale.districts = 11).contains("1 to 10 districts"));
     assert!(refused(|config| config.scale.new_orders = 61).contains("0 to 60 new orders"));
     assert!(refused(|config| config.scale.items = 0).contains("items"));
