@@ -89,7 +89,12 @@ impl<P: Pages> HashIndex<P> {
         if key.len().saturating_add(value.len()) <= limit_bytes {
             return Ok(());
         }
-        Err(IndexError::TooLarge { key_bytes: key.len(), value_bytes: value.len(), limit_bytes })
+        Err(IndexError::TooLarge {
+            key_bytes: key.len(),
+            value_bytes: value.len(),
+            limit_bytes,
+            key_limit_bytes: limit_bytes,
+        })
     }
 
     /// Looks for a key, and for room for a record of `need` bytes in case it is not there.

@@ -11,7 +11,7 @@ pub enum IndexError {
     /// A key and a value that no page of the index has room for.
     #[error(
         "a key of {key_bytes} bytes with a value of {value_bytes} does not fit in a page: both \
-         together have at most {limit_bytes} bytes"
+         together have at most {limit_bytes} bytes, the key {key_limit_bytes}"
     )]
     TooLarge {
         /// Bytes of the key.
@@ -20,9 +20,23 @@ pub enum IndexError {
         value_bytes: usize,
         /// What a key and its value may have together.
         limit_bytes: usize,
+        /// What a key may have.
+        key_limit_bytes: usize,
+    },
+    /// Records to be loaded that are not in ascending order of their keys.
+    #[error("record {record} of a bulk load has a key that is not above the one before it")]
+    Order {
+        /// The record's number, from 0.
+        record: u64,
+    },
+    /// Others took the room that was made, again and again. The index is as before.
+    #[error("no room for a record was to be had in {turns} attempts")]
+    Contended {
+        /// How often room was made.
+        turns: usize,
     },
     /// A page of the index is not what the index wrote.
-    #[error("page {page} of a hash index is damaged: {what}")]
+    #[error("page {page} of an index is damaged: {what}")]
     Corrupt {
         /// The page.
         page: PageId,

@@ -37,11 +37,13 @@ mod hash_index;
 mod id_hash;
 mod page;
 mod single_latch;
+mod tree;
 mod unhinted;
 mod variant;
 
 pub use error::{IndexError, Result};
 pub use hash_index::{HashConfig, HashIndex, Shape};
 pub use single_latch::SingleLatch;
+pub use tree::{BTree, HintStats, RecordHint, TreeConfig, TreeShape};
 pub use unhinted::Unhinted;
 pub use variant::{Index, Variant};

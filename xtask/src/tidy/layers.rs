@@ -17,6 +17,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("terrace-index", 4),
     ("terrace-compact", 4),
     ("terrace-sql", 5),
+    ("terrace-workload", 5),
     ("terrace-bench", 6),
     ("terrace", 7),
 ];

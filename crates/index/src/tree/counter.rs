@@ -1,0 +1,60 @@
+//! A count that threads keep without sharing a cache line.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+const SHARDS: usize = 16;
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Shard(AtomicU64);
+
+/// A number that many threads add to and take from.
+#[derive(Debug, Default)]
+pub(crate) struct Counter([Shard; SHARDS]);
+
+/// The calling thread's shard.
+fn shard() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local!(static SHARD: Cell<usize> = const { Cell::new(usize::MAX) });
+    if SHARD.get() == usize::MAX {
+        SHARD.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
+    }
+    SHARD.get()
+}
+
+impl Counter {
+    pub(crate) fn add(&self, n: u64) {
+        self.0[shard()].0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// A shard may fall below zero, and wraps; the sum does not.
+    pub(crate) fn take(&self, n: u64) {
+        self.0[shard()].0.fetch_sub(n, Ordering::Relaxed);
+    }
+
+    /// The sum, never below zero: a look at the shards may miss what was added in one of them
+    /// and see what was taken in another.
+    pub(crate) fn get(&self) -> u64 {
+        let shards = self.0.iter().map(|shard| shard.0.load(Ordering::Relaxed));
+        let sum = shards.fold(0_u64, u64::wrapping_add);
+        if sum > u64::MAX / 2 { 0 } else { sum }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_thread_adds_another_may_take() {
+        let counter = Counter::default();
+        counter.add(5);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| counter.take(1));
+            }
+        });
+        assert_eq!(counter.get(), 2);
+    }
+}

@@ -1,0 +1,130 @@
+//! Look-ups that begin at a leaf: hints from outside of the tree.
+
+use terrace_pool::{PageRef, Pages};
+
+use crate::error::{Fault, Result};
+use crate::tree::node::{Node, Seek};
+use crate::tree::source::Source;
+use crate::tree::walk::{Look, RESTARTS, Visit};
+use crate::tree::{BTree, CopyValue, SCRATCH};
+
+/// Where a record of a tree was last seen: the reference to a leaf.
+///
+/// It is never trusted: whoever follows it finds out whether the record is still there, and looks
+/// it up otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHint(PageRef);
+
+impl RecordHint {
+    /// The hint of a record that was not seen yet.
+    pub fn none() -> Self {
+        Self::from_bits(u64::MAX)
+    }
+
+    /// The hint as a word, to keep it in a page.
+    pub fn to_bits(self) -> u64 {
+        self.0.to_bits()
+    }
+
+    /// The hint that [`RecordHint::to_bits`] wrote; any other word is a wrong hint.
+    pub fn from_bits(bits: u64) -> Self {
+        Self(PageRef::from_bits(bits))
+    }
+}
+
+impl Default for RecordHint {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
+/// How often hints led to their records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HintStats {
+    /// Look-ups that a hint answered.
+    pub hits: u64,
+    /// Look-ups from the root, because there was no hint or it was wrong.
+    pub misses: u64,
+}
+
+/// Finds a key in a leaf that a hint led to. `None` where the leaf is not the key's.
+struct InLeaf<'v, 'k> {
+    tree: u32,
+    copy: CopyValue<'v, 'k>,
+}
+
+impl Visit for InLeaf<'_, '_> {
+    type Out = Option<Option<usize>>;
+
+    fn leaf<S: Source + ?Sized>(&mut self, leaf: Node<'_, S>) -> Result<Self::Out, Fault> {
+        if leaf.level != 0 || leaf.tree() != self.tree {
+            return Ok(None);
+        }
+        // A key is in one leaf alone; one that is not here may be elsewhere.
+        match self.copy.leaf(leaf)? {
+            None if !leaf.covers(self.copy.key)? => Ok(None),
+            found => Ok(Some(found)),
+        }
+    }
+}
+
+impl<P: Pages> BTree<P> {
+    /// As [`BTree::get_with`], beginning at the leaf that `hint` names, if that is in memory and the
+    /// key's; otherwise from the root, and the hint is repaired.
+    ///
+    /// # Errors
+    /// As [`BTree::get`].
+    pub fn get_hinted<T>(
+        &self,
+        key: &[u8],
+        hint: &mut RecordHint,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<Option<T>> {
+        let mut value = SCRATCH.take();
+        let found = self.find_hinted(key, hint, &mut value);
+        let out = found.map(|len| len.map(|len| read(&value[..len])));
+        SCRATCH.set(value);
+        out
+    }
+
+    /// How often hints given to [`BTree::get_hinted`] were right.
+    pub fn hint_stats(&self) -> HintStats {
+        HintStats { hits: self.hint_hits.get(), misses: self.hint_misses.get() }
+    }
+
+    fn find_hinted(
+        &self,
+        key: &[u8],
+        hint: &mut RecordHint,
+        value: &mut Vec<u8>,
+    ) -> Result<Option<usize>> {
+        if *hint != RecordHint::none()
+            && let Some(guard) = self.pages.optimistic_resident(&mut hint.0)
+        {
+            let look = Look { page: hint.0, guard };
+            let mut visit = InLeaf { tree: self.id, copy: CopyValue { key, value } };
+            // A fault says that the page is another's by now.
+            let found = Node::open(&look.guard).and_then(|leaf| visit.leaf(leaf));
+            if let Ok(Some(found)) = found
+                && look.guard.is_valid()
+            {
+                self.hint_hits.add(1);
+                return Ok(found);
+            }
+        }
+        self.hint_misses.add(1);
+        let mut visit = CopyValue { key, value };
+        for _ in 0..RESTARTS {
+            let Some(look) = self.look_for_leaf(Seek::At(key))? else { continue };
+            match Node::open(&look.guard).and_then(|leaf| visit.leaf(leaf)) {
+                Ok(found) if look.guard.is_valid() => {
+                    *hint = RecordHint(look.page);
+                    return Ok(found);
+                }
+                Ok(_) => {}
+                Err(fault) => drop(self.doubt::<()>(&look, fault)?),
+            }
+        }
+        self.visit_held(Seek::At(key), &mut visit)
+    }
+}

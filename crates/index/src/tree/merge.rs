@@ -1,0 +1,170 @@
+//! Merging nodes that have become small, and giving their pages back.
+//!
+//! A node with less than a quarter of its page is merged with a sibling, the one behind it where
+//! there is one; if both together do not fit a page, they share their records evenly. The emptied
+//! page is made none of a tree before it is freed, so that nobody who comes by an old reference
+//! believes it. A root with one child takes over what the child has.
+
+use terrace_pool::Pages;
+
+use crate::error::{IndexError, Result, in_page};
+use crate::tree::BTree;
+use crate::tree::edit::{Edit, Fit};
+use crate::tree::records::{Frame, Records};
+use crate::tree::walk::{Held, Page, Pair, lost_child};
+
+/// What came of a merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Merged {
+    /// Nothing that matters to the nodes above.
+    Done,
+    /// The parent may be small now.
+    Parent,
+    /// The node is its parent's only child: the parent needs a sibling's children first, or is a
+    /// root to be shrunk.
+    Alone,
+}
+
+impl<P: Pages> BTree<P> {
+    /// Merges the leaf that `key` belongs to, and nodes above it that become small by that.
+    #[cold]
+    pub(crate) fn merge_up(&self, key: &[u8]) -> Result<()> {
+        match self.merge_from(key, 0) {
+            // What cannot be had now stays as it is: small, and right.
+            Err(IndexError::Pool(_)) => Ok(()),
+            merged => merged,
+        }
+    }
+
+    fn merge_from(&self, key: &[u8], level: u8) -> Result<()> {
+        // Each turn is a level higher.
+        for level in level..u8::MAX {
+            match self.merge(key, level)? {
+                Merged::Parent => {}
+                Merged::Done => return Ok(()),
+                Merged::Alone => {
+                    self.merge_from(key, level + 1)?;
+                    return self.merge(key, level).map(|_| ());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges a node if it is small.
+    fn merge(&self, key: &[u8], level: u8) -> Result<Merged> {
+        let Pair { parent, mut node } = self.hold_pair(key, level)?;
+        let (is_small, count) = {
+            let edit = in_page(node.page.id(), Edit::open(&mut node.held))?;
+            (edit.used_bytes() < self.page_bytes / 4, edit.count())
+        };
+        let node_level = node.view()?.level;
+        let Some((mut parent, index)) = parent else {
+            if node_level == 0 || count > 0 {
+                return Ok(Merged::Done);
+            }
+            self.shrink(node)?;
+            return Ok(Merged::Parent);
+        };
+        if !is_small || node_level != level {
+            return Ok(Merged::Done);
+        }
+        if parent.view()?.count == 0 {
+            return Ok(Merged::Alone);
+        }
+        let is_last = index == parent.view()?.count;
+        let sibling = if is_last { index - 1 } else { index + 1 };
+        let mut page = parent.check(parent.view()?.child(sibling))?;
+        let held = self.pages.write(&mut page);
+        let held = held.map_err(|error| lost_child(parent.page.id(), error))?;
+        let other = Page { page, held: Held::Fixed(held) };
+        match is_last {
+            true => self.join(&mut parent, index - 1, other, node),
+            false => self.join(&mut parent, index, node, other),
+        }
+    }
+
+    /// Puts two siblings into one page, or shares their records; `index` is that of the left one.
+    fn join<'t>(
+        &'t self,
+        parent: &mut Page<'_, P>,
+        index: usize,
+        mut left: Page<'t, P>,
+        mut right: Page<'t, P>,
+    ) -> Result<Merged> {
+        let (first, second) = (left.view()?, right.view()?);
+        if first.level != second.level {
+            return right.check(Err("its level is not that of its sibling"));
+        }
+        let mut records = left.check(Records::of(&first))?;
+        right.check(records.append(&second))?;
+        let frame = Frame {
+            tree: self.id,
+            level: first.level,
+            lower: left.check(first.lower())?,
+            upper: right.check(second.upper())?,
+        };
+        let mut bytes = vec![0; left.held.len()];
+        if !left.check(records.write(0..records.len(), &mut bytes, &frame, 0))? {
+            return self.share(parent, index, [left, right], &records);
+        }
+        let page = parent.page.id();
+        let mut above = in_page(page, Edit::open(&mut parent.held))?;
+        in_page(page, above.remove(index))?;
+        let is_small = above.used_bytes() < self.page_bytes / 4;
+        left.held.copy_from_slice(&bytes);
+        Edit::bury(&mut right.held);
+        let Page { page, held } = right;
+        drop(held);
+        self.pages.free(page);
+        Ok(if is_small { Merged::Parent } else { Merged::Done })
+    }
+
+    /// Gives two siblings half of their records each, if the parent has room for the separator.
+    fn share(
+        &self,
+        parent: &mut Page<'_, P>,
+        index: usize,
+        [mut left, mut right]: [Page<'_, P>; 2],
+        records: &Records,
+    ) -> Result<Merged> {
+        let level = left.view()?.level;
+        let at = records.middle(level);
+        let separator = records.cut(level, at);
+        let (first, second) = (left.view()?, right.view()?);
+        let whole = Frame {
+            tree: self.id,
+            level,
+            lower: left.check(first.lower())?,
+            upper: right.check(second.upper())?,
+        };
+        let mut halves = [vec![0; left.held.len()], vec![0; right.held.len()]];
+        let frame = Frame { upper: Some(separator), ..whole };
+        let wrote = left.check(records.write(0..at, &mut halves[0], &frame, 0))?;
+        let frame = Frame { lower: separator, ..whole };
+        let range = at..records.len();
+        let wrote_right = right.check(records.write(range, &mut halves[1], &frame, 0))?;
+        let page = parent.page.id();
+        let mut above = in_page(page, Edit::open(&mut parent.held))?;
+        let has_room = above.fit(separator.len(), 0) != Fit::Not;
+        if wrote && wrote_right && has_room && in_page(page, above.replace_key(index, separator))? {
+            left.held.copy_from_slice(&halves[0]);
+            right.held.copy_from_slice(&halves[1]);
+        }
+        Ok(Merged::Done)
+    }
+
+    /// Has a root with a single child take over what the child has.
+    fn shrink(&self, mut root: Page<'_, P>) -> Result<()> {
+        let mut page = root.check(root.view()?.child(0))?;
+        let held = self.pages.write(&mut page);
+        let held = held.map_err(|error| lost_child(root.page.id(), error))?;
+        let mut child = Page { page, held: Held::<P>::Fixed(held) };
+        child.view()?;
+        root.held.copy_from_slice(&child.held);
+        Edit::bury(&mut child.held);
+        drop(child);
+        self.pages.free(page);
+        Ok(())
+    }
+}

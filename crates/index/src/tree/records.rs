@@ -1,0 +1,261 @@
+//! Records outside of pages: what splits, merges and bulk loads pass from page to page.
+
+use std::ops::Range;
+
+use terrace_pool::PageRef;
+
+use crate::error::Fault;
+use crate::tree::node::{
+    CHILD, ENTRY, HEADER, MAGIC, NO_FENCE, VALUE_LEN, View, arrays_end, head_of, heap_bytes,
+};
+
+/// The place of an insertion that nobody remembers.
+pub(crate) const NO_PLACE: u16 = u16::MAX;
+
+/// What is written into a node besides its records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame<'f> {
+    pub(crate) tree: u32,
+    pub(crate) level: u8,
+    pub(crate) lower: &'f [u8],
+    pub(crate) upper: Option<&'f [u8]>,
+}
+
+#[derive(Clone, Debug)]
+struct Item {
+    /// In the arena: the whole key.
+    key: Range<usize>,
+    /// In the arena: the value, of a leaf.
+    value: Range<usize>,
+    /// The child, of an inner node.
+    child: Option<PageRef>,
+}
+
+/// The records of one or two nodes in order. Those of an inner node are its children, each with the
+/// key before it; the key before the first is the lower fence.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Records {
+    arena: Vec<u8>,
+    items: Vec<Item>,
+}
+
+/// A number that is below a page's length, which 16 bits hold.
+fn half(number: usize) -> u16 {
+    u16::try_from(number).unwrap_or(u16::MAX)
+}
+
+/// Bytes that two keys begin with alike.
+pub(crate) fn common(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// The shortest key that is above `below` and not above `from`; `below` is below `from`.
+pub(crate) fn separator<'k>(below: &[u8], from: &'k [u8]) -> &'k [u8] {
+    &from[..(common(below, from) + 1).min(from.len())]
+}
+
+impl Records {
+    pub(crate) fn of(view: &View<'_>) -> Result<Self, Fault> {
+        let mut records = Self::default();
+        records.append(view)?;
+        Ok(records)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.arena.clear();
+        self.items.clear();
+    }
+
+    /// Adds the records of a node that follow those here.
+    pub(crate) fn append(&mut self, view: &View<'_>) -> Result<(), Fault> {
+        let (prefix, lower) = (view.prefix()?, view.lower()?);
+        if view.level > 0 {
+            self.push_child(lower, view.child(0)?);
+        }
+        for index in 0..view.count {
+            let suffix = view.suffix(index)?;
+            let begin = self.arena.len();
+            self.arena.extend_from_slice(prefix);
+            self.arena.extend_from_slice(suffix);
+            let key = begin..self.arena.len();
+            let child = if view.level > 0 { Some(view.child(index + 1)?) } else { None };
+            if view.level == 0 {
+                self.arena.extend_from_slice(view.value(index)?);
+            }
+            self.items.push(Item { value: key.end..self.arena.len(), key, child });
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> Range<usize> {
+        let begin = self.arena.len();
+        self.arena.extend_from_slice(bytes);
+        begin..self.arena.len()
+    }
+
+    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) {
+        let (key, value) = (self.add(key), self.add(value));
+        self.items.push(Item { key, value, child: None });
+    }
+
+    pub(crate) fn push_child(&mut self, key: &[u8], child: PageRef) {
+        let key = self.add(key);
+        self.items.push(Item { key, value: 0..0, child: Some(child) });
+    }
+
+    /// Gives a record another value.
+    pub(crate) fn set_value(&mut self, index: usize, value: &[u8]) {
+        self.items[index].value = self.add(value);
+    }
+
+    /// Gives a child another key before it.
+    pub(crate) fn set_key(&mut self, index: usize, key: &[u8]) {
+        self.items[index].key = self.add(key);
+    }
+
+    pub(crate) fn key(&self, index: usize) -> &[u8] {
+        &self.arena[self.items[index].key.clone()]
+    }
+
+    /// Bytes that a record would take in a node without a prefix.
+    fn bytes(&self, level: u8, index: usize) -> usize {
+        let item = &self.items[index];
+        let child = if level == 0 { 0 } else { CHILD };
+        heap_bytes(level, item.key.len(), item.value.len()) + ENTRY + child
+    }
+
+    /// The place that has about half of the bytes before it, between 1 and one less than there are
+    /// records; near it the one with the shortest key between the halves.
+    pub(crate) fn middle(&self, level: u8) -> usize {
+        let last = self.len() - 1;
+        let total: usize = (0..self.len()).map(|index| self.bytes(level, index)).sum();
+        let mut before = 0;
+        let half = (0..last)
+            .find(|index| {
+                before += self.bytes(level, *index);
+                before * 2 >= total
+            })
+            .map_or(last, |index| index + 1);
+        let near = self.len() / 16;
+        let places = half.saturating_sub(near).max(1)..=(half + near).min(last);
+        let best = places.min_by_key(|at| (self.cut(level, *at).len(), at.abs_diff(half)));
+        best.unwrap_or(half)
+    }
+
+    /// The key between what is before `at`, which is not 0, and what is from there on.
+    pub(crate) fn cut(&self, level: u8, at: usize) -> &[u8] {
+        match level {
+            0 => separator(self.key(at - 1), self.key(at)),
+            _ => self.key(at),
+        }
+    }
+
+    /// Writes some of the records over a page, with room for one more of `reserve` bytes in the
+    /// heap. False, and nothing written, if they do not fit.
+    pub(crate) fn write(
+        &self,
+        range: Range<usize>,
+        page: &mut [u8],
+        frame: &Frame<'_>,
+        reserve: usize,
+    ) -> Result<bool, Fault> {
+        let Frame { level, lower, upper, .. } = *frame;
+        let prefix = upper.map_or(0, |upper| common(lower, upper));
+        let items = self.items.get(range).ok_or("its counts are wrong")?;
+        // The first child of an inner node has no key in it.
+        let keyed = if level == 0 { items } else { items.get(1..).unwrap_or_default() };
+        let mut heap = 0;
+        for item in keyed {
+            let suffix = item.key.len().checked_sub(prefix).ok_or("its keys are out of order")?;
+            heap += heap_bytes(level, suffix, item.value.len());
+        }
+        let fences = [lower.len(), upper.map_or(0, <[u8]>::len)].map(|len| len.next_multiple_of(2));
+        let live = heap + fences[0] + fences[1];
+        let more = usize::from(reserve > 0);
+        let taken = arrays_end(level, keyed.len() + more) + live + reserve;
+        let Some(free) = page.len().checked_sub(taken) else { return Ok(false) };
+        let room = keyed.len() + more + further(level, keyed.len(), heap, free);
+        let mut writer = Writer { page, level, room, begin: 0, prefix };
+        writer.begin = writer.page.len();
+        let lower_at = writer.put(&[lower]);
+        let upper_at = upper.map(|upper| writer.put(&[upper]));
+        if let Some(child) = items.first().and_then(|item| item.child) {
+            writer.put_child(0, child);
+        }
+        for (index, item) in keyed.iter().enumerate() {
+            let value = &self.arena[item.value.clone()];
+            writer.record(index, &self.arena[item.key.clone()], value, item.child);
+        }
+        let (begin, magic) = (writer.begin, u16::from_le_bytes(MAGIC));
+        let upper_len = upper.map_or(0, <[u8]>::len);
+        let words = [
+            [magic, u16::from(level), half(keyed.len()), half(room)],
+            [half(begin), half(live), half(prefix), NO_PLACE],
+            [half(lower_at), half(lower.len()), upper_at.map_or(NO_FENCE, half), half(upper_len)],
+        ];
+        for (at, half) in words.as_flattened().iter().enumerate() {
+            writer.page[at * 2..][..2].copy_from_slice(&half.to_le_bytes());
+        }
+        writer.page[24..28].copy_from_slice(&frame.tree.to_le_bytes());
+        writer.page[28..HEADER].fill(0);
+        Ok(true)
+    }
+}
+
+/// How many more records than `count` to have room in the arrays for: as many of their length as
+/// fit, and a few where no length is known.
+fn further(level: u8, count: usize, heap: usize, free: usize) -> usize {
+    let array = if level == 0 { ENTRY } else { ENTRY + CHILD };
+    let each = if count == 0 { 64 } else { heap.div_ceil(count) };
+    // Few new places would have the node rewritten for every few records.
+    (free / (each + array)).max(count / 8 + 1).min(free / array)
+}
+
+struct Writer<'p> {
+    page: &'p mut [u8],
+    level: u8,
+    room: usize,
+    begin: usize,
+    prefix: usize,
+}
+
+impl Writer<'_> {
+    /// Puts bytes at the heap's begin; the caller has seen that they fit.
+    fn put(&mut self, parts: &[&[u8]]) -> usize {
+        let len: usize = parts.iter().map(|part| part.len()).sum();
+        self.begin -= len.next_multiple_of(2);
+        let mut at = self.begin;
+        for part in parts {
+            self.page[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        self.begin
+    }
+
+    fn record(&mut self, index: usize, key: &[u8], value: &[u8], child: Option<PageRef>) {
+        let suffix = &key[self.prefix..];
+        let at = match self.level {
+            0 => self.put(&[&half(value.len()).to_le_bytes(), suffix, value]),
+            _ => self.put(&[suffix]),
+        };
+        let head = HEADER + index * 4;
+        self.page[head..head + 4].copy_from_slice(&head_of(suffix).to_le_bytes());
+        let slot = HEADER + (self.room + index) * 4;
+        self.page[slot..slot + 2].copy_from_slice(&half(at).to_le_bytes());
+        self.page[slot + 2..slot + 4].copy_from_slice(&half(suffix.len()).to_le_bytes());
+        if let Some(child) = child {
+            self.put_child(index + 1, child);
+        }
+    }
+
+    fn put_child(&mut self, index: usize, child: PageRef) {
+        let at = HEADER + self.room * ENTRY + index * CHILD;
+        self.page[at..at + CHILD].copy_from_slice(&child.to_bits().to_le_bytes());
+    }
+}
+
+const _: () = assert!(VALUE_LEN == size_of::<u16>());

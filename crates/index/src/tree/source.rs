@@ -1,0 +1,92 @@
+//! Where a node's bytes are read from: a page that is held, or one that is only looked at.
+
+use std::cmp::Ordering;
+
+use terrace_pool::OptimisticGuard;
+
+/// Bytes that may change while they are read. What comes out is to be believed only where the
+/// page is held, or was found unchanged afterwards; nothing leads outside of the page.
+pub(crate) trait Source {
+    /// Bytes of the page.
+    fn len(&self) -> usize;
+
+    /// The little-endian number at `at`, a multiple of 2.
+    fn u16_at(&self, at: usize) -> Option<u16>;
+
+    /// The little-endian number at `at`, a multiple of 4.
+    fn u32_at(&self, at: usize) -> Option<u32>;
+
+    /// The little-endian number at `at`, a multiple of 8.
+    fn u64_at(&self, at: usize) -> Option<u64>;
+
+    /// Copies bytes from `at` on; false when they are not all in the page.
+    fn copy(&self, at: usize, into: &mut [u8]) -> bool;
+
+    /// Compares `len` bytes from `at` on with `other`; `None` when they are not all in the page.
+    fn compare(&self, at: usize, len: usize, other: &[u8]) -> Option<Ordering>;
+}
+
+impl Source for OptimisticGuard<'_> {
+    #[inline]
+    fn len(&self) -> usize {
+        OptimisticGuard::len(self)
+    }
+
+    #[inline]
+    fn u16_at(&self, at: usize) -> Option<u16> {
+        OptimisticGuard::u16_at(self, at)
+    }
+
+    #[inline]
+    fn u32_at(&self, at: usize) -> Option<u32> {
+        OptimisticGuard::u32_at(self, at)
+    }
+
+    #[inline]
+    fn u64_at(&self, at: usize) -> Option<u64> {
+        OptimisticGuard::u64_at(self, at)
+    }
+
+    #[inline]
+    fn copy(&self, at: usize, into: &mut [u8]) -> bool {
+        OptimisticGuard::copy(self, at, into)
+    }
+
+    #[inline]
+    fn compare(&self, at: usize, len: usize, other: &[u8]) -> Option<Ordering> {
+        OptimisticGuard::compare(self, at, len, other)
+    }
+}
+
+impl Source for [u8] {
+    #[inline]
+    fn len(&self) -> usize {
+        <[u8]>::len(self)
+    }
+
+    #[inline]
+    fn u16_at(&self, at: usize) -> Option<u16> {
+        self.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes))
+    }
+
+    #[inline]
+    fn u32_at(&self, at: usize) -> Option<u32> {
+        self.get(at..)?.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
+    }
+
+    #[inline]
+    fn u64_at(&self, at: usize) -> Option<u64> {
+        self.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+
+    #[inline]
+    fn copy(&self, at: usize, into: &mut [u8]) -> bool {
+        let from = at.checked_add(into.len()).and_then(|end| self.get(at..end));
+        from.map(|from| into.copy_from_slice(from)).is_some()
+    }
+
+    #[inline]
+    fn compare(&self, at: usize, len: usize, other: &[u8]) -> Option<Ordering> {
+        Some(self.get(at..at.checked_add(len)?)?.cmp(other))
+    }
+}

@@ -1,0 +1,216 @@
+//! Runs a workload and prints a line for each second.
+//!
+//! ```sh
+//! cargo run --release -p terrace-workload --example run -- \
+//!     tpcc --dram 4GiB --tier emu:4GiB@250ns --store file:/data/pool:64GiB --warehouses 20
+//! ```
+//!
+//! Workloads are `tpcc`, `random` and `ycsb-a` to `ycsb-f`.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints")]
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use terrace_market::Ledger;
+use terrace_pool::{Pool, PoolConfig};
+use terrace_sys::probe::Probe;
+use terrace_sys::process::cpu_time;
+use terrace_sys::size::{format_bytes, parse_bytes};
+use terrace_tier::TierSpec;
+use terrace_workload::driver::{Length, RunConfig, Sample, Workload, run, write_csv};
+use terrace_workload::random_read::{RandomRead, RandomReadConfig};
+use terrace_workload::tpcc::{Scale, Tpcc, TpccConfig};
+use terrace_workload::ycsb::{Popularity, Ycsb, YcsbConfig};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+const PAGE_BYTES: usize = 4096;
+const SEED: u64 = 1;
+const USAGE: &str = "run tpcc|random|ycsb-a..f [--dram SIZE] [--tier SPEC]... [--store SPEC|none] \
+                     [--warehouses N] [--tuples N] [--threads N] [--seconds S] [--warm-up S] \
+                     [--batch N] [--record BYTES] [--theta T, 0 for uniform] [--csv FILE]";
+
+struct Options {
+    workload: String,
+    dram_bytes: u64,
+    tiers: Vec<TierSpec>,
+    store: Option<TierSpec>,
+    warehouses: u32,
+    tuples: u64,
+    threads: usize,
+    seconds: f64,
+    warm_up: f64,
+    batch: usize,
+    record_bytes: usize,
+    theta: f64,
+    csv: Option<String>,
+}
+
+fn main() -> Result<()> {
+    let options = parse(std::env::args().skip(1))?;
+    let pool = open(&options)?;
+    let began = Instant::now();
+    let loaded = || println!("loaded in {:.1} s", began.elapsed().as_secs_f64());
+    match options.workload.split_once('-') {
+        Some(("ycsb", mix)) => {
+            let records = options.tuples;
+            let config = YcsbConfig {
+                records,
+                record_bytes: options.record_bytes,
+                mix: mix.parse()?,
+                popularity: match options.theta {
+                    0.0 => Popularity::Uniform,
+                    theta => Popularity::Zipf(theta),
+                },
+                page_bytes: PAGE_BYTES,
+                seed: SEED,
+            };
+            let ycsb = Ycsb::load(&pool, config, |done| println!("{done} of {records}"))?;
+            loaded();
+            measure(&ycsb, &pool, &options)
+        }
+        _ if options.workload == "random" => {
+            let (tuples, batch) = (options.tuples, options.batch);
+            let config = RandomReadConfig { tuples, batch, page_bytes: PAGE_BYTES, seed: SEED };
+            let tuples = RandomRead::load(&pool, config, |done| println!("{done} of {tuples}"))?;
+            loaded();
+            measure(&tuples, &pool, &options)
+        }
+        _ if options.workload == "tpcc" => {
+            let (scale, load_threads) = (Scale::specified(options.warehouses), options.threads);
+            let config = TpccConfig { scale, load_threads, page_bytes: PAGE_BYTES, seed: SEED };
+            let tpcc = Tpcc::load(&pool, &config, |progress| {
+                println!("warehouse {} of {}", progress.warehouses, progress.of);
+            })?;
+            loaded();
+            measure(&tpcc, &pool, &options)?;
+            println!("consistent: {:?}", tpcc.check()?);
+            Ok(())
+        }
+        _ => Err(format!("there is no workload \"{}\"; {USAGE}", options.workload).into()),
+    }
+}
+
+fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
+    let mut options = Options {
+        workload: args.next().ok_or(USAGE)?,
+        dram_bytes: 4 << 30,
+        tiers: Vec::new(),
+        store: None,
+        warehouses: 2,
+        tuples: 10_000_000,
+        threads: 2,
+        seconds: 10.0,
+        warm_up: 1.0,
+        batch: 1,
+        record_bytes: 100,
+        theta: 0.99,
+        csv: None,
+    };
+    while let Some(name) = args.next() {
+        let value = args.next().ok_or_else(|| format!("{name} has no value; {USAGE}"))?;
+        match name.as_str() {
+            "--dram" => options.dram_bytes = parse_bytes(&value)?,
+            "--tier" => options.tiers.push(value.parse()?),
+            "--store" if value == "none" => options.store = None,
+            "--store" => options.store = Some(value.parse()?),
+            "--warehouses" => options.warehouses = number(&name, &value)?,
+            "--tuples" => options.tuples = number(&name, &value)?,
+            "--threads" => options.threads = number(&name, &value)?,
+            "--seconds" => options.seconds = number(&name, &value)?,
+            "--warm-up" => options.warm_up = number(&name, &value)?,
+            "--batch" => options.batch = number(&name, &value)?,
+            "--record" => options.record_bytes = number(&name, &value)?,
+            "--theta" => options.theta = number(&name, &value)?,
+            "--csv" => options.csv = Some(value),
+            _ => return Err(format!("there is no option {name}; {USAGE}").into()),
+        }
+    }
+    Ok(options)
+}
+
+fn number<T: FromStr>(name: &str, value: &str) -> Result<T> {
+    value.parse().map_err(|_| format!("{name} takes a number, not \"{value}\"").into())
+}
+
+fn open(options: &Options) -> Result<Pool> {
+    let probe = Probe::detect();
+    let mut config = PoolConfig::new("run", Ledger::new(options.dram_bytes));
+    for spec in &options.tiers {
+        spec.validate(&probe)?;
+        let tier = spec.memory_tier(&probe)?;
+        config.memory.push(tier.ok_or_else(|| format!("{spec} is no memory; --store takes it"))?);
+    }
+    if let Some(spec) = &options.store {
+        let store = spec.open_store()?;
+        config.store = Some(Arc::new(store.ok_or_else(|| format!("{spec} is no store"))?));
+    }
+    Ok(Pool::new(config)?)
+}
+
+fn measure(workload: &impl Workload, pool: &Pool, options: &Options) -> Result<()> {
+    for tier in &pool.stats().tiers {
+        println!("{}: {} of pages", tier.name, format_bytes(tier.page_bytes));
+    }
+    let config = RunConfig {
+        threads: options.threads,
+        warm_up: Duration::try_from_secs_f64(options.warm_up)?,
+        length: Length::Time(Duration::try_from_secs_f64(options.seconds)?),
+        interval: Duration::from_secs(1),
+    };
+    let stop = AtomicBool::new(false);
+    let before = cpu_time().as_secs_f64();
+    let report = run(workload, pool, &config, &stop, &mut |sample| println!("{}", line(sample)))?;
+    let share = report.total.seconds / (report.total.seconds + options.warm_up);
+    let cpu = (cpu_time().as_secs_f64() - before) * share;
+    println!("total {}", line(&report.total));
+    println!(
+        "{cpu:.2} s of processors, {:.0} operations in each",
+        report.total.count() as f64 / cpu
+    );
+    for (kind, count) in report.kinds.iter().zip(&report.total.operations) {
+        println!("{kind}: {count}");
+    }
+    if let Some(path) = &options.csv {
+        let mut out = BufWriter::new(File::create(path)?);
+        write_csv(&report, &mut out)?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+fn line(sample: &Sample) -> String {
+    let us = |ns: u64| ns as f64 / 1e3;
+    let latency = &sample.latency;
+    let mut line = format!(
+        "{:6.1} s {:10.0}/s, us p50 {:.1} p95 {:.1} p99 {:.1} max {:.0}; loads {} ({}), \
+         write-backs {} ({})",
+        sample.end_seconds,
+        sample.per_second(),
+        us(latency.p50_ns),
+        us(latency.p95_ns),
+        us(latency.p99_ns),
+        us(latency.max_ns),
+        sample.loads,
+        format_bytes(sample.loaded_bytes),
+        sample.write_backs,
+        format_bytes(sample.written_bytes),
+    );
+    for tier in &sample.tiers {
+        line += &format!(
+            "; {} {}, +{} promoted, +{} demoted, -{} evicted",
+            tier.name,
+            format_bytes(tier.resident_bytes),
+            tier.promoted,
+            tier.demoted,
+            tier.evicted
+        );
+    }
+    line
+}

@@ -1,0 +1,195 @@
+//! A tree of rows that all have one length, with a name for errors.
+
+use std::ops::{Bound, ControlFlow};
+
+use terrace_index::{BTree, IndexError, TreeConfig};
+use terrace_pool::{Pool, Space};
+
+use crate::error::{Hex, Result, WorkloadError};
+
+/// Rows by key. A row that is not there, or is of another length, is an error that names the table
+/// and the key: whoever reads a row may index it by what [`Table::row_bytes`] says.
+pub(crate) struct Table {
+    name: &'static str,
+    row_bytes: usize,
+    tree: BTree<Space>,
+}
+
+impl Table {
+    /// An empty table of rows of so many bytes, in a space of its own.
+    pub(crate) fn new(
+        pool: &Pool,
+        name: &'static str,
+        row_bytes: usize,
+        page_bytes: usize,
+    ) -> Result<Self> {
+        let tree = BTree::new(pool.create_space(name, None)?, &TreeConfig { page_bytes });
+        Ok(Self { name, row_bytes, tree: tree.map_err(|source| in_table(name, source))? })
+    }
+
+    /// A table of rows that come in the order of their keys.
+    pub(crate) fn bulk_load(
+        pool: &Pool,
+        name: &'static str,
+        row_bytes: usize,
+        page_bytes: usize,
+        sorted: impl IntoIterator<Item = (impl AsRef<[u8]>, impl AsRef<[u8]>)>,
+    ) -> Result<Self> {
+        let space = pool.create_space(name, None)?;
+        let tree = BTree::bulk_load(space, &TreeConfig { page_bytes }, sorted);
+        Ok(Self { name, row_bytes, tree: tree.map_err(|source| in_table(name, source))? })
+    }
+
+    /// Bytes of every row.
+    pub(crate) fn row_bytes(&self) -> usize {
+        self.row_bytes
+    }
+
+    /// Reads a row that must be there.
+    pub(crate) fn read<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<T> {
+        self.find(key, read)?.ok_or_else(|| self.missing(key))
+    }
+
+    /// Reads a row if it is there.
+    pub(crate) fn find<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
+        let sound = |row: &[u8]| (row.len() == self.row_bytes).then(|| read(row));
+        self.sound(key, self.tree.get_with(key, sound))
+    }
+
+    /// Changes a row that must be there, in place and alone with it.
+    pub(crate) fn update<T>(&self, key: &[u8], change: impl FnOnce(&mut [u8]) -> T) -> Result<T> {
+        let sound = |row: &mut [u8]| (row.len() == self.row_bytes).then(|| change(row));
+        self.sound(key, self.tree.update(key, sound))?.ok_or_else(|| self.missing(key))
+    }
+
+    /// Reads rows that must all be there, by one descent for all of them.
+    pub(crate) fn read_batch<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut see: impl FnMut(usize, &[u8]),
+    ) -> Result<()> {
+        let mut lost = None;
+        let result = self.tree.get_batch(keys, |at, row| match row {
+            Some(row) if row.len() == self.row_bytes => see(at, row),
+            Some(_) => lost = Some(self.damaged(keys[at].as_ref(), "its length")),
+            None => lost = Some(self.missing(keys[at].as_ref())),
+        });
+        self.named(result)?;
+        lost.map_or(Ok(()), Err)
+    }
+
+    /// Adds a row that must not be there.
+    pub(crate) fn insert(&self, key: &[u8], row: &[u8]) -> Result<()> {
+        debug_assert_eq!(row.len(), self.row_bytes, "{}", self.name);
+        if self.named(self.tree.insert(key, row))? {
+            return Ok(());
+        }
+        Err(WorkloadError::Exists { table: self.name, key: Hex(key.to_vec()) })
+    }
+
+    /// Removes a row; whether it was there.
+    pub(crate) fn remove(&self, key: &[u8]) -> Result<bool> {
+        self.named(self.tree.remove(key))
+    }
+
+    /// Shows rows in the order of their keys, from `from` on, while their keys begin with `prefix`
+    /// and `see` goes on. Rows of another length are an error.
+    pub(crate) fn scan(
+        &self,
+        from: &[u8],
+        prefix: &[u8],
+        mut see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut odd = None;
+        let result = self.tree.scan(Bound::Included(from), |key, row| {
+            self.show(prefix, key, row, &mut see, &mut odd)
+        });
+        self.named(result)?;
+        odd.map_or(Ok(()), Err)
+    }
+
+    /// As [`Table::scan`], backwards from the last row whose key begins with `prefix`.
+    pub(crate) fn scan_back(
+        &self,
+        prefix: &[u8],
+        mut see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut odd = None;
+        let from = KeyEnd::of(prefix);
+        let result = self.tree.scan_back(Bound::Included(from.bytes()), |key, row| {
+            self.show(prefix, key, row, &mut see, &mut odd)
+        });
+        self.named(result)?;
+        odd.map_or(Ok(()), Err)
+    }
+
+    fn show(
+        &self,
+        prefix: &[u8],
+        key: &[u8],
+        row: &[u8],
+        see: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        odd: &mut Option<WorkloadError>,
+    ) -> ControlFlow<()> {
+        if !key.starts_with(prefix) {
+            return ControlFlow::Break(());
+        }
+        if row.len() != self.row_bytes {
+            *odd = Some(self.damaged(key, "its length"));
+            return ControlFlow::Break(());
+        }
+        see(key, row)
+    }
+
+    /// An error of a row that is not what was written.
+    pub(crate) fn damaged(&self, key: &[u8], what: &'static str) -> WorkloadError {
+        WorkloadError::Damaged { table: self.name, key: Hex(key.to_vec()), what }
+    }
+
+    /// An error of a row that is not there.
+    pub(crate) fn missing(&self, key: &[u8]) -> WorkloadError {
+        WorkloadError::Missing { table: self.name, key: Hex(key.to_vec()) }
+    }
+
+    /// What was read of a row, if it was there and of the right length.
+    fn sound<T>(
+        &self,
+        key: &[u8],
+        found: Result<Option<Option<T>>, IndexError>,
+    ) -> Result<Option<T>> {
+        match self.named(found)? {
+            Some(None) => Err(self.damaged(key, "its length")),
+            found => Ok(found.flatten()),
+        }
+    }
+
+    fn named<T>(&self, result: Result<T, IndexError>) -> Result<T> {
+        result.map_err(|source| in_table(self.name, source))
+    }
+}
+
+fn in_table(table: &'static str, source: IndexError) -> WorkloadError {
+    WorkloadError::Index { table, source: Box::new(source) }
+}
+
+/// A key behind every key of a table that begins with a prefix.
+struct KeyEnd {
+    bytes: [u8; KEY_BYTES_MAX],
+    len: usize,
+}
+
+/// Bytes of the longest key of any table.
+const KEY_BYTES_MAX: usize = 48;
+
+impl KeyEnd {
+    /// Keys have at most 32 bytes more than what a scan looks for, and none is all ones.
+    fn of(prefix: &[u8]) -> Self {
+        let mut bytes = [0xff; KEY_BYTES_MAX];
+        bytes[..prefix.len()].copy_from_slice(prefix);
+        Self { bytes, len: KEY_BYTES_MAX }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}

@@ -1,0 +1,227 @@
+//! A new order (clause 2.4 of the specification).
+
+use super::input::{self, LINES_MAX, LINES_MIN};
+use super::rows::{customer, district, item, order, order_line, stock, warehouse};
+use super::text::is_original;
+use super::{Terminal, Tpcc, Transaction, keys};
+use crate::error::Result;
+use crate::random::Random;
+
+/// A line as it was entered, and what its item costs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    item: u32,
+    supplier: u32,
+    quantity: u32,
+    price: i64,
+    original: bool,
+}
+
+/// The lines of an order.
+#[derive(Clone, Copy, Debug)]
+struct Lines {
+    lines: [Line; LINES_MAX as usize],
+    count: usize,
+}
+
+/// What is written on an order line of its stock.
+struct Supply {
+    district_info: [u8; 24],
+    original: bool,
+}
+
+/// An item number that no item has.
+const UNUSED_ITEM: u32 = 0;
+
+impl Tpcc {
+    /// Enters an order; or does not, if it has an item that there is none of.
+    pub(super) fn new_order(&self, terminal: &mut Terminal, home: u32) -> Result<Transaction> {
+        let random = &mut terminal.random;
+        let district = input::district(random, &self.scale);
+        let customer = input::customer(random, &self.scale);
+        let mut lines = self.draw_lines(random, home);
+        if !self.look_items_up(&mut lines)? {
+            return Ok(Transaction::RolledBack);
+        }
+        let warehouse_tax =
+            self.warehouse.read(&keys::warehouse(home), |row| warehouse::TAX.get(row))?;
+        let customer_key = keys::customer(home, district, customer);
+        let discount = self.customer.read(&customer_key, |row| {
+            terminal.row.clear();
+            terminal.row.extend_from_slice(customer::LAST.get(row));
+            terminal.row.extend_from_slice(customer::CREDIT.get(row));
+            customer::DISCOUNT.get(row)
+        })?;
+        let (number, district_tax) =
+            self.district.update(&keys::district(home, district), |row| {
+                (district::NEXT_ORDER.add(row, 1), district::TAX.get(row))
+            })?;
+        let key = keys::order(home, district, number);
+        self.enter_order(&key, customer, &lines, home)?;
+        let amount = self.enter_lines(terminal, &key, &lines, home, district)?;
+        let taxed = amount * i64::from(10_000 + warehouse_tax + district_tax) / 10_000;
+        terminal.show(taxed * i64::from(10_000 - discount) / 10_000);
+        // Only now may others find the order: its customer first, then whoever delivers it.
+        self.order_by_customer.insert(&keys::order_by_customer(&customer_key, number), &[])?;
+        self.new_order.insert(&key, &[])?;
+        Ok(Transaction::NewOrder)
+    }
+
+    /// One order of a hundred has an unused item in its last line, one line of a hundred another
+    /// warehouse as its supplier.
+    fn draw_lines(&self, random: &mut Random, home: u32) -> Lines {
+        let count = random.between(LINES_MIN, LINES_MAX) as usize;
+        let mut lines = Lines { lines: [Line::default(); LINES_MAX as usize], count };
+        for line in &mut lines.lines[..count] {
+            line.item = input::item(random, &self.scale);
+            line.quantity = random.between(1, 10);
+            line.supplier = match random.chance(1) {
+                true => input::other_warehouse(random, &self.scale, home),
+                false => home,
+            };
+        }
+        if random.chance(1) {
+            lines.lines[count - 1].item = UNUSED_ITEM;
+        }
+        lines
+    }
+
+    /// Reads what the items cost; whether there are all of them.
+    fn look_items_up(&self, lines: &mut Lines) -> Result<bool> {
+        for line in &mut lines.lines[..lines.count] {
+            let found = self.item.find(&keys::item(line.item), |row| {
+                line.price = item::PRICE.get(row);
+                line.original = is_original(item::DATA.get(row));
+            })?;
+            match found {
+                Some(()) => {}
+                None if line.item == UNUSED_ITEM => return Ok(false),
+                None => return Err(self.item.missing(&keys::item(line.item))),
+            }
+        }
+        Ok(true)
+    }
+
+    fn enter_order(
+        &self,
+        key: &keys::Order,
+        customer: u32,
+        lines: &Lines,
+        home: u32,
+    ) -> Result<()> {
+        let all_local = lines.as_slice().iter().all(|line| line.supplier == home);
+        let mut row = [0; order::BYTES];
+        order::CUSTOMER.set(&mut row, customer);
+        order::ENTERED.set(&mut row, input::now());
+        order::LINES.set(&mut row, u32::try_from(lines.count).unwrap_or(LINES_MAX));
+        order::ALL_LOCAL.set(&mut row, u32::from(all_local));
+        self.order.insert(key, &row)
+    }
+
+    /// Takes the items out of stock and writes the lines; their amounts together.
+    fn enter_lines(
+        &self,
+        terminal: &mut Terminal,
+        key: &keys::Order,
+        lines: &Lines,
+        home: u32,
+        district: u32,
+    ) -> Result<i64> {
+        let mut sum = 0;
+        let mut row = [0; order_line::BYTES];
+        for (number, line) in (1..).zip(lines.as_slice()) {
+            let supply = self.take_from_stock(line, home, district)?;
+            let amount = line.price * i64::from(line.quantity);
+            sum += amount;
+            terminal.show(i64::from(line.original && supply.original));
+            order_line::ITEM.set(&mut row, line.item);
+            order_line::SUPPLIER.set(&mut row, line.supplier);
+            order_line::QUANTITY.set(&mut row, line.quantity);
+            order_line::AMOUNT.set(&mut row, amount);
+            order_line::DISTRICT_INFO.set(&mut row, &supply.district_info);
+            self.order_line.insert(&keys::order_line(key, number), &row)?;
+        }
+        Ok(sum)
+    }
+
+    fn take_from_stock(&self, line: &Line, home: u32, district: u32) -> Result<Supply> {
+        self.stock.update(&keys::stock(line.supplier, line.item), |row| {
+            let there = stock::QUANTITY.get(row);
+            // What runs low is filled up by 91.
+            let filled = if there >= line.quantity + 10 { there } else { there + 91 };
+            stock::QUANTITY.set(row, filled.saturating_sub(line.quantity));
+            stock::YTD.add(row, i64::from(line.quantity));
+            stock::ORDERS.add(row, 1);
+            stock::REMOTE.add(row, u32::from(line.supplier != home));
+            let mut district_info = [0; 24];
+            let info = stock::district_info(district).get(row);
+            district_info[..info.len()].copy_from_slice(info);
+            let original = line.original && is_original(stock::DATA.get(row));
+            Supply { district_info, original }
+        })
+    }
+}
+
+impl Lines {
+    fn as_slice(&self) -> &[Line] {
+        &self.lines[..self.count]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tpcc::tests::{Setup, small};
+
+    #[test]
+    fn stock_goes_down_and_is_filled_up() {
+        let Setup { tpcc, .. } = small(2);
+        let key = keys::stock(2, 5);
+        tpcc.stock.update(&key, |row| stock::QUANTITY.set(row, 25)).expect("there");
+        let line = Line { item: 5, supplier: 2, quantity: 10, ..Line::default() };
+        let left = |home| {
+            let supply = tpcc.take_from_stock(&line, home, 2).expect("taken");
+            let figures = |row: &[u8]| {
+                assert_eq!(stock::district_info(2).get(row), supply.district_info);
+                let (ytd, orders) = (stock::YTD.get(row), stock::ORDERS.get(row));
+                (stock::QUANTITY.get(row), ytd, orders, stock::REMOTE.get(row))
+            };
+            tpcc.stock.read(&key, figures).expect("there")
+        };
+        assert_eq!(left(2), (15, 10, 1, 0));
+        assert_eq!(left(1), (96, 20, 2, 1));
+    }
+
+    #[test]
+    fn an_order_of_an_unused_item_leaves_nothing() {
+        let Setup { tpcc, .. } = small(1);
+        let before = tpcc.check().expect("consistent");
+        let mut terminal = tpcc.terminal();
+        let (mut entered, mut rolled_back) = (0, 0);
+        for _ in 0..3_000 {
+            match tpcc.new_order(&mut terminal, 1).expect("done") {
+                Transaction::NewOrder => entered += 1,
+                Transaction::RolledBack => rolled_back += 1,
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!((10..60).contains(&rolled_back), "{rolled_back}");
+        let after = tpcc.check().expect("consistent");
+        assert_eq!(after.orders, before.orders + entered);
+        assert_eq!(after.new_orders, before.new_orders + entered);
+    }
+
+    #[test]
+    fn one_line_of_a_hundred_comes_from_elsewhere() {
+        let Setup { tpcc, .. } = small(2);
+        let mut random = Random::new(1, 1);
+        let (mut count, mut remote) = (0, 0);
+        for _ in 0..10_000 {
+            let lines = tpcc.draw_lines(&mut random, 1);
+            count += lines.count;
+            remote += lines.as_slice().iter().filter(|line| line.supplier == 2).count();
+        }
+        assert!((98_000..102_000).contains(&count), "{count}");
+        assert!((900..1_100).contains(&remote), "{remote}");
+    }
+}

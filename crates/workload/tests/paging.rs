@@ -1,0 +1,93 @@
+//! The workloads over a pool that is far smaller than their data.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use terrace_market::Ledger;
+use terrace_pool::{Pool, PoolConfig};
+use terrace_tier::MemoryTier;
+use terrace_tier::store::{MemoryBlocks, Store};
+use terrace_workload::driver::{Length, Report, RunConfig, Workload, run};
+use terrace_workload::random_read::{RandomRead, RandomReadConfig};
+use terrace_workload::tpcc::{Scale, Tpcc, TpccConfig};
+use terrace_workload::ycsb::{Mix, Popularity, Ycsb, YcsbConfig};
+
+const MIB: u64 = 1 << 20;
+
+/// A pool of so much DRAM over an emulated tier of the same size, if wanted, and a store.
+fn pool(dram_bytes: u64, second_tier: bool) -> Pool {
+    let mut config = PoolConfig::new("paging", Ledger::new(dram_bytes));
+    if second_tier {
+        config.memory.push(MemoryTier::emulated(dram_bytes, 0));
+    }
+    let store = Store::open(Arc::new(MemoryBlocks::new(256 * MIB)), "memory", 256 * MIB);
+    config.store = Some(Arc::new(store.expect("opens")));
+    config.overdraft_bytes = MIB;
+    Pool::new(config).expect("opens")
+}
+
+/// Runs as many operations on four threads.
+fn operate(workload: &impl Workload, pool: &Pool, operations: u64) -> Report {
+    let config = RunConfig {
+        threads: 4,
+        warm_up: Duration::ZERO,
+        length: Length::Operations(operations),
+        interval: Duration::from_millis(50),
+    };
+    run(workload, pool, &config, &AtomicBool::new(false), &mut |_| ()).expect("runs")
+}
+
+#[test]
+fn transactions_stay_consistent_while_pages_come_and_go() {
+    for second_tier in [false, true] {
+        let pool = pool(2 * MIB, second_tier);
+        let scale =
+            Scale { warehouses: 1, districts: 10, customers: 150, new_orders: 45, items: 5_000 };
+        let config = TpccConfig { scale, load_threads: 2, page_bytes: 4096, seed: 9 };
+        let tpcc = Tpcc::load(&pool, &config, |_| ()).expect("loaded");
+        let before = tpcc.check().expect("consistent after loading");
+        let report = operate(&tpcc, &pool, 6_000);
+        let after = tpcc.check().expect("consistent after running");
+        assert_eq!(after.orders, before.orders + report.total.operations[0]);
+        assert!(after.ytd_cents > before.ytd_cents && after.new_orders > 0);
+        assert!(report.total.loads > 100 && report.total.write_backs > 100, "{:?}", report.total);
+        let moved = |tier: usize| report.total.tiers[tier].demoted;
+        assert!(!second_tier || moved(1) > 100, "{:?}", report.total);
+        let resident: u64 = report.total.tiers.iter().map(|tier| tier.resident_bytes).sum();
+        assert!(resident > 0 && resident <= 5 * MIB, "{resident}");
+    }
+}
+
+#[test]
+fn every_tuple_is_found_in_a_small_pool() {
+    for batch in [1, 32] {
+        let pool = pool(MIB, false);
+        let config = RandomReadConfig { tuples: 40_000, batch, page_bytes: 4096, seed: 3 };
+        let tuples = RandomRead::load(&pool, config, |_| ()).expect("loaded");
+        tuples.check_all().expect("all there");
+        let report = operate(&tuples, &pool, 20_000);
+        assert!(report.total.count() >= 20_000 && report.total.loads > 1_000);
+        let sum: u64 = report.samples.iter().map(|sample| sample.loads).sum();
+        assert_eq!(sum, report.total.loads);
+    }
+}
+
+#[test]
+fn every_mix_runs_in_a_small_pool() {
+    for mix in Mix::ALL {
+        let pool = pool(MIB, true);
+        let config = YcsbConfig {
+            records: 40_000,
+            record_bytes: 100,
+            mix,
+            popularity: Popularity::Zipf(0.99),
+            page_bytes: 4096,
+            seed: 3,
+        };
+        let ycsb = Ycsb::load(&pool, config, |_| ()).expect("loaded");
+        let report = operate(&ycsb, &pool, 8_000);
+        assert_eq!(report.total.count(), 8_000);
+        assert!(report.total.loads > 0, "{mix:?}: {:?}", report.total);
+    }
+}
