@@ -2,8 +2,8 @@
 //!
 //! Spitfire anneals its probabilities over minutes (SIGMOD 2021, section 5). Here the cost of a fix
 //! is reckoned from what the pool counted, which says after a fifth of a second whether a setting
-//! is better, whoever calls the pool and however often. Two epochs make a *trial*: one as it is, one
-//! with one knob a notch further; what was cheaper by more than noise is kept. After a round of
+//! is better, whoever calls the pool and however often. Two epochs make a *trial*: one as it is,
+//! one with a knob a notch further; what was cheaper by more than noise is kept. After a round of
 //! trials that found nothing the next is put off, twice as long each time, until the cost itself
 //! changes: then the load is another one, and trials begin at once.
 
