@@ -55,6 +55,7 @@ impl Frame {
         self.page.load(Ordering::SeqCst).checked_sub(1).map(PageId)
     }
 
+    #[inline]
     pub(crate) fn holds(&self, page: PageId) -> bool {
         self.page.load(Ordering::SeqCst) == page.0 + 1
     }
@@ -76,6 +77,7 @@ impl Frame {
         self.doomed.store(false, Ordering::SeqCst);
     }
 
+    #[inline]
     pub(crate) fn data(&self) -> *mut u8 {
         self.data.load(Ordering::Relaxed)
     }
@@ -84,6 +86,7 @@ impl Frame {
         self.data.store(data, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         usize::from(self.len_units.load(Ordering::Relaxed)) * PAGE_MIN_BYTES
     }
@@ -101,6 +104,7 @@ impl Frame {
         self.committed_units.store(units(bytes), Ordering::Relaxed);
     }
 
+    #[inline]
     pub(crate) fn tier(&self) -> usize {
         usize::from(self.tier.load(Ordering::Relaxed))
     }
@@ -117,6 +121,7 @@ impl Frame {
     }
 
     /// Notes a fix at `now`.
+    #[inline]
     pub(crate) fn touch(&self, now: u32) {
         if self.last_fix.load(Ordering::Relaxed) != now {
             self.last_fix.store(now, Ordering::Relaxed);
@@ -165,6 +170,7 @@ impl FrameTable {
     }
 
     /// The frame with this id, or `None` for an id that no frame has, as in a made-up hint.
+    #[inline]
     pub(crate) fn find(&self, frame: FrameId) -> Option<&Frame> {
         self.0.get(frame.0 as usize)
     }
@@ -175,6 +181,7 @@ impl std::ops::Index<FrameId> for FrameTable {
 
     /// # Panics
     /// When the pool itself made up an id.
+    #[inline]
     fn index(&self, frame: FrameId) -> &Frame {
         match self.find(frame) {
             Some(frame) => frame,
