@@ -36,6 +36,7 @@ mod hash;
 mod hash_index;
 mod id_hash;
 mod page;
+mod secondary;
 mod single_latch;
 mod tree;
 mod unhinted;
@@ -43,6 +44,7 @@ mod variant;
 
 pub use error::{IndexError, Result};
 pub use hash_index::{HashConfig, HashIndex, Shape};
+pub use secondary::SecondaryIndex;
 pub use single_latch::SingleLatch;
 pub use tree::{BTree, HintStats, RecordHint, TreeConfig, TreeShape};
 pub use unhinted::Unhinted;

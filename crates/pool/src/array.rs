@@ -31,6 +31,7 @@ impl<T: Zeroed> ZeroedArray<T> {
         self.len
     }
 
+    #[inline]
     pub(crate) fn get(&self, index: usize) -> Option<&T> {
         if index >= self.len {
             return None;

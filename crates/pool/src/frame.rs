@@ -60,6 +60,7 @@ impl Frame {
         self.page.load(Ordering::SeqCst).checked_sub(1).map(PageId)
     }
 
+    #[inline]
     pub(crate) fn holds(&self, page: PageId) -> bool {
         self.page.load(Ordering::SeqCst) == page.0 + 1
     }
@@ -81,6 +82,7 @@ impl Frame {
         self.doomed.store(false, Ordering::SeqCst);
     }
 
+    #[inline]
     pub(crate) fn data(&self) -> *mut u8 {
         self.data.load(Ordering::Relaxed)
     }
@@ -89,6 +91,7 @@ impl Frame {
         self.data.store(data, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         usize::from(self.len_units.load(Ordering::Relaxed)) * PAGE_MIN_BYTES
     }
@@ -106,6 +109,7 @@ impl Frame {
         self.committed_units.store(units(bytes), Ordering::Relaxed);
     }
 
+    #[inline]
     pub(crate) fn tier(&self) -> usize {
         usize::from(self.tier.load(Ordering::Relaxed))
     }
@@ -190,6 +194,7 @@ impl FrameTable {
     }
 
     /// The frame with this id, or `None` for an id that no frame has, as in a made-up hint.
+    #[inline]
     pub(crate) fn find(&self, frame: FrameId) -> Option<&Frame> {
         self.0.get(frame.0 as usize)
     }
@@ -200,6 +205,7 @@ impl std::ops::Index<FrameId> for FrameTable {
 
     /// # Panics
     /// When the pool itself made up an id.
+    #[inline]
     fn index(&self, frame: FrameId) -> &Frame {
         match self.find(frame) {
             Some(frame) => frame,

@@ -239,6 +239,7 @@ impl Latch {
     }
 
     /// Takes the exclusive hold if nobody holds the latch and no writer came since `seen`.
+    #[inline]
     pub(crate) fn try_exclusive_if(&self, seen: Version) -> bool {
         let word = self.0.load(Ordering::Relaxed);
         let taken = !busy_for_exclusive(word)
@@ -261,12 +262,14 @@ impl Latch {
     }
 
     /// The version to read under, or `None` while a writer is at work.
+    #[inline]
     pub(crate) fn version(&self) -> Option<Version> {
         let word = self.0.load(Ordering::Acquire);
         (word & EXCLUSIVE == 0).then_some(Version(word & VERSION_MASK))
     }
 
     /// Whether what was read since `seen` is what stands there: no writer came between.
+    #[inline]
     pub(crate) fn is_still(&self, seen: Version) -> bool {
         fence(Ordering::Acquire);
         self.version() == Some(seen)

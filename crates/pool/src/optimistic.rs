@@ -67,6 +67,7 @@ macro_rules! load_at {
 }
 
 impl<'a> OptimisticGuard<'a> {
+    #[inline]
     fn new(pool: &'a Arc<Inner>, id: FrameId, page: PageId, seen: Version) -> Self {
         let frame = &pool.frames[id];
         Self { pool, frame, id, page, seen, data: frame.data(), len: frame.len() }
@@ -124,6 +125,7 @@ impl<'a> OptimisticGuard<'a> {
         low | self.u64_at(start + 8).unwrap_or(0) << (64 - shift)
     }
 
+    #[inline]
     fn has(&self, offset: usize, len: usize) -> bool {
         offset.checked_add(len).is_some_and(|end| end <= self.len)
     }

@@ -79,10 +79,12 @@ impl PageRef {
     }
 
     /// The page this refers to.
+    #[inline]
     pub fn id(self) -> PageId {
         PageId(self.0 >> FRAME_BITS)
     }
 
+    #[inline]
     pub(crate) fn hint(self) -> Option<FrameId> {
         let hint = self.0 & FRAME_MASK;
         // The mask keeps 28 bits, which a u32 holds.
@@ -100,11 +102,13 @@ impl PageRef {
     }
 
     /// The reference as a word, to keep it in an atomic or in another page.
+    #[inline]
     pub fn to_bits(self) -> u64 {
         self.0
     }
 
     /// The reference that [`PageRef::to_bits`] wrote.
+    #[inline]
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)
     }

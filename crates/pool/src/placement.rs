@@ -149,10 +149,12 @@ impl Pages for Space {
         held.repair(offset, page)
     }
 
+    #[inline]
     fn optimistic(&self, page: &mut PageRef) -> Result<OptimisticGuard<'_>, PoolError> {
         Space::optimistic(self, page)
     }
 
+    #[inline]
     fn optimistic_resident(&self, page: &mut PageRef) -> Option<OptimisticGuard<'_>> {
         Space::optimistic_resident(self, page)
     }

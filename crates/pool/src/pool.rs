@@ -305,6 +305,7 @@ impl Inner {
     }
 
     /// The pool's clock: MiB of frames handed out so far, modulo 2^32.
+    #[inline]
     pub(crate) fn now(&self) -> u32 {
         // The clock wraps; ages are differences.
         #[expect(clippy::cast_possible_truncation)]

@@ -4,9 +4,9 @@ use terrace_pool::PageRef;
 
 use crate::error::Fault;
 use crate::tree::node::{
-    CHILD, ENTRY, HEADER, OUTSIDE, Span, VALUE_LEN, View, arrays_end, halves, head_of, heap_bytes,
+    CHILD, ENTRY, HEADER, OUTSIDE, Span, VALUE_LEN, View, arrays_end, halves, heap_bytes,
 };
-use crate::tree::records::{Frame, NO_PLACE, Records};
+use crate::tree::records::{Frame, NO_PLACE, Records, SKIP_MIN, common, entry};
 
 /// A node to change. Whatever returns false or a fault has changed nothing.
 pub(crate) struct Edit<'p> {
@@ -17,6 +17,7 @@ pub(crate) struct Edit<'p> {
     begin: usize,
     live: usize,
     prefix: usize,
+    skip: usize,
     place: u16,
 }
 
@@ -37,14 +38,15 @@ fn half(number: usize) -> u16 {
 
 impl<'p> Edit<'p> {
     pub(crate) fn open(page: &'p mut [u8]) -> Result<Self, Fault> {
-        let View { level, count, .. } = View::open(page)?;
+        let view = View::open(page)?;
+        let (level, count, skip) = (view.level, view.count, view.skip());
         let first = page.first_chunk::<16>().ok_or(OUTSIDE)?;
         let [_, _, _, room] = half_words(first, 0);
         let [begin, live, prefix, place] = half_words(first, 8);
         if arrays_end(level, room) > begin || begin > page.len() || live > page.len() - begin {
             return Err("its arrays and its heap overlap");
         }
-        Ok(Self { page, level, count, room, begin, live, prefix, place: half(place) })
+        Ok(Self { page, level, count, room, begin, live, prefix, skip, place: half(place) })
     }
 
     pub(crate) fn view(&self) -> Result<View<'_>, Fault> {
@@ -115,13 +117,12 @@ impl<'p> Edit<'p> {
             return Err("its counts are wrong");
         }
         let suffix = key.get(self.prefix..).unwrap_or_default();
+        self.skip_no_more_than(suffix)?;
         self.begin -= heap_bytes(self.level, suffix.len(), value.len());
         self.live += heap_bytes(self.level, suffix.len(), value.len());
         self.put_record(self.begin, suffix, value);
-        let (heads, slots) = (HEADER, HEADER + self.room * 4);
-        self.open_gap(heads, index, self.count, head_of(suffix).to_le_bytes());
-        let [[a, b], [c, d]] = [self.begin, suffix.len()].map(|n| half(n).to_le_bytes());
-        self.open_gap(slots, index, self.count, [a, b, c, d]);
+        let entry = entry(self.begin, suffix, self.skip).to_le_bytes();
+        self.open_gap(HEADER, index, self.count, entry);
         if let Some(child) = child {
             let children = HEADER + self.room * ENTRY;
             self.open_gap(children, index + 1, self.count + 1, child.to_bits().to_le_bytes());
@@ -129,6 +130,28 @@ impl<'p> Edit<'p> {
         (self.count, self.place) = (self.count + 1, half(index));
         self.save();
         Ok(true)
+    }
+
+    /// Makes heads of bytes that are not alike in all keys, once `suffix` is one of them.
+    fn skip_no_more_than(&mut self, suffix: &[u8]) -> Result<(), Fault> {
+        if self.skip == 0 || self.count == 0 {
+            self.skip = 0;
+            return Ok(());
+        }
+        let view = self.view()?;
+        let alike = common(view.suffix(0)?, suffix).min(self.skip);
+        if alike == self.skip {
+            return Ok(());
+        }
+        let skip = if alike < SKIP_MIN { 0 } else { alike };
+        let entries: Result<Vec<_>, Fault> = (0..self.count)
+            .map(|index| Ok(entry(view.slot(index).at, view.suffix(index)?, skip)))
+            .collect();
+        for (index, entry) in entries?.into_iter().enumerate() {
+            self.page[HEADER + index * ENTRY..][..ENTRY].copy_from_slice(&entry.to_le_bytes());
+        }
+        self.skip = skip;
+        Ok(())
     }
 
     fn put_record(&mut self, at: usize, suffix: &[u8], value: &[u8]) {
@@ -163,8 +186,7 @@ impl<'p> Edit<'p> {
         let value_len = if self.level == 0 { view.value(index)?.len() } else { 0 };
         let freed = heap_bytes(self.level, view.suffix(index)?.len(), value_len);
         self.live = self.live.checked_sub(freed).ok_or("its counts are wrong")?;
-        self.close_gap(HEADER, index, self.count, 4);
-        self.close_gap(HEADER + self.room * 4, index, self.count, 4);
+        self.close_gap(HEADER, index, self.count, ENTRY);
         if self.level > 0 {
             self.close_gap(HEADER + self.room * ENTRY, index + 1, self.count + 1, CHILD);
         }
@@ -194,7 +216,7 @@ impl<'p> Edit<'p> {
         self.page.copy_within(suffix..span.at, at + VALUE_LEN);
         let behind = at + VALUE_LEN + suffix_len;
         self.page[behind..behind + value.len()].copy_from_slice(value);
-        let slot = HEADER + (self.room + index) * 4;
+        let slot = HEADER + index * ENTRY;
         self.page[slot..slot + 2].copy_from_slice(&half(at).to_le_bytes());
         self.save();
         Ok(true)
@@ -239,6 +261,7 @@ impl<'p> Edit<'p> {
         let [_, _, _, room] = half_words(first, 0);
         let [begin, live, ..] = half_words(first, 8);
         (self.room, self.begin, self.live, self.place) = (room, begin, live, place);
+        self.skip = usize::from(self.page[3]);
         self.save();
         Ok(true)
     }
@@ -250,6 +273,7 @@ impl<'p> Edit<'p> {
 
     fn save(&mut self) {
         let halves = [half(self.begin), half(self.live), half(self.prefix), self.place];
+        self.page[3] = u8::try_from(self.skip).unwrap_or(u8::MAX);
         self.page[4..6].copy_from_slice(&half(self.count).to_le_bytes());
         for (at, half) in halves.iter().enumerate() {
             self.page[8 + at * 2..][..2].copy_from_slice(&half.to_le_bytes());

@@ -3,7 +3,7 @@
 use terrace_pool::{PageRef, Pages};
 
 use crate::error::{Fault, Result};
-use crate::tree::node::{Node, Seek};
+use crate::tree::node::{Node, Seek, Span};
 use crate::tree::source::Source;
 use crate::tree::walk::{Look, RESTARTS, Visit};
 use crate::tree::{BTree, CopyValue, SCRATCH};
@@ -126,5 +126,32 @@ impl<P: Pages> BTree<P> {
             }
         }
         self.visit_held(Seek::At(key), &mut visit)
+    }
+
+    /// Puts the hint that a look-up has mended over the one that is a key's value. Where only the
+    /// frame differs the page does not become dirty by it, as with hints in inner nodes.
+    pub(crate) fn mend_hint(&self, key: &[u8], old: RecordHint, new: RecordHint) -> Result<()> {
+        if old.0.id() != new.0.id() {
+            let (old, new) = (old.to_bits().to_le_bytes(), new.to_bits().to_le_bytes());
+            return self
+                .update(key, |value| {
+                    if *value == old {
+                        value.copy_from_slice(&new);
+                    }
+                })
+                .map(|_| ());
+        }
+        let Some(look) = self.look_for_leaf(Seek::At(key))? else { return Ok(()) };
+        let place = Node::open(&look.guard).and_then(|leaf| match leaf.search(key)? {
+            (index, true) => leaf.value_span(index).map(Some),
+            _ => Ok(None),
+        });
+        // Where it cannot be done now, the next who comes finds it wrong again and tries.
+        if let Ok(Some(Span { at, len: size })) = place
+            && size == size_of::<u64>()
+        {
+            look.guard.repair(at, new.0);
+        }
+        Ok(())
     }
 }

@@ -1,12 +1,12 @@
 //! A page of a tree, as it is read.
 //!
 //! ```text
-//! 0   u16 magic, u8 level (0: leaf), u8 0, u16 count, u16 room
+//! 0   u16 magic, u8 level (0: leaf), u8 skip, u16 count, u16 room
 //! 8   u16 begin of the heap, u16 live bytes in it, u16 prefix, u16 place of the last insertion
 //! 16  lower fence: u16 place, u16 length; upper fence: u16 place (none: 65,535), u16 length
 //! 24  u32 tree, u32 0
-//! 32  heads: room x u32    the first four bytes of each key behind the prefix, as a number
-//!     slots: room x u32    u16 place, u16 length of each key behind the prefix
+//! 32  entries: room x u64: u16 place and u16 length of each key behind the prefix, and in the
+//!     upper half its head, four bytes of it as a number
 //!     children: (room + 1) x u64, of an inner node: references, aligned for their repair
 //!     ...
 //!     heap, to the end: fences and keys; in a leaf each key has the u16 length of its value
@@ -16,6 +16,9 @@
 //! Keys of a node are at least its lower and below its upper fence, so all begin with what both
 //! fences begin with. This prefix is stored once, in the lower fence. Child `i` of an inner node has
 //! the keys from key `i - 1` on, below key `i`.
+//!
+//! A head is of the bytes behind the prefix and behind `skip` more, which all keys of the node have
+//! alike although its fences do not: nodes at the edges of the tree have fences that say nothing.
 //!
 //! Reading is generic over [`Source`], since a page that is only looked at may change meanwhile.
 
@@ -27,9 +30,9 @@ use crate::error::Fault;
 use crate::tree::source::Source;
 
 pub(crate) const MAGIC: [u8; 2] = *b"Bt";
-/// Bytes before the heads.
+/// Bytes before the entries.
 pub(crate) const HEADER: usize = 32;
-/// Bytes of a head and a slot.
+/// Bytes of an entry.
 pub(crate) const ENTRY: usize = 8;
 /// Bytes of a reference to a child.
 pub(crate) const CHILD: usize = 8;
@@ -94,6 +97,7 @@ pub(crate) struct Node<'s, S: ?Sized> {
     pub(crate) count: usize,
     room: usize,
     prefix: usize,
+    skip: usize,
 }
 
 /// A node that is held.
@@ -120,7 +124,7 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
         let (Some(first), Some(second)) = (source.u64_at(0), source.u64_at(8)) else {
             return Err("it is too short");
         };
-        let [m, n, level, ..] = first.to_le_bytes();
+        let [m, n, level, skip, ..] = first.to_le_bytes();
         if [m, n] != MAGIC {
             return Err("it is no page of a tree");
         }
@@ -129,20 +133,24 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
         if count > room || arrays_end(level, room) > source.len() {
             return Err("its arrays are longer than it is");
         }
-        Ok(Self { source, level, count, room, prefix })
+        Ok(Self { source, level, count, room, prefix, skip: usize::from(skip) })
+    }
+
+    #[inline]
+    fn entry(&self, index: usize) -> u64 {
+        // In the page, as `open` has checked, unless the page changed; then nobody believes it.
+        self.source.u64_at(HEADER + index * ENTRY).unwrap_or(0)
     }
 
     #[inline]
     pub(crate) fn head(&self, index: usize) -> u32 {
-        // In the page, as `open` has checked, unless the page changed; then nobody believes it.
-        self.source.u32_at(HEADER + index * 4).unwrap_or(0)
+        let [.., a, b, c, d] = self.entry(index).to_le_bytes();
+        u32::from_le_bytes([a, b, c, d])
     }
 
     #[inline]
-    fn slot(&self, index: usize) -> Span {
-        let slot = self.source.u32_at(HEADER + (self.room + index) * 4).unwrap_or(0);
-        let [a, b, c, d] = slot.to_le_bytes();
-        let [at, len] = [[a, b], [c, d]].map(u16::from_le_bytes).map(usize::from);
+    pub(crate) fn slot(&self, index: usize) -> Span {
+        let [at, len, ..] = halves(self.entry(index)).map(usize::from);
         Span { at, len }
     }
 
@@ -179,7 +187,17 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
     #[inline]
     pub(crate) fn search(&self, key: &[u8]) -> Result<(usize, bool), Fault> {
         let suffix = key.get(self.prefix..).unwrap_or_default();
-        let head = head_of(suffix);
+        let mut behind = suffix;
+        if self.skip > 0 && self.count > 0 {
+            let (skipped, rest) = suffix.split_at(self.skip.min(suffix.len()));
+            let Span { at, .. } = self.suffix_span(0);
+            match self.source.compare(at, self.skip, skipped).ok_or(OUTSIDE)? {
+                Ordering::Equal => behind = rest,
+                Ordering::Greater => return Ok((0, false)),
+                Ordering::Less => return Ok((self.count, false)),
+            }
+        }
+        let head = head_of(behind);
         let low = self.heads_below(head);
         if low == self.count || self.head(low) != head {
             return Ok((low, false));
@@ -211,9 +229,15 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
         Ok((low, false))
     }
 
+    /// Compares a key whose head is that of `suffix` with it.
     #[inline]
     fn compare(&self, index: usize, suffix: &[u8]) -> Result<Ordering, Fault> {
         let Span { at, len } = self.suffix_span(index);
+        let in_head = self.skip + size_of::<u32>();
+        if len <= in_head && suffix.len() <= in_head {
+            // Zeroes stand for what a head has not, so of two that look alike the shorter is below.
+            return Ok(len.cmp(&suffix.len()));
+        }
         self.source.compare(at, len, suffix).ok_or(OUTSIDE)
     }
 
@@ -331,6 +355,11 @@ impl<'s> View<'s> {
 
     pub(crate) fn value(&self, index: usize) -> Result<&'s [u8], Fault> {
         self.slice(self.value_span(index)?)
+    }
+
+    /// Bytes behind the prefix that all keys have alike and heads leave out.
+    pub(crate) fn skip(&self) -> usize {
+        self.skip
     }
 
     pub(crate) fn prefix(&self) -> Result<&'s [u8], Fault> {

@@ -39,9 +39,19 @@ pub(crate) struct Records {
     items: Vec<Item>,
 }
 
+/// Bytes alike in all keys of a node, beyond those of its fences, that heads leave out: fewer cost
+/// more to look at than they would make room for in the head.
+pub(crate) const SKIP_MIN: usize = 3;
+
 /// A number that is below a page's length, which 16 bits hold.
 fn half(number: usize) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
+}
+
+/// The entry of a key that is at `at`, with the head behind `skip` bytes.
+pub(crate) fn entry(at: usize, suffix: &[u8], skip: usize) -> u64 {
+    let head = head_of(suffix.get(skip..).unwrap_or_default());
+    u64::from(head) << 32 | u64::from(half(suffix.len())) << 16 | u64::from(half(at))
 }
 
 /// Bytes that two keys begin with alike.
@@ -179,7 +189,15 @@ impl Records {
         let taken = arrays_end(level, keyed.len() + more) + live + reserve;
         let Some(free) = page.len().checked_sub(taken) else { return Ok(false) };
         let room = keyed.len() + more + further(level, keyed.len(), heap, free);
-        let mut writer = Writer { page, level, room, begin: 0, prefix };
+        let skip = match keyed {
+            [first, .., last] => {
+                let alike = common(&self.arena[first.key.clone()], &self.arena[last.key.clone()]);
+                u8::try_from(alike.saturating_sub(prefix)).unwrap_or(u8::MAX)
+            }
+            _ => 0,
+        };
+        let skip = if usize::from(skip) < SKIP_MIN { 0 } else { skip };
+        let mut writer = Writer { page, level, room, begin: 0, prefix, skip };
         writer.begin = writer.page.len();
         let lower_at = writer.put(&[lower]);
         let upper_at = upper.map(|upper| writer.put(&[upper]));
@@ -193,7 +211,7 @@ impl Records {
         let (begin, magic) = (writer.begin, u16::from_le_bytes(MAGIC));
         let upper_len = upper.map_or(0, <[u8]>::len);
         let words = [
-            [magic, u16::from(level), half(keyed.len()), half(room)],
+            [magic, u16::from_le_bytes([level, skip]), half(keyed.len()), half(room)],
             [half(begin), half(live), half(prefix), NO_PLACE],
             [half(lower_at), half(lower.len()), upper_at.map_or(NO_FENCE, half), half(upper_len)],
         ];
@@ -221,6 +239,7 @@ struct Writer<'p> {
     room: usize,
     begin: usize,
     prefix: usize,
+    skip: u8,
 }
 
 impl Writer<'_> {
@@ -242,11 +261,8 @@ impl Writer<'_> {
             0 => self.put(&[&half(value.len()).to_le_bytes(), suffix, value]),
             _ => self.put(&[suffix]),
         };
-        let head = HEADER + index * 4;
-        self.page[head..head + 4].copy_from_slice(&head_of(suffix).to_le_bytes());
-        let slot = HEADER + (self.room + index) * 4;
-        self.page[slot..slot + 2].copy_from_slice(&half(at).to_le_bytes());
-        self.page[slot + 2..slot + 4].copy_from_slice(&half(suffix.len()).to_le_bytes());
+        let entry = entry(at, suffix, usize::from(self.skip));
+        self.page[HEADER + index * ENTRY..][..ENTRY].copy_from_slice(&entry.to_le_bytes());
         if let Some(child) = child {
             self.put_child(index + 1, child);
         }

@@ -100,10 +100,14 @@ impl<P: Pages> BTree<P> {
         }
     }
 
+    #[inline]
     pub(crate) fn look_at_root(&self) -> Result<Look<'_>> {
         let known = self.root();
         let mut page = known;
-        let guard = self.pages.optimistic(&mut page)?;
+        let guard = match self.pages.optimistic_resident(&mut page) {
+            Some(guard) => guard,
+            None => self.pages.optimistic(&mut page)?,
+        };
         self.note_root(known, page);
         Ok(Look { page, guard })
     }
@@ -146,9 +150,12 @@ impl<P: Pages> BTree<P> {
             return Ok(None);
         }
         let mut page = known;
-        let guard = match self.pages.optimistic(&mut page) {
-            Ok(guard) => guard,
-            Err(error) => return self.no_child(look, error),
+        let guard = match self.pages.optimistic_resident(&mut page) {
+            Some(guard) => guard,
+            None => match self.pages.optimistic(&mut page) {
+                Ok(guard) => guard,
+                Err(error) => return self.no_child(look, error),
+            },
         };
         if !look.guard.is_valid() {
             return Ok(None);
@@ -183,11 +190,7 @@ impl<P: Pages> BTree<P> {
     }
 
     /// The node of a level and its parent, looked at; `None` to begin again.
-    pub(crate) fn look_for_pair(
-        &self,
-        seek: Seek<'_>,
-        level: u8,
-    ) -> Result<Option<LookedAt<'_>>> {
+    pub(crate) fn look_for_pair(&self, seek: Seek<'_>, level: u8) -> Result<Option<LookedAt<'_>>> {
         let mut look = self.look_at_root()?;
         let mut parent: Option<(Look<'_>, usize)> = None;
         let mut above = None;

@@ -1,0 +1,237 @@
+//! A secondary index: from keys that may repeat to records of a tree.
+//!
+//! An entry is the key and the primary key, and its value a [`RecordHint`]: where the record was
+//! last seen. A look-up follows the hint to a leaf of the primary tree and saves the way down; a
+//! wrong hint costs that way, and is then put right in the entry.
+//!
+//! The two keys become one byte string that sorts as the pair: each zero byte of the key is followed
+//! by 255, and two zero bytes end it.
+
+use std::cell::Cell;
+use std::ops::{Bound, ControlFlow};
+
+use terrace_pool::{Pages, Space};
+
+use crate::error::{IndexError, Result};
+use crate::tree::{BTree, RecordHint, TreeConfig, TreeShape};
+
+const ESCAPE: [u8; 2] = [0, 255];
+const END: [u8; 2] = [0, 0];
+
+thread_local! {
+    /// Taken out while in use.
+    static ENTRY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// An index from keys, which may repeat, to primary keys of a [`BTree`], with hints of where their
+/// records are.
+///
+/// All methods may be called from any number of threads. Index and tree are two things: who changes
+/// a record changes its entry, and what is seen of one may be newer than of the other.
+#[derive(Debug)]
+pub struct SecondaryIndex<P: Pages = Space> {
+    entries: BTree<P>,
+}
+
+/// Appends a key so that it sorts as before, and what follows it counts only among equal keys.
+fn append_key(key: &[u8], entry: &mut Vec<u8>) {
+    append_part(key, entry);
+    entry.extend_from_slice(&END);
+}
+
+/// As [`append_key`], of the beginning of a key.
+fn append_part(key: &[u8], entry: &mut Vec<u8>) {
+    for byte in key {
+        match byte {
+            0 => entry.extend_from_slice(&ESCAPE),
+            byte => entry.push(*byte),
+        }
+    }
+}
+
+/// The key of an entry, put over `key`, and the primary key; `None` for what is no entry.
+fn parts<'e>(entry: &'e [u8], key: &mut Vec<u8>) -> Option<&'e [u8]> {
+    key.clear();
+    let mut rest = entry;
+    loop {
+        match rest {
+            [0, 0, primary_key @ ..] => return Some(primary_key),
+            [0, 255, behind @ ..] => {
+                key.push(0);
+                rest = behind;
+            }
+            [0, ..] | [] => return None,
+            [byte, behind @ ..] => {
+                key.push(*byte);
+                rest = behind;
+            }
+        }
+    }
+}
+
+fn with_entry<T>(key: &[u8], primary_key: &[u8], run: impl FnOnce(&[u8]) -> T) -> T {
+    let mut entry = ENTRY.take();
+    entry.clear();
+    append_key(key, &mut entry);
+    entry.extend_from_slice(primary_key);
+    let out = run(&entry);
+    ENTRY.set(entry);
+    out
+}
+
+fn hint_of(value: &[u8]) -> RecordHint {
+    // Whatever else stands there is a hint that leads nowhere.
+    value
+        .first_chunk()
+        .map_or(RecordHint::none(), |bits| RecordHint::from_bits(u64::from_le_bytes(*bits)))
+}
+
+impl<P: Pages> SecondaryIndex<P> {
+    /// An empty index.
+    ///
+    /// # Errors
+    /// As [`BTree::new`].
+    pub fn new(pages: P, config: &TreeConfig) -> Result<Self> {
+        Ok(Self { entries: BTree::new(pages, config)? })
+    }
+
+    /// Adds an entry, whose record was seen where `hint` says. False, and nothing changed, when the
+    /// pair of keys is there.
+    ///
+    /// # Errors
+    /// [`IndexError::TooLarge`] when both keys together, with a byte more for each zero in `key`
+    /// and two, are longer than [`BTree::key_limit`]; otherwise as [`BTree::insert`].
+    pub fn insert(&self, key: &[u8], primary_key: &[u8], hint: RecordHint) -> Result<bool> {
+        let value = hint.to_bits().to_le_bytes();
+        with_entry(key, primary_key, |entry| self.entries.insert(entry, &value))
+    }
+
+    /// Removes an entry. False when it was not there.
+    ///
+    /// # Errors
+    /// As [`BTree::remove`].
+    pub fn remove(&self, key: &[u8], primary_key: &[u8]) -> Result<bool> {
+        with_entry(key, primary_key, |entry| self.entries.remove(entry))
+    }
+
+    /// Shows `see` the primary keys and the records of a key, by ascending primary key, until it
+    /// breaks. An entry whose record is not in `primary` is passed over.
+    ///
+    /// What is seen of concurrent changes is as in [`BTree::scan`], and `see` may use both.
+    ///
+    /// # Errors
+    /// As [`BTree::get`], of either.
+    pub fn get_with(
+        &self,
+        primary: &BTree<P>,
+        key: &[u8],
+        mut see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut begin = Vec::with_capacity(key.len() + END.len());
+        append_key(key, &mut begin);
+        self.follow(primary, &begin, |entry, record| see(&entry[begin.len()..], record))
+    }
+
+    /// Shows `see` the key, the primary key and the record of all entries whose key begins with
+    /// `prefix`, by ascending keys, until it breaks. Otherwise as [`SecondaryIndex::get_with`].
+    ///
+    /// # Errors
+    /// As [`SecondaryIndex::get_with`].
+    pub fn scan_prefix(
+        &self,
+        primary: &BTree<P>,
+        prefix: &[u8],
+        mut see: impl FnMut(&[u8], &[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let (mut begin, mut key) = (Vec::with_capacity(prefix.len()), Vec::new());
+        append_part(prefix, &mut begin);
+        self.follow(primary, &begin, |entry, record| match parts(entry, &mut key) {
+            Some(primary_key) => see(&key, primary_key, record),
+            None => ControlFlow::Continue(()),
+        })
+    }
+
+    /// Shows the entries that begin with `begin`, whole, and their records.
+    fn follow(
+        &self,
+        primary: &BTree<P>,
+        begin: &[u8],
+        mut see: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut failed: Option<IndexError> = None;
+        self.entries.scan(Bound::Included(begin), |entry, value| {
+            if !entry.starts_with(begin) {
+                return ControlFlow::Break(());
+            }
+            match self.follow_one(primary, entry, hint_of(value), &mut see) {
+                Ok(flow) => flow,
+                Err(error) => {
+                    failed = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        })?;
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn follow_one(
+        &self,
+        primary: &BTree<P>,
+        entry: &[u8],
+        known: RecordHint,
+        see: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let mut key = Vec::new();
+        let Some(primary_key) = parts(entry, &mut key) else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        let mut hint = known;
+        let flow = primary.get_hinted(primary_key, &mut hint, |record| see(entry, record))?;
+        if hint != known {
+            self.entries.mend_hint(entry, known, hint)?;
+        }
+        Ok(flow.unwrap_or(ControlFlow::Continue(())))
+    }
+
+    /// How many entries there are; see [`BTree::len`].
+    pub fn len(&self) -> u64 {
+        self.entries.len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Checks every page; see [`BTree::verify`].
+    ///
+    /// # Errors
+    /// As [`BTree::verify`].
+    pub fn verify(&self) -> Result<TreeShape> {
+        self.entries.verify()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_sort_as_pairs_and_come_apart() {
+        let keys: [&[u8]; 9] =
+            [&[], &[0], &[0, 0], &[0, 1], &[0, 255], &[1], &[1, 0], &[1, 0, 255], &[255]];
+        let mut pairs: Vec<_> =
+            keys.iter().flat_map(|key| keys.iter().map(move |primary| (*key, *primary))).collect();
+        pairs.sort_unstable();
+        let entries: Vec<_> =
+            pairs.iter().map(|(key, primary)| with_entry(key, primary, <[u8]>::to_vec)).collect();
+        assert!(entries.is_sorted_by(|a, b| a < b));
+        for ((key, primary), entry) in pairs.iter().zip(&entries) {
+            let mut read = Vec::new();
+            assert_eq!(parts(entry, &mut read), Some(*primary));
+            assert_eq!(read, *key);
+        }
+        assert_eq!(parts(&[1, 0, 7], &mut Vec::new()), None);
+        assert_eq!(parts(&[1], &mut Vec::new()), None);
+    }
+}
