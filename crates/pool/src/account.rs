@@ -98,4 +98,14 @@ impl Account {
     pub(crate) fn budget(&self) -> u64 {
         self.consumer.ledger().budget()
     }
+
+    /// Changes the budget of the ledger; false while more than that is held.
+    pub(crate) fn set_budget(&self, bytes: u64) -> bool {
+        self.consumer.ledger().set_budget(bytes).is_ok()
+    }
+
+    /// Bytes that are never given back.
+    pub(crate) fn floor(&self) -> u64 {
+        self.floor
+    }
 }

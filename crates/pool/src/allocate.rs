@@ -14,7 +14,7 @@ use crate::pool::Inner;
 
 /// How long a waiter sleeps before it looks again by itself: bytes that a query gives back to the
 /// ledger wake nobody.
-const LOOK_AGAIN: Duration = Duration::from_millis(2);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// How long a caller waits for other pages to come free while the store refuses dirty ones.
 const STORE_GRACE: Duration = Duration::from_millis(200);
@@ -119,7 +119,7 @@ impl Inner {
     pub(crate) fn pay_debt(self: &Arc<Self>) {
         let debt = self.tiers[0].account.owed();
         if debt > 0 {
-            self.release(debt, Effort::Write);
+            self.release(0, debt, Effort::Write);
         }
     }
 
@@ -217,7 +217,7 @@ impl Inner {
         (len as u64).max(ROOM_MIN.min(self.tiers[0].account.budget() / LOW_SHARE))
     }
 
-    fn exhausted(&self, len: usize, waited: Duration) -> PoolError {
+    pub(crate) fn exhausted(&self, len: usize, waited: Duration) -> PoolError {
         let account = &self.tiers[0].account;
         PoolError::Exhausted {
             pool: self.name.clone(),
@@ -268,10 +268,11 @@ impl Inner {
         self.spaces.came(space, len as u64);
     }
 
-    /// Gives warm frames back and evicts pages for somebody else's bytes; the bytes that the ledger
-    /// got.
-    pub(crate) fn release(self: &Arc<Self>, bytes: u64, effort: Effort) -> u64 {
-        let tier = &self.tiers[0];
+    /// Gives warm frames of a tier back and evicts pages for somebody else's bytes; the bytes that
+    /// the ledger got.
+    pub(crate) fn release(self: &Arc<Self>, tier: usize, bytes: u64, effort: Effort) -> u64 {
+        let index = tier;
+        let tier = &self.tiers[index];
         let mut given = 0;
         // A round gives frames back or makes some to give, a page of the smallest size at least.
         let rounds = 2 + 2 * bytes.min(tier.account.surplus()) / PAGE_MIN_BYTES as u64;
@@ -287,7 +288,7 @@ impl Inner {
             }
             if warm.bytes == 0 {
                 let surplus = tier.account.surplus();
-                let evicted = self.evict(0, want, effort, None);
+                let evicted = self.evict(index, want, effort, None);
                 if evicted == 0 {
                     break;
                 }

@@ -153,6 +153,8 @@ pub(crate) struct Released {
 pub(crate) struct TierFrames {
     pub(crate) tier: MemoryTier,
     pub(crate) account: Account,
+    /// What the tier may grow to.
+    pub(crate) most_bytes: u64,
     arenas: Vec<Arena>,
     /// The addresses of all pages, in a mapped pool.
     range: Option<Arc<Mapping>>,
@@ -172,16 +174,17 @@ impl TierFrames {
         counts(capacity).sum()
     }
 
-    /// The frames of a tier, the first of which is `first`; or in a mapped pool, whose pages are at
-    /// addresses of `range`, the room for as many.
+    /// The frames of a tier that may grow to `most_bytes`, the first of which is `first`; or in a
+    /// mapped pool, whose pages are at addresses of `range`, the room for as many.
     pub(crate) fn reserve(
         tier: MemoryTier,
         account: Account,
         mut first: u32,
+        most_bytes: u64,
         range: Option<&Arc<Mapping>>,
     ) -> io::Result<Self> {
         let mut arenas = Vec::with_capacity(CLASSES);
-        for (class, count) in counts(tier.capacity_bytes).enumerate() {
+        for (class, count) in counts(most_bytes).enumerate() {
             let count = u32::try_from(count).map_err(io::Error::other)?;
             arenas.push(match range {
                 None => Arena::framed(&tier, class, first, count)?,
@@ -190,7 +193,8 @@ impl TierFrames {
             first += count;
         }
         let (warm_bytes, page_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Self { tier, account, arenas, range: range.cloned(), warm_bytes, page_bytes })
+        let range = range.cloned();
+        Ok(Self { tier, account, most_bytes, arenas, range, warm_bytes, page_bytes })
     }
 
     /// A frame for `page`, which has `len` bytes, out of what the tier has left, or `None`.

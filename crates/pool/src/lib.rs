@@ -65,6 +65,8 @@ mod pool;
 #[cfg(not(loom))]
 mod residency;
 #[cfg(not(loom))]
+mod resize;
+#[cfg(not(loom))]
 mod space;
 #[cfg(not(loom))]
 mod stats;

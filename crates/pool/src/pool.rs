@@ -63,6 +63,9 @@ pub struct PoolConfig {
     pub residency: Arc<dyn Residency>,
     /// Where pages are.
     pub placement: Placement,
+    /// How many times its first size each memory tier may grow to, by [`Pool::resize`] or by the
+    /// ledger: addresses and tables are reserved for it. Less where there are not enough frame ids.
+    pub growth: u64,
 }
 
 impl PoolConfig {
@@ -81,6 +84,7 @@ impl PoolConfig {
             loaders: 2,
             residency: Arc::new(SampledScore),
             placement: Placement::Framed,
+            growth: 4,
         }
     }
 }
@@ -196,13 +200,25 @@ impl Pool {
     /// evict; the bytes that the ledger got. Does no I/O and stops at the pool's floor, so it may
     /// be called from within a poll.
     pub fn release_clean(&self, bytes: u64) -> u64 {
-        self.inner.release(bytes, Effort::Clean)
+        self.inner.release(0, bytes, Effort::Clean)
     }
 
     /// As [`Pool::release_clean`], and writes dirty pages to the store where clean ones are not
     /// enough. For callers that may wait for the store.
     pub fn release(&self, bytes: u64) -> u64 {
-        self.inner.release(bytes, Effort::Write)
+        self.inner.release(0, bytes, Effort::Write)
+    }
+
+    /// Changes what a memory tier may hold while the pool is at work; tier 0 is DRAM, whose size is
+    /// the budget of the ledger that the pool shares with others. A tier that shrinks gives pages
+    /// up first, a little at a time, and has its new size when this returns.
+    ///
+    /// # Errors
+    /// [`PoolError::Config`] for a tier that there is not, below the pool's floor, and beyond what
+    /// [`PoolConfig::growth`] reserved; [`PoolError::Exhausted`] when nothing left the tier for the
+    /// pool's patience: it keeps the size that it has come to.
+    pub fn resize(&self, tier: usize, bytes: u64) -> Result<(), PoolError> {
+        self.inner.resize(tier, bytes)
     }
 
     /// The pool's counters.
@@ -239,7 +255,7 @@ impl Pool {
     }
 }
 
-fn config_error(pool: &str, reason: impl Into<String>) -> PoolError {
+pub(crate) fn config_error(pool: &str, reason: impl Into<String>) -> PoolError {
     PoolError::Config { pool: pool.to_owned(), reason: reason.into() }
 }
 
@@ -254,7 +270,7 @@ impl Inner {
             return Err(config_error(&name, format!("needs 1 to {MEMORY_TIERS_MAX} memory tiers")));
         }
         let stored = config.store.as_ref().map_or(0, |store| store.stats().capacity_bytes);
-        let plan = Plan::new(config.placement, &config.memory, stored)
+        let plan = Plan::new(config.placement, config.growth, &config.memory, stored)
             .map_err(|reason| config_error(&name, reason))?;
         let range = plan.reserve_range(&name).map_err(system("reserving addresses for pages"))?;
         let nodes = range.as_ref().and_then(|_| Nodes::find(&name, &config.memory));
@@ -268,11 +284,12 @@ impl Inner {
                 Account::open(&Ledger::new(capacity), &name, 0)
             };
             let account = account.map_err(|denied| config_error(&name, denied.to_string()))?;
-            let tier = TierFrames::reserve(tier, account, first, range.as_ref())
+            let most = capacity * plan.growth;
+            let tier = TierFrames::reserve(tier, account, first, most, range.as_ref())
                 .map_err(system("reserving address space for frames"))?;
             tiers.push(tier);
-            // Bounded by FRAMES_MAX above.
-            first += u32::try_from(TierFrames::frames(capacity)).unwrap_or(u32::MAX);
+            // Bounded by FRAMES_MAX in the plan.
+            first += u32::try_from(TierFrames::frames(most)).unwrap_or(u32::MAX);
         }
         Ok(Self {
             lot: ParkingLot::new(),
@@ -387,14 +404,33 @@ const RANGE_FACTOR: u64 = 2;
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     placement: Placement,
+    /// How many times its first size each tier may have.
+    growth: u64,
     frames: u64,
     pages: u64,
 }
 
 impl Plan {
-    fn new(placement: Placement, memory: &[MemoryTier], stored: u64) -> Result<Self, String> {
-        let tiers = memory.iter().map(|tier| tier.capacity_bytes);
-        let units = tiers.clone().fold(stored, u64::saturating_add) / PAGE_MIN_BYTES as u64;
+    fn new(
+        placement: Placement,
+        growth: u64,
+        memory: &[MemoryTier],
+        stored: u64,
+    ) -> Result<Self, String> {
+        let plan = |growth| Self::with_growth(placement, growth, memory, stored);
+        // What has too many frames when it has grown may have few enough as it is.
+        plan(growth.max(1)).or_else(|_| plan(1))
+    }
+
+    fn with_growth(
+        placement: Placement,
+        growth: u64,
+        memory: &[MemoryTier],
+        stored: u64,
+    ) -> Result<Self, String> {
+        let tiers = memory.iter().map(|tier| tier.capacity_bytes.saturating_mul(growth));
+        let bytes = tiers.clone().fold(stored, u64::saturating_add);
+        let units = bytes / PAGE_MIN_BYTES as u64;
         let (frames, pages) = match placement {
             Placement::Framed => {
                 (tiers.map(TierFrames::frames).sum(), units.clamp(1 << 16, PAGES_MAX))
@@ -404,7 +440,7 @@ impl Plan {
                     "a mapped pool has at most {} of pages, not {}: make the store smaller, or \
                      the placement framed",
                     format_bytes(FRAMES_MAX * PAGE_MIN_BYTES as u64),
-                    format_bytes(units * PAGE_MIN_BYTES as u64),
+                    format_bytes(bytes),
                 ));
             }
             Placement::Mapped => {
@@ -415,7 +451,7 @@ impl Plan {
         if frames > FRAMES_MAX {
             return Err(format!("{frames} frames; at most {FRAMES_MAX}"));
         }
-        Ok(Self { placement, frames, pages })
+        Ok(Self { placement, growth, frames, pages })
     }
 
     /// The addresses of all pages, in a mapped pool.

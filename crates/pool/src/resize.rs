@@ -1,0 +1,60 @@
+//! Tiers that grow and shrink while the pool is at work.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use terrace_sys::size::{format_bytes, to_usize};
+
+use crate::allocate::LOOK_AGAIN;
+use crate::error::PoolError;
+use crate::evict::Effort;
+use crate::pool::{Inner, config_error};
+
+/// Bytes by which a tier shrinks at a time. Whoever works takes what is free at that moment; small
+/// steps leave them room and take it a little later.
+const STEP_BYTES: u64 = 1 << 20;
+
+impl Inner {
+    /// See [`crate::Pool::resize`].
+    pub(crate) fn resize(self: &Arc<Self>, tier: usize, bytes: u64) -> Result<(), PoolError> {
+        self.check_size(tier, bytes)?;
+        let account = &self.tiers[tier].account;
+        let mut since = Instant::now();
+        loop {
+            let now = account.budget();
+            let next = if bytes < now { now - STEP_BYTES.min(now - bytes) } else { bytes };
+            if account.set_budget(next) {
+                if next == bytes {
+                    return Ok(());
+                }
+                since = Instant::now();
+                continue;
+            }
+            if self.release(tier, 2 * STEP_BYTES, Effort::Write) > 0 {
+                continue;
+            }
+            if since.elapsed() >= self.patience {
+                return Err(self.exhausted(to_usize(now - bytes), since.elapsed()));
+            }
+            self.progress.wait(LOOK_AGAIN);
+        }
+    }
+
+    fn check_size(&self, tier: usize, bytes: u64) -> Result<(), PoolError> {
+        let wrong = |reason: String| Err(config_error(&self.name, reason));
+        let Some(frames) = self.tiers.get(tier) else {
+            let names: Vec<&str> = self.tiers.iter().map(|tier| &*tier.tier.name).collect();
+            return wrong(format!("there is no memory tier {tier}, but {}", names.join(", ")));
+        };
+        let (name, least) = (&frames.tier.name, frames.account.floor().max(STEP_BYTES));
+        if bytes < least {
+            let (asked, least) = (format_bytes(bytes), format_bytes(least));
+            return wrong(format!("{name} cannot shrink to {asked}: it has {least} at least"));
+        }
+        if bytes > frames.most_bytes {
+            let (asked, most) = (format_bytes(bytes), format_bytes(frames.most_bytes));
+            return wrong(format!("{name} cannot grow to {asked}: it was set up for {most}"));
+        }
+        Ok(())
+    }
+}
