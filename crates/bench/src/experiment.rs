@@ -11,6 +11,8 @@ use crate::error::{BenchError, Result};
 use crate::grid::Grid;
 use crate::lines::Lines;
 use crate::paged_scan::ample_dram;
+use crate::pages::PageOptions;
+use crate::pages::workloads::Kind;
 use crate::report::Report;
 use crate::suite::feed::Generator;
 use crate::{
@@ -35,6 +37,8 @@ pub struct Setting {
     pub queries: Vec<u32>,
     /// Key-value pairs of an index.
     pub pairs: u64,
+    /// What experiments over pages of the pool are told.
+    pub pages: PageOptions,
     /// This program, which generates in a process of its own.
     pub program: PathBuf,
 }
@@ -119,11 +123,17 @@ pub enum Experiment {
     Suspend,
     /// [`tenants`].
     Tenants,
+    /// [`pages::workloads`].
+    Pages(Kind),
+    /// [`pages::sweep`].
+    NTier,
+    /// [`pages::cost`].
+    Cost,
 }
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 12] = [
+    pub const ALL: [Experiment; 17] = [
         Experiment::Market,
         Experiment::PagedScan,
         Experiment::Tiers,
@@ -136,6 +146,11 @@ impl Experiment {
         Experiment::DramCurve,
         Experiment::Suspend,
         Experiment::Tenants,
+        Experiment::Pages(Kind::Tpcc),
+        Experiment::Pages(Kind::RandomRead),
+        Experiment::Pages(Kind::Ycsb),
+        Experiment::NTier,
+        Experiment::Cost,
     ];
 
     /// Its name on the command line.
@@ -153,6 +168,9 @@ impl Experiment {
             Experiment::DramCurve => "dram-curve",
             Experiment::Suspend => "suspend",
             Experiment::Tenants => "tenants",
+            Experiment::Pages(kind) => kind.name(),
+            Experiment::NTier => "n-tier",
+            Experiment::Cost => "cost",
         }
     }
 
@@ -177,6 +195,11 @@ impl Experiment {
             Experiment::DramCurve => "what does each halving of DRAM cost?",
             Experiment::Suspend => "what does a suspended query leave to others?",
             Experiment::Tenants => "does the market lower what slowness costs live tenants?",
+            Experiment::Pages(Kind::Tpcc) => "how many transactions do trees over pages give?",
+            Experiment::Pages(Kind::RandomRead) => "how many random look-ups, one by one or not?",
+            Experiment::Pages(Kind::Ycsb) => "how do trees over pages serve YCSB?",
+            Experiment::NTier => "does remote memory below DRAM ever cost throughput?",
+            Experiment::Cost => "from which size on does remote memory pay?",
         }
     }
 
@@ -212,6 +235,9 @@ impl Experiment {
             Experiment::DramCurve => Box::pin(dram_curve::run(setting, observe)).await,
             Experiment::Suspend => Box::pin(suspend::run(setting, observe)).await,
             Experiment::Tenants => Box::pin(tenants::run(setting, observe)).await,
+            Experiment::Pages(kind) => pages::workloads::run(kind, setting, observe),
+            Experiment::NTier => pages::sweep::run(setting, observe),
+            Experiment::Cost => pages::cost::run(setting, observe),
         }
     }
 }

@@ -23,6 +23,7 @@ pub mod meter;
 pub mod operators;
 pub mod out_of_core;
 pub mod paged_scan;
+pub mod pages;
 pub mod peer;
 pub mod report;
 pub mod scratch;

@@ -92,7 +92,9 @@ pub use placement::{Pages, Placement};
 #[cfg(not(loom))]
 pub use pool::{MEMORY_TIERS_MAX, Pool, PoolConfig};
 #[cfg(not(loom))]
-pub use residency::{Access, Adaptive, Interval, PageView, Residency, SampledScore, Spitfire};
+pub use residency::{
+    Access, Adaptive, Interval, PageView, Policy, Residency, SampledScore, Spitfire,
+};
 #[cfg(not(loom))]
 pub use space::Space;
 #[cfg(not(loom))]

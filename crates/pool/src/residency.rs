@@ -13,9 +13,11 @@
 use std::time::Duration;
 
 mod adaptive;
+mod policy;
 mod spitfire;
 
 pub use adaptive::Adaptive;
+pub use policy::Policy;
 pub use spitfire::Spitfire;
 
 /// What a fix wants of a page.

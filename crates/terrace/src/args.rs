@@ -3,13 +3,17 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, value_parser};
+use terrace_bench::pages::PageOptions;
+use terrace_bench::pages::cost::Prices;
 use terrace_bench::suite::table::Benchmark;
 use terrace_bench::tpcds::QUERY_COUNT;
 use terrace_bench::tpcds::judge::Peer;
+use terrace_pool::{Placement, Policy};
 use terrace_sql::Encoding;
 use terrace_sys::size::parse_bytes;
 use terrace_tier::TierSpec;
+use terrace_workload::ycsb::Mix;
 
 /// One memory budget over several tiers, and SQL on top of it.
 #[derive(Debug, Parser)]
@@ -230,9 +234,99 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub pairs: u64,
 
+    #[command(flatten)]
+    pub pages: PageArgs,
+
     /// Write the report to this file, and a picture beside it
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+/// Options of tpcc, random-read, ycsb, n-tier and cost, which run over pages without SQL.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "tpcc, random-read, ycsb, n-tier, cost")]
+pub struct PageArgs {
+    /// Where pages are: framed, mapped; both in turn where none is given, framed alone in n-tier
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub placement: Vec<Placement>,
+
+    /// Which pages stay: score, adaptive, or spitfire: and the probabilities to promote on a read
+    /// and on a write, to fetch below and to demote
+    #[arg(long, value_name = "POLICY", default_value_t)]
+    pub policy: Policy,
+
+    /// Workloads of n-tier and cost: tpcc, random-read, ycsb-a to ycsb-f
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+          default_value = "tpcc,random-read,ycsb-b")]
+    pub workloads: Vec<String>,
+
+    /// TPC-C warehouses; 2 where none is given, 14 in n-tier and cost
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..))]
+    pub warehouses: Option<u32>,
+
+    /// Tuples of random-read and records of YCSB; 10 million where none is given
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
+    pub tuples: Option<u64>,
+
+    /// Look-ups of a batch of random-read; 1 and 128 where none is given
+    #[arg(long, value_name = "N")]
+    pub batch: Option<usize>,
+
+    /// Mixes of YCSB, a to f
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "a,b,c,d,e,f")]
+    pub mix: Vec<Mix>,
+
+    /// Skew of YCSB; 0 for none
+    #[arg(long, value_name = "THETA", default_value_t = 0.99, value_parser = theta)]
+    pub theta: f64,
+
+    /// Seconds that are measured
+    #[arg(long, value_name = "S", default_value_t = 10.0, value_parser = seconds)]
+    pub seconds: f64,
+
+    /// Seconds before them
+    #[arg(long, value_name = "S", default_value_t = 5.0, value_parser = seconds)]
+    pub warm_up: f64,
+
+    /// Write a line for every second to this file; of several runs, to one beside it each
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
+
+impl PageArgs {
+    /// The options, with these prices.
+    pub fn options(&self, prices: Prices) -> PageOptions {
+        let both = || Placement::ALL.to_vec();
+        PageOptions {
+            placements: if self.placement.is_empty() { both() } else { self.placement.clone() },
+            policy: self.policy,
+            workloads: self.workloads.clone(),
+            warehouses: self.warehouses,
+            tuples: self.tuples,
+            batch: self.batch,
+            mixes: self.mix.clone(),
+            theta: self.theta,
+            seconds: self.seconds,
+            warm_up_seconds: self.warm_up,
+            csv: self.csv.clone(),
+            prices,
+        }
+    }
+}
+
+/// A number of seconds from 0 to a day.
+fn seconds(text: &str) -> Result<f64, String> {
+    within(text, 86_400.0, "seconds, at most a day")
+}
+
+/// A skew from 0 to below 1.
+fn theta(text: &str) -> Result<f64, String> {
+    within(text, 0.999, "a skew from 0 to 0.999")
+}
+
+fn within(text: &str, most: f64, what: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| (0.0..=most).contains(number));
+    number.ok_or_else(|| format!("\"{text}\" is not {what}"))
 }
 
 /// What is generated, and how.

@@ -30,6 +30,7 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
         rounds: args.rounds,
         queries: chosen(&args.queries),
         pairs: args.pairs,
+        pages: args.pages.options(settings.prices),
         program: this_program()?,
     };
     let bar: ProgressBar = spinner();

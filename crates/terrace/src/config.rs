@@ -7,6 +7,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use terrace_bench::pages::cost::Prices;
 use terrace_sys::size::parse_bytes;
 use terrace_tier::TierSpec;
 
@@ -26,6 +27,9 @@ pub struct Config {
     pub data: Option<PathBuf>,
     /// As `--threads`.
     pub threads: Option<NonZeroUsize>,
+    /// Dollars for a GiB of DRAM, remote memory and store, and for the machine, of `bench cost`.
+    #[serde(default)]
+    pub prices: Prices,
     /// As `--set`: a table of names and values.
     #[serde(default, rename = "set")]
     pub settings: Assignments,

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use terrace_bench::pages::cost::Prices;
 use terrace_sql::EngineConfig;
 use terrace_sys::file_system::is_in_memory;
 use terrace_sys::probe::Probe;
@@ -29,6 +30,8 @@ pub struct Settings {
     pub threads_is_default: bool,
     /// What sessions begin with, as SET has it.
     pub settings: Vec<(String, String)>,
+    /// What bytes cost.
+    pub prices: Prices,
 }
 
 impl Settings {
@@ -54,6 +57,7 @@ impl Settings {
             data: options.data.clone().or(config.data),
             threads: threads.unwrap_or(cpus),
             threads_is_default: threads.is_none(),
+            prices: config.prices,
             // In this order: the last one of a name counts.
             settings: config.settings.0.into_iter().chain(options.settings.clone()).collect(),
         }

@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use terrace_market::Ledger;
-use terrace_pool::{Adaptive, Placement, Pool, PoolConfig, Residency, SampledScore, Spitfire};
+use terrace_pool::{Placement, Policy, Pool, PoolConfig};
 use terrace_sys::probe::Probe;
 use terrace_sys::process::cpu_time;
 use terrace_sys::size::{format_bytes, parse_bytes};
@@ -33,7 +33,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const PAGE_BYTES: usize = 4096;
 const SEED: u64 = 1;
 const USAGE: &str = "run tpcc|random|ycsb-a..f [--dram SIZE] [--tier SPEC]... [--store SPEC|none] \
-                     [--placement framed|mapped] [--policy score|eager|lazy|adaptive] \
+                     [--placement framed|mapped] [--policy POLICY] \
                      [--warehouses N] [--tuples N] [--threads N] [--seconds S] [--warm-up S] \
                      [--batch N] [--record BYTES] [--theta T, 0 for uniform] [--csv FILE]";
 
@@ -42,7 +42,7 @@ struct Options {
     dram_bytes: u64,
     tiers: Vec<TierSpec>,
     placement: Placement,
-    policy: Arc<dyn Residency>,
+    policy: Policy,
     store: Option<TierSpec>,
     warehouses: u32,
     tuples: u64,
@@ -106,7 +106,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
         dram_bytes: 4 << 30,
         tiers: Vec::new(),
         placement: Placement::Framed,
-        policy: Arc::new(SampledScore),
+        policy: Policy::Score,
         store: None,
         warehouses: 2,
         tuples: 10_000_000,
@@ -124,7 +124,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
             "--dram" => options.dram_bytes = parse_bytes(&value)?,
             "--tier" => options.tiers.push(value.parse()?),
             "--placement" => options.placement = value.parse()?,
-            "--policy" => options.policy = policy(&value)?,
+            "--policy" => options.policy = value.parse()?,
             "--store" if value == "none" => options.store = None,
             "--store" => options.store = Some(value.parse()?),
             "--warehouses" => options.warehouses = number(&name, &value)?,
@@ -142,16 +142,6 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
     Ok(options)
 }
 
-fn policy(name: &str) -> Result<Arc<dyn Residency>> {
-    Ok(match name {
-        "score" => Arc::new(SampledScore),
-        "eager" => Arc::new(Spitfire::EAGER),
-        "lazy" => Arc::new(Spitfire::LAZY),
-        "adaptive" => Arc::new(Adaptive::default()),
-        _ => return Err(format!("there is no policy \"{name}\"; {USAGE}").into()),
-    })
-}
-
 fn number<T: FromStr>(name: &str, value: &str) -> Result<T> {
     value.parse().map_err(|_| format!("{name} takes a number, not \"{value}\"").into())
 }
@@ -160,7 +150,7 @@ fn open(options: &Options) -> Result<Pool> {
     let probe = Probe::detect();
     let mut config = PoolConfig::new("run", Ledger::new(options.dram_bytes));
     config.placement = options.placement;
-    config.residency = Arc::clone(&options.policy);
+    config.residency = options.policy.residency();
     for spec in &options.tiers {
         spec.validate(&probe)?;
         let tier = spec.memory_tier(&probe)?;

@@ -1,0 +1,224 @@
+//! One run of a workload.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use terrace_market::Ledger;
+use terrace_pool::{Placement, Policy, Pool, PoolConfig};
+use terrace_sys::probe::Probe;
+use terrace_sys::process::cpu_time;
+use terrace_tier::TierSpec;
+use terrace_workload::driver::{self, Length, Report, RunConfig, Workload};
+use terrace_workload::random_read::{RandomRead, RandomReadConfig};
+use terrace_workload::tpcc::{Scale, Tpcc, TpccConfig};
+use terrace_workload::ycsb::{Mix, Popularity, Ycsb, YcsbConfig};
+
+use crate::error::{BenchError, Result};
+
+/// Bytes of a page of a tree.
+pub(crate) const PAGE_BYTES: usize = 4096;
+/// Bytes of a record of YCSB beside its key.
+const RECORD_BYTES: usize = 100;
+const SEED: u64 = 1;
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Load {
+    Tpcc { warehouses: u32 },
+    RandomRead { tuples: u64, batch: usize },
+    Ycsb { mix: Mix, records: u64, theta: f64 },
+}
+
+impl fmt::Display for Load {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Load::Tpcc { warehouses } => write!(f, "TPC-C, {warehouses} warehouses"),
+            Load::RandomRead { tuples, batch: 1 } => write!(f, "random read, {tuples} tuples"),
+            Load::RandomRead { tuples, batch } => {
+                write!(f, "random read, {tuples} tuples, {batch} at a time")
+            }
+            Load::Ycsb { mix, records, theta } => {
+                write!(f, "YCSB-{mix:?}, {records} records, theta {theta}")
+            }
+        }
+    }
+}
+
+/// A run: what, where, and how long.
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) load: Load,
+    pub(crate) dram_bytes: u64,
+    /// Memory below DRAM.
+    pub(crate) tiers: Vec<TierSpec>,
+    /// A store that was named; else a file in the home of the run.
+    pub(crate) store: Option<TierSpec>,
+    pub(crate) placement: Placement,
+    pub(crate) policy: Policy,
+    pub(crate) threads: usize,
+    pub(crate) warm_up_seconds: f64,
+    pub(crate) seconds: f64,
+}
+
+/// What a run gave.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured {
+    pub(crate) figures: Figures,
+    pub(crate) report: Report,
+}
+
+/// The figures of a run that reports name.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Figures {
+    pub(crate) workload: String,
+    pub(crate) placement: &'static str,
+    pub(crate) policy: String,
+    pub(crate) dram_bytes: u64,
+    pub(crate) tiers: Vec<String>,
+    pub(crate) threads: usize,
+    pub(crate) per_second: f64,
+    /// Microseconds of a step.
+    pub(crate) p50_us: f64,
+    pub(crate) p95_us: f64,
+    pub(crate) p99_us: f64,
+    /// Bytes of pages in each memory tier at the end.
+    pub(crate) resident_bytes: Vec<u64>,
+    pub(crate) loads_per_second: f64,
+    pub(crate) writes_per_second: f64,
+    pub(crate) promoted: u64,
+    pub(crate) demoted: u64,
+    pub(crate) evicted: u64,
+    /// Seconds of processors for a second of the run.
+    pub(crate) processors: f64,
+}
+
+impl Case {
+    /// Makes the data and runs the workload; `home` is where the store is if none was named.
+    ///
+    /// # Errors
+    /// When the pool cannot be set up, the workload fails, or its data are not consistent.
+    pub(crate) fn run(&self, home: &Path, observe: &mut dyn FnMut(&str)) -> Result<Measured> {
+        let file = home.join("pages");
+        let pool = self.open(&file)?;
+        let measured = self.run_over(&pool, observe);
+        drop(pool);
+        if self.store.is_none() {
+            // The next run makes its own; what is left goes with the home.
+            let _ = std::fs::remove_file(file);
+        }
+        measured
+    }
+
+    fn open(&self, file: &Path) -> Result<Pool> {
+        let probe = Probe::detect();
+        let mut config = PoolConfig::new("pages", Ledger::new(self.dram_bytes));
+        for spec in &self.tiers {
+            spec.validate(&probe).map_err(refused)?;
+            config.memory.extend(spec.memory_tier(&probe).map_err(refused)?);
+        }
+        let own = TierSpec::File { path: file.to_path_buf(), capacity_bytes: None };
+        let store = self.store.as_ref().unwrap_or(&own);
+        config.store = store.open_store().map_err(refused)?.map(Arc::new);
+        config.placement = self.placement;
+        config.residency = self.policy.residency();
+        Pool::new(config).map_err(refused)
+    }
+
+    fn run_over(&self, pool: &Pool, observe: &mut dyn FnMut(&str)) -> Result<Measured> {
+        observe(&format!("{}, {}: making the data", self.load, self.placement));
+        match self.load {
+            Load::Tpcc { warehouses } => {
+                let config = TpccConfig {
+                    scale: Scale::specified(warehouses),
+                    load_threads: self.threads,
+                    page_bytes: PAGE_BYTES,
+                    seed: SEED,
+                };
+                let tpcc = Tpcc::load(pool, &config, |_| {}).map_err(refused)?;
+                let measured = self.measure(&tpcc, pool, observe)?;
+                observe(&format!("{}: checking consistency", self.load));
+                tpcc.check().map_err(refused)?;
+                Ok(measured)
+            }
+            Load::RandomRead { tuples, batch } => {
+                let config = RandomReadConfig { tuples, batch, page_bytes: PAGE_BYTES, seed: SEED };
+                let tuples = RandomRead::load(pool, config, |_| {}).map_err(refused)?;
+                self.measure(&tuples, pool, observe)
+            }
+            Load::Ycsb { mix, records, theta } => {
+                let popularity = match theta {
+                    0.0 => Popularity::Uniform,
+                    theta => Popularity::Zipf(theta),
+                };
+                let config = YcsbConfig {
+                    records,
+                    record_bytes: RECORD_BYTES,
+                    mix,
+                    popularity,
+                    page_bytes: PAGE_BYTES,
+                    seed: SEED,
+                };
+                let ycsb = Ycsb::load(pool, config, |_| {}).map_err(refused)?;
+                self.measure(&ycsb, pool, observe)
+            }
+        }
+    }
+
+    fn measure<W: Workload>(
+        &self,
+        workload: &W,
+        pool: &Pool,
+        observe: &mut dyn FnMut(&str),
+    ) -> Result<Measured> {
+        observe(&format!("{}, {}: running", self.load, self.placement));
+        let config = RunConfig {
+            threads: self.threads,
+            warm_up: Duration::from_secs_f64(self.warm_up_seconds),
+            length: Length::Time(Duration::from_secs_f64(self.seconds)),
+            interval: Duration::from_secs(1),
+        };
+        let (began, busy) = (Instant::now(), cpu_time());
+        let stop = AtomicBool::new(false);
+        let report = driver::run(workload, pool, &config, &stop, &mut |sample| {
+            observe(&format!("{}: {:.0}/s", self.load, sample.per_second()));
+        })
+        .map_err(refused)?;
+        let busy = (cpu_time() - busy).as_secs_f64();
+        let processors = busy / began.elapsed().as_secs_f64();
+        Ok(Measured { figures: self.figures(&report, processors), report })
+    }
+
+    fn figures(&self, report: &Report, processors: f64) -> Figures {
+        let total = &report.total;
+        let sum = |of: fn(&driver::TierSample) -> u64| total.tiers.iter().map(of).sum();
+        let us = |ns: u64| ns as f64 / 1e3;
+        Figures {
+            workload: self.load.to_string(),
+            placement: self.placement.name(),
+            policy: self.policy.to_string(),
+            dram_bytes: self.dram_bytes,
+            tiers: self.tiers.iter().map(ToString::to_string).collect(),
+            threads: self.threads,
+            per_second: total.per_second(),
+            p50_us: us(total.latency.p50_ns),
+            p95_us: us(total.latency.p95_ns),
+            p99_us: us(total.latency.p99_ns),
+            resident_bytes: total.tiers.iter().map(|tier| tier.resident_bytes).collect(),
+            loads_per_second: total.loads as f64 / total.seconds,
+            writes_per_second: total.write_backs as f64 / total.seconds,
+            promoted: sum(|tier| tier.promoted),
+            demoted: sum(|tier| tier.demoted),
+            evicted: sum(|tier| tier.evicted),
+            processors,
+        }
+    }
+}
+
+/// Errors of the pool, the tiers and the workloads alike.
+fn refused(error: impl fmt::Display) -> BenchError {
+    BenchError::Engine(error.to_string())
+}

@@ -1,0 +1,171 @@
+//! When does remote memory pay?
+//!
+//! Queries per second for a dollar of memory and storage, over sizes of a remote tier: the
+//! break-even analysis of vmcache^n (2026), whose remote memory pays from one to two times DRAM on
+//! and gains 41 and 87 queries per second and dollar at two and four times.
+
+use serde::{Deserialize, Serialize};
+use terrace_sys::size::{GIB, format_bytes};
+
+use super::sweep::{self, QUARTERS, Row, dram_bytes, per_second};
+use crate::chart::{Bars, Series};
+use crate::error::Result;
+use crate::experiment::{Finding, Setting};
+use crate::grid::Grid;
+use crate::report::Report;
+
+/// What a fix in the remote tier takes longer, in nanoseconds: a first-generation CXL expander.
+const LATENCY_NS: u64 = 250;
+
+/// Dollars for a GiB of each kind of tier, and for the machine around them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Prices {
+    /// A GiB of DRAM.
+    pub dram: f64,
+    /// A GiB of remote memory.
+    pub remote: f64,
+    /// A GiB of a file or device.
+    pub store: f64,
+    /// What the machine costs without them.
+    pub machine: f64,
+}
+
+impl Default for Prices {
+    /// Server DRAM of 2025, an expander with memory of the generation before, and an NVMe device,
+    /// per GiB; the machine is left out, as in the paper.
+    fn default() -> Self {
+        Self { dram: 4.0, remote: 2.0, store: 0.1, machine: 0.0 }
+    }
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Config {
+    workload: String,
+    prices: Prices,
+    dram_bytes: u64,
+    latency_ns: u64,
+    threads: usize,
+    rounds: usize,
+}
+
+/// A size of the remote tier.
+#[derive(Clone, Debug, Serialize)]
+struct Point {
+    /// Bytes of the remote tier over those of DRAM.
+    share: f64,
+    per_second: f64,
+    dollars: f64,
+    per_second_and_dollar: f64,
+    /// More than without remote memory, per dollar.
+    gain: f64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Summary {
+    points: Vec<Point>,
+    /// The smallest remote tier from which on each pays.
+    break_even_share: Option<f64>,
+}
+
+/// Runs the experiment.
+///
+/// # Errors
+/// When a run fails, or leaves data that are not consistent.
+pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
+    let name = setting.pages.workloads.first().cloned().unwrap_or_else(|| "tpcc".into());
+    let rows = sweep::measure(setting, std::slice::from_ref(&name), &[LATENCY_NS], observe)?;
+    let prices = setting.pages.prices;
+    let dram_bytes = dram_bytes(setting);
+    let summary = summarise(&rows, &name, dram_bytes, &prices);
+    let config = Config {
+        workload: rows.first().map_or(name, |row| row.figures.workload.clone()),
+        prices,
+        dram_bytes,
+        latency_ns: LATENCY_NS,
+        threads: setting.engine.threads,
+        rounds: setting.rounds.get(),
+    };
+    Ok(Finding {
+        failed: 0,
+        more: vec![],
+        notes: notes(&config, &summary),
+        picture: picture(&summary),
+        report: Report::new("cost", &config, &rows, &summary)?,
+        grid: grid(&summary),
+    })
+}
+
+/// Bytes of the data: as many as memory ever had of them.
+fn data_bytes(rows: &[Row]) -> f64 {
+    let resident = rows.iter().map(|row| row.figures.resident_bytes.iter().sum::<u64>());
+    resident.max().unwrap_or(0) as f64
+}
+
+fn gib(bytes: f64) -> f64 {
+    bytes / GIB as f64
+}
+
+fn summarise(rows: &[Row], name: &str, dram_bytes: u64, prices: &Prices) -> Summary {
+    let stored = gib(data_bytes(rows)) * prices.store;
+    let fixed = prices.machine + gib(dram_bytes as f64) * prices.dram + stored;
+    let mut points: Vec<Point> = Vec::new();
+    for quarters in [0].into_iter().chain(QUARTERS) {
+        let share = quarters as f64 / 4.0;
+        let dollars = fixed + gib(dram_bytes as f64) * share * prices.remote;
+        let per_second = per_second(rows, name, LATENCY_NS, quarters);
+        let per_second_and_dollar = per_second / dollars;
+        let without = points.first().map_or(per_second_and_dollar, |p| p.per_second_and_dollar);
+        let gain = per_second_and_dollar - without;
+        points.push(Point { share, per_second, dollars, per_second_and_dollar, gain });
+    }
+    let pays = points.iter().skip(1).rev().take_while(|point| point.gain > 0.0);
+    Summary { break_even_share: pays.last().map(|point| point.share), points }
+}
+
+fn grid(summary: &Summary) -> Grid {
+    let titles = ["remote over DRAM", "per second", "dollars", "per second and dollar", "gain"];
+    let mut grid = Grid::new(titles);
+    for point in &summary.points {
+        grid.push([
+            format!("{:.2}", point.share),
+            format!("{:.0}", point.per_second),
+            format!("{:.2}", point.dollars),
+            format!("{:.0}", point.per_second_and_dollar),
+            format!("{:+.0}", point.gain),
+        ]);
+    }
+    grid
+}
+
+fn notes(config: &Config, summary: &Summary) -> Vec<String> {
+    let Prices { dram, remote, store, machine } = config.prices;
+    let pays = match summary.break_even_share {
+        Some(share) => format!("remote memory pays from {share} times DRAM on"),
+        None => "remote memory does not pay at its largest".into(),
+    };
+    vec![
+        format!("{pays}; published: from 1 to 2 times, +41 at 2 times and +87 at 4 times"),
+        format!(
+            "{}, {} of DRAM, {} threads, remote fixes +{} ns; dollars a GiB: DRAM {dram}, remote \
+             {remote}, store {store}; machine {machine}; medians of {} rounds",
+            config.workload,
+            format_bytes(config.dram_bytes),
+            config.threads,
+            config.latency_ns,
+            config.rounds
+        ),
+    ]
+}
+
+fn picture(summary: &Summary) -> Bars {
+    Bars {
+        title: "What a dollar of memory gives".into(),
+        unit: "operations per second and dollar".into(),
+        categories: summary.points.iter().map(|point| format!("{}x", point.share)).collect(),
+        series: vec![Series {
+            name: "with remote memory over DRAM".into(),
+            values: summary.points.iter().map(|p| Some(p.per_second_and_dollar)).collect(),
+        }],
+    }
+}

@@ -1,0 +1,58 @@
+//! Pictures of runs, and their samples as a file.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::Path;
+
+use terrace_workload::driver::{Report, Sample, write_csv};
+
+use crate::error::{BenchError, Result};
+use crate::lines::{Line, Lines, Panel};
+
+/// Throughput and residency of runs by the second.
+pub(super) fn by_second(runs: &[(String, &Report)]) -> Lines {
+    let line = |name: &str, report: &Report, value: &dyn Fn(&Sample) -> f64| Line {
+        name: name.to_owned(),
+        points: report.samples.iter().map(|sample| (sample.end_seconds, value(sample))).collect(),
+    };
+    let throughput =
+        runs.iter().map(|(name, report)| line(name, report, &Sample::per_second)).collect();
+    let resident = runs.iter().flat_map(|(name, report)| {
+        report.total.tiers.iter().enumerate().map(move |(tier, of)| {
+            line(&format!("{name}, {}", of.name), report, &|sample| {
+                sample.tiers[tier].resident_bytes as f64 / f64::from(1 << 20)
+            })
+        })
+    });
+    Lines {
+        name: "seconds".into(),
+        panels: vec![
+            Panel {
+                title: "Throughput".into(),
+                x: "seconds".into(),
+                y: "operations a second".into(),
+                lines: throughput,
+            },
+            Panel {
+                title: "Pages in memory".into(),
+                x: "seconds".into(),
+                y: "MiB".into(),
+                lines: resident.collect(),
+            },
+        ],
+    }
+}
+
+/// Writes the samples of a run to a file, or to one beside it that is named after the run.
+///
+/// # Errors
+/// [`BenchError::File`].
+pub(super) fn write_samples(path: &Path, name: Option<&str>, report: &Report) -> Result<()> {
+    let path = match name {
+        Some(name) => path.with_extension(format!("{name}.csv")),
+        None => path.to_path_buf(),
+    };
+    let file = File::create(&path).map_err(|source| BenchError::file("create", &path, source))?;
+    let written = write_csv(report, &mut BufWriter::new(file));
+    written.map_err(|source| BenchError::file("write", &path, source))
+}

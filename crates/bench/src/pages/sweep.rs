@@ -1,0 +1,281 @@
+//! Does a remote tier between DRAM and the store ever cost throughput?
+//!
+//! The published n-tier system is 1.3 to 2.6 times slower than the two-tier one until its remote
+//! memory is larger than its DRAM, and 3.8 times faster at four times DRAM (vmcache^n, 2026). Here
+//! the remote tier has 1/4 to 4 times the bytes of DRAM, data have about six times, and both runs
+//! of a comparison are of one binary, alternated.
+
+use serde::Serialize;
+use terrace_sys::size::{MIB, format_bytes};
+use terrace_tier::TierSpec;
+
+use super::case::Figures;
+use super::{Case, Sizes, home, load_of, split_tiers};
+use crate::chart::{Bars, Series};
+use crate::error::{BenchError, Result};
+use crate::experiment::{Finding, Setting};
+use crate::grid::Grid;
+use crate::lines::{Line, Lines, Panel};
+use crate::report::Report;
+use crate::statistic::median;
+
+/// Bytes of the remote tier over those of DRAM, in quarters.
+pub(super) const QUARTERS: [u64; 5] = [1, 2, 4, 8, 16];
+/// What a fix in the remote tier takes longer, in nanoseconds.
+const LATENCIES_NS: [u64; 2] = [0, 250];
+/// DRAM where nobody says, and data of about six times as much.
+pub(super) const DRAM_BYTES: u64 = 256 * MIB;
+pub(super) const SIZES: Sizes = Sizes { warehouses: 14, tuples: 11_000_000 };
+
+/// What the published system reached with these sizes, in throughput over two tiers: TPC-C with 32
+/// GB of DRAM and 8 to 128 GB of remote memory.
+const PUBLISHED: [f64; 5] = [0.38, 0.54, 0.80, 1.67, 3.82];
+
+#[derive(Clone, Debug, Serialize)]
+struct Config {
+    workloads: Vec<String>,
+    placement: &'static str,
+    policy: String,
+    dram_bytes: u64,
+    threads: usize,
+    seconds: f64,
+    warm_up_seconds: f64,
+    rounds: usize,
+}
+
+/// A run, and what it has below DRAM.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) name: String,
+    pub(super) latency_ns: u64,
+    pub(super) quarters: u64,
+    pub(super) round: usize,
+    #[serde(flatten)]
+    pub(super) figures: Figures,
+}
+
+/// Medians of a workload over a remote tier of one latency, by its size.
+#[derive(Clone, Debug, Serialize)]
+struct Curve {
+    workload: String,
+    latency_ns: u64,
+    two_tiers_per_second: f64,
+    per_second: Vec<f64>,
+    /// Over two tiers.
+    ratios: Vec<f64>,
+    worst_ratio: f64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Summary {
+    /// Bytes of the remote tier over those of DRAM.
+    shares: Vec<f64>,
+    curves: Vec<Curve>,
+    worst_ratio: f64,
+    published_tpcc_ratios: [f64; 5],
+}
+
+/// Runs the experiment.
+///
+/// # Errors
+/// When a run fails, or leaves data that are not consistent.
+pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
+    let names = &setting.pages.workloads;
+    let rows = measure(setting, names, &LATENCIES_NS, observe)?;
+    finding(setting, &rows)
+}
+
+/// Measures every size of a remote tier of every latency, and none, for every workload.
+pub(super) fn measure(
+    setting: &Setting,
+    names: &[String],
+    latencies_ns: &[u64],
+    observe: &mut dyn FnMut(&str),
+) -> Result<Vec<Row>> {
+    let home = home(setting)?;
+    let mut rows = Vec::new();
+    for name in names {
+        for round in 0..setting.rounds.get() {
+            let mut points = vec![(latencies_ns.first().copied().unwrap_or(0), 0)];
+            for latency_ns in latencies_ns {
+                points.extend(QUARTERS.map(|quarters| (*latency_ns, quarters)));
+            }
+            // Rounds go up and down in turn: what drifts does not look like a slope.
+            if round % 2 == 1 {
+                points.reverse();
+            }
+            for (latency_ns, quarters) in points {
+                let case = case(setting, name, latency_ns, quarters)?;
+                let mut say = |text: &str| observe(&format!("{text}, remote {quarters}/4"));
+                let figures = case.run(home.path(), &mut say)?.figures;
+                rows.push(Row { name: name.clone(), latency_ns, quarters, round, figures });
+            }
+        }
+    }
+    Ok(rows)
+}
+
+pub(super) fn dram_bytes(setting: &Setting) -> u64 {
+    if setting.dram_is_named { setting.engine.dram_bytes } else { DRAM_BYTES }
+}
+
+fn case(setting: &Setting, name: &str, latency_ns: u64, quarters: u64) -> Result<Case> {
+    let options = &setting.pages;
+    let (tiers, store) = split_tiers(&setting.engine.tiers);
+    if !tiers.is_empty() {
+        return Err(BenchError::input("the remote tier is what varies: name a store alone"));
+    }
+    let dram_bytes = dram_bytes(setting);
+    let remote = TierSpec::Emulated { capacity_bytes: dram_bytes / 4 * quarters, latency_ns };
+    Ok(Case {
+        load: load_of(name, options, &SIZES)?,
+        dram_bytes,
+        tiers: if quarters > 0 { vec![remote] } else { vec![] },
+        store,
+        placement: options.placements.first().copied().unwrap_or_default(),
+        policy: options.policy,
+        threads: setting.engine.threads,
+        warm_up_seconds: options.warm_up_seconds,
+        seconds: options.seconds,
+    })
+}
+
+/// The median throughput of the rows of a point.
+pub(super) fn per_second(rows: &[Row], name: &str, latency_ns: u64, quarters: u64) -> f64 {
+    let same = |row: &&Row| {
+        row.name == name
+            && row.quarters == quarters
+            && (row.latency_ns == latency_ns || quarters == 0)
+    };
+    let values: Vec<f64> = rows.iter().filter(same).map(|row| row.figures.per_second).collect();
+    median(&values).unwrap_or(f64::NAN)
+}
+
+fn curve(rows: &[Row], name: &str, latency_ns: u64) -> Curve {
+    let two_tiers_per_second = per_second(rows, name, latency_ns, 0);
+    let per_second = QUARTERS.map(|quarters| per_second(rows, name, latency_ns, quarters));
+    let ratios = per_second.map(|value| value / two_tiers_per_second);
+    Curve {
+        workload: name.to_owned(),
+        latency_ns,
+        two_tiers_per_second,
+        per_second: per_second.to_vec(),
+        ratios: ratios.to_vec(),
+        worst_ratio: ratios.iter().copied().fold(f64::INFINITY, f64::min),
+    }
+}
+
+fn finding(setting: &Setting, rows: &[Row]) -> Result<Finding> {
+    let options = &setting.pages;
+    let curves = options
+        .workloads
+        .iter()
+        .flat_map(|name| LATENCIES_NS.map(|latency_ns| curve(rows, name, latency_ns)));
+    let curves: Vec<Curve> = curves.collect();
+    let summary = Summary {
+        shares: QUARTERS.map(|quarters| quarters as f64 / 4.0).to_vec(),
+        worst_ratio: curves.iter().map(|curve| curve.worst_ratio).fold(f64::INFINITY, f64::min),
+        curves,
+        published_tpcc_ratios: PUBLISHED,
+    };
+    let mut workloads: Vec<String> = rows.iter().map(|row| row.figures.workload.clone()).collect();
+    workloads.dedup();
+    let config = Config {
+        workloads,
+        placement: options.placements.first().copied().unwrap_or_default().name(),
+        policy: options.policy.to_string(),
+        dram_bytes: dram_bytes(setting),
+        threads: setting.engine.threads,
+        seconds: options.seconds,
+        warm_up_seconds: options.warm_up_seconds,
+        rounds: setting.rounds.get(),
+    };
+    Ok(Finding {
+        failed: 0,
+        more: vec![lines(&summary)],
+        notes: notes(&config, &summary),
+        picture: picture(&summary),
+        report: Report::new("n-tier", &config, rows, &summary)?,
+        grid: grid(&summary),
+    })
+}
+
+fn share(quarters: u64) -> String {
+    match quarters {
+        1 => "1/4".into(),
+        2 => "1/2".into(),
+        more => (more / 4).to_string(),
+    }
+}
+
+fn grid(summary: &Summary) -> Grid {
+    let fixed = ["workload", "remote fix", "two tiers /s"].map(String::from);
+    let sizes = QUARTERS.map(|quarters| format!("{}x DRAM", share(quarters)));
+    let mut grid = Grid::new(fixed.into_iter().chain(sizes));
+    for curve in &summary.curves {
+        let fixed = [
+            curve.workload.clone(),
+            format!("+{} ns", curve.latency_ns),
+            format!("{:.0}", curve.two_tiers_per_second),
+        ];
+        let ratios = curve.ratios.iter().map(|ratio| format!("{ratio:.2}"));
+        grid.push(fixed.into_iter().chain(ratios));
+    }
+    grid
+}
+
+fn notes(config: &Config, summary: &Summary) -> Vec<String> {
+    vec![
+        format!(
+            "throughput over that without the remote tier; worst {:.2}; published for TPC-C: {}",
+            summary.worst_ratio,
+            PUBLISHED.map(|ratio| format!("{ratio:.2}")).join(", ")
+        ),
+        format!(
+            "{} of DRAM, placement {}, policy {}, {} threads; {} s measured after {} s, medians \
+             of {} rounds",
+            format_bytes(config.dram_bytes),
+            config.placement,
+            config.policy,
+            config.threads,
+            config.seconds,
+            config.warm_up_seconds,
+            config.rounds
+        ),
+    ]
+}
+
+fn picture(summary: &Summary) -> Bars {
+    let series = summary.curves.iter().map(|curve| Series {
+        name: format!("{} +{} ns", curve.workload, curve.latency_ns),
+        values: curve.ratios.iter().map(|ratio| Some(*ratio)).collect(),
+    });
+    Bars {
+        title: "A remote tier between DRAM and the store".into(),
+        unit: "throughput over two tiers".into(),
+        categories: QUARTERS.map(|quarters| format!("{}x DRAM", share(quarters))).to_vec(),
+        series: series.collect(),
+    }
+}
+
+/// A panel for each workload: three tiers by the size of the remote one, and two.
+fn lines(summary: &Summary) -> Lines {
+    let mut names: Vec<&String> = summary.curves.iter().map(|curve| &curve.workload).collect();
+    names.dedup();
+    let panel = |name: &String| {
+        let of = || summary.curves.iter().filter(|curve| curve.workload == *name);
+        let with = of().map(|curve| Line {
+            name: format!("remote +{} ns", curve.latency_ns),
+            points: summary.shares.iter().copied().zip(curve.per_second.clone()).collect(),
+        });
+        let two = of().next().map_or(f64::NAN, |curve| curve.two_tiers_per_second);
+        let without = Line { name: "two tiers".into(), points: vec![(0.0, two), (4.0, two)] };
+        Panel {
+            title: name.clone(),
+            x: "remote memory over DRAM".into(),
+            y: "operations a second".into(),
+            lines: with.chain([without]).collect(),
+        }
+    };
+    Lines { name: "remote".into(), panels: names.into_iter().map(panel).collect() }
+}
