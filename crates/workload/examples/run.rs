@@ -34,7 +34,8 @@ const PAGE_BYTES: usize = 4096;
 const SEED: u64 = 1;
 const USAGE: &str = "run tpcc|random|ycsb-a..f [--dram SIZE] [--tier SPEC]... [--store SPEC|none] \
                      [--warehouses N] [--tuples N] [--threads N] [--seconds S] [--warm-up S] \
-                     [--batch N] [--record BYTES] [--theta T, 0 for uniform] [--csv FILE]";
+                     [--batch N] [--read-ahead true|false] [--record BYTES] \
+                     [--theta T, 0 for uniform] [--csv FILE]";
 
 struct Options {
     workload: String,
@@ -50,6 +51,7 @@ struct Options {
     record_bytes: usize,
     theta: f64,
     csv: Option<String>,
+    read_ahead: bool,
 }
 
 fn main() -> Result<()> {
@@ -84,7 +86,9 @@ fn main() -> Result<()> {
         }
         _ if options.workload == "tpcc" => {
             let (scale, load_threads) = (Scale::specified(options.warehouses), options.threads);
-            let config = TpccConfig { scale, load_threads, page_bytes: PAGE_BYTES, seed: SEED };
+            let read_ahead = options.read_ahead;
+            let config =
+                TpccConfig { scale, load_threads, page_bytes: PAGE_BYTES, seed: SEED, read_ahead };
             let tpcc = Tpcc::load(&pool, &config, |progress| {
                 println!("warehouse {} of {}", progress.warehouses, progress.of);
             })?;
@@ -112,6 +116,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
         record_bytes: 100,
         theta: 0.99,
         csv: None,
+        read_ahead: false,
     };
     while let Some(name) = args.next() {
         let value = args.next().ok_or_else(|| format!("{name} has no value; {USAGE}"))?;
@@ -128,6 +133,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
             "--batch" => options.batch = number(&name, &value)?,
             "--record" => options.record_bytes = number(&name, &value)?,
             "--theta" => options.theta = number(&name, &value)?,
+            "--read-ahead" => options.read_ahead = number(&name, &value)?,
             "--csv" => options.csv = Some(value),
             _ => return Err(format!("there is no option {name}; {USAGE}").into()),
         }
@@ -136,7 +142,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
 }
 
 fn number<T: FromStr>(name: &str, value: &str) -> Result<T> {
-    value.parse().map_err(|_| format!("{name} takes a number, not \"{value}\"").into())
+    value.parse().map_err(|_| format!("{name} cannot be \"{value}\"").into())
 }
 
 fn open(options: &Options) -> Result<Pool> {
