@@ -135,13 +135,38 @@ impl<'a> OptimisticGuard<'a> {
         if !self.has(offset, into.len()) {
             return false;
         }
-        let mut at = offset;
-        for part in into.chunks_mut(8) {
-            let word = self.bytes_at(at, part.len()).to_le_bytes();
-            part.copy_from_slice(&word[..part.len()]);
-            at += part.len();
+        // Whole words are stored as words: a copy of a length that is not known is a call.
+        let (words, rest) = into.as_chunks_mut::<8>();
+        let shift = (offset & 7) * 8;
+        let mut at = offset & !7;
+        if shift == 0 {
+            for word in words {
+                *word = self.word_at(at).to_le_bytes();
+                at += 8;
+            }
+        } else {
+            let mut low = self.word_at(at);
+            for word in words {
+                at += 8;
+                let high = self.word_at(at);
+                *word = (low >> shift | high << (64 - shift)).to_le_bytes();
+                low = high;
+            }
+        }
+        if !rest.is_empty() {
+            let mut word = self.bytes_at(at + shift / 8, rest.len());
+            for byte in rest {
+                [*byte, ..] = word.to_le_bytes();
+                word >>= 8;
+            }
         }
         true
+    }
+
+    /// The word at `offset`, which is in the page and a multiple of 8.
+    #[inline]
+    fn word_at(&self, offset: usize) -> u64 {
+        self.u64_at(offset).unwrap_or(0)
     }
 
     /// Compares `len` bytes from `offset` on with `other`, as byte strings. `None` when they are
@@ -152,14 +177,20 @@ impl<'a> OptimisticGuard<'a> {
             return None;
         }
         let common = len.min(other.len());
+        let (words, rest) = other[..common].as_chunks::<8>();
         let mut at = offset;
-        for part in other[..common].chunks(8) {
-            let mut theirs = [0; 8];
-            theirs[..part.len()].copy_from_slice(part);
-            let mask = u64::MAX >> (64 - 8 * part.len());
-            let ours = (self.bytes_at(at, part.len()) & mask).swap_bytes();
-            match ours.cmp(&u64::from_be_bytes(theirs)) {
-                Compared::Equal => at += part.len(),
+        for word in words {
+            match self.bytes_at(at, 8).swap_bytes().cmp(&u64::from_be_bytes(*word)) {
+                Compared::Equal => at += 8,
+                unequal => return Some(unequal),
+            }
+        }
+        if !rest.is_empty() {
+            let theirs = rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            let mask = u64::MAX >> (64 - 8 * rest.len());
+            let ours = self.bytes_at(at, rest.len()) & mask;
+            match ours.swap_bytes().cmp(&theirs.swap_bytes()) {
+                Compared::Equal => {}
                 unequal => return Some(unequal),
             }
         }

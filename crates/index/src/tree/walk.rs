@@ -177,7 +177,7 @@ impl<P: Pages> BTree<P> {
                 Ok(node) => node,
                 Err(fault) => return self.doubt(&look, fault),
             };
-            if above.is_some_and(|above| node.level + 1 != above) {
+            if above.is_some_and(|above| !is_below(node.level, above)) {
                 return self.doubt(&look, WRONG_LEVEL);
             }
             if node.level == 0 {
@@ -199,7 +199,7 @@ impl<P: Pages> BTree<P> {
                 Ok(node) => node,
                 Err(fault) => return self.doubt(&look, fault),
             };
-            if above.is_some_and(|above| node.level + 1 != above) {
+            if above.is_some_and(|above| !is_below(node.level, above)) {
                 return self.doubt(&look, WRONG_LEVEL);
             }
             // A root below the level has shrunk meanwhile: it is the one that was meant.
@@ -243,7 +243,7 @@ impl<P: Pages> BTree<P> {
         loop {
             let id = page.id();
             let node = in_page(id, View::open(&held))?;
-            if above.is_some_and(|above| node.level + 1 != above) {
+            if above.is_some_and(|above| !is_below(node.level, above)) {
                 return Err(IndexError::Corrupt { page: id, what: WRONG_LEVEL });
             }
             if node.level == 0 {
@@ -301,7 +301,7 @@ impl<P: Pages> BTree<P> {
         loop {
             let node = pair.node.view()?;
             if let Some((parent, _)) = &pair.parent
-                && node.level + 1 != parent.view()?.level
+                && !is_below(node.level, parent.view()?.level)
             {
                 return pair.node.check(Err(WRONG_LEVEL));
             }
@@ -319,7 +319,12 @@ impl<P: Pages> BTree<P> {
     }
 }
 
-const WRONG_LEVEL: Fault = "its level is not the one below its parent's";
+/// Whether a node's level is the one below its parent's.
+pub(crate) fn is_below(level: u8, parent: u8) -> bool {
+    parent.checked_sub(1) == Some(level)
+}
+
+pub(crate) const WRONG_LEVEL: Fault = "its level is not the one below its parent's";
 
 /// The error of a child that a parent refers to, of a parent that did not change.
 pub(crate) fn lost_child(parent: terrace_pool::PageId, error: PoolError) -> IndexError {
