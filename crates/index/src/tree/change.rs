@@ -129,7 +129,7 @@ impl<P: Pages> BTree<P> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_place(
         &self,
         key: &[u8],

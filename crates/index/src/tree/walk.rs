@@ -100,7 +100,7 @@ impl<P: Pages> BTree<P> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look_at_root(&self) -> Result<Look<'_>> {
         let known = self.root();
         let mut page = known;
@@ -121,17 +121,23 @@ impl<P: Pages> BTree<P> {
         Ok(None)
     }
 
-    /// What it means that a child cannot be had.
+    /// A child that is not in memory, or being written; `None` where the parent has changed.
     #[cold]
-    fn no_child<T>(&self, parent: &Look<'_>, error: PoolError) -> Result<Option<T>> {
-        if !parent.guard.is_valid() {
-            return Ok(None);
+    #[inline(never)]
+    fn absent_child<'t>(
+        &'t self,
+        parent: &Look<'t>,
+        page: &mut PageRef,
+    ) -> Result<Option<OptimisticGuard<'t>>> {
+        match self.pages.optimistic(page) {
+            Ok(guard) => Ok(Some(guard)),
+            Err(_) if !parent.guard.is_valid() => Ok(None),
+            Err(error) => Err(lost_child(parent.guard.id(), error)),
         }
-        Err(lost_child(parent.guard.id(), error))
     }
 
     /// The next node on the way, and which child it is; `None` to begin again.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn step<'t>(
         &'t self,
         look: &Look<'t>,
@@ -152,9 +158,9 @@ impl<P: Pages> BTree<P> {
         let mut page = known;
         let guard = match self.pages.optimistic_resident(&mut page) {
             Some(guard) => guard,
-            None => match self.pages.optimistic(&mut page) {
-                Ok(guard) => guard,
-                Err(error) => return self.no_child(look, error),
+            None => match self.absent_child(look, &mut page)? {
+                Some(guard) => guard,
+                None => return Ok(None),
             },
         };
         if !look.guard.is_valid() {
@@ -168,7 +174,7 @@ impl<P: Pages> BTree<P> {
     }
 
     /// The leaf at the end of the way, not yet known to be still unchanged; `None` to begin again.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look_for_leaf(&self, seek: Seek<'_>) -> Result<Option<Look<'_>>> {
         let mut look = self.look_at_root()?;
         let mut above = None;
@@ -225,7 +231,7 @@ impl<P: Pages> BTree<P> {
         self.visit_held(seek, visit)
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_visit<V: Visit>(&self, seek: Seek<'_>, visit: &mut V) -> Result<Option<V::Out>> {
         let Some(look) = self.look_for_leaf(seek)? else { return Ok(None) };
         match Node::open(&look.guard).and_then(|leaf| visit.leaf(leaf)) {
