@@ -5,9 +5,9 @@ mod common;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use common::{KIB, faulty_pool, pool, space, unhinted};
+use common::{KIB, faulty_pool, pool, space, tree, unhinted};
 use proptest::prelude::*;
-use terrace_index::{BTree, IndexError, TreeConfig};
+use terrace_index::{BTree, IndexError};
 use terrace_pool::{Pages, Pool, PoolError};
 use terrace_testkit::{Fault, FaultyBlocks, Target, When};
 
@@ -236,10 +236,6 @@ fn run<P: Pages>(tree: &BTree<P>, pool: &Pool, blocks: Option<&FaultyBlocks>, op
     if blocks.is_none() {
         assert_eq!((shape.leaves, shape.inner_pages), (1, 0), "{shape:?}");
     }
-}
-
-fn tree<P: Pages>(pages: P) -> BTree<P> {
-    BTree::new(pages, &TreeConfig { page_bytes: 4096 }).expect("a page")
 }
 
 proptest! {

@@ -68,8 +68,13 @@ macro_rules! load_at {
 
 impl<'a> OptimisticGuard<'a> {
     #[inline]
-    fn new(pool: &'a Arc<Inner>, id: FrameId, page: PageId, seen: Version) -> Self {
-        let frame = &pool.frames[id];
+    fn new(
+        pool: &'a Arc<Inner>,
+        frame: &'a Frame,
+        id: FrameId,
+        page: PageId,
+        seen: Version,
+    ) -> Self {
         Self { pool, frame, id, page, seen, data: frame.data(), len: frame.len() }
     }
 
@@ -112,6 +117,25 @@ impl<'a> OptimisticGuard<'a> {
         u64_at, u64, AtomicU64
     }
 
+    /// How many of `count` little-endian numbers from `offset` on, a multiple of 8, are below
+    /// `bound`; `None` when they are not all within the page.
+    ///
+    /// The loads do not depend on each other, so that their cache misses overlap.
+    #[inline]
+    pub fn count_below(&self, offset: usize, count: usize, bound: u64) -> Option<usize> {
+        let end = count.checked_mul(size_of::<u64>())?.checked_add(offset)?;
+        if !offset.is_multiple_of(size_of::<u64>()) || end > self.len {
+            return None;
+        }
+        let below = (offset..end).step_by(size_of::<u64>()).fold(0, |below, at| {
+            // SAFETY: as in `u64_at`: `at` is aligned, and the 8 bytes from there on end before
+            // `end`, which is within the frame's room.
+            let number = unsafe { AtomicU64::from_ptr(self.data.add(at).cast_mut().cast()) };
+            below + usize::from(u64::from_le(number.load(Ordering::Relaxed)) < bound)
+        });
+        Some(below)
+    }
+
     /// Up to 8 bytes from `offset` on, the first in the lowest byte. `offset + len` is within the
     /// page and `len` between 1 and 8; bytes above `len` may be anything.
     #[inline]
@@ -136,13 +160,38 @@ impl<'a> OptimisticGuard<'a> {
         if !self.has(offset, into.len()) {
             return false;
         }
-        let mut at = offset;
-        for part in into.chunks_mut(8) {
-            let word = self.bytes_at(at, part.len()).to_le_bytes();
-            part.copy_from_slice(&word[..part.len()]);
-            at += part.len();
+        // Whole words are stored as words: a copy of a length that is not known is a call.
+        let (words, rest) = into.as_chunks_mut::<8>();
+        let shift = (offset & 7) * 8;
+        let mut at = offset & !7;
+        if shift == 0 {
+            for word in words {
+                *word = self.word_at(at).to_le_bytes();
+                at += 8;
+            }
+        } else {
+            let mut low = self.word_at(at);
+            for word in words {
+                at += 8;
+                let high = self.word_at(at);
+                *word = (low >> shift | high << (64 - shift)).to_le_bytes();
+                low = high;
+            }
+        }
+        if !rest.is_empty() {
+            let mut word = self.bytes_at(at + shift / 8, rest.len());
+            for byte in rest {
+                [*byte, ..] = word.to_le_bytes();
+                word >>= 8;
+            }
         }
         true
+    }
+
+    /// The word at `offset`, which is in the page and a multiple of 8.
+    #[inline]
+    fn word_at(&self, offset: usize) -> u64 {
+        self.u64_at(offset).unwrap_or(0)
     }
 
     /// Compares `len` bytes from `offset` on with `other`, as byte strings. `None` when they are
@@ -153,14 +202,20 @@ impl<'a> OptimisticGuard<'a> {
             return None;
         }
         let common = len.min(other.len());
+        let (words, rest) = other[..common].as_chunks::<8>();
         let mut at = offset;
-        for part in other[..common].chunks(8) {
-            let mut theirs = [0; 8];
-            theirs[..part.len()].copy_from_slice(part);
-            let mask = u64::MAX >> (64 - 8 * part.len());
-            let ours = (self.bytes_at(at, part.len()) & mask).swap_bytes();
-            match ours.cmp(&u64::from_be_bytes(theirs)) {
-                Compared::Equal => at += part.len(),
+        for word in words {
+            match self.bytes_at(at, 8).swap_bytes().cmp(&u64::from_be_bytes(*word)) {
+                Compared::Equal => at += 8,
+                unequal => return Some(unequal),
+            }
+        }
+        if !rest.is_empty() {
+            let theirs = rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            let mask = u64::MAX >> (64 - 8 * rest.len());
+            let ours = self.bytes_at(at, rest.len()) & mask;
+            match ours.swap_bytes().cmp(&theirs.swap_bytes()) {
+                Compared::Equal => {}
                 unequal => return Some(unequal),
             }
         }
@@ -231,57 +286,73 @@ impl Inner {
         // Absent, or being written: a fix waits for both, and while it is held no writer comes.
         let id = self.fix(page, Hold::Shared)?;
         let _hold = ReadGuard::new(self, id);
-        let seen = self.frames[id].latch.shared_version();
-        Ok(OptimisticGuard::new(self, id, page.id(), seen))
+        let frame = &self.frames[id];
+        Ok(OptimisticGuard::new(self, frame, id, page.id(), frame.latch.shared_version()))
     }
 
     /// See [`crate::Space::optimistic_resident`].
-    #[inline]
+    ///
+    /// Small enough to be part of the caller's loop: a guard that is returned through memory costs
+    /// as much as the rest of the look.
+    #[inline(always)]
     pub(crate) fn optimistic_resident<'a>(
         self: &'a Arc<Self>,
         page: &mut PageRef,
     ) -> Option<OptimisticGuard<'a>> {
-        let hinted = page.hint().and_then(|id| Some((id, self.seen_in(id, page.id())?)));
-        let (id, seen) = match hinted {
-            Some(found) => found,
-            None => {
-                let entry = self.pages.find(page.id())?;
-                let PageState::Resident(id) = entry.state.get() else { return None };
-                let seen = self.seen_in(id, page.id())?;
-                self.counters.look_ups.add(1);
-                page.repair(id);
-                (id, seen)
-            }
-        };
-        self.after_look(id, hinted.is_some());
-        Some(OptimisticGuard::new(self, id, page.id(), seen))
+        if let Some(id) = page.hint()
+            && let Some((frame, seen)) = self.seen_in(id, page.id())
+        {
+            self.after_look(frame, true);
+            return Some(OptimisticGuard::new(self, frame, id, page.id(), seen));
+        }
+        self.optimistic_by_id(page)
     }
 
-    /// The version of the frame's latch, if the frame has the page and no writer.
-    #[inline]
-    fn seen_in(&self, id: FrameId, page: PageId) -> Option<Version> {
+    /// As [`Inner::optimistic_resident`], by the page table.
+    #[cold]
+    #[inline(never)]
+    fn optimistic_by_id<'a>(
+        self: &'a Arc<Self>,
+        page: &mut PageRef,
+    ) -> Option<OptimisticGuard<'a>> {
+        let PageState::Resident(id) = self.pages.find(page.id())?.state.get() else { return None };
+        let (frame, seen) = self.seen_in(id, page.id())?;
+        self.counters.look_ups.add(1);
+        page.repair(id);
+        self.after_look(frame, false);
+        Some(OptimisticGuard::new(self, frame, id, page.id(), seen))
+    }
+
+    /// The frame, and the version of its latch, if it has the page and no writer.
+    #[inline(always)]
+    fn seen_in(&self, id: FrameId, page: PageId) -> Option<(&Frame, Version)> {
         let frame = self.frames.find(id)?;
         let seen = frame.latch.version()?;
-        frame.holds(page).then_some(seen)
+        frame.holds(page).then_some((frame, seen))
     }
 
     /// As [`Inner::after_fix`], counted by samples.
-    #[inline]
-    fn after_look(&self, id: FrameId, by_hint: bool) {
+    #[inline(always)]
+    fn after_look(&self, frame: &Frame, by_hint: bool) {
         thread_local!(static LOOKS: Cell<u64> = const { Cell::new(0) });
-        let frame = &self.frames[id];
         frame.touch(self.now(), self.heat.epoch());
-        let tier = frame.tier();
         let looks = LOOKS.get().wrapping_add(1);
         LOOKS.set(looks);
         if looks.is_multiple_of(COUNT_EVERY) {
-            self.count_fixes(tier, COUNT_EVERY, frame.len());
-            if by_hint {
-                self.counters.hint_hits.add(COUNT_EVERY);
-            }
+            self.count_looks(frame, by_hint);
         }
+        let tier = frame.tier();
         if tier > 0 {
             self.serve_slowly(frame, tier, Access::Read);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn count_looks(&self, frame: &Frame, by_hint: bool) {
+        self.count_fixes(frame.tier(), COUNT_EVERY, frame.len());
+        if by_hint {
+            self.counters.hint_hits.add(COUNT_EVERY);
         }
     }
 }

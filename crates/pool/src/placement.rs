@@ -154,7 +154,7 @@ impl Pages for Space {
         Space::optimistic(self, page)
     }
 
-    #[inline]
+    #[inline(always)]
     fn optimistic_resident(&self, page: &mut PageRef) -> Option<OptimisticGuard<'_>> {
         Space::optimistic_resident(self, page)
     }

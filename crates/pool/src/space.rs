@@ -308,7 +308,7 @@ impl Space {
 
     /// As [`Space::optimistic`], or `None` where that would wait: the page is not in memory, or is
     /// being written.
-    #[inline]
+    #[inline(always)]
     pub fn optimistic_resident(&self, page: &mut PageRef) -> Option<OptimisticGuard<'_>> {
         self.pool().optimistic_resident(page)
     }

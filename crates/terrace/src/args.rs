@@ -256,8 +256,12 @@ pub struct PageArgs {
     pub policy: Policy,
 
     /// Workloads of n-tier and cost: tpcc, random-read, ycsb-a to ycsb-f
-    #[arg(long, value_name = "LIST", value_delimiter = ',',
-          default_value = "tpcc,random-read,ycsb-b")]
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "tpcc,random-read,ycsb-b"
+    )]
     pub workloads: Vec<String>,
 
     /// TPC-C warehouses; 2 where none is given, 14 in n-tier and cost

@@ -5,7 +5,8 @@
 //!     tpcc --dram 4GiB --tier emu:4GiB@250ns --store file:/data/pool:64GiB --warehouses 20
 //! ```
 //!
-//! Workloads are `tpcc`, `random` and `ycsb-a` to `ycsb-f`.
+//! Workloads are `tpcc`, `random`, `ycsb-a` to `ycsb-f`, and `null`, which tells what the driver
+//! itself costs when it takes the latency of one operation of a batch.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints")]
 
@@ -23,19 +24,21 @@ use terrace_sys::probe::Probe;
 use terrace_sys::process::cpu_time;
 use terrace_sys::size::{format_bytes, parse_bytes};
 use terrace_tier::TierSpec;
-use terrace_workload::driver::{Length, RunConfig, Sample, Workload, run, write_csv};
+use terrace_workload::driver::{Length, RunConfig, Sample, Step, Workload, run, write_csv};
+use terrace_workload::random::Random;
 use terrace_workload::random_read::{RandomRead, RandomReadConfig};
 use terrace_workload::tpcc::{Scale, Tpcc, TpccConfig};
-use terrace_workload::ycsb::{Popularity, Ycsb, YcsbConfig};
+use terrace_workload::ycsb::{Mix, Popularity, Ycsb, YcsbConfig};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const PAGE_BYTES: usize = 4096;
 const SEED: u64 = 1;
-const USAGE: &str = "run tpcc|random|ycsb-a..f [--dram SIZE] [--tier SPEC]... [--store SPEC|none] \
-                     [--placement framed|mapped] [--policy POLICY] \
-                     [--warehouses N] [--tuples N] [--threads N] [--seconds S] [--warm-up S] \
-                     [--batch N] [--record BYTES] [--theta T, 0 for uniform] [--csv FILE]";
+const USAGE: &str = "run tpcc|random|ycsb-a..f|null [--dram SIZE] [--tier SPEC]... \
+                     [--store SPEC|none] [--placement framed|mapped] [--policy POLICY] \
+                     [--warehouses N] [--tuples N] [--threads N] [--seconds S] \
+                     [--warm-up S] [--batch N] [--read-ahead true|false] [--record BYTES] \
+                     [--theta T, 0 for uniform] [--csv FILE]";
 
 struct Options {
     workload: String,
@@ -53,51 +56,96 @@ struct Options {
     record_bytes: usize,
     theta: f64,
     csv: Option<String>,
+    read_ahead: bool,
+}
+
+/// Draws numbers.
+struct Null {
+    latency_every: u32,
+}
+
+impl Workload for Null {
+    type Worker = Random;
+
+    fn kinds(&self) -> &'static [&'static str] {
+        &["nothing"]
+    }
+
+    fn latency_every(&self) -> u32 {
+        self.latency_every
+    }
+
+    fn worker(&self) -> Random {
+        Random::new(SEED, 0)
+    }
+
+    fn step(&self, random: &mut Random) -> terrace_workload::Result<Step> {
+        std::hint::black_box(random.next());
+        Ok(Step { kind: 0, operations: 1 })
+    }
 }
 
 fn main() -> Result<()> {
     let options = parse(std::env::args().skip(1))?;
     let pool = open(&options)?;
-    let began = Instant::now();
-    let loaded = || println!("loaded in {:.1} s", began.elapsed().as_secs_f64());
-    match options.workload.split_once('-') {
-        Some(("ycsb", mix)) => {
-            let records = options.tuples;
-            let config = YcsbConfig {
-                records,
-                record_bytes: options.record_bytes,
-                mix: mix.parse()?,
-                popularity: match options.theta {
-                    0.0 => Popularity::Uniform,
-                    theta => Popularity::Zipf(theta),
-                },
-                page_bytes: PAGE_BYTES,
-                seed: SEED,
-            };
-            let ycsb = Ycsb::load(&pool, config, |done| println!("{done} of {records}"))?;
-            loaded();
-            measure(&ycsb, &pool, &options)
-        }
-        _ if options.workload == "random" => {
-            let (tuples, batch) = (options.tuples, options.batch);
-            let config = RandomReadConfig { tuples, batch, page_bytes: PAGE_BYTES, seed: SEED };
-            let tuples = RandomRead::load(&pool, config, |done| println!("{done} of {tuples}"))?;
-            loaded();
-            measure(&tuples, &pool, &options)
-        }
-        _ if options.workload == "tpcc" => {
-            let (scale, load_threads) = (Scale::specified(options.warehouses), options.threads);
-            let config = TpccConfig { scale, load_threads, page_bytes: PAGE_BYTES, seed: SEED };
-            let tpcc = Tpcc::load(&pool, &config, |progress| {
-                println!("warehouse {} of {}", progress.warehouses, progress.of);
-            })?;
-            loaded();
-            measure(&tpcc, &pool, &options)?;
-            println!("consistent: {:?}", tpcc.check()?);
-            Ok(())
-        }
-        _ => Err(format!("there is no workload \"{}\"; {USAGE}", options.workload).into()),
+    match options.workload.as_str() {
+        "tpcc" => tpcc(&pool, &options),
+        "random" => random(&pool, &options),
+        "null" => measure(&Null { latency_every: u32::try_from(options.batch)? }, &pool, &options),
+        name => match name.strip_prefix("ycsb-") {
+            Some(mix) => ycsb(&pool, &options, mix.parse()?),
+            None => Err(format!("there is no workload \"{name}\"; {USAGE}").into()),
+        },
     }
+}
+
+fn tpcc(pool: &Pool, options: &Options) -> Result<()> {
+    let config = TpccConfig {
+        scale: Scale::specified(options.warehouses),
+        load_threads: options.threads,
+        page_bytes: PAGE_BYTES,
+        seed: SEED,
+        read_ahead: options.read_ahead,
+    };
+    let began = Instant::now();
+    let tpcc = Tpcc::load(pool, &config, |progress| {
+        println!("warehouse {} of {}", progress.warehouses, progress.of);
+    })?;
+    loaded(began);
+    measure(&tpcc, pool, options)?;
+    println!("consistent: {:?}", tpcc.check()?);
+    Ok(())
+}
+
+fn random(pool: &Pool, options: &Options) -> Result<()> {
+    let (tuples, batch) = (options.tuples, options.batch);
+    let config = RandomReadConfig { tuples, batch, page_bytes: PAGE_BYTES, seed: SEED };
+    let began = Instant::now();
+    let random = RandomRead::load(pool, config, |done| println!("{done} of {tuples}"))?;
+    loaded(began);
+    measure(&random, pool, options)
+}
+
+fn ycsb(pool: &Pool, options: &Options, mix: Mix) -> Result<()> {
+    let config = YcsbConfig {
+        records: options.tuples,
+        record_bytes: options.record_bytes,
+        mix,
+        popularity: match options.theta {
+            0.0 => Popularity::Uniform,
+            theta => Popularity::Zipf(theta),
+        },
+        page_bytes: PAGE_BYTES,
+        seed: SEED,
+    };
+    let began = Instant::now();
+    let ycsb = Ycsb::load(pool, config, |done| println!("{done} of {}", options.tuples))?;
+    loaded(began);
+    measure(&ycsb, pool, options)
+}
+
+fn loaded(began: Instant) {
+    println!("loaded in {:.1} s", began.elapsed().as_secs_f64());
 }
 
 fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
@@ -117,6 +165,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
         record_bytes: 100,
         theta: 0.99,
         csv: None,
+        read_ahead: false,
     };
     while let Some(name) = args.next() {
         let value = args.next().ok_or_else(|| format!("{name} has no value; {USAGE}"))?;
@@ -135,6 +184,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
             "--batch" => options.batch = number(&name, &value)?,
             "--record" => options.record_bytes = number(&name, &value)?,
             "--theta" => options.theta = number(&name, &value)?,
+            "--read-ahead" => options.read_ahead = number(&name, &value)?,
             "--csv" => options.csv = Some(value),
             _ => return Err(format!("there is no option {name}; {USAGE}").into()),
         }
@@ -143,7 +193,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
 }
 
 fn number<T: FromStr>(name: &str, value: &str) -> Result<T> {
-    value.parse().map_err(|_| format!("{name} takes a number, not \"{value}\"").into())
+    value.parse().map_err(|_| format!("{name} cannot be \"{value}\"").into())
 }
 
 fn open(options: &Options) -> Result<Pool> {

@@ -10,6 +10,31 @@
 //! | [`ycsb`] | the Yahoo! Cloud Serving Benchmark, A to F |
 //!
 //! [`driver`] runs one on threads and samples throughput, latencies and what the tiers do.
+//!
+//! ```
+//! use std::sync::atomic::AtomicBool;
+//! use std::time::Duration;
+//!
+//! use terrace_market::Ledger;
+//! use terrace_pool::{Pool, PoolConfig};
+//! use terrace_workload::driver::{Length, RunConfig, run};
+//! use terrace_workload::random_read::{RandomRead, RandomReadConfig};
+//!
+//! # fn main() -> Result<(), terrace_workload::WorkloadError> {
+//! let pool = Pool::new(PoolConfig::new("example", Ledger::new(64 << 20)))?;
+//! let config = RandomReadConfig { tuples: 10_000, batch: 1, page_bytes: 4096, seed: 1 };
+//! let tuples = RandomRead::load(&pool, config, |_| ())?;
+//! let config = RunConfig {
+//!     threads: 2,
+//!     warm_up: Duration::ZERO,
+//!     length: Length::Operations(1_000),
+//!     interval: Duration::from_secs(1),
+//! };
+//! let report = run(&tuples, &pool, &config, &AtomicBool::new(false), &mut |_| ())?;
+//! assert_eq!(report.total.count(), 1_000);
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

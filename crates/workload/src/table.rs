@@ -62,20 +62,33 @@ impl Table {
         self.sound(key, self.tree.update(key, sound))?.ok_or_else(|| self.missing(key))
     }
 
-    /// Reads rows that must all be there, by one descent for all of them.
+    /// Reads rows that must all be there. Pages that are not in memory are brought in together.
     pub(crate) fn read_batch<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
         mut see: impl FnMut(usize, &[u8]),
     ) -> Result<()> {
         let mut lost = None;
+        self.find_batch(keys, |at, row| match row {
+            Some(row) => see(at, row),
+            None => lost = Some(at),
+        })?;
+        lost.map_or(Ok(()), |at| Err(self.missing(keys[at].as_ref())))
+    }
+
+    /// As [`Table::read_batch`], for rows that may not be there.
+    pub(crate) fn find_batch<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        mut see: impl FnMut(usize, Option<&[u8]>),
+    ) -> Result<()> {
+        let mut odd = None;
         let result = self.tree.get_batch(keys, |at, row| match row {
-            Some(row) if row.len() == self.row_bytes => see(at, row),
-            Some(_) => lost = Some(self.damaged(keys[at].as_ref(), "its length")),
-            None => lost = Some(self.missing(keys[at].as_ref())),
+            Some(row) if row.len() != self.row_bytes => odd = Some(at),
+            row => see(at, row),
         });
         self.named(result)?;
-        lost.map_or(Ok(()), Err)
+        odd.map_or(Ok(()), |at| Err(self.damaged(keys[at].as_ref(), "its length")))
     }
 
     /// Adds a row that must not be there.

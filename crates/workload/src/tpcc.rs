@@ -103,12 +103,16 @@ pub struct TpccConfig {
     pub page_bytes: usize,
     /// What the random numbers begin with.
     pub seed: u64,
+    /// Whether a new order looks all its items and their stock up at once before it begins, so that
+    /// what is not in memory is read together and not one after the other.
+    pub read_ahead: bool,
 }
 
 /// The database of a pool, and the transactions on it.
 pub struct Tpcc {
     scale: Scale,
     seed: u64,
+    read_ahead: bool,
     warehouse: Table,
     district: Table,
     customer: Table,
@@ -163,6 +167,7 @@ impl Tpcc {
         Ok(Self {
             scale,
             seed: config.seed,
+            read_ahead: config.read_ahead,
             warehouse: table("warehouse", rows::warehouse::BYTES)?,
             district: table("district", rows::district::BYTES)?,
             customer: table("customer", rows::customer::BYTES)?,

@@ -44,7 +44,13 @@ fn transactions_stay_consistent_while_pages_come_and_go() {
         let pool = pool(2 * MIB, second_tier);
         let scale =
             Scale { warehouses: 1, districts: 10, customers: 150, new_orders: 45, items: 5_000 };
-        let config = TpccConfig { scale, load_threads: 2, page_bytes: 4096, seed: 9 };
+        let config = TpccConfig {
+            scale,
+            load_threads: 2,
+            page_bytes: 4096,
+            seed: 9,
+            read_ahead: second_tier,
+        };
         let tpcc = Tpcc::load(&pool, &config, |_| ()).expect("loaded");
         let before = tpcc.check().expect("consistent after loading");
         let report = operate(&tpcc, &pool, 6_000);

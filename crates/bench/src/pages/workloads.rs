@@ -193,7 +193,14 @@ fn config(setting: &Setting, cases: &[Case]) -> Config {
 
 fn grid(summary: &Summary) -> Grid {
     let mut grid = Grid::new([
-        "workload", "placement", "per second", "p50 us", "p99 us", "loads/s", "writes/s", "cpus",
+        "workload",
+        "placement",
+        "per second",
+        "p50 us",
+        "p99 us",
+        "loads/s",
+        "writes/s",
+        "cpus",
     ]);
     for line in &summary.lines {
         grid.push([

@@ -4,7 +4,7 @@ use terrace_pool::{PageRef, Pages};
 
 use crate::error::Result;
 use crate::tree::node::{Node, Seek};
-use crate::tree::walk::{Look, RESTARTS, Visit};
+use crate::tree::walk::{Look, RESTARTS, Visit, WRONG_LEVEL, is_below};
 use crate::tree::{BTree, CopyValue};
 
 /// Keys that are looked up together.
@@ -123,9 +123,8 @@ impl<P: Pages> BTree<P> {
                 look.guard.repair(place, page);
             }
             look = Look { page, guard };
-            let below = Node::open(&look.guard).map(|node| node.level + 1);
-            if below.is_ok_and(|below| below != level) {
-                return self.nowhere(&look, "its level is not the one below its parent's");
+            if Node::open(&look.guard).is_ok_and(|node| !is_below(node.level, level)) {
+                return self.nowhere(&look, WRONG_LEVEL);
             }
         }
     }

@@ -4,7 +4,7 @@ use terrace_pool::{PageRef, Pages};
 
 use crate::error::{IndexError, Result, in_page};
 use crate::tree::node::{CHILD, ENTRY, HEADER, heap_bytes};
-use crate::tree::records::{Frame, Records, separator};
+use crate::tree::records::{Frame, Records, common, separator};
 use crate::tree::split::Fresh;
 use crate::tree::{BTree, TreeConfig};
 
@@ -69,7 +69,7 @@ impl<P: Pages> Builder<'_, P> {
                 return Err(IndexError::Order { record: records });
             }
             let need = heap_bytes(0, key.len(), value.len()) + ENTRY;
-            if !self.has_room(0, need, key.len()) {
+            if !self.has_room(0, need, key) {
                 let cut = separator(&before, key).to_vec();
                 self.close(0, &cut)?;
             }
@@ -82,26 +82,38 @@ impl<P: Pages> Builder<'_, P> {
         Ok(records)
     }
 
-    /// Whether the node being filled has room for a record, and then for its fences.
-    fn has_room(&self, level: usize, need: usize, key_len: usize) -> bool {
-        let filling = &self.levels[level];
-        // A leaf's upper fence is at most a byte longer than its last key.
-        let (child, upper) = match level {
-            0 => (0, key_len + 1),
-            _ => (CHILD, self.tree.key_limit()),
-        };
-        let fences = filling.lower.len() + upper + 2;
-        filling.records.len() == 0
-            || HEADER + child + fences + filling.bytes + need <= self.tree.page_bytes
+    /// Whether the node being filled may have room for a record, as far as that can be told before
+    /// the upper fence is known; [`Builder::close`] knows.
+    fn has_room(&self, level: usize, need: usize, key: &[u8]) -> bool {
+        let Filling { records, bytes, lower } = &self.levels[level];
+        let child = if level == 0 { 0 } else { CHILD };
+        let prefix = common(lower, key) * (records.len() + 1);
+        let taken = HEADER + child + lower.len() + bytes + need;
+        records.len() == 0 || taken - prefix <= self.tree.page_bytes
     }
 
-    /// Writes the node being filled to a page of its own, below `upper`, and begins the next.
+    /// Writes what fits of the node being filled to a page of its own; what is left, all of it
+    /// below `upper`, begins the next.
     fn close(&mut self, level: usize, upper: &[u8]) -> Result<()> {
-        let page = self.write(level, Some(upper))?;
-        let lower = std::mem::replace(&mut self.levels[level].lower, upper.to_vec());
-        self.levels[level].records.clear();
-        self.levels[level].bytes = 0;
-        self.add_child(level + 1, &lower, page)
+        let height = u8::try_from(level).unwrap_or(u8::MAX);
+        let mut fresh = Fresh::new(&self.tree.pages, self.tree.page_bytes)?;
+        let page = fresh.page;
+        let bytes = in_page(page.id(), fresh.bytes())?;
+        for count in (1..=self.levels[level].records.len()).rev() {
+            let records = &self.levels[level].records;
+            let all = count == records.len();
+            let fence = if all { upper } else { records.cut(height, count) }.to_vec();
+            if !self.write_to(level, count, Some(&fence), page, bytes)? {
+                continue;
+            }
+            self.made.push(fresh.publish());
+            let Filling { records, bytes, lower } = &mut self.levels[level];
+            let lower = std::mem::replace(lower, fence);
+            *records = records.from(count);
+            *bytes = records.bytes(height);
+            return self.add_child(level + 1, &lower, page);
+        }
+        in_page(page.id(), Err("a record does not fit in a page"))
     }
 
     fn add_child(&mut self, level: usize, lower: &[u8], page: PageRef) -> Result<()> {
@@ -109,7 +121,7 @@ impl<P: Pages> Builder<'_, P> {
             self.levels.push(Filling::default());
         }
         let need = heap_bytes(1, lower.len(), 0) + ENTRY + CHILD;
-        if !self.has_room(level, need, lower.len()) {
+        if !self.has_room(level, need, lower) {
             self.close(level, lower)?;
         }
         self.levels[level].records.push_child(lower, page);
@@ -117,43 +129,70 @@ impl<P: Pages> Builder<'_, P> {
         Ok(())
     }
 
-    fn write(&mut self, level: usize, upper: Option<&[u8]>) -> Result<PageRef> {
+    /// Writes the last node of a level to a new page; `None` if it does not fit.
+    fn write_last(&mut self, level: usize) -> Result<Option<PageRef>> {
         let mut fresh = Fresh::new(&self.tree.pages, self.tree.page_bytes)?;
         let page = fresh.page;
         let bytes = in_page(page.id(), fresh.bytes())?;
-        self.write_to(level, upper, page, bytes)?;
+        if !self.write_to(level, self.levels[level].records.len(), None, page, bytes)? {
+            return Ok(None);
+        }
         self.made.push(fresh.publish());
-        Ok(page)
+        Ok(Some(page))
     }
 
+    /// Writes the first records of the node being filled over a page; false if they do not fit.
     fn write_to(
         &self,
         level: usize,
+        count: usize,
         upper: Option<&[u8]>,
         page: PageRef,
         bytes: &mut [u8],
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let Filling { records, lower, .. } = &self.levels[level];
         let height = u8::try_from(level).unwrap_or(u8::MAX);
         let frame = Frame { tree: self.tree.id, level: height, lower, upper };
-        let wrote = records.write(0..records.len(), bytes, &frame, 0);
-        match in_page(page.id(), wrote)? {
-            true => Ok(()),
-            false => in_page(page.id(), Err("its records do not fit in it")),
-        }
+        in_page(page.id(), records.write(0..count, bytes, &frame, 0))
     }
 
     /// Writes the last node of each level; that of the highest becomes the root.
     fn finish(&mut self) -> Result<()> {
         let mut level = 0;
-        while level + 1 < self.levels.len() {
-            let page = self.write(level, None)?;
-            let lower = std::mem::take(&mut self.levels[level].lower);
-            self.add_child(level + 1, &lower, page)?;
-            level += 1;
+        loop {
+            let count = self.levels[level].records.len();
+            let is_highest = level + 1 == self.levels.len();
+            if is_highest {
+                let mut root = self.tree.root();
+                let mut held = self.tree.pages.write(&mut root)?;
+                if self.write_to(level, count, None, root, &mut held)? {
+                    return Ok(());
+                }
+            } else if let Some(page) = self.write_last(level)? {
+                let lower = std::mem::take(&mut self.levels[level].lower);
+                self.add_child(level + 1, &lower, page)?;
+                level += 1;
+                continue;
+            }
+            // Without an upper fence there is no prefix to leave out: another node takes the rest.
+            self.halve(level)?;
         }
-        let mut root = self.tree.root();
-        let mut held = self.tree.pages.write(&mut root)?;
-        self.write_to(level, None, root, &mut held)
+    }
+
+    fn halve(&mut self, level: usize) -> Result<()> {
+        let records = &self.levels[level].records;
+        if records.len() < 2 {
+            return in_page(self.tree.root().id(), Err("a record does not fit in a page"));
+        }
+        let height = u8::try_from(level).unwrap_or(u8::MAX);
+        let at = records.middle(height);
+        let rest = records.from(at);
+        let fence = records.cut(height, at).to_vec();
+        self.levels[level].records = records.to(at);
+        self.close(level, &fence)?;
+        let Filling { records, bytes, .. } = &mut self.levels[level];
+        records.extend(&rest);
+        *bytes = records.bytes(height);
+        Ok(())
     }
 }

@@ -15,7 +15,7 @@ use crate::tree::walk::{Page, RESTARTS};
 
 /// Splits that one insertion makes at most. One is enough unless others fill the room at once, so
 /// that this many mean that something is wrong.
-const SPLITS_MAX: usize = 10_000;
+const SPLITS_MAX: usize = 1_000;
 
 /// Where a key is, or would be, in a leaf.
 struct Place<'t, P: Pages> {
@@ -129,7 +129,7 @@ impl<P: Pages> BTree<P> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_place(
         &self,
         key: &[u8],

@@ -129,6 +129,9 @@ impl<P: Pages> BTree<P> {
         records: &Records,
     ) -> Result<Merged> {
         let level = left.view()?.level;
+        if records.len() < 2 {
+            return left.check(Err("it has no records and no room"));
+        }
         let at = records.middle(level);
         let separator = records.cut(level, at);
         let (first, second) = (left.view()?, right.view()?);

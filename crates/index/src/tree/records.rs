@@ -75,11 +75,6 @@ impl Records {
         self.items.len()
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.arena.clear();
-        self.items.clear();
-    }
-
     /// Adds the records of a node that follow those here.
     pub(crate) fn append(&mut self, view: &View<'_>) -> Result<(), Fault> {
         let (prefix, lower) = (view.prefix()?, view.lower()?);
@@ -131,8 +126,42 @@ impl Records {
         &self.arena[self.items[index].key.clone()]
     }
 
+    /// The records from a place on.
+    pub(crate) fn from(&self, at: usize) -> Self {
+        self.some(at..self.len())
+    }
+
+    /// The records before a place.
+    pub(crate) fn to(&self, at: usize) -> Self {
+        self.some(0..at)
+    }
+
+    fn some(&self, range: Range<usize>) -> Self {
+        let mut some = Self::default();
+        for item in &self.items[range] {
+            let key = some.add(&self.arena[item.key.clone()]);
+            let value = some.add(&self.arena[item.value.clone()]);
+            some.items.push(Item { key, value, child: item.child });
+        }
+        some
+    }
+
+    /// Adds the records of `other`, which follow those here.
+    pub(crate) fn extend(&mut self, other: &Records) {
+        for item in &other.items {
+            let key = self.add(&other.arena[item.key.clone()]);
+            let value = self.add(&other.arena[item.value.clone()]);
+            self.items.push(Item { key, value, child: item.child });
+        }
+    }
+
+    /// Bytes that all would take in a node without a prefix.
+    pub(crate) fn bytes(&self, level: u8) -> usize {
+        (0..self.len()).map(|index| self.bytes_of(level, index)).sum()
+    }
+
     /// Bytes that a record would take in a node without a prefix.
-    fn bytes(&self, level: u8, index: usize) -> usize {
+    fn bytes_of(&self, level: u8, index: usize) -> usize {
         let item = &self.items[index];
         let child = if level == 0 { 0 } else { CHILD };
         heap_bytes(level, item.key.len(), item.value.len()) + ENTRY + child
@@ -142,11 +171,11 @@ impl Records {
     /// records; near it the one with the shortest key between the halves.
     pub(crate) fn middle(&self, level: u8) -> usize {
         let last = self.len() - 1;
-        let total: usize = (0..self.len()).map(|index| self.bytes(level, index)).sum();
+        let total = self.bytes(level);
         let mut before = 0;
         let half = (0..last)
             .find(|index| {
-                before += self.bytes(level, *index);
+                before += self.bytes_of(level, *index);
                 before * 2 >= total
             })
             .map_or(last, |index| index + 1);

@@ -19,6 +19,10 @@ pub(crate) trait Source {
     /// The little-endian number at `at`, a multiple of 8.
     fn u64_at(&self, at: usize) -> Option<u64>;
 
+    /// How many of `count` numbers from `at` on, a multiple of 8, are below `bound`; `None` when
+    /// they are not all in the page.
+    fn count_below(&self, at: usize, count: usize, bound: u64) -> Option<usize>;
+
     /// Copies bytes from `at` on; false when they are not all in the page.
     fn copy(&self, at: usize, into: &mut [u8]) -> bool;
 
@@ -45,6 +49,11 @@ impl Source for OptimisticGuard<'_> {
     #[inline]
     fn u64_at(&self, at: usize) -> Option<u64> {
         OptimisticGuard::u64_at(self, at)
+    }
+
+    #[inline]
+    fn count_below(&self, at: usize, count: usize, bound: u64) -> Option<usize> {
+        OptimisticGuard::count_below(self, at, count, bound)
     }
 
     #[inline]
@@ -77,6 +86,11 @@ impl Source for [u8] {
     #[inline]
     fn u64_at(&self, at: usize) -> Option<u64> {
         self.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+
+    fn count_below(&self, at: usize, count: usize, bound: u64) -> Option<usize> {
+        let (words, _) = self.get(at..at.checked_add(count.checked_mul(8)?)?)?.as_chunks();
+        Some(words.iter().filter(|word| u64::from_le_bytes(**word) < bound).count())
     }
 
     #[inline]

@@ -100,7 +100,7 @@ impl<P: Pages> BTree<P> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look_at_root(&self) -> Result<Look<'_>> {
         let known = self.root();
         let mut page = known;
@@ -121,17 +121,23 @@ impl<P: Pages> BTree<P> {
         Ok(None)
     }
 
-    /// What it means that a child cannot be had.
+    /// A child that is not in memory, or being written; `None` where the parent has changed.
     #[cold]
-    fn no_child<T>(&self, parent: &Look<'_>, error: PoolError) -> Result<Option<T>> {
-        if !parent.guard.is_valid() {
-            return Ok(None);
+    #[inline(never)]
+    fn absent_child<'t>(
+        &'t self,
+        parent: &Look<'t>,
+        page: &mut PageRef,
+    ) -> Result<Option<OptimisticGuard<'t>>> {
+        match self.pages.optimistic(page) {
+            Ok(guard) => Ok(Some(guard)),
+            Err(_) if !parent.guard.is_valid() => Ok(None),
+            Err(error) => Err(lost_child(parent.guard.id(), error)),
         }
-        Err(lost_child(parent.guard.id(), error))
     }
 
     /// The next node on the way, and which child it is; `None` to begin again.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn step<'t>(
         &'t self,
         look: &Look<'t>,
@@ -152,9 +158,9 @@ impl<P: Pages> BTree<P> {
         let mut page = known;
         let guard = match self.pages.optimistic_resident(&mut page) {
             Some(guard) => guard,
-            None => match self.pages.optimistic(&mut page) {
-                Ok(guard) => guard,
-                Err(error) => return self.no_child(look, error),
+            None => match self.absent_child(look, &mut page)? {
+                Some(guard) => guard,
+                None => return Ok(None),
             },
         };
         if !look.guard.is_valid() {
@@ -168,7 +174,7 @@ impl<P: Pages> BTree<P> {
     }
 
     /// The leaf at the end of the way, not yet known to be still unchanged; `None` to begin again.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look_for_leaf(&self, seek: Seek<'_>) -> Result<Option<Look<'_>>> {
         let mut look = self.look_at_root()?;
         let mut above = None;
@@ -177,7 +183,7 @@ impl<P: Pages> BTree<P> {
                 Ok(node) => node,
                 Err(fault) => return self.doubt(&look, fault),
             };
-            if above.is_some_and(|above| node.level + 1 != above) {
+            if above.is_some_and(|above| !is_below(node.level, above)) {
                 return self.doubt(&look, WRONG_LEVEL);
             }
             if node.level == 0 {
@@ -199,7 +205,7 @@ impl<P: Pages> BTree<P> {
                 Ok(node) => node,
                 Err(fault) => return self.doubt(&look, fault),
             };
-            if above.is_some_and(|above| node.level + 1 != above) {
+            if above.is_some_and(|above| !is_below(node.level, above)) {
                 return self.doubt(&look, WRONG_LEVEL);
             }
             // A root below the level has shrunk meanwhile: it is the one that was meant.
@@ -225,7 +231,7 @@ impl<P: Pages> BTree<P> {
         self.visit_held(seek, visit)
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_visit<V: Visit>(&self, seek: Seek<'_>, visit: &mut V) -> Result<Option<V::Out>> {
         let Some(look) = self.look_for_leaf(seek)? else { return Ok(None) };
         match Node::open(&look.guard).and_then(|leaf| visit.leaf(leaf)) {
@@ -243,7 +249,7 @@ impl<P: Pages> BTree<P> {
         loop {
             let id = page.id();
             let node = in_page(id, View::open(&held))?;
-            if above.is_some_and(|above| node.level + 1 != above) {
+            if above.is_some_and(|above| !is_below(node.level, above)) {
                 return Err(IndexError::Corrupt { page: id, what: WRONG_LEVEL });
             }
             if node.level == 0 {
@@ -301,7 +307,7 @@ impl<P: Pages> BTree<P> {
         loop {
             let node = pair.node.view()?;
             if let Some((parent, _)) = &pair.parent
-                && node.level + 1 != parent.view()?.level
+                && !is_below(node.level, parent.view()?.level)
             {
                 return pair.node.check(Err(WRONG_LEVEL));
             }
@@ -319,7 +325,12 @@ impl<P: Pages> BTree<P> {
     }
 }
 
-const WRONG_LEVEL: Fault = "its level is not the one below its parent's";
+/// Whether a node's level is the one below its parent's.
+pub(crate) fn is_below(level: u8, parent: u8) -> bool {
+    parent.checked_sub(1) == Some(level)
+}
+
+pub(crate) const WRONG_LEVEL: Fault = "its level is not the one below its parent's";
 
 /// The error of a child that a parent refers to, of a parent that did not change.
 pub(crate) fn lost_child(parent: terrace_pool::PageId, error: PoolError) -> IndexError {

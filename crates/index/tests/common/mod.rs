@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use terrace_index::{HashConfig, HashIndex, SingleLatch, Unhinted};
+use terrace_index::{BTree, HashConfig, HashIndex, SingleLatch, TreeConfig, Unhinted};
 use terrace_market::Ledger;
 use terrace_pool::{Pages, Pool, PoolConfig, Space};
 use terrace_testkit::FaultyBlocks;
@@ -41,4 +41,8 @@ pub fn unhinted(pool: &Pool) -> Unhinted<Space> {
 
 pub fn single_latch(pool: &Pool) -> SingleLatch<Space> {
     SingleLatch::new(space(pool))
+}
+
+pub fn tree<P: Pages>(pages: P) -> BTree<P> {
+    BTree::new(pages, &TreeConfig { page_bytes: 4096 }).expect("a page")
 }

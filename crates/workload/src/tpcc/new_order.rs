@@ -8,11 +8,13 @@ use crate::error::Result;
 use crate::random::Random;
 
 /// A line as it was entered, and what its item costs.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Line {
     item: u32,
     supplier: u32,
     quantity: u32,
+    /// Whether the item was found: then what follows is known of it.
+    known: bool,
     price: i64,
     original: bool,
 }
@@ -20,7 +22,7 @@ struct Line {
 /// The lines of an order.
 #[derive(Clone, Copy, Debug)]
 struct Lines {
-    lines: [Line; LINES_MAX as usize],
+    lines: [Line; LINES],
     count: usize,
 }
 
@@ -30,6 +32,8 @@ struct Supply {
     original: bool,
 }
 
+/// Lines that an order has at most.
+const LINES: usize = LINES_MAX as usize;
 /// An item number that no item has.
 const UNUSED_ITEM: u32 = 0;
 
@@ -71,7 +75,7 @@ impl Tpcc {
     /// warehouse as its supplier.
     fn draw_lines(&self, random: &mut Random, home: u32) -> Lines {
         let count = random.between(LINES_MIN, LINES_MAX) as usize;
-        let mut lines = Lines { lines: [Line::default(); LINES_MAX as usize], count };
+        let mut lines = Lines { lines: [Line::default(); LINES], count };
         for line in &mut lines.lines[..count] {
             line.item = input::item(random, &self.scale);
             line.quantity = random.between(1, 10);
@@ -88,18 +92,35 @@ impl Tpcc {
 
     /// Reads what the items cost; whether there are all of them.
     fn look_items_up(&self, lines: &mut Lines) -> Result<bool> {
-        for line in &mut lines.lines[..lines.count] {
-            let found = self.item.find(&keys::item(line.item), |row| {
-                line.price = item::PRICE.get(row);
-                line.original = is_original(item::DATA.get(row));
-            })?;
-            match found {
-                Some(()) => {}
-                None if line.item == UNUSED_ITEM => return Ok(false),
-                None => return Err(self.item.missing(&keys::item(line.item))),
+        let lines = &mut lines.lines[..lines.count];
+        if self.read_ahead {
+            self.look_ahead(lines)?;
+        } else {
+            for line in lines.iter_mut() {
+                let found = self.item.find(&keys::item(line.item), |row| line.learn(row))?;
+                line.known = found.is_some();
             }
         }
-        Ok(true)
+        match lines.iter().find(|line| !line.known && line.item != UNUSED_ITEM) {
+            Some(line) => Err(self.item.missing(&keys::item(line.item))),
+            None => Ok(lines.iter().all(|line| line.known)),
+        }
+    }
+
+    /// Looks the items up together, and their stock although only its pages are wanted.
+    fn look_ahead(&self, lines: &mut [Line]) -> Result<()> {
+        let (mut items, mut stocks) = ([keys::item(0); LINES], [keys::stock(0, 0); LINES]);
+        for ((item, stock), line) in items.iter_mut().zip(&mut stocks).zip(lines.iter()) {
+            *item = keys::item(line.item);
+            *stock = keys::stock(line.supplier, line.item);
+        }
+        self.item.find_batch(&items[..lines.len()], |at, row| {
+            if let Some(row) = row {
+                lines[at].learn(row);
+                lines[at].known = true;
+            }
+        })?;
+        self.stock.find_batch(&stocks[..lines.len()], |_, _| ())
     }
 
     fn enter_order(
@@ -162,6 +183,14 @@ impl Tpcc {
     }
 }
 
+impl Line {
+    /// Takes over what the row of its item says.
+    fn learn(&mut self, row: &[u8]) {
+        self.price = item::PRICE.get(row);
+        self.original = is_original(item::DATA.get(row));
+    }
+}
+
 impl Lines {
     fn as_slice(&self) -> &[Line] {
         &self.lines[..self.count]
@@ -170,6 +199,8 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
+
     use super::*;
     use crate::tpcc::tests::{Setup, small};
 
@@ -194,7 +225,14 @@ mod tests {
 
     #[test]
     fn an_order_of_an_unused_item_leaves_nothing() {
-        let Setup { tpcc, .. } = small(1);
+        for read_ahead in [false, true] {
+            let Setup { mut tpcc, .. } = small(1);
+            tpcc.read_ahead = read_ahead;
+            enter_orders(&tpcc);
+        }
+    }
+
+    fn enter_orders(tpcc: &Tpcc) {
         let before = tpcc.check().expect("consistent");
         let mut terminal = tpcc.terminal();
         let (mut entered, mut rolled_back) = (0, 0);
@@ -209,6 +247,34 @@ mod tests {
         let after = tpcc.check().expect("consistent");
         assert_eq!(after.orders, before.orders + entered);
         assert_eq!(after.new_orders, before.new_orders + entered);
+        let mut cents = 0;
+        let see = |_: &[u8], row: &[u8]| {
+            let (item, quantity) = (order_line::ITEM.get(row), order_line::QUANTITY.get(row));
+            let price = tpcc.item.read(&keys::item(item), |row| item::PRICE.get(row));
+            cents += price.expect("there") * i64::from(quantity) - order_line::AMOUNT.get(row);
+            ControlFlow::Continue(())
+        };
+        let first = keys::order(1, 1, tpcc.scale().customers + 1);
+        tpcc.order_line.scan(&first, &keys::district(1, 1), see).expect("scanned");
+        assert_eq!(cents, 0, "every line costs what its item does");
+        assert!(tpcc.item.remove(&keys::item(7)).expect("removed"));
+        let error = (0..3_000).find_map(|_| tpcc.new_order(&mut terminal, 1).err());
+        assert_eq!(error.expect("met").to_string(), "item has no row of key 000007");
+    }
+
+    #[test]
+    fn looking_ahead_finds_the_same() {
+        let Setup { mut tpcc, .. } = small(2);
+        let mut random = Random::new(1, 1);
+        for _ in 0..300 {
+            let mut one_by_one = tpcc.draw_lines(&mut random, 1);
+            let mut together = one_by_one;
+            tpcc.read_ahead = false;
+            let found = tpcc.look_items_up(&mut one_by_one).expect("looked up");
+            tpcc.read_ahead = true;
+            assert_eq!(tpcc.look_items_up(&mut together).expect("looked up"), found);
+            assert_eq!(one_by_one.as_slice(), together.as_slice());
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) struct Setup {
 
 fn config(warehouses: u32, load_threads: usize) -> TpccConfig {
     let scale = Scale { warehouses, districts: 2, customers: 60, new_orders: 20, items: 200 };
-    TpccConfig { scale, load_threads, page_bytes: 4096, seed: 42 }
+    TpccConfig { scale, load_threads, page_bytes: 4096, seed: 42, read_ahead: false }
 }
 
 pub(super) fn small(warehouses: u32) -> Setup {
