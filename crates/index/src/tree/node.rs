@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Keys of a node are at least its lower and below its upper fence, so all begin with what both
-//! fences begin with. This prefix is stored once, in the lower fence. Child `i` of an inner node has
-//! the keys from key `i - 1` on, below key `i`.
+//! fences begin with. This prefix is stored once, in the lower fence. Child `i` of an inner node
+//! has the keys from key `i - 1` on, below key `i`.
 //!
 //! A head is of the bytes behind the prefix and behind `skip` more, which all keys of the node have
 //! alike although its fences do not: nodes at the edges of the tree have fences that say nothing.
