@@ -33,7 +33,7 @@ cargo x COMMAND
   loom    the lock-free words under the loom model checker
   miri    the crates without system calls under Miri (needs a nightly toolchain with miri)
   lab     the low crates in emulated machines with two and three memory nodes: [--patched]
-          [--kernel FILE] [--nodes LIST] [--no-bench] [--timeout SECONDS]
+          [--checked] [--kernel FILE] [--nodes LIST] [--no-bench] [--timeout SECONDS]
   soak    the long versions of the tests: [--seconds N] [--rounds N] [--seed N]
   job     the README's main job at a small scale";
 
