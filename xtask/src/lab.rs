@@ -42,3 +42,19 @@ fn script(root: &Path) -> Command {
     command.current_dir(root).env("CARGO_TERM_COLOR", "never");
     command
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_script_is_there_and_refuses_what_it_does_not_know() {
+        let root = crate::root();
+        let metadata = std::fs::metadata(root.join(SCRIPT)).expect("the script");
+        assert!(metadata.permissions().mode() & 0o111 != 0, "{SCRIPT} cannot be run");
+        let error = run(&root, &["--wings".to_owned()]).expect_err("no such argument");
+        assert!(error.starts_with("lab: failed"), "{error}");
+    }
+}
