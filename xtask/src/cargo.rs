@@ -1,4 +1,4 @@
-//! Runs cargo and passes its output on.
+//! Runs cargo, or another program that runs tests, and passes its output on.
 
 use std::{
     env,
@@ -93,7 +93,8 @@ fn pass_on(output: impl BufRead) -> Counts {
 }
 
 fn describe(command: &Command) -> String {
-    let mut words = vec!["cargo".to_owned()];
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let mut words = vec![program.to_string_lossy().into_owned()];
     words.extend(command.get_args().map(|word| word.to_string_lossy().into_owned()));
     words.join(" ")
 }

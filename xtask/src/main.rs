@@ -10,6 +10,7 @@ mod ci;
 mod counts;
 mod features;
 mod job;
+mod lab;
 mod loom;
 mod miri;
 mod soak;
@@ -25,11 +26,14 @@ const USAGE: &str = "\
 cargo x COMMAND
 
   ci      everything a change passes: fmt, tidy, features, clippy, docs, tests, loom, Miri where
-          it is installed, the low crates in debug, the README's main job at a small scale
+          it is installed, the low crates in debug, the README's main job at a small scale, the lab
+          where there is an emulator
   tidy    the house rules: lengths, banned calls, unsafe, layers, links
   features  one set of compiled dependencies serves running and testing
   loom    the lock-free words under the loom model checker
   miri    the crates without system calls under Miri (needs a nightly toolchain with miri)
+  lab     the low crates in emulated machines with two and three memory nodes: [--patched]
+          [--checked] [--kernel FILE] [--nodes LIST] [--no-bench] [--timeout SECONDS]
   soak    the long versions of the tests: [--seconds N] [--rounds N] [--seed N]
   job     the README's main job at a small scale";
 
@@ -50,8 +54,10 @@ fn main() -> ExitCode {
 
 fn run(command: &str, rest: &[String]) -> Result<(), String> {
     let root = root();
-    if command == "soak" {
-        return soak::run(&root, rest);
+    match command {
+        "soak" => return soak::run(&root, rest),
+        "lab" => return lab::run(&root, rest),
+        _ => {}
     }
     if let Some(unknown) = rest.first() {
         return Err(format!("`{command}` takes no argument, but got `{unknown}`\n\n{USAGE}"));

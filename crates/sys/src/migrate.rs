@@ -162,7 +162,8 @@ impl MovePages2 {
             .map_err(|_| "the kernel was built without the patch in kernel/".to_string())?;
         let call = MovePages2 { number: parse_entry(&entry)? };
         // The call is made with no page, whose answer is the version and nothing else.
-        match call.call(&Args::default()) {
+        // SAFETY: no page, so no array.
+        match unsafe { call.call(&Args::default()) } {
             Ok(ABI) => Ok(call),
             Ok(other) => Err(format!("system call {} answers {other}, not {ABI}", call.number)),
             Err(error) => Err(format!("system call {}: {error}", call.number)),
@@ -205,14 +206,18 @@ impl MovePages2 {
             batch,
             flags: 0,
         };
-        self.call(&args)?;
+        // SAFETY: the arrays have `count` elements and live beyond the call; the addresses are of
+        // pages of a mapping that the caller borrows. Moving changes no byte.
+        unsafe { self.call(&args) }?;
         Ok(status)
     }
 
-    fn call(&self, args: &Args) -> io::Result<i64> {
-        // SAFETY: the number is one that the kernel itself calls `move_pages2`. Its arguments are
-        // either without pages, or name three arrays of `count` elements that the caller above
-        // keeps until the call returns, and pages of a mapping that it borrows.
+    /// # Safety
+    /// The addresses are of arrays of `count` elements, that of the status for writing; or the
+    /// count is 0.
+    unsafe fn call(&self, args: &Args) -> io::Result<i64> {
+        // SAFETY: the number is one that the kernel itself calls `move_pages2`; its arguments are
+        // what the caller answers for, of the size told.
         let result =
             unsafe { libc::syscall(self.number, std::ptr::from_ref(args), size_of::<Args>()) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }

@@ -73,7 +73,7 @@ pub(crate) fn us_each(count: usize, seconds: f64) -> f64 {
 }
 
 /// The middle of some figures; 0 of none.
-pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
+fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied().unwrap_or(0.0)
 }

@@ -1,5 +1,7 @@
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::numa::nodes;
@@ -45,8 +47,8 @@ fn say_skipped(what: &str) {
 /// Two nodes of memory; says loudly when there is but one.
 fn two_nodes(test: &str) -> Option<(u32, u32)> {
     let nodes = nodes();
-    if let [first, second, ..] = nodes.as_slice() {
-        return Some((first.id, second.id));
+    if let [first, .., last] = nodes.as_slice() {
+        return Some((first.id, last.id));
     }
     say_skipped(&format!("{test} wants two memory nodes, this machine has one"));
     None
@@ -178,6 +180,57 @@ fn move_pages2_has_a_status_for_every_page() {
     assert!(light(&[1], to).is_err());
     for batch in [0, MovePages2::BATCH_MAX + 1, usize::MAX] {
         assert!(call.move_pages(&mapping, &[0], to, MigrateMode::Async, batch).is_err());
+    }
+}
+
+/// Adds to the first word of every page, again and again; how often.
+fn count_up(mapping: &Mapping, stop: &AtomicBool) -> u64 {
+    let mut rounds = 0;
+    while !stop.load(Ordering::Relaxed) {
+        for page in 0..mapping.len() / PAGE_BYTES {
+            word(mapping, page).fetch_add(1, Ordering::Relaxed);
+        }
+        rounds += 1;
+    }
+    rounds
+}
+
+fn word(mapping: &Mapping, page: usize) -> &AtomicU64 {
+    assert!(page < mapping.len() / PAGE_BYTES);
+    // SAFETY: the first word of a page of the mapping, aligned, and borrowed as the mapping is.
+    unsafe { AtomicU64::from_ptr(mapping.as_ptr().add(page * PAGE_BYTES).cast()) }
+}
+
+#[test]
+fn no_write_is_lost_while_pages_move() {
+    const PAGES: usize = 256;
+    let mapping = Mapping::reserve(PAGES * PAGE_BYTES).expect("address space");
+    let _ = mapping.advise_huge(false);
+    mapping.populate(0, PAGES * PAGE_BYTES).expect("memory");
+    let all = offsets(0..PAGES);
+    let (first, second) = two_nodes("writing while pages move").unwrap_or((0, last_node()));
+    let (patched, light) = (MovePages2::find(), MigrateMode::SyncLight);
+    let stop = AtomicBool::new(false);
+    let (rounds, moved) = std::thread::scope(|scope| {
+        let writers = [0; 2].map(|_| scope.spawn(|| count_up(&mapping, &stop)));
+        let start = Instant::now();
+        let mut moved = 0;
+        while start.elapsed() < Duration::from_millis(300) {
+            for (at, node) in [second, first, second, first].into_iter().enumerate() {
+                let status = match &patched {
+                    Ok(call) if at < 2 => call.move_pages(&mapping, &all, node, light, 64),
+                    _ => move_pages(&mapping, &all, node),
+                };
+                let status = status.expect("a node");
+                moved += status.iter().filter(|status| **status == node.cast_signed()).count();
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        (writers.map(|writer| writer.join().expect("counts")).iter().sum::<u64>(), moved)
+    });
+    assert!(rounds > 0 && moved > 0, "{rounds} rounds, {moved} moves");
+    for page in 0..PAGES {
+        assert_eq!(word(&mapping, page).load(Ordering::Relaxed), rounds, "page {page}");
     }
 }
 

@@ -10,7 +10,7 @@ use terrace_sys::probe::Probe;
 use terrace_sys::size::PAGE_BYTES;
 
 use super::{Mover, Outcome};
-use crate::calibrate::{median, scattered, us_each};
+use crate::calibrate::{scattered, us_each};
 
 /// A mover, and why it and no other.
 #[derive(Clone, Debug)]
@@ -59,7 +59,8 @@ impl Mover {
         if !probe.move_pages.works() {
             return Choice::plain("there is none: the kernel has no move_pages");
         }
-        let [here, there, ..] = probe.nodes.as_slice() else {
+        // The last node is the one without processors, where there is one.
+        let [here, .., there] = probe.nodes.as_slice() else {
             return Choice::plain("not measured: with one node there is nothing to move");
         };
         match measure(&candidates(), [here.id, there.id]) {
@@ -97,7 +98,9 @@ fn measure(movers: &[Mover], nodes: [u32; 2]) -> io::Result<Vec<Measured>> {
     let cost = |mover: &Mover| {
         let of = |pages: &[_], call| {
             let rounds = (0..ROUNDS).map(|_| round(*mover, &mapping, pages, call, nodes));
-            rounds.collect::<Option<Vec<f64>>>().map(median)
+            // What else runs on the machine only ever adds, so the best round is the truest.
+            let rounds = rounds.collect::<Option<Vec<f64>>>()?;
+            rounds.into_iter().min_by(f64::total_cmp)
         };
         let (page_us, few_us) = (of(&pages, PAGES)?, of(&pages[..FEW_PAGES], FEW)?);
         Some(Measured { mover: *mover, page_us, few_us })

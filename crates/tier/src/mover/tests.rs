@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 
+use terrace_sys::map::HUGE_PAGE_BYTES;
 use terrace_sys::probe::Probe;
 
 use super::*;
@@ -212,6 +213,25 @@ fn pages_of_the_pool_are_where_the_outcome_says() {
             assert_eq!(outcomes, vec![Outcome::Moved; pages.len()], "{mover} to {node}");
             let found = nodes_of(&mapping, &all).expect("told");
             assert_eq!(found, vec![node.cast_signed(); all.len()], "{mover} to {node}");
+        }
+    }
+}
+
+#[test]
+fn a_huge_page_moves_with_all_its_pages() {
+    let mapping = Mapping::reserve(2 * HUGE_PAGE_BYTES).expect("address space");
+    // Where there are no huge pages these are small ones, and the outcome is the same.
+    let _ = mapping.advise_huge(true);
+    mapping.populate(0, mapping.len()).expect("memory");
+    let pages = [(0, HUGE_PAGE_BYTES), (HUGE_PAGE_BYTES, HUGE_PAGE_BYTES)];
+    let ends = [0, PAGE, HUGE_PAGE_BYTES - PAGE, HUGE_PAGE_BYTES, 2 * HUGE_PAGE_BYTES - PAGE];
+    // A call for each page of the kernel takes seconds where machines are emulated.
+    for mover in movers().into_iter().filter(|mover| mover.batch() > 1) {
+        for node in Probe::detect().nodes.iter().rev().map(|node| node.id) {
+            let outcomes = mover.migrate(&mapping, &pages, node);
+            assert_eq!(outcomes, [Outcome::Moved; 2], "{mover} to {node}");
+            let found = nodes_of(&mapping, &ends).expect("told");
+            assert_eq!(found, [node.cast_signed(); 5], "{mover} to {node}");
         }
     }
 }
