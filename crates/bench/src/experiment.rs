@@ -17,7 +17,7 @@ use crate::report::Report;
 use crate::suite::feed::Generator;
 use crate::{
     adaptive, clients, dram_curve, encodings, hash_index, market, operators, out_of_core,
-    paged_scan, suspend, tenants, tiers,
+    paged_scan, pages, suspend, tenants, tiers,
 };
 
 /// What an experiment is told.

@@ -135,6 +135,7 @@ impl Case {
                 let config = TpccConfig {
                     scale: Scale::specified(warehouses),
                     load_threads: self.threads,
+                    read_ahead: false,
                     page_bytes: PAGE_BYTES,
                     seed: SEED,
                 };
@@ -221,4 +222,62 @@ impl Case {
 /// Errors of the pool, the tiers and the workloads alike.
 fn refused(error: impl fmt::Display) -> BenchError {
     BenchError::Engine(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_sys::size::MIB;
+
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn small_runs_of_every_load_have_figures() {
+        let home = Scratch::of(None, "case").expect("a directory");
+        let loads = [
+            Load::RandomRead { tuples: 40_000, batch: 1 },
+            Load::RandomRead { tuples: 40_000, batch: 64 },
+            Load::Ycsb { mix: Mix::B, records: 40_000, theta: 0.99 },
+        ];
+        for load in loads {
+            for placement in Placement::ALL {
+                let case = Case {
+                    load: load.clone(),
+                    dram_bytes: 2 * MIB,
+                    tiers: vec!["emu:1MiB@0ns".parse().expect("a tier")],
+                    store: None,
+                    placement,
+                    policy: Policy::Score,
+                    threads: 2,
+                    warm_up_seconds: 0.05,
+                    seconds: 0.2,
+                };
+                let Measured { figures, report } =
+                    case.run(home.path(), &mut |_| {}).expect("measured");
+                assert!(figures.per_second > 100.0 && figures.loads_per_second > 0.0);
+                assert!(figures.p50_us <= figures.p99_us && figures.demoted > 0, "{figures:?}");
+                assert_eq!(figures.resident_bytes.len(), 2);
+                assert!(!report.samples.is_empty());
+            }
+        }
+        assert_eq!(std::fs::read_dir(home.path()).expect("there").count(), 0, "no store is left");
+    }
+
+    #[test]
+    fn a_tier_that_cannot_be_is_named() {
+        let home = Scratch::of(None, "case").expect("a directory");
+        let case = Case {
+            load: Load::Tpcc { warehouses: 1 },
+            dram_bytes: 2 * MIB,
+            tiers: vec!["node77:1GiB".parse().expect("a tier")],
+            store: None,
+            placement: Placement::Mapped,
+            policy: Policy::Adaptive,
+            threads: 1,
+            warm_up_seconds: 0.0,
+            seconds: 0.1,
+        };
+        let refused = case.run(home.path(), &mut |_| {}).expect_err("no such node").to_string();
+        assert!(refused.contains("node77"), "{refused}");
+    }
 }

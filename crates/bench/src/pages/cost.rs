@@ -169,3 +169,35 @@ fn picture(summary: &Summary) -> Bars {
         }],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pages::sweep::tests::row;
+
+    #[test]
+    fn remote_memory_pays_from_where_it_earns_more_than_it_costs() {
+        let dram = GIB;
+        let speeds = [100.0, 100.0, 105.0, 160.0, 210.0, 410.0];
+        let sizes = [0].into_iter().chain(QUARTERS);
+        let rows: Vec<Row> =
+            sizes.zip(speeds).map(|(quarters, speed)| row(quarters, LATENCY_NS, speed)).collect();
+        let prices = Prices { dram: 4.0, remote: 2.0, store: 0.0, machine: 0.0 };
+        let summary = summarise(&rows, "tpcc", dram, &prices);
+        let of = |at: usize| &summary.points[at];
+        assert_eq!((of(0).dollars, of(0).per_second_and_dollar, of(0).gain), (4.0, 25.0, 0.0));
+        assert_eq!((of(5).dollars, of(5).per_second), (12.0, 410.0));
+        assert!(of(1).gain < 0.0 && of(2).gain < 0.0 && of(3).gain > 0.0);
+        assert_eq!(summary.break_even_share, Some(1.0));
+        let dear = Prices { remote: 200.0, ..prices };
+        assert_eq!(summarise(&rows, "tpcc", dram, &dear).break_even_share, None);
+    }
+
+    #[test]
+    fn bytes_of_the_store_and_the_machine_count() {
+        let rows = [row(0, LATENCY_NS, 100.0), row(16, LATENCY_NS, 100.0)];
+        let prices = Prices { dram: 0.0, remote: 0.0, store: 1.0, machine: 5.0 };
+        let dollars = summarise(&rows, "tpcc", GIB, &prices).points[0].dollars;
+        assert!((dollars - 5.0 - 1.25).abs() < 1e-9, "{dollars}: 1.25 GiB of pages at the most");
+    }
+}

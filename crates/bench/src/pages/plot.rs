@@ -56,3 +56,41 @@ pub(super) fn write_samples(path: &Path, name: Option<&str>, report: &Report) ->
     let written = write_csv(report, &mut BufWriter::new(file));
     written.map_err(|source| BenchError::file("write", &path, source))
 }
+
+#[cfg(test)]
+mod tests {
+    use terrace_pool::Placement;
+    use terrace_sys::size::MIB;
+
+    use super::*;
+    use crate::pages::{Case, Load};
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn samples_become_lines_and_files() {
+        let home = Scratch::of(None, "plot").expect("a directory");
+        let case = Case {
+            load: Load::RandomRead { tuples: 10_000, batch: 1 },
+            dram_bytes: 8 * MIB,
+            tiers: vec![],
+            store: None,
+            placement: Placement::Framed,
+            policy: terrace_pool::Policy::Score,
+            threads: 1,
+            warm_up_seconds: 0.0,
+            seconds: 0.1,
+        };
+        let measured = case.run(home.path(), &mut |_| {}).expect("measured");
+        let lines = by_second(&[("a run".into(), &measured.report)]);
+        let points = |panel: usize| lines.panels[panel].lines[0].points.len();
+        assert_eq!((points(0), points(1)), (measured.report.samples.len(), points(0)));
+        let file = home.path().join("samples.csv");
+        write_samples(&file, None, &measured.report).expect("written");
+        write_samples(&file, Some("0-1"), &measured.report).expect("written");
+        let text = std::fs::read_to_string(home.path().join("samples.0-1.csv")).expect("there");
+        assert_eq!(text, std::fs::read_to_string(file).expect("there"));
+        assert!(text.starts_with("end_seconds,seconds,operations,per_second"), "{text}");
+        let nowhere = write_samples(&home.path().join("no/such"), None, &measured.report);
+        assert!(nowhere.expect_err("no directory").to_string().contains("no/such"));
+    }
+}

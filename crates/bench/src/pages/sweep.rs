@@ -279,3 +279,55 @@ fn lines(summary: &Summary) -> Lines {
     };
     Lines { name: "remote".into(), panels: names.into_iter().map(panel).collect() }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::pages::case::Figures;
+
+    /// A run that did `per_second` with a remote tier of `quarters` of DRAM.
+    pub(in crate::pages) fn row(quarters: u64, latency_ns: u64, per_second: f64) -> Row {
+        let figures = Figures {
+            workload: "TPC-C, 14 warehouses".into(),
+            placement: "framed",
+            policy: "score".into(),
+            dram_bytes: DRAM_BYTES,
+            tiers: vec![],
+            threads: 2,
+            per_second,
+            p50_us: 1.0,
+            p95_us: 2.0,
+            p99_us: 3.0,
+            resident_bytes: vec![DRAM_BYTES, DRAM_BYTES / 4 * quarters],
+            loads_per_second: 0.0,
+            writes_per_second: 0.0,
+            promoted: 0,
+            demoted: 0,
+            evicted: 0,
+            processors: 2.0,
+        };
+        Row { name: "tpcc".into(), latency_ns, quarters, round: 0, figures }
+    }
+
+    #[test]
+    fn ratios_are_over_two_tiers() {
+        let mut rows = vec![row(0, 0, 90.0), row(0, 0, 100.0), row(0, 0, 130.0)];
+        rows.extend(QUARTERS.map(|quarters| row(quarters, 250, 100.0 + 10.0 * quarters as f64)));
+        rows[3].figures.per_second = 95.0;
+        let curve = curve(&rows, "tpcc", 250);
+        assert_eq!(curve.two_tiers_per_second, 100.0);
+        assert_eq!(curve.ratios, [0.95, 1.2, 1.4, 1.8, 2.6]);
+        assert_eq!(curve.worst_ratio, 0.95);
+        let summary = Summary {
+            shares: vec![0.25, 0.5, 1.0, 2.0, 4.0],
+            worst_ratio: curve.worst_ratio,
+            curves: vec![curve],
+            published_tpcc_ratios: PUBLISHED,
+        };
+        let text = grid(&summary).to_string();
+        assert!(text.contains("1/4x DRAM") && text.contains("2.60"), "{text}");
+        let lines = lines(&summary);
+        assert_eq!((lines.panels.len(), lines.panels[0].lines.len()), (1, 2));
+        assert_eq!(lines.panels[0].lines[0].points[4], (4.0, 260.0));
+    }
+}

@@ -61,9 +61,10 @@ impl FromStr for Policy {
 }
 
 fn spitfire(text: &str) -> Result<Spitfire, String> {
-    let chances: Result<Vec<f64>, _> = text.split(',').map(str::parse).collect();
-    let Ok([promote_on_read, promote_on_write, fetch_below, demote]) =
-        chances.unwrap_or_default().try_into()
+    let chances: Vec<f64> = text.split(',').map_while(|chance| chance.parse().ok()).collect();
+    let are_four = text.split(',').count() == 4;
+    let (true, &[promote_on_read, promote_on_write, fetch_below, demote]) =
+        (are_four, chances.as_slice())
     else {
         return Err(format!(
             "\"{text}\" is not four probabilities: to promote on a read, to promote on a write, \
