@@ -8,7 +8,7 @@ use std::{
 use crate::{
     cargo::{self, Outcome},
     counts::Counts,
-    features, job, lab, loom, miri, tidy,
+    features, job, lab, loom, miri, soak, tidy,
 };
 
 /// The crates that build without DataFusion; they are tested in debug as well, where overflow
@@ -39,6 +39,7 @@ const STEPS: &[Step] = &[
     Step { name: "miri", run: miri::run_if_installed },
     Step { name: "main job", run: |root| passed(job::run(root)) },
     Step { name: "tests", run: tests },
+    Step { name: "churn", run: soak::churn },
     Step { name: "lab", run: lab::run_if_possible },
     Step { name: "lint", run: lint },
     Step { name: "documentation", run: documentation },

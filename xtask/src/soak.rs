@@ -7,13 +7,17 @@
 
 use std::path::Path;
 
-use crate::cargo;
+use crate::cargo::{self, Outcome};
 
 /// The test programs that read the variables.
 const PROGRAMS: &[(&str, &[&str])] = &[
     ("terrace-market", &["--test", "stress"]),
-    ("terrace-pool", &["--test", "model"]),
+    ("terrace-pool", &["--test", "framed", "churn"]),
+    ("terrace-pool", &["--test", "mapped", "churn"]),
+    ("terrace-pool", &["--test", "framed", "races"]),
+    ("terrace-pool", &["--test", "mapped", "races"]),
     ("terrace-index", &["--test", "threads"]),
+    ("terrace-index", &["--test", "tree_threads"]),
     ("terrace-sql", &["--test", "kill_rounds"]),
     ("terrace", &["--test", "cli", "durability"]),
 ];
@@ -47,6 +51,28 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
         outcome.result(&format!("soak of {package}"))?;
     }
     Ok(())
+}
+
+/// Seconds of the churn in each placement that every change passes.
+const CHURN_SECONDS: u64 = 30;
+
+/// The pool's churn, as long as a change can wait for it.
+pub fn churn(root: &Path) -> Outcome {
+    let mut all = Outcome { ok: true, ..Outcome::default() };
+    for placement in ["framed", "mapped"] {
+        let mut command = cargo::cargo(root);
+        command
+            .args(["test", "--release", "--package", "terrace-pool", "--test", placement])
+            .arg("churn_over_tiers")
+            .env("TERRACE_SOAK_SECONDS", CHURN_SECONDS.to_string());
+        let outcome = cargo::run(command);
+        if outcome.ok && outcome.counts.passed == 0 {
+            eprintln!("churn: no test of pages {placement} ran");
+            all.ok = false;
+        }
+        all = all.and(outcome);
+    }
+    all
 }
 
 fn parse(arguments: &[String]) -> Result<Plan, String> {

@@ -1,5 +1,6 @@
 //! What every placement promises.
 
+mod churn;
 mod common;
 mod conformance;
 mod faults;

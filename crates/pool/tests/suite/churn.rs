@@ -1,0 +1,189 @@
+//! Everything at once, for as long as one likes: pages made, written, read, freed, persisted and
+//! brought back by several threads over three tiers that change their sizes, against what every
+//! page should hold.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, TryLockError};
+use std::time::Instant;
+
+use super::common::{KIB, MIB, comes_to_hold, pool, space};
+use terrace_pool::{PageRef, Pool, PoolError, Space};
+use terrace_testkit::{Rng, soak_time, with_seed};
+
+const SLOTS: u64 = 1500;
+const WORKERS: u64 = 3;
+const LENS: [usize; 6] = [4 * KIB, 4 * KIB, 8 * KIB, 12 * KIB, 64 * KIB, 100 * KIB];
+
+/// A page, and the word that all of it should be.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    page: PageRef,
+    word: u64,
+    len: usize,
+    durable: bool,
+}
+
+type Slot = Mutex<Option<Known>>;
+
+/// Every word of a page tells its place, so that no page passes for another.
+fn fill(bytes: &mut [u8], word: u64) {
+    let words = bytes.chunks_exact_mut(8);
+    (0..).zip(words).for_each(|(n, place)| place.copy_from_slice(&(word ^ n).to_le_bytes()));
+}
+
+fn check(bytes: &[u8], known: &Known) {
+    assert_eq!(bytes.len(), known.len.next_multiple_of(4 * KIB), "{known:?}");
+    for (n, place) in (0..).zip(bytes.chunks_exact(8)) {
+        let found = u64::from_le_bytes(place.try_into().expect("eight bytes"));
+        assert_eq!(found, known.word ^ n, "word {n} of {known:?}");
+    }
+}
+
+/// Reads words here and there without holding the page.
+fn check_optimistically(pages: &Space, known: &mut Known) {
+    let seen = pages.optimistic(&mut known.page).expect("there");
+    let words = (0..known.len / 8).step_by(97).map(|n| (n, seen.u64_at(n * 8)));
+    let words: Vec<_> = words.collect();
+    if seen.is_valid() {
+        let right = |(n, word): &(usize, Option<u64>)| *word == Some(known.word ^ *n as u64);
+        assert!(words.iter().all(right), "{known:?}: {words:?}");
+    }
+}
+
+/// What all workers share.
+struct Churn<'a> {
+    pages: &'a Space,
+    slots: Vec<Slot>,
+    next: AtomicU64,
+    done: AtomicBool,
+}
+
+impl Churn<'_> {
+    fn work(&self, seed: u64) -> u64 {
+        let (mut rng, mut steps) = (Rng::new(seed), 0);
+        while !self.done.load(Ordering::Relaxed) {
+            let slot = &self.slots[usize::try_from(rng.below(SLOTS)).expect("small")];
+            let mut slot = match slot.try_lock() {
+                Ok(slot) => slot,
+                Err(TryLockError::WouldBlock) => continue,
+                Err(TryLockError::Poisoned(_)) => return steps,
+            };
+            *slot = match slot.take() {
+                None => Some(self.make(&mut rng)),
+                Some(known) => self.step(known, rng.below(100)),
+            };
+            steps += 1;
+        }
+        steps
+    }
+
+    fn word(&self) -> u64 {
+        self.next.fetch_add(1 << 32, Ordering::Relaxed)
+    }
+
+    fn make(&self, rng: &mut Rng) -> Known {
+        let len = LENS[usize::try_from(rng.below(LENS.len() as u64)).expect("small")];
+        let word = self.word();
+        let (page, mut bytes) = self.pages.allocate(len).expect("the store has room");
+        assert!(bytes.iter().all(|byte| *byte == 0), "a new page is zero");
+        fill(&mut bytes, word);
+        Known { page, word, len, durable: false }
+    }
+
+    fn step(&self, mut known: Known, dice: u64) -> Option<Known> {
+        let pages = self.pages;
+        match dice {
+            0..30 => check(&pages.read(&mut known.page).expect("there"), &known),
+            30..50 => check_optimistically(pages, &mut known),
+            50..70 => self.write(&mut known),
+            70..80 => self.upgrade(&mut known),
+            80..85 => pages.prefetch(&[known.page]),
+            85..90 => pages.load(&mut [known.page]).expect("the store reads"),
+            90..92 => {
+                pages.persist(&mut [known.page]).expect("the store writes");
+                known.durable = true;
+            }
+            _ => {
+                pages.free(known.page);
+                let gone = pages.read(&mut known.page.without_hint());
+                // Another page of this space may have the id by now.
+                assert!(matches!(gone, Err(PoolError::NoSuchPage { .. }) | Ok(_)));
+                return None;
+            }
+        }
+        Some(known)
+    }
+
+    fn write(&self, known: &mut Known) {
+        match self.pages.write(&mut known.page) {
+            Ok(mut bytes) => {
+                check(&bytes, known);
+                known.word = self.word();
+                fill(&mut bytes, known.word);
+            }
+            Err(PoolError::Durable { .. }) => assert!(known.durable),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn upgrade(&self, known: &mut Known) {
+        let seen = self.pages.optimistic(&mut known.page).expect("there");
+        match seen.upgrade() {
+            Ok(Some(mut bytes)) => {
+                check(&bytes, known);
+                known.word = self.word();
+                fill(&mut bytes, known.word);
+            }
+            // It was moved, or evicted, meanwhile.
+            Ok(None) => {}
+            Err(PoolError::Durable { .. }) => assert!(known.durable),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Changes tiers and asks for memory until the time is over.
+    fn disturb(&self, pool: &Pool, seed: u64) {
+        let (mut rng, end) = (Rng::new(seed), Instant::now() + soak_time());
+        while Instant::now() < end {
+            let tier = usize::try_from(rng.below(3)).expect("small");
+            let bytes = MIB + rng.below(3 * MIB);
+            pool.resize(tier, bytes).expect("pages are held for moments only");
+            match rng.below(4) {
+                0 => drop(pool.release(MIB)),
+                1 => drop(pool.release_clean(MIB)),
+                _ => std::thread::sleep(std::time::Duration::from_millis(5)),
+            }
+        }
+        self.done.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn churn_over_tiers_that_change_loses_nothing() {
+    with_seed(|seed| {
+        let pool = pool(3 * MIB, &[MIB, 2 * MIB]);
+        let pages = space(&pool);
+        let churn = Churn {
+            pages: &pages,
+            slots: (0..SLOTS).map(|_| Mutex::default()).collect(),
+            next: AtomicU64::new(1 << 32),
+            done: AtomicBool::new(false),
+        };
+        let steps: u64 = std::thread::scope(|scope| {
+            let churn = &churn;
+            let workers: Vec<_> = (0..WORKERS)
+                .map(|worker| scope.spawn(move || churn.work(seed ^ (worker + 1))))
+                .collect();
+            churn.disturb(&pool, seed);
+            workers.into_iter().map(|worker| worker.join().expect("no panic")).sum()
+        });
+        assert!(steps > 100, "{steps} steps");
+        for slot in churn.slots {
+            let known = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
+            let Some(mut known) = known else { continue };
+            check(&pages.read(&mut known.page).expect("there"), &known);
+            pages.free(known.page);
+        }
+        comes_to_hold(&pool, 0, 0);
+    });
+}
