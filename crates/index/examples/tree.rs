@@ -19,7 +19,7 @@ const CONFIG: TreeConfig = TreeConfig { page_bytes: 4096 };
 /// Look-ups of each measurement, by each thread.
 const LOOK_UPS: u64 = 4_000_000;
 /// Keys of a batch.
-const BATCH: usize = 256;
+const BATCH: usize = 1024;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -124,12 +124,18 @@ fn look_up_some(tree: &BTree, tuples: u64, seed: u64) -> Outcome {
     Ok(())
 }
 
-fn batches(tree: &BTree, tuples: u64, look_ups: u64) -> Outcome {
-    let (begin, mut rng, mut found) = (Instant::now(), Rng::new(9), 0);
+fn look_up_batches(tree: &BTree, rng: &mut Rng, tuples: u64, look_ups: u64) -> Outcome<u64> {
+    let mut found = 0;
     for _ in 0..look_ups / BATCH as u64 {
         let keys: Vec<_> = (0..BATCH).map(|_| rng.below(tuples).to_be_bytes()).collect();
         tree.get_batch(&keys, |_, value| found += u64::from(value.is_some()))?;
     }
+    Ok(found)
+}
+
+fn batches(tree: &BTree, tuples: u64, look_ups: u64) -> Outcome {
+    let (begin, mut rng) = (Instant::now(), Rng::new(9));
+    let found = look_up_batches(tree, &mut rng, tuples, look_ups)?;
     assert_eq!(found, look_ups / BATCH as u64 * BATCH as u64);
     report(&format!("look up by batches of {BATCH}"), found, begin);
     Ok(())
@@ -145,15 +151,17 @@ fn store(tuples: u64) -> Outcome {
     let begin = Instant::now();
     let tree = loaded(pool.create_space("tree", None)?, tuples)?;
     report("bulk load, 1.4 times DRAM", tuples, begin);
-    let loads = pool.stats().loads;
-    let begin = Instant::now();
-    let mut rng = Rng::new(5);
+    // Pages that were never on the store are written before others can be read.
+    look_up_batches(&tree, &mut Rng::new(4), tuples, tuples / 2)?;
+    let (begin, loads, mut rng) = (Instant::now(), pool.stats().loads, Rng::new(5));
     for _ in 0..20_000 {
         tree.get_with(&rng.below(tuples).to_be_bytes(), |_| ())?;
     }
     report("look up, 1.4 times DRAM", 20_000, begin);
-    batches(&tree, tuples, 200_000)?;
-    println!("    pages read: {}", pool.stats().loads - loads);
+    report("  pages read", pool.stats().loads - loads, begin);
+    let (begin, loads) = (Instant::now(), pool.stats().loads);
+    batches(&tree, tuples, 400_000)?;
+    report("  pages read", pool.stats().loads - loads, begin);
     Ok(())
 }
 

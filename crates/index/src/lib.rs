@@ -1,5 +1,33 @@
 //! Indexes over pages of the pool.
 //!
+//! [`BTree`] is an ordered index: a B+-tree whose readers hold nothing. [`SecondaryIndex`] leads
+//! from keys that may repeat to records of a tree, with hints of where they are.
+//!
+//! ```
+//! use std::ops::{Bound, ControlFlow};
+//!
+//! use terrace_index::{BTree, TreeConfig};
+//! use terrace_market::Ledger;
+//! use terrace_pool::{Pool, PoolConfig};
+//!
+//! # fn main() -> Result<(), terrace_index::IndexError> {
+//! let pool = Pool::new(PoolConfig::new("example", Ledger::new(64 << 20)))?;
+//! let tree = BTree::new(pool.create_space("rivers", None)?, &TreeConfig { page_bytes: 4096 })?;
+//! for (river, km) in [("Amazon", "6400"), ("Nile", "6650"), ("Congo", "4700")] {
+//!     assert!(tree.insert(river.as_bytes(), km.as_bytes())?);
+//! }
+//! assert_eq!(tree.get(b"Nile")?.as_deref(), Some(b"6650".as_slice()));
+//! tree.update(b"Congo", |km| km[1] = b'3')?;
+//! let mut seen = Vec::new();
+//! tree.scan(Bound::Excluded(b"Amazon"), |river, km| {
+//!     seen.push((river.to_vec(), km.to_vec()));
+//!     ControlFlow::Continue(())
+//! })?;
+//! assert_eq!(seen[0], (b"Congo".to_vec(), b"4300".to_vec()));
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! [`HashIndex`] is a hash index of chained pages (Otaki et al., CIDR 2025, section 4). It is
 //! written against [`terrace_pool::Pages`], so that the same code runs over three ways of finding
 //! a page:

@@ -4,8 +4,8 @@
 //! last seen. A look-up follows the hint to a leaf of the primary tree and saves the way down; a
 //! wrong hint costs that way, and is then put right in the entry.
 //!
-//! The two keys become one byte string that sorts as the pair: each zero byte of the key is followed
-//! by 255, and two zero bytes end it.
+//! The two keys become one byte string that sorts as the pair: each zero byte of the key is
+//! followed by 255, and two zero bytes end it.
 
 use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};

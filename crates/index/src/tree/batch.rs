@@ -8,7 +8,10 @@ use crate::tree::walk::{Look, RESTARTS, Visit, WRONG_LEVEL, is_below};
 use crate::tree::{BTree, CopyValue};
 
 /// Keys that are looked up together.
-const GROUP: usize = 256;
+const GROUP: usize = 1024;
+/// Pages that are brought in together: more would find no more to overlap, and take memory from
+/// each other.
+const LOADED_MAX: usize = 256;
 
 /// How far a look-up came.
 enum Came {
@@ -39,13 +42,18 @@ impl<P: Pages> BTree<P> {
         for first in (0..keys.len()).step_by(GROUP) {
             pending.clear();
             pending.extend(first..keys.len().min(first + GROUP));
-            for _ in 0..RESTARTS {
+            // Each level may be absent, and pages may leave again before their keys come by.
+            let mut stalls = 0;
+            while stalls < RESTARTS {
+                let before = pending.len();
                 self.advance(keys, &mut pending, &mut absent, &mut value, &mut see)?;
                 if absent.is_empty() {
                     break;
                 }
+                stalls = if pending.len() < before { 0 } else { stalls + 1 };
                 absent.sort_unstable_by_key(|page: &PageRef| page.id());
                 absent.dedup_by_key(|page| page.id());
+                absent.truncate(LOADED_MAX);
                 // A page that cannot be read, or was freed meanwhile, is met again below.
                 drop(self.pages.load(&mut absent));
             }

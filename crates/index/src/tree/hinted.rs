@@ -69,8 +69,8 @@ impl Visit for InLeaf<'_, '_> {
 }
 
 impl<P: Pages> BTree<P> {
-    /// As [`BTree::get_with`], beginning at the leaf that `hint` names, if that is in memory and the
-    /// key's; otherwise from the root, and the hint is repaired.
+    /// As [`BTree::get_with`], beginning at the leaf that `hint` names, if that is in memory and
+    /// the key's; otherwise from the root, and the hint is repaired.
     ///
     /// # Errors
     /// As [`BTree::get`].

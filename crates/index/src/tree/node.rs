@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Keys of a node are at least its lower and below its upper fence, so all begin with what both
-//! fences begin with. This prefix is stored once, in the lower fence. Child `i` of an inner node has
-//! the keys from key `i - 1` on, below key `i`.
+//! fences begin with. This prefix is stored once, in the lower fence. Child `i` of an inner node
+//! has the keys from key `i - 1` on, below key `i`.
 //!
 //! A head is of the bytes behind the prefix and behind `skip` more, which all keys of the node have
 //! alike although its fences do not: nodes at the edges of the tree have fences that say nothing.
@@ -322,6 +322,35 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
             into.resize(len, 0);
         }
         self.source.copy(at, &mut into[..len]).then_some(len).ok_or(OUTSIDE)
+    }
+
+    /// Copies bytes of the page over what `into` has from `at` on, which is made longer where it
+    /// must be; where they end.
+    #[inline]
+    pub(crate) fn copy_over(
+        &self,
+        span: Span,
+        into: &mut Vec<u8>,
+        at: usize,
+    ) -> Result<usize, Fault> {
+        let end = at + span.len;
+        if end > into.len() {
+            into.resize(end.next_power_of_two(), 0);
+        }
+        self.source.copy(span.at, &mut into[at..end]).then_some(end).ok_or(OUTSIDE)
+    }
+
+    /// As [`Node::copy_over`], of the whole key of a record.
+    #[inline]
+    pub(crate) fn copy_key_over(
+        &self,
+        index: usize,
+        into: &mut Vec<u8>,
+        at: usize,
+    ) -> Result<usize, Fault> {
+        let prefix = Span { at: self.lower_span().at, len: self.prefix };
+        let at = self.copy_over(prefix, into, at)?;
+        self.copy_over(self.suffix_span(index), into, at)
     }
 
     /// Appends the whole key of a record.

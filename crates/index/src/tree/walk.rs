@@ -4,8 +4,8 @@
 //! since, which is asked once more after the child was found, because the id of a freed page names
 //! another page at once. Who finds a change begins again at the root. After [`RESTARTS`] times the
 //! way is taken by holding: the latch of a node is kept until that of its child is had, so that
-//! nobody overtakes. Latches are taken from the root down, and of siblings only under their parent's,
-//! so nobody waits in a circle.
+//! nobody overtakes. Latches are taken from the root down, and of siblings only under their
+//! parent's, so nobody waits in a circle.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
