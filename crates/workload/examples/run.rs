@@ -13,6 +13,7 @@
 use std::error::Error;
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -85,7 +86,17 @@ impl Workload for Null {
     }
 }
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match work() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn work() -> Result<()> {
     let options = parse(std::env::args().skip(1))?;
     let pool = open(&options)?;
     match options.workload.as_str() {

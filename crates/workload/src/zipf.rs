@@ -128,7 +128,7 @@ mod tests {
     /// Frequencies of the first ranks, and of the rest, against the exact distribution: none is off
     /// by more than 5 standard deviations.
     fn compare(count: u64, theta: f64) {
-        const DRAWS: u64 = 400_000;
+        const DRAWS: u64 = 100_000;
         let (zipf, mut random) = (Zipf::new(count, theta), Random::new(count, 1));
         let mut counts = vec![0_u64; usize::try_from(count).expect("fits")];
         for _ in 0..DRAWS {

@@ -53,7 +53,7 @@ fn transactions_stay_consistent_while_pages_come_and_go() {
         };
         let tpcc = Tpcc::load(&pool, &config, |_| ()).expect("loaded");
         let before = tpcc.check().expect("consistent after loading");
-        let report = operate(&tpcc, &pool, 6_000);
+        let report = operate(&tpcc, &pool, 3_000);
         let after = tpcc.check().expect("consistent after running");
         assert_eq!(after.orders, before.orders + report.total.operations[0]);
         assert!(after.ytd_cents > before.ytd_cents && after.new_orders > 0);
@@ -69,11 +69,11 @@ fn transactions_stay_consistent_while_pages_come_and_go() {
 fn every_tuple_is_found_in_a_small_pool() {
     for batch in [1, 32] {
         let pool = pool(MIB, false);
-        let config = RandomReadConfig { tuples: 40_000, batch, page_bytes: 4096, seed: 3 };
+        let config = RandomReadConfig { tuples: 20_000, batch, page_bytes: 4096, seed: 3 };
         let tuples = RandomRead::load(&pool, config, |_| ()).expect("loaded");
         tuples.check_all().expect("all there");
-        let report = operate(&tuples, &pool, 20_000);
-        assert!(report.total.count() >= 20_000 && report.total.loads > 1_000);
+        let report = operate(&tuples, &pool, 8_000);
+        assert!(report.total.count() >= 8_000 && report.total.loads > 1_000);
         let sum: u64 = report.samples.iter().map(|sample| sample.loads).sum();
         assert_eq!(sum, report.total.loads);
     }
@@ -84,7 +84,7 @@ fn every_mix_runs_in_a_small_pool() {
     for mix in Mix::ALL {
         let pool = pool(MIB, true);
         let config = YcsbConfig {
-            records: 40_000,
+            records: 25_000,
             record_bytes: 100,
             mix,
             popularity: Popularity::Zipf(0.99),
@@ -92,8 +92,8 @@ fn every_mix_runs_in_a_small_pool() {
             seed: 3,
         };
         let ycsb = Ycsb::load(&pool, config, |_| ()).expect("loaded");
-        let report = operate(&ycsb, &pool, 8_000);
-        assert_eq!(report.total.count(), 8_000);
+        let report = operate(&ycsb, &pool, 4_000);
+        assert_eq!(report.total.count(), 4_000);
         assert!(report.total.loads > 0, "{mix:?}: {:?}", report.total);
     }
 }

@@ -10,6 +10,7 @@ use terrace_pool::Pages;
 use crate::error::{IndexError, Result, in_page};
 use crate::tree::BTree;
 use crate::tree::edit::{Edit, Fit};
+use crate::tree::node::{Node, Seek};
 use crate::tree::records::{Frame, Records};
 use crate::tree::walk::{Held, Page, Pair, lost_child};
 
@@ -51,8 +52,28 @@ impl<P: Pages> BTree<P> {
         Ok(())
     }
 
+    /// Brings the sibling that a node would be merged with into memory, while nothing is held that
+    /// others would wait for. What changes meanwhile is found out later.
+    fn fetch_sibling(&self, key: &[u8], level: u8) -> Result<()> {
+        let Some((Some((parent, index)), _)) = self.look_for_pair(Seek::At(key), level)? else {
+            return Ok(());
+        };
+        let sibling = Node::open(&parent.guard).and_then(|node| {
+            node.child(if index == node.count { index.saturating_sub(1) } else { index + 1 })
+        });
+        if let Ok(mut page) = sibling
+            && parent.guard.is_valid()
+            && self.pages.optimistic_resident(&mut page).is_none()
+        {
+            // Whether it can be had is seen again by the merge.
+            drop(self.pages.load(&mut [page]));
+        }
+        Ok(())
+    }
+
     /// Merges a node if it is small.
     fn merge(&self, key: &[u8], level: u8) -> Result<Merged> {
+        self.fetch_sibling(key, level)?;
         let Pair { parent, mut node } = self.hold_pair(key, level)?;
         let (is_small, count) = {
             let edit = in_page(node.page.id(), Edit::open(&mut node.held))?;

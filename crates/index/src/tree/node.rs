@@ -324,6 +324,35 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
         self.source.copy(at, &mut into[..len]).then_some(len).ok_or(OUTSIDE)
     }
 
+    /// Copies bytes of the page over what `into` has from `at` on, which is made longer where it
+    /// must be; where they end.
+    #[inline]
+    pub(crate) fn copy_over(
+        &self,
+        span: Span,
+        into: &mut Vec<u8>,
+        at: usize,
+    ) -> Result<usize, Fault> {
+        let end = at + span.len;
+        if end > into.len() {
+            into.resize(end.next_power_of_two(), 0);
+        }
+        self.source.copy(span.at, &mut into[at..end]).then_some(end).ok_or(OUTSIDE)
+    }
+
+    /// As [`Node::copy_over`], of the whole key of a record.
+    #[inline]
+    pub(crate) fn copy_key_over(
+        &self,
+        index: usize,
+        into: &mut Vec<u8>,
+        at: usize,
+    ) -> Result<usize, Fault> {
+        let prefix = Span { at: self.lower_span().at, len: self.prefix };
+        let at = self.copy_over(prefix, into, at)?;
+        self.copy_over(self.suffix_span(index), into, at)
+    }
+
     /// Appends the whole key of a record.
     pub(crate) fn append_key(&self, index: usize, into: &mut Vec<u8>) -> Result<(), Fault> {
         self.append(Span { at: self.lower_span().at, len: self.prefix }, into)?;

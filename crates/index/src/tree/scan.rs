@@ -43,7 +43,7 @@ struct Cursor {
     direction: Direction,
     from: From,
     key: Vec<u8>,
-    /// Keys and values, one after the other.
+    /// Keys and values, one after the other, and behind them what is left of others.
     bytes: Vec<u8>,
     /// Where each key and each value ends.
     ends: Vec<(usize, usize)>,
@@ -132,12 +132,13 @@ impl Fill<'_> {
         Ok(index + usize::from(found && with))
     }
 
+    #[inline]
     fn copy<S: Source + ?Sized>(&mut self, leaf: &Node<'_, S>, index: usize) -> Result<(), Fault> {
         let Cursor { bytes, ends, .. } = &mut *self.cursor;
-        leaf.append_key(index, bytes)?;
-        let key_end = bytes.len();
-        leaf.append(leaf.value_span(index)?, bytes)?;
-        ends.push((key_end, bytes.len()));
+        let begin = ends.last().map_or(0, |(_, end)| *end);
+        let key_end = leaf.copy_key_over(index, bytes, begin)?;
+        let end = leaf.copy_over(leaf.value_span(index)?, bytes, key_end)?;
+        ends.push((key_end, end));
         Ok(())
     }
 
@@ -173,7 +174,6 @@ impl Visit for Fill<'_> {
     type Out = Rest;
 
     fn leaf<S: Source + ?Sized>(&mut self, leaf: Node<'_, S>) -> Result<Rest, Fault> {
-        self.cursor.bytes.clear();
         self.cursor.ends.clear();
         let first = self.first(&leaf)?;
         match self.cursor.direction {

@@ -424,6 +424,16 @@ fn optimistic_bytes_are_those_of_the_page() {
         (seen.u64_at(4096), seen.u64_at(4), seen.u32_at(usize::MAX - 3)),
         (None, None, None)
     );
+    let numbers: Vec<_> = (0..512).filter_map(|n| seen.u64_at(n * 8)).collect();
+    for (first, count) in [(0, 0), (0, 1), (3, 50), (0, 512), (511, 1), (512, 0)] {
+        let some = &numbers[first..first + count];
+        for bound in [0, numbers[7], numbers[300], u64::MAX] {
+            let below = some.iter().filter(|number| **number < bound).count();
+            assert_eq!(seen.count_below(first * 8, count, bound), Some(below));
+        }
+    }
+    let beyond = [(4, 1), (0, 513), (4096, 1), (8, usize::MAX / 8), (8, usize::MAX)];
+    assert!(beyond.iter().all(|(at, count)| seen.count_below(*at, *count, 1).is_none()));
     assert!(seen.is_valid() && !seen.copy(usize::MAX, &mut [0; 8]));
 }
 

@@ -1,5 +1,5 @@
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use terrace_market::Ledger;
@@ -116,16 +116,50 @@ fn transactions_come_as_often_as_they_should() {
     let Setup { tpcc, pool } = small(2);
     let warm_up = Duration::ZERO;
     let interval = Duration::from_secs(60);
-    let config = RunConfig { threads: 3, warm_up, length: Length::Operations(20_000), interval };
+    let config = RunConfig { threads: 3, warm_up, length: Length::Operations(6_000), interval };
     let stop = AtomicBool::new(false);
     let report = run(&tpcc, &pool, &config, &stop, &mut |_| ()).expect("runs");
-    let expected = [8_910, 90, 8_600, 800, 800, 800];
+    let expected = [2_673, 27, 2_580, 240, 240, 240];
     for (kind, expected) in expected.into_iter().enumerate() {
         let done = report.total.operations[kind];
         let off = done.abs_diff(expected);
         assert!(off * off <= 25 * expected, "{:?}", report.total.operations);
     }
     tpcc.check().expect("consistent");
+}
+
+#[test]
+fn threads_that_wait_for_new_orders_leave_no_gap() {
+    let pool = Pool::new(PoolConfig::new("tpcc", Ledger::new(64 << 20))).expect("opens");
+    let mut config = config(1, 1);
+    config.scale = Scale { districts: 1, new_orders: 0, ..config.scale };
+    let tpcc = Tpcc::load(&pool, &config, |_| ()).expect("loaded");
+    let before = tpcc.check().expect("consistent");
+    let entering = AtomicU32::new(4);
+    let enter = || {
+        let mut terminal = tpcc.terminal();
+        let mut enter = || tpcc.transact(&mut terminal, Transaction::NewOrder, 1);
+        let done: Result<Vec<_>> = (0..300).map(|_| enter()).collect();
+        entering.fetch_sub(1, Ordering::Relaxed);
+        let done = done.expect("entered").into_iter();
+        done.filter(|done| *done == Transaction::NewOrder).count() as u64
+    };
+    let deliver = || {
+        let mut terminal = tpcc.terminal();
+        while entering.load(Ordering::Relaxed) > 0 {
+            tpcc.deliver(&mut terminal, 1).expect("delivered");
+        }
+    };
+    let entered: u64 = std::thread::scope(|scope| {
+        (0..3).for_each(|_| drop(scope.spawn(deliver)));
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(enter)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("ends")).sum()
+    });
+    let between = tpcc.check().expect("no gap");
+    let mut terminal = tpcc.terminal();
+    (0..between.new_orders).for_each(|_| tpcc.deliver(&mut terminal, 1).expect("delivered"));
+    let after = tpcc.check().expect("consistent");
+    assert_eq!((after.orders, after.new_orders), (before.orders + entered, 0));
 }
 
 #[test]
