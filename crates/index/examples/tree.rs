@@ -6,7 +6,7 @@ use std::error::Error;
 use std::hint::black_box;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use terrace_index::{BTree, TreeConfig};
 use terrace_market::Ledger;
@@ -32,10 +32,31 @@ fn scattered(number: u64) -> [u8; 8] {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()
 }
 
-fn report(what: &str, operations: u64, begin: Instant) {
-    let seconds = begin.elapsed().as_secs_f64();
-    let rate = operations as f64 / seconds / 1e6;
-    println!("{what:<44} {rate:>8.3} M/s  {:>8.0} ns", 1e9 * seconds / operations as f64);
+/// When something began: by the clock, and by the processor's time of this thread.
+struct Begin(Instant, Duration);
+
+impl Begin {
+    fn now() -> Self {
+        Self(Instant::now(), processor_time())
+    }
+}
+
+/// The time that this thread was on a processor; on a machine that others use, less than passed.
+fn processor_time() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
+    nanos.map_or(Duration::ZERO, Duration::from_nanos)
+}
+
+fn report(what: &str, operations: u64, begin: &Begin) {
+    report_times(what, operations, begin.0.elapsed(), processor_time() - begin.1);
+}
+
+fn report_times(what: &str, operations: u64, passed: Duration, worked: Duration) {
+    let rate = operations as f64 / passed.as_secs_f64() / 1e6;
+    let [passed, worked] =
+        [passed, worked].map(|time| 1e9 * time.as_secs_f64() / operations as f64);
+    println!("{what:<32} {rate:>8.3} M/s  {passed:>7.0} ns, on a processor {worked:>6.0}");
 }
 
 /// Bytes of DRAM that surely hold so many tuples.
@@ -56,53 +77,57 @@ fn change(tuples: u64) -> Outcome {
     ] {
         let pool = pool(ample(tuples))?;
         let tree = BTree::new(pool.create_space("tree", None)?, &CONFIG)?;
-        let begin = Instant::now();
+        let begin = Begin::now();
         for number in 0..tuples {
             tree.insert(&key(number), &value)?;
         }
-        report(what, tuples, begin);
+        report(what, tuples, &begin);
         println!("    {:?}", tree.shape()?);
-        let begin = Instant::now();
+        let begin = Begin::now();
         for number in 0..tuples {
             tree.update(&key(number), |value| value[0] = 1)?;
         }
-        report("  update in place, same order", tuples, begin);
-        let begin = Instant::now();
+        report("  update in place, same order", tuples, &begin);
+        let begin = Begin::now();
         for number in 0..tuples {
             tree.remove(&key(number))?;
         }
-        report("  remove, same order", tuples, begin);
+        report("  remove, same order", tuples, &begin);
     }
     Ok(())
 }
 
 fn look_up(tuples: u64) -> Outcome {
     let pool = pool(ample(tuples))?;
-    let begin = Instant::now();
+    let begin = Begin::now();
     let tree = loaded(pool.create_space("tree", None)?, tuples)?;
-    report("bulk load", tuples, begin);
+    report("bulk load", tuples, &begin);
     println!("    {:?}", tree.shape()?);
     for threads in [1, 2] {
         let begin = Instant::now();
-        std::thread::scope(|scope| {
+        let worked: Duration = std::thread::scope(|scope| {
             let run = |seed| {
                 let tree = &tree;
                 move || look_up_some(tree, tuples, seed)
             };
             let threads: Vec<_> = (0..threads).map(|seed| scope.spawn(run(seed))).collect();
-            threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+            threads
+                .into_iter()
+                .map(|thread| thread.join().expect("no panic"))
+                .sum::<Outcome<Duration>>()
         })?;
-        report(&format!("look up, {threads} threads, each"), LOOK_UPS, begin);
+        let what = format!("look up, {threads} threads, each");
+        report_times(&what, LOOK_UPS, begin.elapsed(), worked / threads);
     }
     batches(&tree, tuples, LOOK_UPS)?;
-    let (begin, mut seen) = (Instant::now(), 0);
+    let (begin, mut seen) = (Begin::now(), 0);
     tree.scan(Bound::Unbounded, |_, value| {
         seen += 1;
         black_box(value);
         ControlFlow::Continue(())
     })?;
-    report("scan, records", seen, begin);
-    let (begin, mut rng) = (Instant::now(), Rng::new(3));
+    report("scan, records", seen, &begin);
+    let (begin, mut rng) = (Begin::now(), Rng::new(3));
     for _ in 0..LOOK_UPS / 10 {
         let (key, mut left) = (rng.below(tuples).to_be_bytes(), 10);
         tree.scan(Bound::Included(&key), |_, value| {
@@ -111,17 +136,18 @@ fn look_up(tuples: u64) -> Outcome {
             if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
     }
-    report("scans of ten records", LOOK_UPS / 10, begin);
+    report("scans of ten records", LOOK_UPS / 10, &begin);
     Ok(())
 }
 
-fn look_up_some(tree: &BTree, tuples: u64, seed: u64) -> Outcome {
-    let mut rng = Rng::new(seed);
+/// The time that the thread took of a processor.
+fn look_up_some(tree: &BTree, tuples: u64, seed: u32) -> Outcome<Duration> {
+    let (begin, mut rng) = (processor_time(), Rng::new(seed.into()));
     for _ in 0..LOOK_UPS {
         let found = tree.get_with(&rng.below(tuples).to_be_bytes(), |value| value.len())?;
         assert_eq!(found, Some(VALUE_BYTES));
     }
-    Ok(())
+    Ok(processor_time() - begin)
 }
 
 fn look_up_batches(tree: &BTree, rng: &mut Rng, tuples: u64, look_ups: u64) -> Outcome<u64> {
@@ -134,10 +160,10 @@ fn look_up_batches(tree: &BTree, rng: &mut Rng, tuples: u64, look_ups: u64) -> O
 }
 
 fn batches(tree: &BTree, tuples: u64, look_ups: u64) -> Outcome {
-    let (begin, mut rng) = (Instant::now(), Rng::new(9));
+    let (begin, mut rng) = (Begin::now(), Rng::new(9));
     let found = look_up_batches(tree, &mut rng, tuples, look_ups)?;
     assert_eq!(found, look_ups / BATCH as u64 * BATCH as u64);
-    report(&format!("look up by batches of {BATCH}"), found, begin);
+    report(&format!("look up by batches of {BATCH}"), found, &begin);
     Ok(())
 }
 
@@ -148,20 +174,20 @@ fn store(tuples: u64) -> Outcome {
     let mut config = PoolConfig::new("example", Ledger::new(data * 10 / 14));
     config.store = Some(Arc::new(store));
     let pool = Pool::new(config)?;
-    let begin = Instant::now();
+    let begin = Begin::now();
     let tree = loaded(pool.create_space("tree", None)?, tuples)?;
-    report("bulk load, 1.4 times DRAM", tuples, begin);
+    report("bulk load, 1.4 times DRAM", tuples, &begin);
     // Pages that were never on the store are written before others can be read.
     look_up_batches(&tree, &mut Rng::new(4), tuples, tuples / 2)?;
-    let (begin, loads, mut rng) = (Instant::now(), pool.stats().loads, Rng::new(5));
+    let (begin, loads, mut rng) = (Begin::now(), pool.stats().loads, Rng::new(5));
     for _ in 0..20_000 {
         tree.get_with(&rng.below(tuples).to_be_bytes(), |_| ())?;
     }
-    report("look up, 1.4 times DRAM", 20_000, begin);
-    report("  pages read", pool.stats().loads - loads, begin);
-    let (begin, loads) = (Instant::now(), pool.stats().loads);
+    report("look up, 1.4 times DRAM", 20_000, &begin);
+    report("  pages read", pool.stats().loads - loads, &begin);
+    let (begin, loads) = (Begin::now(), pool.stats().loads);
     batches(&tree, tuples, 400_000)?;
-    report("  pages read", pool.stats().loads - loads, begin);
+    report("  pages read", pool.stats().loads - loads, &begin);
     Ok(())
 }
 

@@ -203,3 +203,6 @@ impl<P: Pages> BTree<P> {
         Err(IndexError::TooLarge { key_bytes, value_bytes, limit_bytes, key_limit_bytes })
     }
 }
+
+#[cfg(test)]
+mod tests;
