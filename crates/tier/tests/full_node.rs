@@ -1,0 +1,87 @@
+//! A memory node without room. Alone in its program, because it takes all memory of a node.
+
+use std::io::{self, Write};
+
+use terrace_sys::map::{HUGE_PAGE_BYTES, Mapping};
+use terrace_sys::migrate::{MigrateMode, MovePages2, errno, nodes_of};
+use terrace_sys::numa::Node;
+use terrace_sys::policy::PreferredNode;
+use terrace_sys::probe::Probe;
+use terrace_sys::size::{PAGE_BYTES, to_usize};
+use terrace_tier::{Mover, Outcome};
+
+/// Past the test harness, which keeps the words of tests that pass to itself.
+fn say_skipped(what: &str) {
+    let _ = writeln!(io::stderr(), "SKIPPED: {what}");
+}
+
+fn movers() -> Vec<Mover> {
+    let mut movers = vec![Mover::PLAIN];
+    match MovePages2::find() {
+        Ok(call) => {
+            let mode = MigrateMode::SyncLight;
+            movers.push(Mover::MovePages2 { call, mode, batch: 512 });
+        }
+        Err(why) => say_skipped(&format!("the mover by move_pages2, which is missing: {why}")),
+    }
+    movers
+}
+
+/// Memory that leaves a node with no room but what the kernel keeps for itself.
+fn fill(node: &Node) -> Mapping {
+    let len = to_usize(node.total_bytes) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    let filler = Mapping::reserve(len).expect("address space");
+    let _ = filler.advise_huge(false);
+    let guard = PreferredNode::enter(node.id).expect("a node");
+    // A preference and no binding: what no longer fits comes from elsewhere, and nobody is killed.
+    for offset in (0..len).step_by(HUGE_PAGE_BYTES) {
+        filler.populate(offset, HUGE_PAGE_BYTES).expect("memory");
+        let last = offset + HUGE_PAGE_BYTES - PAGE_BYTES;
+        if nodes_of(&filler, &[last]).expect("told") != [node.id.cast_signed()] {
+            break;
+        }
+    }
+    drop(guard);
+    filler
+}
+
+/// Whether a page is in one piece.
+fn is_whole(mapping: &Mapping, (offset, len): (usize, usize)) -> bool {
+    let parts: Vec<usize> = (offset..offset + len).step_by(PAGE_BYTES).collect();
+    let found = nodes_of(mapping, &parts).expect("told");
+    found.iter().all(|node| *node == found[0])
+}
+
+#[test]
+fn a_full_node_takes_what_it_can_and_pages_stay_whole() {
+    const PAGES: usize = 1024;
+    const LEN: usize = 16 * PAGE_BYTES;
+    let nodes = Probe::detect().nodes;
+    let small = |node: &Node| node.total_bytes < 2 << 30;
+    let [first, .., last] = nodes.as_slice() else {
+        return say_skipped("a full node: this machine has one node");
+    };
+    if !small(first) || !small(last) {
+        return say_skipped("a full node: the nodes are too large to fill them");
+    }
+    let mapping = Mapping::reserve(PAGES * LEN).expect("address space");
+    let _ = mapping.advise_huge(false);
+    mapping.populate(0, mapping.len()).expect("memory");
+    let pages: Vec<(usize, usize)> = (0..PAGES).map(|page| (page * LEN, LEN)).collect();
+    assert_eq!(Mover::PLAIN.migrate(&mapping, &pages, first.id), vec![Outcome::Moved; PAGES]);
+    let filler = fill(last);
+    for mover in movers() {
+        let outcomes = mover.migrate(&mapping, &pages, last.id);
+        let moved = outcomes.iter().filter(|outcome| **outcome == Outcome::Moved).count();
+        assert!(moved < PAGES, "{mover}: the node was not full");
+        assert!(outcomes.contains(&Outcome::Failed(errno::ENOMEM)), "{mover}: {moved} moved");
+        for (page, outcome) in pages.iter().zip(&outcomes) {
+            let whole = is_whole(&mapping, *page);
+            assert!(whole || *outcome == Outcome::Split, "{mover}: {page:?} is {outcome:?}");
+        }
+        let back = mover.migrate(&mapping, &pages, first.id);
+        assert_eq!(back, vec![Outcome::Moved; PAGES], "{mover}");
+    }
+    drop(filler);
+    assert_eq!(Mover::PLAIN.migrate(&mapping, &pages, last.id), vec![Outcome::Moved; PAGES]);
+}
