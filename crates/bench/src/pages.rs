@@ -27,6 +27,8 @@ pub(crate) use case::{Case, Load, Measured};
 pub struct PageOptions {
     /// Where pages are, in turn.
     pub placements: Vec<Placement>,
+    /// Whether frames come in huge pages.
+    pub huge_pages: bool,
     /// Which pages stay.
     pub policy: Policy,
     /// Workloads of a sweep.
@@ -55,6 +57,7 @@ impl Default for PageOptions {
     fn default() -> Self {
         Self {
             placements: Placement::ALL.to_vec(),
+            huge_pages: false,
             policy: Policy::Score,
             workloads: vec!["tpcc".into(), "random-read".into(), "ycsb-b".into()],
             warehouses: None,

@@ -68,12 +68,18 @@ impl Arena {
         }
     }
 
-    fn framed(tier: &MemoryTier, class: usize, first: u32, count: u32) -> io::Result<Self> {
+    fn framed(
+        tier: &MemoryTier,
+        class: usize,
+        first: u32,
+        count: u32,
+        huge_pages: bool,
+    ) -> io::Result<Self> {
         let mapping = Mapping::reserve(count as usize * class_bytes(class))?;
         if let Some(node) = tier.node {
             mapping.bind(node)?;
         }
-        decline_huge_pages(&mapping, &tier.name);
+        advise_huge_pages(&mapping, huge_pages, &tier.name);
         Ok(Self::new(Room::Frames { mapping, first }, class, count))
     }
 
@@ -121,11 +127,11 @@ impl Arena {
     }
 }
 
-/// A frame is counted by the length of its page: a huge page would be memory that no account knows
-/// of. A kernel without huge pages refuses the advice and needs none.
-pub(crate) fn decline_huge_pages(mapping: &Mapping, whose: &str) {
-    if let Err(error) = mapping.advise_huge(false) {
-        tracing::debug!(whose, %error, "huge pages were not declined");
+/// Asks for huge pages or declines them. A frame is counted by the length of its page: a huge page
+/// may be memory that no account knows of. A kernel without huge pages refuses the advice.
+pub(crate) fn advise_huge_pages(mapping: &Mapping, huge: bool, whose: &str) {
+    if let Err(error) = mapping.advise_huge(huge) {
+        tracing::debug!(whose, %error, huge, "the kernel takes no advice on huge pages");
     }
 }
 
@@ -181,13 +187,14 @@ impl TierFrames {
         account: Account,
         mut first: u32,
         most_bytes: u64,
+        huge_pages: bool,
         range: Option<&Arc<Mapping>>,
     ) -> io::Result<Self> {
         let mut arenas = Vec::with_capacity(CLASSES);
         for (class, count) in counts(most_bytes).enumerate() {
             let count = u32::try_from(count).map_err(io::Error::other)?;
             arenas.push(match range {
-                None => Arena::framed(&tier, class, first, count)?,
+                None => Arena::framed(&tier, class, first, count, huge_pages)?,
                 Some(_) => Arena::mapped(class, count)?,
             });
             first += count;
