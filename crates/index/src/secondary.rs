@@ -49,24 +49,31 @@ fn append_part(key: &[u8], entry: &mut Vec<u8>) {
     }
 }
 
-/// The key of an entry, put over `key`, and the primary key; `None` for what is no entry.
-fn parts<'e>(entry: &'e [u8], key: &mut Vec<u8>) -> Option<&'e [u8]> {
-    key.clear();
-    let mut rest = entry;
+/// Where the primary key of an entry begins; `None` for what is no entry.
+fn end_of_key(entry: &[u8]) -> Option<usize> {
+    let mut at = 0;
     loop {
-        match rest {
-            [0, 0, primary_key @ ..] => return Some(primary_key),
-            [0, 255, behind @ ..] => {
-                key.push(0);
-                rest = behind;
-            }
+        match entry.get(at..)? {
+            [0, 0, ..] => return Some(at + END.len()),
+            [0, 255, ..] => at += ESCAPE.len(),
             [0, ..] | [] => return None,
-            [byte, behind @ ..] => {
-                key.push(*byte);
-                rest = behind;
-            }
+            [_, ..] => at += 1,
         }
     }
+}
+
+/// The key of an entry, put over `key`, and the primary key; `None` for what is no entry.
+fn parts<'e>(entry: &'e [u8], key: &mut Vec<u8>) -> Option<&'e [u8]> {
+    let (escaped, primary_key) = entry.split_at(end_of_key(entry)?);
+    key.clear();
+    let mut escaped = escaped.strip_suffix(&END)?.iter();
+    while let Some(byte) = escaped.next() {
+        key.push(*byte);
+        if *byte == 0 {
+            escaped.next();
+        }
+    }
+    Some(primary_key)
 }
 
 fn with_entry<T>(key: &[u8], primary_key: &[u8], run: impl FnOnce(&[u8]) -> T) -> T {
@@ -181,12 +188,9 @@ impl<P: Pages> SecondaryIndex<P> {
         known: RecordHint,
         see: &mut impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        let mut key = Vec::new();
-        let Some(primary_key) = parts(entry, &mut key) else {
-            return Ok(ControlFlow::Continue(()));
-        };
+        let Some(end) = end_of_key(entry) else { return Ok(ControlFlow::Continue(())) };
         let mut hint = known;
-        let flow = primary.get_hinted(primary_key, &mut hint, |record| see(entry, record))?;
+        let flow = primary.get_hinted(&entry[end..], &mut hint, |record| see(entry, record))?;
         if hint != known {
             self.entries.mend_hint(entry, known, hint)?;
         }
