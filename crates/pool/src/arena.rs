@@ -431,6 +431,14 @@ impl TierFrames {
         self.page_bytes.load(Ordering::Relaxed)
     }
 
+    /// Where the page of the first frame begins, in a framed pool.
+    pub(crate) fn first_data(&self) -> *const u8 {
+        match &self.arenas[0].room {
+            Room::Frames { mapping, .. } => mapping.as_ptr().cast_const(),
+            Room::Slots(_) => std::ptr::null(),
+        }
+    }
+
     /// Pages in this tier.
     pub(crate) fn pages(&self) -> u64 {
         self.arenas.iter().map(|arena| u64::from(arena.in_use.load(Ordering::Relaxed))).sum()

@@ -194,6 +194,14 @@ impl<'a> OptimisticGuard<'a> {
         self.u64_at(offset).unwrap_or(0)
     }
 
+    /// Starts to bring bytes from `offset` on into the processor's caches, for who reads them soon.
+    #[inline]
+    pub fn approach(&self, offset: usize, len: usize) {
+        for at in (0..len).step_by(LINE_BYTES) {
+            approach_line(self.data.wrapping_add(offset + at));
+        }
+    }
+
     /// Compares `len` bytes from `offset` on with `other`, as byte strings. `None` when they are
     /// not all within the page.
     #[inline]
@@ -274,7 +282,36 @@ impl fmt::Debug for OptimisticGuard<'_> {
     }
 }
 
+/// Starts to bring the cache line of an address into the processor's caches, wherever it leads.
+#[inline(always)]
+fn approach_line(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing and faults nowhere, whatever the address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}
+
+/// Bytes of a cache line, and lines at the beginning of a page that whoever looks at it wants first:
+/// its header and where it says what is.
+const LINE_BYTES: usize = 64;
+const FIRST_LINES: usize = 4;
+
 impl Inner {
+    /// See [`crate::Space::approach`].
+    #[inline(always)]
+    pub(crate) fn approach(&self, page: PageRef) {
+        let Some(id) = page.hint() else { return };
+        if let Some(frame) = self.frames.find(id) {
+            approach_line(std::ptr::from_ref(frame).cast());
+        }
+        let data = self.data_of(id);
+        (0..FIRST_LINES).for_each(|line| approach_line(data.wrapping_add(line * LINE_BYTES)));
+    }
+
     /// See [`crate::Space::optimistic`].
     pub(crate) fn optimistic<'a>(
         self: &'a Arc<Self>,
@@ -299,6 +336,8 @@ impl Inner {
         self: &'a Arc<Self>,
         page: &mut PageRef,
     ) -> Option<OptimisticGuard<'a>> {
+        // The page's own lines are on their way while the frame says whether it is there.
+        self.approach(*page);
         if let Some(id) = page.hint()
             && let Some((frame, seen)) = self.seen_in(id, page.id())
         {

@@ -106,6 +106,11 @@ pub trait Pages: Clone + Send + Sync + 'static {
     /// Looks at a page that is in memory. See [`Space::optimistic_resident`].
     fn optimistic_resident(&self, page: &mut PageRef) -> Option<OptimisticGuard<'_>>;
 
+    /// Starts to bring a page into the processor's caches. See [`Space::approach`].
+    fn approach(&self, page: PageRef) {
+        let _ = page;
+    }
+
     /// Brings pages into memory by batches. See [`Space::load`].
     ///
     /// # Errors
@@ -157,6 +162,11 @@ impl Pages for Space {
     #[inline(always)]
     fn optimistic_resident(&self, page: &mut PageRef) -> Option<OptimisticGuard<'_>> {
         Space::optimistic_resident(self, page)
+    }
+
+    #[inline]
+    fn approach(&self, page: PageRef) {
+        Space::approach(self, page);
     }
 
     fn load(&self, pages: &mut [PageRef]) -> Result<(), PoolError> {

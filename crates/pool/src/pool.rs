@@ -24,7 +24,7 @@ use crate::frame::FrameTable;
 use crate::heat::Heat;
 use crate::load::LoadQueue;
 use crate::migrate::Nodes;
-use crate::page::{FRAMES_MAX, PAGE_IDS_MAX, PAGE_MIN_BYTES, PageId};
+use crate::page::{FRAMES_MAX, FrameId, PAGE_IDS_MAX, PAGE_MIN_BYTES, PageId};
 use crate::park::ParkingLot;
 use crate::placement::Placement;
 use crate::residency::{Residency, SampledScore};
@@ -63,8 +63,8 @@ pub struct PoolConfig {
     pub residency: Arc<dyn Residency>,
     /// Where pages are.
     pub placement: Placement,
-    /// Whether frames come in huge pages: trees of 4 KiB pages that stay in memory are read a tenth
-    /// to a fifth faster. What is given back to the ledger page by page is the kernel's only when it
+    /// Whether frames come in huge pages: trees of 4 KiB pages that stay in memory are read a
+    /// tenth to a fifth faster. What is given back to the ledger page by page is the kernel's only when it
     /// splits the huge page, so a pool that shares its budget should do without. Framed pools only.
     pub huge_pages: bool,
     /// How many times its first size each memory tier may grow to, by [`Pool::resize`] or by the
@@ -113,6 +113,9 @@ pub(crate) struct Inner {
     pub(crate) tiers: Vec<TierFrames>,
     /// The addresses of all pages, in a mapped pool.
     pub(crate) range: Option<Arc<Mapping>>,
+    /// Where the page of frame 0 begins, and with a step of 4 KiB those of all mapped frames, or of
+    /// the smallest class in DRAM.
+    first_data: FirstData,
     /// Where a mapped pool's tiers are, if any is on a node of its own.
     pub(crate) nodes: Option<Nodes>,
     pub(crate) tier_counters: Vec<TierCounters>,
@@ -137,6 +140,15 @@ pub(crate) struct Inner {
     pub(crate) heat: Heat,
     pub(crate) closed: AtomicBool,
 }
+
+/// An address that is only reckoned with, never read.
+#[derive(Clone, Copy, Debug)]
+struct FirstData(*const u8);
+
+// SAFETY: nobody reads through the address.
+unsafe impl Send for FirstData {}
+// SAFETY: as above.
+unsafe impl Sync for FirstData {}
 
 /// Where those wait who found no frame, and the background worker that makes room.
 #[derive(Debug, Default)]
@@ -297,6 +309,10 @@ impl Inner {
             // Bounded by FRAMES_MAX in the plan.
             first += u32::try_from(TierFrames::frames(most)).unwrap_or(u32::MAX);
         }
+        let first_data = match &range {
+            Some(range) => range.as_ptr().cast_const(),
+            None => tiers[0].first_data(),
+        };
         Ok(Self {
             lot: ParkingLot::new(),
             frames: FrameTable::reserve(to_usize(plan.frames))
@@ -305,6 +321,7 @@ impl Inner {
                 .map_err(system("reserving the page table"))?,
             tier_counters: tiers.iter().map(|_| TierCounters::default()).collect(),
             tiers,
+            first_data: FirstData(first_data),
             range,
             nodes,
             counters: Counters::default(),
@@ -325,6 +342,13 @@ impl Inner {
             closed: AtomicBool::new(false),
             name,
         })
+    }
+
+    /// Where the page of a frame most likely begins, without a look at the frame: that of a mapped
+    /// frame, or of one of the smallest class in DRAM. Anything for others.
+    #[inline(always)]
+    pub(crate) fn data_of(&self, id: FrameId) -> *const u8 {
+        self.first_data.0.wrapping_add(id.mapped_offset())
     }
 
     /// The pool's clock: MiB of frames handed out so far, modulo 2^32.

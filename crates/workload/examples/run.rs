@@ -36,7 +36,8 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const PAGE_BYTES: usize = 4096;
 const SEED: u64 = 1;
 const USAGE: &str = "run tpcc|random|ycsb-a..f|null [--dram SIZE] [--tier SPEC]... \
-                     [--store SPEC|none] [--placement framed|mapped] [--policy POLICY] [--huge-pages true] \
+                     [--store SPEC|none] [--placement framed|mapped] [--policy POLICY] \
+                     [--huge-pages true] \
                      [--warehouses N] [--tuples N] [--threads N] [--seconds S] \
                      [--warm-up S] [--batch N] [--read-ahead true|false] [--record BYTES] \
                      [--theta T, 0 for uniform] [--csv FILE]";
