@@ -145,19 +145,16 @@ impl Inner {
         self.tiers[0].account.budget() / READ_RESERVE_SHARE
     }
 
-    /// Writes new pages to the store, where they are, while they take more of memory than leaves
-    /// the reserve and half as much again. For the background worker.
-    pub(crate) fn keep_reserve(self: &Arc<Self>) {
+    /// Writes a batch of new pages to the store, where they are, when they take more of memory than
+    /// leaves the reserve and half as much again; whether more is to be written. For the background
+    /// worker.
+    pub(crate) fn keep_reserve(self: &Arc<Self>) -> bool {
         let reserve = self.read_reserve() * 3 / 2;
-        if self.store.is_none() {
-            return;
-        }
-        loop {
-            let short = self.unbacked_beyond(reserve).min(WRITE_BATCH_BYTES as u64);
-            if short == 0 || self.write_some(short) == 0 {
-                return;
-            }
-        }
+        let short = self.unbacked_beyond(reserve).min(WRITE_BATCH_BYTES as u64);
+        self.store.is_some()
+            && short > 0
+            && self.write_some(short) > 0
+            && self.unbacked_beyond(reserve) > 0
     }
 
     /// Makes sure that a new page leaves something to evict, by writing others, or refuses it with
@@ -277,16 +274,13 @@ impl Inner {
         // A round gives frames back or makes some to give, a page of the smallest size at least.
         let rounds = 2 + 2 * bytes.min(tier.account.surplus()) / PAGE_MIN_BYTES as u64;
         for _ in 0..rounds {
-            let want = (bytes - given).min(tier.account.surplus());
+            let want = bytes.saturating_sub(given).min(tier.account.surplus());
             if want == 0 {
                 break;
             }
             let warm = tier.release_warm(&self.frames, want);
             given += warm.to_ledger;
-            if given >= bytes {
-                break;
-            }
-            if warm.bytes == 0 {
+            if given < bytes && warm.bytes == 0 {
                 let surplus = tier.account.surplus();
                 let evicted = self.evict(index, want, effort, None);
                 if evicted == 0 {

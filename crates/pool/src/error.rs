@@ -35,6 +35,24 @@ pub enum PoolError {
         /// Other consumers that hold bytes, largest first.
         others: Vec<(String, u64)>,
     },
+    /// A memory tier did not become as small as it should.
+    #[error(
+        "pool {pool}: {tier} did not shrink to {} within {waited:?} and has {}: its other pages \
+         are latched, pinned, or dirty without a store to go to, or come as fast as they go",
+        format_bytes(*asked_bytes), format_bytes(*has_bytes)
+    )]
+    Resize {
+        /// The pool's name.
+        pool: String,
+        /// The tier.
+        tier: String,
+        /// What it should have.
+        asked_bytes: u64,
+        /// What it has come to.
+        has_bytes: u64,
+        /// How long nothing was won.
+        waited: Duration,
+    },
     /// A page longer than any frame, or longer than the pool's memory, or empty.
     #[error(
         "pool {pool}: a page of {asked_bytes} bytes cannot be: pages have 1 byte to {}",

@@ -22,6 +22,15 @@ pub(crate) enum Effort {
     Clean,
     /// Also write dirty pages.
     Write,
+    /// Also have the kernel move pages to other nodes, which holds them for as long as it takes:
+    /// what a worker does ahead of those who wait.
+    Keep,
+}
+
+impl Effort {
+    fn writes(self) -> bool {
+        self != Effort::Clean
+    }
 }
 
 /// Frames drawn for one decision, and looks spent at most to find them.
@@ -29,9 +38,11 @@ const SAMPLE: usize = 32;
 const LOOKS_MAX: usize = 4 * SAMPLE;
 /// The lowest share of a sample goes.
 const VICTIM_SHARE: usize = 4;
-/// Pages that an eviction or a promotion holds at a time: as many as one call of the kernel takes
-/// back or moves for little more than the price of one.
+/// Pages that an eviction or a promotion holds at a time, some more or less: as many as one call of
+/// the kernel takes back or moves for little more than the price of one.
 const VICTIMS_MAX: usize = 64;
+/// Bytes that a promotion holds at a time, but for a page that is longer.
+const PROMOTION_BATCH_BYTES: usize = 8 << 20;
 /// Frames looked at in one sweep, which begins anywhere: more wait for the next call.
 const SWEEP_LOOKS_MAX: u64 = 1 << 16;
 /// Decisions in one call, so that a call ends even while others take what it frees.
@@ -73,7 +84,7 @@ impl Inner {
             len_bytes: frame.len().max(1),
             age_mib: self.now().wrapping_sub(frame.last_fix.load(Ordering::Relaxed)),
             fixes: frame.fixes_by(self.heat.epoch()),
-            mean_fixes: self.heat.mean_fixes(),
+            mean_fixes: self.heat.mean_fixes(frame.tier().saturating_sub(1)),
             dirty: frame.dirty.load(Ordering::Relaxed),
             cold: frame.cold.load(Ordering::Relaxed),
             grant_use: self.spaces.grant_use(frame.space.load(Ordering::Relaxed)),
@@ -87,7 +98,7 @@ impl Inner {
             return None;
         }
         let view = self.view(frame);
-        let writable = effort == Effort::Write && self.store.is_some();
+        let writable = effort.writes() && self.store.is_some();
         if view.dirty && !writable && !lower {
             return None;
         }
@@ -231,7 +242,7 @@ impl Inner {
             more
         });
         let needed: Vec<Candidate> = needed.copied().collect();
-        let moved = self.demote(tier, &needed);
+        let moved = self.demote(tier, &needed, effort);
         let mut freed = 0;
         let (mut clean, mut dirty, mut dirty_bytes) = (Vec::new(), Vec::new(), 0);
         for (victim, moved) in needed.iter().zip(moved) {
@@ -239,18 +250,36 @@ impl Inner {
                 freed += victim.len as u64;
             } else if !victim.dirty {
                 clean.push((victim.id, victim.page));
-            } else if effort == Effort::Write && dirty_bytes < WRITE_BATCH_BYTES {
+            } else if effort.writes() && dirty_bytes < WRITE_BATCH_BYTES {
                 dirty_bytes += victim.len;
                 dirty.push((victim.id, victim.page));
             }
         }
-        freed + self.drop_clean(&clean) + self.write_and_drop(&dirty)
+        freed + self.drop_clean(tier, &clean) + self.write_and_drop(tier, &dirty)
     }
 
-    /// Drops those pages that are still there, unheld and clean; their bytes.
-    fn drop_clean(self: &Arc<Self>, clean: &[(FrameId, PageId)]) -> u64 {
+    /// Takes the exclusive hold of a page that is in this frame and this tier, if it is free. A
+    /// mapped frame keeps its page when it goes to another tier.
+    pub(crate) fn try_hold_in_tier(
+        self: &Arc<Self>,
+        id: FrameId,
+        page: PageId,
+        tier: usize,
+    ) -> bool {
+        if !self.try_hold(id, Hold::Exclusive, page) {
+            return false;
+        }
+        let is_there = self.frames[id].tier() == tier;
+        if !is_there {
+            self.release_exclusive(id);
+        }
+        is_there
+    }
+
+    /// Drops those pages that are still in the tier, unheld and clean; their bytes.
+    fn drop_clean(self: &Arc<Self>, tier: usize, clean: &[(FrameId, PageId)]) -> u64 {
         let held = clean.iter().copied().filter(|(id, page)| {
-            let held = self.try_hold(*id, Hold::Exclusive, *page);
+            let held = self.try_hold_in_tier(*id, *page, tier);
             let dirty = held && self.frames[*id].dirty.load(Ordering::Relaxed);
             if dirty {
                 self.release_exclusive(*id);
@@ -282,13 +311,14 @@ impl Inner {
         tiers_and_lens.iter().map(|(_, len)| len).sum()
     }
 
-    fn write_and_drop(self: &Arc<Self>, dirty: &[(FrameId, PageId)]) -> u64 {
+    fn write_and_drop(self: &Arc<Self>, tier: usize, dirty: &[(FrameId, PageId)]) -> u64 {
         if dirty.is_empty() {
             return 0;
         }
         let mut held = self.write_back(dirty);
         held.retain(|(id, _)| {
-            let upgraded = self.frames[*id].latch.try_upgrade();
+            let frame = &self.frames[*id];
+            let upgraded = frame.tier() == tier && frame.latch.try_upgrade();
             if !upgraded {
                 self.release_shared(*id);
             }
@@ -299,9 +329,13 @@ impl Inner {
 
     /// Moves pages to the next memory tier, if there is one and the policy wants them there; which
     /// of them it moved.
-    fn demote(self: &Arc<Self>, tier: usize, victims: &[Candidate]) -> Vec<bool> {
+    fn demote(self: &Arc<Self>, tier: usize, victims: &[Candidate], effort: Effort) -> Vec<bool> {
         let lower = tier + 1;
-        let Some(frames) = self.tiers.get(lower) else { return vec![false; victims.len()] };
+        // Who waits for a frame does not wait for the kernel to move pages.
+        let by_kernel = self.nodes.is_some() && effort != Effort::Keep;
+        let Some(frames) = self.tiers.get(lower).filter(|_| !by_kernel) else {
+            return vec![false; victims.len()];
+        };
         let (mut headroom, mut short) = (frames.headroom(), 0);
         let admitted = victims.iter().map(|victim| {
             let view = self.view(&self.frames[victim.id]);
@@ -319,7 +353,7 @@ impl Inner {
         }
         let chosen = victims.iter().zip(&admitted).filter(|(_, admitted)| **admitted);
         let chosen: Vec<_> = chosen.map(|(victim, _)| (victim.id, victim.page)).collect();
-        let mut moved = self.relocate(&chosen, lower).into_iter();
+        let mut moved = self.relocate(&chosen, tier, lower).into_iter();
         let result = admitted.iter().map(|admitted| *admitted && moved.next().unwrap_or(false));
         let result: Vec<bool> = result.collect();
         let count = result.iter().filter(|moved| **moved).count();
@@ -327,12 +361,17 @@ impl Inner {
         result
     }
 
-    /// Moves pages to another tier; which of them it moved. The others are held, gone, or the tier
-    /// has no room for them.
-    fn relocate(self: &Arc<Self>, pages: &[(FrameId, PageId)], tier: usize) -> Vec<bool> {
+    /// Moves pages from one tier to another; which of them it moved. The others are held, gone, or
+    /// the tier has no room for them.
+    fn relocate(
+        self: &Arc<Self>,
+        pages: &[(FrameId, PageId)],
+        from: usize,
+        to: usize,
+    ) -> Vec<bool> {
         match &self.range {
-            Some(range) => self.migrate(range, pages, tier),
-            None => pages.iter().map(|(id, page)| self.move_page(*id, *page, tier)).collect(),
+            Some(range) => self.migrate(range, pages, from, to),
+            None => pages.iter().map(|(id, page)| self.move_page(*id, *page, to)).collect(),
         }
     }
 
@@ -389,8 +428,18 @@ impl Inner {
                 };
                 (self.frames[id].tier() == upper + 1).then_some((id, *page))
             });
-            for batch in here.collect::<Vec<_>>().chunks(VICTIMS_MAX) {
-                self.promote_to(upper, batch);
+            let mut here = here.collect::<Vec<_>>().into_iter().peekable();
+            while here.peek().is_some() {
+                let mut bytes = 0;
+                let batch: Vec<_> = here
+                    .by_ref()
+                    .take(VICTIMS_MAX)
+                    .take_while(|(_, page)| {
+                        bytes += self.pages[*page].len();
+                        bytes <= PROMOTION_BATCH_BYTES.max(self.pages[*page].len())
+                    })
+                    .collect();
+                self.promote_to(upper, &batch);
             }
         }
     }
@@ -402,7 +451,16 @@ impl Inner {
         if short > 0 {
             self.make_room(upper, short, Effort::Clean, None);
         }
-        let moved = self.relocate(batch, upper);
+        let mut room = self.tiers[upper].headroom().saturating_sub(spare);
+        let fit = batch.iter().take_while(|(_, page)| {
+            let len = self.pages[*page].len() as u64;
+            let fits = len <= room;
+            room = room.saturating_sub(len);
+            fits
+        });
+        let fit = fit.count();
+        let mut moved = self.relocate(&batch[..fit], upper + 1, upper);
+        moved.resize(batch.len(), false);
         for ((id, _), moved) in batch.iter().zip(moved) {
             if moved {
                 self.tier_counters[upper].promoted.add(1);

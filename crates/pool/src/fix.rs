@@ -23,6 +23,15 @@ pub(crate) enum Hold {
     Exclusive,
 }
 
+impl Hold {
+    fn access(self) -> Access {
+        match self {
+            Hold::Shared => Access::Read,
+            Hold::Exclusive => Access::Write,
+        }
+    }
+}
+
 impl Inner {
     fn no_such_page(&self, page: PageId) -> PoolError {
         PoolError::NoSuchPage { pool: self.name.clone(), page }
@@ -53,13 +62,13 @@ impl Inner {
     ) -> Result<FrameId, PoolError> {
         if let Some(frame) = self.fix_by_hint(*page, hold) {
             self.counters.hint_hits.add(1);
-            self.after_fix(frame);
+            self.after_fix(frame, hold.access());
             return Ok(frame);
         }
         self.counters.look_ups.add(1);
         let frame = self.fix_by_id(page.id(), hold, deadline)?;
         page.repair(frame);
-        self.after_fix(frame);
+        self.after_fix(frame, hold.access());
         Ok(frame)
     }
 
@@ -139,7 +148,7 @@ impl Inner {
 
     /// Waits for the latch of `id`; false when the page had left the frame by then, `None` when
     /// `deadline` passed.
-    fn hold_in(
+    pub(crate) fn hold_in(
         self: &Arc<Self>,
         id: FrameId,
         hold: Hold,
@@ -156,13 +165,13 @@ impl Inner {
     }
 
     /// Counts the fix, makes the page recent, and lets a slow tier take its time.
-    pub(crate) fn after_fix(&self, id: FrameId) {
+    pub(crate) fn after_fix(&self, id: FrameId, access: Access) {
         let frame = &self.frames[id];
         frame.touch(self.now(), self.heat.epoch());
         let tier = frame.tier();
         self.count_fixes(tier, 1, frame.len());
         if tier > 0 {
-            self.serve_slowly(frame, tier, Access::Read);
+            self.serve_slowly(id, tier, access);
         }
     }
 
@@ -174,15 +183,16 @@ impl Inner {
 
     /// Lets a page of slower memory take its time, and asks for its promotion if it is worth one.
     #[cold]
-    pub(crate) fn serve_slowly(&self, frame: &Frame, tier: usize, access: Access) {
+    pub(crate) fn serve_slowly(&self, id: FrameId, tier: usize, access: Access) {
         self.tiers[tier].delay();
-        self.consider_promotion(frame, access);
+        self.consider_promotion(id, access);
     }
 
-    pub(crate) fn consider_promotion(&self, frame: &Frame, access: Access) {
+    pub(crate) fn consider_promotion(&self, id: FrameId, access: Access) {
+        let frame = &self.frames[id];
         let asked = frame.asked.load(Ordering::Relaxed);
         if !asked && self.residency.promote(&self.view(frame), access) {
-            self.ask_promotion(frame);
+            self.ask_promotion(id);
         }
     }
 

@@ -20,7 +20,8 @@ pub(crate) struct Frame {
     /// Page id + 1, or 0. Read without the latch to check a hint.
     page: AtomicU64,
     data: AtomicPtr<u8>,
-    /// When the page was last fixed, in MiB of frames handed out. Set under any hold.
+    /// When the page was last fixed, in MiB of frames handed out. Set by whoever looks at the page,
+    /// held or not, like the other marks below that say so: a mark may be that of the page before.
     pub(crate) last_fix: AtomicU32,
     pub(crate) space: AtomicU32,
     /// Place in the tier's arena, of a mapped frame.
@@ -29,16 +30,15 @@ pub(crate) struct Frame {
     committed_units: AtomicU16,
     pub(crate) tier: AtomicU8,
     pub(crate) class: AtomicU8,
-    /// Fixes since the page came into this frame, up to 255, halved with every epoch. Set under any
-    /// hold.
+    /// Fixes since the page came into this frame, up to 255, halved with every epoch. A mark.
     pub(crate) fixes: AtomicU8,
-    /// The epoch of the last fix, modulo 256. Set under any hold.
+    /// The epoch of the last fix, modulo 256. A mark.
     epoch: AtomicU8,
     /// The page differs from its copy on the store, or has none.
     pub(crate) dirty: AtomicBool,
-    /// Brought in by a scan and not fixed again since: the first to go. Set under any hold.
+    /// Brought in by a scan and not fixed again since: the first to go. A mark.
     pub(crate) cold: AtomicBool,
-    /// The page waits to be promoted. Set under any hold.
+    /// The page waits to be promoted. A mark.
     pub(crate) asked: AtomicBool,
     /// The page may be doomed, as its word says: whoever gives the last hold back looks. Set
     /// without the latch, so possibly when the page it was meant for has just left.

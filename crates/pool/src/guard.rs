@@ -78,15 +78,16 @@ impl<'a> ReadGuard<'a> {
         // SAFETY: the upgrade made this the only hold, and `&mut self` keeps references that this
         // guard gave away from being alive.
         let bytes = unsafe { frame.bytes_mut() };
-        let place = offset.checked_add(8).and_then(|end| bytes.get_mut(offset..end));
-        let right = place.is_some_and(|place| put_hint(place, page));
+        let right = put_hint(bytes, offset, page);
         frame.latch.downgrade(&self.pool.lot);
         right
     }
 }
 
-/// Overwrites a reference to `page`; false where there is none.
-fn put_hint(place: &mut [u8], page: PageRef) -> bool {
+/// Overwrites a reference to `page` at `offset`; false where there is none.
+pub(crate) fn put_hint(bytes: &mut [u8], offset: usize, page: PageRef) -> bool {
+    let place = offset.checked_add(8).and_then(|end| bytes.get_mut(offset..end));
+    let Some(place) = place else { return false };
     let known = place
         .first_chunk()
         .is_some_and(|bits| PageRef::from_bits(u64::from_le_bytes(*bits)).id() == page.id());

@@ -1,33 +1,36 @@
-//! How often pages are fixed, and how often a page of DRAM is: what makes a page of slower memory
-//! worth a promotion.
+//! How often pages are fixed, and how often the mean page of each tier is: what makes a page of
+//! slower memory worth a promotion.
 //!
 //! A frame counts the fixes of its page. Counts of long ago must not weigh like those of now, and
 //! nobody has the time to visit all frames, so time passes in *epochs*: one ends when the pages of
 //! DRAM have been fixed [`EPOCH_FIXES`] times in the mean, and a frame halves its count for every
-//! epoch that has passed when it is next looked at. A page is then compared with the mean of DRAM,
-//! counted and halved the same way: what is hot is relative.
+//! epoch that has passed when it is next looked at. A page is then compared with the mean of the
+//! tier above, counted and halved the same way: what is hot is relative. (Epochs count to 256. A
+//! page that slept for just that long has its old count back, once.)
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
+use crate::pool::MEMORY_TIERS_MAX;
+
 /// Fixes of the mean page of DRAM after which an epoch ends: few enough to fit a byte many times
 /// over, enough to tell a page fixed twice as often from chance.
-pub(crate) const EPOCH_FIXES: f64 = 8.0;
+const EPOCH_FIXES: f64 = 8.0;
+/// Epochs that can pass between two looks: after as many a count is what chance makes it.
+const PASSED_MAX: u8 = 16;
 
-/// The epoch, and the mean of DRAM in it.
+/// The epoch, and the means of the tiers in it.
 #[derive(Debug, Default)]
 pub(crate) struct Heat {
     epoch: AtomicU8,
-    /// Bits of an `f32`.
-    mean_fixes: AtomicU32,
+    /// Bits of `f32`s.
+    mean_fixes: [AtomicU32; MEMORY_TIERS_MAX],
 }
 
-/// What the keeper remembers between two looks.
+/// What the keeper remembers of each tier between two looks.
 #[derive(Debug, Default)]
 pub(crate) struct HeatClock {
-    /// Fixes counted when the epoch began.
-    begun_at: u64,
-    /// What earlier epochs still count for.
-    carried: f64,
+    /// Fixes counted when the epoch began, and what earlier epochs still count for.
+    tiers: [(u64, f64); MEMORY_TIERS_MAX],
 }
 
 impl Heat {
@@ -36,21 +39,30 @@ impl Heat {
         self.epoch.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn mean_fixes(&self) -> f32 {
-        f32::from_bits(self.mean_fixes.load(Ordering::Relaxed))
+    /// The fixes of the mean page of a tier.
+    pub(crate) fn mean_fixes(&self, tier: usize) -> f32 {
+        f32::from_bits(self.mean_fixes[tier].load(Ordering::Relaxed))
     }
 
-    /// Notes that DRAM has `pages` pages and they have been fixed `fixes` times so far.
-    pub(crate) fn note(&self, clock: &mut HeatClock, fixes: u64, pages: u64) {
-        let now = fixes.saturating_sub(clock.begun_at) as f64 / pages.max(1) as f64;
-        let mut mean = clock.carried + now;
-        if now >= EPOCH_FIXES {
-            mean /= 2.0;
-            *clock = HeatClock { begun_at: fixes, carried: mean };
-            self.epoch.fetch_add(1, Ordering::Relaxed);
+    /// Notes how many fixes each tier has had so far, and how many pages it has.
+    pub(crate) fn note(&self, clock: &mut HeatClock, tiers: &[(u64, u64)]) {
+        let of_epoch = |(begun, _): &(u64, f64), (fixes, pages): &(u64, u64)| {
+            fixes.saturating_sub(*begun) as f64 / (*pages).max(1) as f64
+        };
+        let dram = tiers.first().map_or(0.0, |dram| of_epoch(&clock.tiers[0], dram));
+        let mut passed = 0;
+        while passed < PASSED_MAX && dram >= EPOCH_FIXES * f64::from(1_u32 << passed) {
+            passed += 1;
         }
-        #[expect(clippy::cast_possible_truncation, reason = "a mean needs no more digits")]
-        self.mean_fixes.store((mean as f32).to_bits(), Ordering::Relaxed);
+        for ((known, tier), shown) in clock.tiers.iter_mut().zip(tiers).zip(&self.mean_fixes) {
+            let mean = (known.1 + of_epoch(known, tier)) / f64::from(1_u32 << passed);
+            if passed > 0 {
+                *known = (tier.0, mean);
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "a mean needs no more digits")]
+            shown.store((mean as f32).to_bits(), Ordering::Relaxed);
+        }
+        self.epoch.fetch_add(passed, Ordering::Relaxed);
     }
 }
 
@@ -59,15 +71,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn epochs_pass_with_the_fixes_of_the_mean_page() {
+    fn epochs_pass_with_the_fixes_of_the_mean_page_of_dram() {
         let (heat, mut clock) = (Heat::default(), HeatClock::default());
-        heat.note(&mut clock, 400, 100);
-        assert_eq!((heat.epoch(), heat.mean_fixes()), (0, 4.0));
-        heat.note(&mut clock, 800, 100);
-        assert_eq!((heat.epoch(), heat.mean_fixes()), (1, 4.0), "half of eight");
-        heat.note(&mut clock, 1000, 100);
-        assert_eq!((heat.epoch(), heat.mean_fixes()), (1, 6.0));
-        heat.note(&mut clock, 1000, 0);
-        assert!(heat.mean_fixes().is_finite());
+        heat.note(&mut clock, &[(400, 100), (100, 50)]);
+        assert_eq!((heat.epoch(), heat.mean_fixes(0), heat.mean_fixes(1)), (0, 4.0, 2.0));
+        heat.note(&mut clock, &[(800, 100), (200, 50)]);
+        assert_eq!((heat.epoch(), heat.mean_fixes(0)), (1, 4.0), "half of eight");
+        assert_eq!(heat.mean_fixes(1), 2.0, "half of four");
+        heat.note(&mut clock, &[(1000, 100), (200, 50)]);
+        assert_eq!((heat.epoch(), heat.mean_fixes(0), heat.mean_fixes(1)), (1, 6.0, 2.0));
+        heat.note(&mut clock, &[(1000, 0), (200, 0)]);
+        assert!(heat.mean_fixes(0).is_finite());
+    }
+
+    #[test]
+    fn a_late_look_lets_as_many_epochs_pass_as_there_were() {
+        let (heat, mut clock) = (Heat::default(), HeatClock::default());
+        heat.note(&mut clock, &[(100 * 64, 100)]);
+        assert_eq!((heat.epoch(), heat.mean_fixes(0)), (4, 4.0), "64 fixes, halved four times");
+        heat.note(&mut clock, &[(u64::MAX, 1)]);
+        assert_eq!(heat.epoch(), 4 + PASSED_MAX);
     }
 }

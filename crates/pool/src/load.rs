@@ -17,6 +17,7 @@ use crate::fix::Hold;
 use crate::guard::Pinned;
 use crate::page::{FrameId, PageId, PageRef, class_of};
 use crate::pool::Inner;
+use crate::residency::Access;
 use crate::state::PageState;
 use crate::sync::lock;
 
@@ -212,7 +213,7 @@ impl Inner {
             return None;
         }
         self.counters.look_ups.add(1);
-        self.after_fix(id);
+        self.after_fix(id, Access::Read);
         Some(Pinned::new(Arc::clone(self), id))
     }
 
@@ -266,7 +267,7 @@ impl Inner {
         let mut failed = None;
         self.load(&pages, Purpose::Scan, Some(deadline), |index, loaded| match loaded {
             Ok(id) => {
-                self.after_fix(id);
+                self.after_fix(id, Access::Read);
                 fetch.put(claimed[index], Pinned::new(Arc::clone(self), id));
             }
             Err(error) => {

@@ -9,7 +9,6 @@ use terrace_sys::probe::Probe;
 use terrace_tier::MemoryTier;
 use terrace_tier::mover::{Mover, Outcome};
 
-use crate::fix::Hold;
 use crate::page::{FrameId, PageId};
 use crate::pool::Inner;
 
@@ -41,21 +40,21 @@ impl Nodes {
 }
 
 impl Inner {
-    /// Moves pages to another tier, in one batch; which of them it moved.
+    /// Moves pages from one tier to another, in one batch; which of them it moved.
     ///
-    /// Readers without a hold go on reading where they are: the address does not change, and the
-    /// kernel moves no byte of a page that it cannot move whole. They look again afterwards, as
-    /// after any other exclusive hold.
+    /// Who only looks at a page looks again afterwards, as after any other exclusive hold, although
+    /// neither its address nor a byte of it changes.
     pub(crate) fn migrate(
         self: &Arc<Self>,
         range: &Mapping,
         pages: &[(FrameId, PageId)],
+        from: usize,
         tier: usize,
     ) -> Vec<bool> {
         let target = &self.tiers[tier];
         let mut places = Vec::with_capacity(pages.len());
         for (id, page) in pages {
-            let held = self.try_hold(*id, Hold::Exclusive, *page);
+            let held = self.try_hold_in_tier(*id, *page, from);
             let place = held.then(|| target.reserve_place(&self.frames[*id])).flatten();
             if held && place.is_none() {
                 self.release_exclusive(*id);

@@ -19,11 +19,12 @@ use std::cmp::Ordering as Compared;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
 
 use crate::error::PoolError;
 use crate::fix::Hold;
 use crate::frame::Frame;
-use crate::guard::{ReadGuard, WriteGuard};
+use crate::guard::{ReadGuard, WriteGuard, put_hint};
 use crate::latch::Version;
 use crate::page::{FrameId, PageId, PageRef};
 use crate::pool::Inner;
@@ -231,13 +232,17 @@ impl<'a> OptimisticGuard<'a> {
     }
 
     /// Puts `page`, whose hint a fix has repaired, over the reference to the same page at `offset`,
-    /// as [`ReadGuard::repair`] does. False when somebody holds the page, or wrote it since.
+    /// as [`ReadGuard::repair`] does. False when somebody holds the page or wrote it since, or
+    /// something else is there.
     pub fn repair(&self, offset: usize, page: PageRef) -> bool {
         if !self.frame.latch.try_exclusive_if(self.seen) {
             return false;
         }
-        self.frame.latch.downgrade(&self.pool.lot);
-        ReadGuard::new(self.pool, self.id).repair(offset, page)
+        // SAFETY: the hold is the only one, and this guard gives no reference to the bytes.
+        let bytes = unsafe { self.frame.bytes_mut() };
+        let right = put_hint(bytes, offset, page);
+        self.pool.release_exclusive(self.id);
+        right
     }
 
     /// Index of the memory tier that the page was in.
@@ -254,25 +259,40 @@ impl<'a> OptimisticGuard<'a> {
         self.is_valid().then_some(held)
     }
 
-    /// The page held for writing, if nobody has written or moved it since. Waits for readers.
+    /// The page held for writing, if nobody has written, moved or freed it since. Waits for
+    /// readers: who holds another page meanwhile must hold it before this one in an order that all
+    /// keep to.
     ///
     /// # Errors
     /// [`PoolError::LatchTimeout`] when readers stay for the pool's patience;
-    /// [`PoolError::Durable`] for a durable page; [`PoolError::NoSuchPage`] when it was freed.
+    /// [`PoolError::Durable`] for a durable page.
     pub fn upgrade(&self) -> Result<Option<WriteGuard<'a>>, PoolError> {
-        if !self.frame.latch.try_exclusive_if(self.seen) {
-            if !self.is_valid() {
-                return Ok(None);
-            }
-            let mut page = PageRef::new(self.page, Some(self.id));
-            let id = self.pool.fix(&mut page, Hold::Exclusive)?;
-            let is_same = id == self.id && self.frame.latch.has_version(self.seen);
-            if !is_same {
-                self.pool.release_exclusive(id);
-                return Ok(None);
-            }
+        if !self.frame.latch.try_exclusive_if(self.seen) && !self.wait_to_upgrade()? {
+            return Ok(None);
+        }
+        if self.frame.tier() > 0 {
+            self.pool.consider_promotion(self.id, Access::Write);
         }
         self.pool.begin_write(self.page, self.id).map(Some)
+    }
+
+    /// Waits for readers to let go; whether the exclusive hold was had of what was seen.
+    #[cold]
+    fn wait_to_upgrade(&self) -> Result<bool, PoolError> {
+        if !self.is_valid() {
+            return Ok(false);
+        }
+        let start = Instant::now();
+        let deadline = start + self.pool.patience;
+        match self.pool.hold_in(self.id, Hold::Exclusive, self.page, deadline) {
+            None => Err(self.pool.latch_timeout(self.page, start.elapsed())),
+            Some(false) => Ok(false),
+            Some(true) if self.frame.latch.has_version(self.seen) => Ok(true),
+            Some(true) => {
+                self.pool.release_exclusive(self.id);
+                Ok(false)
+            }
+        }
     }
 }
 
@@ -295,8 +315,8 @@ fn approach_line(address: *const u8) {
     let _ = address;
 }
 
-/// Bytes of a cache line, and lines at the beginning of a page that whoever looks at it wants first:
-/// its header and where it says what is.
+/// Bytes of a cache line, and lines at the beginning of a page that whoever looks at it wants
+/// first: its header and where it says what is.
 const LINE_BYTES: usize = 64;
 const FIRST_LINES: usize = 4;
 
@@ -341,7 +361,7 @@ impl Inner {
         if let Some(id) = page.hint()
             && let Some((frame, seen)) = self.seen_in(id, page.id())
         {
-            self.after_look(frame, true);
+            self.after_look(frame, id, true);
             return Some(OptimisticGuard::new(self, frame, id, page.id(), seen));
         }
         self.optimistic_by_id(page)
@@ -358,7 +378,7 @@ impl Inner {
         let (frame, seen) = self.seen_in(id, page.id())?;
         self.counters.look_ups.add(1);
         page.repair(id);
-        self.after_look(frame, false);
+        self.after_look(frame, id, false);
         Some(OptimisticGuard::new(self, frame, id, page.id(), seen))
     }
 
@@ -372,7 +392,7 @@ impl Inner {
 
     /// As [`Inner::after_fix`], counted by samples.
     #[inline(always)]
-    fn after_look(&self, frame: &Frame, by_hint: bool) {
+    fn after_look(&self, frame: &Frame, id: FrameId, by_hint: bool) {
         thread_local!(static LOOKS: Cell<u64> = const { Cell::new(0) });
         frame.touch(self.now(), self.heat.epoch());
         let looks = LOOKS.get().wrapping_add(1);
@@ -382,7 +402,7 @@ impl Inner {
         }
         let tier = frame.tier();
         if tier > 0 {
-            self.serve_slowly(frame, tier, Access::Read);
+            self.serve_slowly(id, tier, Access::Read);
         }
     }
 

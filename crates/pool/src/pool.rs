@@ -1,7 +1,9 @@
 //! The pool: its configuration, its parts, its statistics.
 //!
-//! Locking order, outermost first: a frame's latch, a space's ids, the pool's spaces, the loader's
-//! queue, an arena's lists, an account, a parking bucket. A page's state word is no lock: it is
+//! Locking order, outermost first: a frame's latch, a space's ids, the blocks of dropped spaces,
+//! the pool's spaces, the loader's queue, the promotions, an arena's lists, an account, a parking
+//! bucket. What the store refused, the sleep of those who wait for frames and a policy's own state
+//! are locked under latches at most, and nothing under them. A page's state word is no lock: it is
 //! changed by whoever holds what [`crate::state`] says.
 
 use std::collections::{HashMap, VecDeque};
@@ -63,9 +65,10 @@ pub struct PoolConfig {
     pub residency: Arc<dyn Residency>,
     /// Where pages are.
     pub placement: Placement,
-    /// Whether frames come in huge pages: trees of 4 KiB pages that stay in memory are read a
-    /// tenth to a fifth faster. What is given back to the ledger page by page is the kernel's only when it
-    /// splits the huge page, so a pool that shares its budget should do without. Framed pools only.
+    /// Whether frames come in huge pages: trees of 4 KiB pages that stay in memory are read a tenth
+    /// to a fifth faster. What is given back to the ledger page by page is the kernel's only when
+    /// it splits the huge page, so a pool that shares its budget should do without. Framed pools
+    /// only.
     pub huge_pages: bool,
     /// How many times its first size each memory tier may grow to, by [`Pool::resize`] or by the
     /// ledger: addresses and tables are reserved for it. Less where there are not enough frame ids.
@@ -129,10 +132,12 @@ pub(crate) struct Inner {
     pub(crate) loads: LoadQueue,
     pub(crate) progress: Progress,
     /// Pages of slower tiers that are worth a frame in a faster one.
-    pub(crate) promotions: Mutex<VecDeque<PageId>>,
+    pub(crate) promotions: Mutex<VecDeque<(FrameId, PageId)>>,
     pub(crate) refusals: Mutex<Refusals>,
     /// Bytes of pages in memory that have no extent yet.
     pub(crate) unbacked: AtomicU64,
+    /// Bytes of the longest page that there was.
+    pub(crate) longest: AtomicUsize,
     /// Pages that are being written to the store.
     pub(crate) writing: AtomicUsize,
     /// Bytes of frames handed out so far: the pool's clock.
@@ -231,9 +236,9 @@ impl Pool {
     /// up first, a little at a time, and has its new size when this returns.
     ///
     /// # Errors
-    /// [`PoolError::Config`] for a tier that there is not, below the pool's floor, and beyond what
-    /// [`PoolConfig::growth`] reserved; [`PoolError::Exhausted`] when nothing left the tier for the
-    /// pool's patience: it keeps the size that it has come to.
+    /// [`PoolError::Config`] for a tier that there is not, below the pool's floor or its longest
+    /// page, and beyond what [`PoolConfig::growth`] reserved; [`PoolError::Resize`] when the tier
+    /// became no smaller for the pool's patience: it keeps the size that it has come to.
     pub fn resize(&self, tier: usize, bytes: u64) -> Result<(), PoolError> {
         self.inner.resize(tier, bytes)
     }
@@ -336,6 +341,7 @@ impl Inner {
             promotions: Mutex::default(),
             refusals: Mutex::default(),
             unbacked: AtomicU64::new(0),
+            longest: AtomicUsize::new(0),
             writing: AtomicUsize::new(0),
             handed_out: AtomicU64::new(0),
             heat: Heat::default(),
@@ -427,8 +433,9 @@ const PAGES_MAX: u64 = 1 << 30;
 const _: () = assert!(PAGES_MAX <= PAGE_IDS_MAX);
 
 /// Addresses of a mapped pool over the bytes that it may have: pages of any length are aligned to
-/// the next power of two, and what is freed in one length serves none of another.
-const RANGE_FACTOR: u64 = 2;
+/// the next power of two, and what is freed in one length serves none of another. Thirteen times
+/// would be enough for whatever lengths follow each other, if all were rounded up the most.
+const RANGE_FACTOR: u64 = 16;
 
 /// How many frames and page ids a pool has.
 #[derive(Clone, Copy, Debug)]
@@ -448,8 +455,14 @@ impl Plan {
         stored: u64,
     ) -> Result<Self, String> {
         let plan = |growth| Self::with_growth(placement, growth, memory, stored);
-        // What has too many frames when it has grown may have few enough as it is.
-        plan(growth.max(1)).or_else(|_| plan(1))
+        // What has too many frames when it has grown may have few enough with less.
+        let mut growth = growth.max(1);
+        loop {
+            match plan(growth) {
+                Err(_) if growth > 1 => growth /= 2,
+                planned => return planned,
+            }
+        }
     }
 
     fn with_growth(

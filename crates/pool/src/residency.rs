@@ -6,7 +6,7 @@
 //!
 //! | policy | goes down | comes up | comes in |
 //! |---|---|---|---|
-//! | [`SampledScore`] | what is worth least | what is hotter than the mean of DRAM | to DRAM |
+//! | [`SampledScore`] | what is worth least | what is hotter than the mean above it | to DRAM |
 //! | [`Spitfire`] | as drawn | as drawn | as drawn |
 //! | [`Adaptive`] | as has paid | as has paid | to DRAM |
 
@@ -40,7 +40,7 @@ pub struct PageView {
     pub age_mib: u32,
     /// Fixes since it came into this frame, up to 255; half as many with every epoch that passed.
     pub fixes: u8,
-    /// The fixes of the mean page of DRAM, counted the same way.
+    /// The fixes of the mean page of the tier above, counted the same way; in DRAM, of its own.
     pub mean_fixes: f32,
     /// It differs from its copy on the store, or has none.
     pub dirty: bool,
@@ -89,8 +89,8 @@ pub trait Residency: Send + Sync + std::fmt::Debug {
         0
     }
 
-    /// Tells what the pool has done since the last time: about fifty times a second, from one
-    /// thread.
+    /// Tells what the pool has done since the last time. One thread does so, fifty times a second
+    /// where it has nothing else to do, and whenever it is woken.
     fn observe(&self, interval: &Interval) {
         let _ = interval;
     }
@@ -139,26 +139,32 @@ impl Residency for SampledScore {
         // A full lower tier is for pages that somebody wanted twice: admitting every page of a
         // scan that is larger than the tier would only copy bytes to be thrown away. What workers
         // keep free does not make it less full.
-        let spare = lower_free.saturating_sub(lower_capacity / KEPT_FREE_SHARE);
+        let kept_free = (lower_capacity / KEPT_FREE_SHARE).min(KEPT_FREE_BYTES_MAX);
+        let spare = lower_free.saturating_sub(kept_free);
         spare >= page.len_bytes as u64 || !page.cold
     }
 
     fn promote(&self, page: &PageView, _access: Access) -> bool {
-        hotter_than_dram(page, PROMOTION_FACTOR)
+        hotter_than_above(page, PROMOTION_FACTOR)
     }
 }
 
-/// One part in this many of a tier may be free because workers keep it so.
+/// One part in this many of a tier may be free because workers keep it so, and so many bytes.
 const KEPT_FREE_SHARE: u64 = 32;
+const KEPT_FREE_BYTES_MAX: u64 = 256 << 20;
 /// Fixes that a page has by chance, and how much hotter than the mean page of DRAM it must be: two
 /// moves cost as much as some twenty fixes in place, and of pages that are all alike one in a
 /// thousand is found twice as hot in an epoch by chance.
 const PROMOTION_FIXES: f32 = 3.0;
 const PROMOTION_FACTOR: f32 = 2.0;
 
-/// Whether a page has been fixed clearly more often than `factor` times the mean page of DRAM.
-fn hotter_than_dram(page: &PageView, factor: f32) -> bool {
-    f32::from(page.fixes) >= PROMOTION_FIXES + factor * page.mean_fixes
+const COUNT_MAX: f32 = 250.0;
+
+/// Whether a page has been fixed clearly more often than `factor` times the mean page above it.
+fn hotter_than_above(page: &PageView, factor: f32) -> bool {
+    let enough = PROMOTION_FIXES + factor * page.mean_fixes;
+    // A count ends at 255.
+    factor.is_finite() && f32::from(page.fixes) >= enough.min(COUNT_MAX)
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Tiers that grow and shrink while the pool is at work.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use terrace_sys::size::{format_bytes, to_usize};
+use terrace_sys::size::format_bytes;
 
 use crate::allocate::LOOK_AGAIN;
 use crate::error::PoolError;
@@ -30,13 +31,20 @@ impl Inner {
                 since = Instant::now();
                 continue;
             }
-            if self.release(tier, 2 * STEP_BYTES, Effort::Write) > 0 {
-                continue;
+            let released = self.release(tier, 2 * STEP_BYTES, Effort::Write);
+            let waited = since.elapsed();
+            if waited >= self.patience {
+                return Err(PoolError::Resize {
+                    pool: self.name.clone(),
+                    tier: self.tiers[tier].tier.name.clone(),
+                    asked_bytes: bytes,
+                    has_bytes: now,
+                    waited,
+                });
             }
-            if since.elapsed() >= self.patience {
-                return Err(self.exhausted(to_usize(now - bytes), since.elapsed()));
+            if released == 0 {
+                self.progress.wait(LOOK_AGAIN);
             }
-            self.progress.wait(LOOK_AGAIN);
         }
     }
 
@@ -46,7 +54,10 @@ impl Inner {
             let names: Vec<&str> = self.tiers.iter().map(|tier| &*tier.tier.name).collect();
             return wrong(format!("there is no memory tier {tier}, but {}", names.join(", ")));
         };
-        let (name, least) = (&frames.tier.name, frames.account.floor().max(STEP_BYTES));
+        // Every page must find a frame in DRAM.
+        let longest = if tier == 0 { self.longest.load(Ordering::Relaxed) as u64 } else { 0 };
+        let least = frames.account.floor().max(STEP_BYTES).max(longest);
+        let name = &frames.tier.name;
         if bytes < least {
             let (asked, least) = (format_bytes(bytes), format_bytes(least));
             return wrong(format!("{name} cannot shrink to {asked}: it has {least} at least"));

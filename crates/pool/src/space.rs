@@ -16,7 +16,6 @@ use crate::load::{FETCH_PATIENCE, Fetch, NEED_PATIENCE};
 use crate::optimistic::OptimisticGuard;
 use crate::page::{CLASSES, FrameId, PageId, PageRef, class_of, page_len};
 use crate::pool::{Inner, Pool};
-use crate::residency::Access;
 use crate::state::PageState;
 use crate::sync::lock;
 
@@ -232,6 +231,7 @@ impl Space {
         let pool = self.pool();
         let too_large = || PoolError::page_size(&pool.name, len_bytes, u64::MAX);
         let len = page_len(len_bytes).ok_or_else(too_large)?;
+        pool.note_length(len);
         pool.admit_new(len)?;
         let page = self.take_id(len)?;
         let taken = match pool.take_frame(page, len, deadline) {
@@ -267,6 +267,7 @@ impl Space {
         if page_len(len) != Some(len) {
             return Err(PoolError::page_size(&pool.name, len, u64::MAX));
         }
+        pool.note_length(len);
         let page = self.take_id(len)?;
         let entry = &pool.pages[page];
         entry.reset(self.0.id, self.0.serial, len);
@@ -313,8 +314,8 @@ impl Space {
         self.pool().optimistic_resident(page)
     }
 
-    /// Starts to bring the beginning of a page into the processor's caches, if its hint is right and
-    /// it is in DRAM: for who has something else to do until it looks. Costs a few nanoseconds.
+    /// Starts to bring the beginning of a page into the processor's caches, if its hint is right
+    /// and it is in DRAM: for who has something else to do until it looks. Costs a few nanoseconds.
     #[inline]
     pub fn approach(&self, page: PageRef) {
         self.pool().approach(page);
@@ -403,12 +404,14 @@ impl Inner {
         if self.pages[page].is_durable() {
             return Err(PoolError::Durable { pool: self.name.clone(), page });
         }
-        let frame = &self.frames[id];
-        frame.dirty.store(true, Ordering::Relaxed);
-        if frame.tier() > 0 {
-            self.consider_promotion(frame, Access::Write);
-        }
+        self.frames[id].dirty.store(true, Ordering::Relaxed);
         Ok(guard)
+    }
+
+    fn note_length(&self, len: usize) {
+        if len > self.longest.load(Ordering::Relaxed) {
+            self.longest.fetch_max(len, Ordering::Relaxed);
+        }
     }
 
     fn stride(&self, len: usize) -> Stride {

@@ -9,7 +9,7 @@ use crate::arena::TierFrames;
 use crate::error::PoolError;
 use crate::evict::Effort;
 use crate::heat::HeatClock;
-use crate::page::PageId;
+use crate::page::{FrameId, PageId};
 use crate::pool::Inner;
 use crate::residency::Interval;
 use crate::sync::lock;
@@ -75,12 +75,16 @@ impl Inner {
     fn run_keeper(self: &Arc<Self>) {
         let mut rests_until = vec![Instant::now(); self.tiers.len()];
         let mut watch = Watch::new(self);
+        let mut is_done = true;
         while !self.closed.load(Ordering::SeqCst) {
-            self.progress.idle(LOOK);
+            if is_done {
+                self.progress.idle(LOOK);
+            }
+            is_done = true;
             watch.look(self);
             self.pay_debt();
             if Instant::now() >= rests_until[0] {
-                self.keep_reserve();
+                is_done = !self.keep_reserve();
             }
             // From the slowest up: what leaves a tier finds room in the next.
             for tier in (0..self.tiers.len()).rev() {
@@ -100,26 +104,29 @@ impl Inner {
             return true;
         }
         let wanted = self.high_water(tier).saturating_sub(headroom);
-        let gone = self.evict(tier, wanted, Effort::Write, None);
+        let gone = self.evict(tier, wanted, Effort::Keep, None);
         self.progress.notify();
         gone > 0
     }
 
-    /// Asks the keeper to move the page of this held frame to faster memory.
-    pub(crate) fn ask_promotion(&self, frame: &crate::frame::Frame) {
+    /// Asks the keeper to move the page of this frame to faster memory.
+    pub(crate) fn ask_promotion(&self, id: FrameId) {
+        let frame = &self.frames[id];
         let Some(page) = frame.page() else { return };
         let mut promotions = lock(&self.promotions);
         if promotions.len() < PROMOTIONS_MAX {
             frame.asked.store(true, Ordering::Relaxed);
-            promotions.push_back(page);
+            promotions.push_back((id, page));
         } else {
             frame.forget_promotion();
         }
     }
 
     fn serve_promotions(self: &Arc<Self>) {
-        let pages: Vec<PageId> = lock(&self.promotions).drain(..).collect();
-        self.promote(&pages);
+        let asked: Vec<(FrameId, PageId)> = lock(&self.promotions).drain(..).collect();
+        // The frame may have another page by now, which has not asked.
+        asked.iter().for_each(|(id, _)| self.frames[*id].asked.store(false, Ordering::Relaxed));
+        self.promote(&asked.iter().map(|(_, page)| *page).collect::<Vec<_>>());
     }
 }
 
@@ -139,7 +146,9 @@ impl Watch {
     /// Tells the clock of epochs and the policy what has happened since.
     fn look(&mut self, pool: &Inner) {
         let (now, totals) = (Instant::now(), pool.totals());
-        pool.heat.note(&mut self.clock, totals.fixes[0].0, pool.tiers[0].pages());
+        let tiers = totals.fixes.iter().zip(&pool.tiers);
+        let counts: Vec<_> = tiers.map(|((fixes, _), tier)| (*fixes, tier.pages())).collect();
+        pool.heat.note(&mut self.clock, &counts);
         let fixes = totals.fixes.iter().zip(&self.seen.fixes);
         let since = Interval {
             elapsed: now - self.at,

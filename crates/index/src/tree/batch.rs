@@ -2,9 +2,9 @@
 //! caches.
 //!
 //! Keys go down together, some [`LANES`] at a time and a level in each round: what a key needs in
-//! the next round is on its way into the caches while the other keys have theirs (group prefetching;
-//! Chen et al., ICDE 2004). A key whose page is not in memory waits until those of all are brought
-//! in together.
+//! the next round is on its way into the caches while the other keys have theirs (group
+//! prefetching; Chen et al., ICDE 2004). A key whose page is not in memory waits until those of all
+//! are brought in together.
 
 use terrace_pool::{PageRef, Pages};
 

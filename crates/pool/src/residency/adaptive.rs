@@ -2,23 +2,26 @@
 //!
 //! Spitfire anneals its probabilities over minutes (SIGMOD 2021, section 5). Here the cost of a fix
 //! is reckoned from what the pool counted, which says after a fifth of a second whether a setting
-//! is better, whoever calls the pool and however often. Two epochs make a *trial*: one as it is,
-//! one with a knob a notch further; what was cheaper by more than noise is kept. After a round of
-//! trials that found nothing the next is put off, twice as long each time, until the cost itself
-//! changes: then the load is another one, and trials begin at once.
+//! is better, whoever calls the pool and however often. A *trial* has three epochs: as it is, with
+//! a knob a notch further, and as it was, with an epoch before each change shows. What was cheaper
+//! by more than noise than both epochs around it is kept: a cost that falls by itself, as while
+//! memory fills, speaks for nothing. After a round of trials that found nothing the next is put
+//! off, twice as long each time, until the cost itself changes: then the load is another one, and
+//! trials begin at once.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::{Access, Interval, PageView, Residency, SampledScore, chance, hotter_than_dram};
+use super::{Access, Interval, PageView, Residency, SampledScore, chance, hotter_than_above};
 use crate::sync::lock;
 
-/// How much hotter than the mean page of DRAM a page must be to come up, from hardly ever to
+/// How much hotter than the mean page above it a page must be to come up, from hardly ever to
 /// always.
 const PROMOTIONS: [f32; 5] = [f32::INFINITY, 8.0, 4.0, 2.0, 1.0];
 /// How likely a page goes down a tier rather than out.
-const ADMISSIONS: [f64; 5] = [0.0, 0.05, 0.2, 0.5, 1.0];
+/// Never is no choice: a tier that gets no pages would never show what they are worth there.
+const ADMISSIONS: [f64; 5] = [0.02, 0.1, 0.3, 0.6, 1.0];
 /// Where both begin: the default policy's settings.
 const BEGINNING: [usize; 2] = [3, 4];
 const NOTCHES: usize = PROMOTIONS.len();
@@ -68,6 +71,10 @@ enum Phase {
     Settle(Step, f64),
     /// The epoch shows what a step costs; before it, they cost this.
     Trial(Step, f64),
+    /// The epoch only lets the old setting take effect again; the costs before and of the step.
+    Unsettle(Step, f64, f64),
+    /// The epoch shows what the settings cost after the step.
+    After(Step, f64, f64),
 }
 
 #[derive(Debug)]
@@ -166,7 +173,22 @@ impl Adaptive {
                 self.begin_trial(climb, cost);
             }
             Phase::Settle(step, before) => climb.phase = Phase::Trial(step, before),
-            Phase::Trial(step, before) => self.end_trial(climb, step, before, cost),
+            Phase::Trial(step, before) if cost >= before * GAIN => {
+                self.undo(step);
+                self.fail(climb, before);
+            }
+            Phase::Trial(step, before) => {
+                self.undo(step);
+                climb.phase = Phase::Unsettle(step, before, cost);
+            }
+            Phase::Unsettle(step, before, tried) => climb.phase = Phase::After(step, before, tried),
+            Phase::After(step, before, tried) if tried < before.min(cost) * GAIN => {
+                // It was the right direction, and is tried again.
+                self.turn(step);
+                climb.phase = Phase::Base;
+                (climb.known, climb.failed, climb.put_off) = (Some(tried), 0, 1);
+            }
+            Phase::After(_, _, _) => self.fail(climb, cost),
         }
     }
 
@@ -181,15 +203,14 @@ impl Adaptive {
         }
     }
 
-    fn end_trial(&self, climb: &mut Climb, step: Step, before: f64, cost: f64) {
+    fn undo(&self, Step { knob, up }: Step) {
+        self.turn(Step { knob, up: !up });
+    }
+
+    /// Ends a trial that found nothing better than settings of this cost.
+    fn fail(&self, climb: &mut Climb, cost: f64) {
         climb.phase = Phase::Base;
-        if cost < before * GAIN {
-            // The same step again: it was the right direction.
-            (climb.known, climb.failed, climb.put_off) = (Some(cost), 0, 1);
-            return;
-        }
-        self.turn(Step { up: !step.up, ..step });
-        climb.known = Some(before);
+        climb.known = Some(cost);
         climb.next = (climb.next + 1) % STEPS.len();
         climb.failed += 1;
         if climb.failed == STEPS.len() {
@@ -210,7 +231,7 @@ impl Residency for Adaptive {
     }
 
     fn promote(&self, page: &PageView, _access: Access) -> bool {
-        hotter_than_dram(page, PROMOTIONS[self.knob(0)])
+        hotter_than_above(page, PROMOTIONS[self.knob(0)])
     }
 
     fn observe(&self, interval: &Interval) {
@@ -243,13 +264,40 @@ mod tests {
         }
     }
 
+    /// The settings without the step that is being tried.
+    fn kept(policy: &Adaptive) -> [usize; 2] {
+        let mut settings = policy.eagerness();
+        if let Phase::Settle(step, _) | Phase::Trial(step, _) = lock(&policy.climb).phase {
+            let knob = &mut settings[step.knob];
+            *knob = if step.up { *knob - 1 } else { *knob + 1 };
+        }
+        settings
+    }
+
     #[test]
     fn it_finds_the_best_settings_in_seconds_and_follows_the_load() {
         let policy = Adaptive::default();
         for (best, scale) in [([0, 1], 500.0), ([4, 4], 2000.0), ([2, 0], 400.0)] {
-            observe(&policy, best, scale, 12);
-            assert_eq!(policy.eagerness(), best);
+            observe(&policy, best, scale, 20);
+            assert_eq!(kept(&policy), best);
         }
+    }
+
+    #[test]
+    fn a_cost_that_falls_by_itself_speaks_for_no_step() {
+        let policy = Adaptive::default();
+        let mut loads = 4000.0;
+        for _ in 0..3000 {
+            loads *= 0.999;
+            policy.observe(&Interval {
+                elapsed: Duration::from_millis(20),
+                fixes: vec![(1000, 0)],
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+                loads: loads as u64,
+                ..Interval::default()
+            });
+        }
+        assert_eq!(kept(&policy), BEGINNING);
     }
 
     #[test]
@@ -262,8 +310,7 @@ mod tests {
                 ..Interval::default()
             });
         }
-        let off = policy.eagerness().iter().zip(BEGINNING).map(|(a, b)| a.abs_diff(b)).sum();
-        assert!([0, 1].contains(&off), "one trial at most: {:?}", policy.eagerness());
+        assert_eq!(kept(&policy), BEGINNING);
         assert_eq!(lock(&policy.climb).put_off, REST_MAX, "trials become rare");
     }
 

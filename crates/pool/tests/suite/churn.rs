@@ -40,15 +40,32 @@ fn check(bytes: &[u8], known: &Known) {
 }
 
 /// Reads words here and there without holding the page.
-fn check_optimistically(pages: &Space, known: &mut Known) {
+fn check_optimistically(pages: &Space, known: &mut Known) -> bool {
     let seen = pages.optimistic(&mut known.page).expect("there");
     let words = (0..known.len / 8).step_by(97).map(|n| (n, seen.u64_at(n * 8)));
     let words: Vec<_> = words.collect();
-    if seen.is_valid() {
+    let valid = seen.is_valid();
+    if valid {
         let right = |(n, word): &(usize, Option<u64>)| *word == Some(known.word ^ *n as u64);
         assert!(words.iter().all(right), "{known:?}: {words:?}");
     }
+    valid
 }
+
+/// What a step can do.
+#[derive(Clone, Copy)]
+enum Did {
+    Make,
+    Look,
+    Write,
+    Upgrade,
+    Persist,
+    Free,
+    Refuse,
+}
+
+const KINDS: [Did; 7] =
+    [Did::Make, Did::Look, Did::Write, Did::Upgrade, Did::Persist, Did::Free, Did::Refuse];
 
 /// What all workers share.
 struct Churn<'a> {
@@ -56,25 +73,29 @@ struct Churn<'a> {
     slots: Vec<Slot>,
     next: AtomicU64,
     done: AtomicBool,
+    done_of: [AtomicU64; KINDS.len()],
 }
 
 impl Churn<'_> {
-    fn work(&self, seed: u64) -> u64 {
-        let (mut rng, mut steps) = (Rng::new(seed), 0);
+    fn work(&self, seed: u64) {
+        let mut rng = Rng::new(seed);
         while !self.done.load(Ordering::Relaxed) {
             let slot = &self.slots[usize::try_from(rng.below(SLOTS)).expect("small")];
             let mut slot = match slot.try_lock() {
                 Ok(slot) => slot,
                 Err(TryLockError::WouldBlock) => continue,
-                Err(TryLockError::Poisoned(_)) => return steps,
+                Err(TryLockError::Poisoned(_)) => return,
             };
             *slot = match slot.take() {
                 None => Some(self.make(&mut rng)),
                 Some(known) => self.step(known, rng.below(100)),
             };
-            steps += 1;
         }
-        steps
+    }
+
+    /// Counts what was done, so that the test knows that all of it was.
+    fn did(&self, what: Did) {
+        self.done_of[what as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     fn word(&self) -> u64 {
@@ -87,6 +108,7 @@ impl Churn<'_> {
         let (page, mut bytes) = self.pages.allocate(len).expect("the store has room");
         assert!(bytes.iter().all(|byte| *byte == 0), "a new page is zero");
         fill(&mut bytes, word);
+        self.did(Did::Make);
         Known { page, word, len, durable: false }
     }
 
@@ -94,7 +116,11 @@ impl Churn<'_> {
         let pages = self.pages;
         match dice {
             0..30 => check(&pages.read(&mut known.page).expect("there"), &known),
-            30..50 => check_optimistically(pages, &mut known),
+            30..50 => {
+                if check_optimistically(pages, &mut known) {
+                    self.did(Did::Look);
+                }
+            }
             50..70 => self.write(&mut known),
             70..80 => self.upgrade(&mut known),
             80..85 => pages.prefetch(&[known.page]),
@@ -102,12 +128,11 @@ impl Churn<'_> {
             90..92 => {
                 pages.persist(&mut [known.page]).expect("the store writes");
                 known.durable = true;
+                self.did(Did::Persist);
             }
             _ => {
                 pages.free(known.page);
-                let gone = pages.read(&mut known.page.without_hint());
-                // Another page of this space may have the id by now.
-                assert!(matches!(gone, Err(PoolError::NoSuchPage { .. }) | Ok(_)));
+                self.did(Did::Free);
                 return None;
             }
         }
@@ -120,8 +145,12 @@ impl Churn<'_> {
                 check(&bytes, known);
                 known.word = self.word();
                 fill(&mut bytes, known.word);
+                self.did(Did::Write);
             }
-            Err(PoolError::Durable { .. }) => assert!(known.durable),
+            Err(PoolError::Durable { .. }) => {
+                assert!(known.durable);
+                self.did(Did::Refuse);
+            }
             Err(error) => panic!("{error}"),
         }
     }
@@ -133,6 +162,7 @@ impl Churn<'_> {
                 check(&bytes, known);
                 known.word = self.word();
                 fill(&mut bytes, known.word);
+                self.did(Did::Upgrade);
             }
             // It was moved, or evicted, meanwhile.
             Ok(None) => {}
@@ -168,16 +198,21 @@ fn churn_over_tiers_that_change_loses_nothing() {
             slots: (0..SLOTS).map(|_| Mutex::default()).collect(),
             next: AtomicU64::new(1 << 32),
             done: AtomicBool::new(false),
+            done_of: KINDS.map(|_| AtomicU64::new(0)),
         };
-        let steps: u64 = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let churn = &churn;
             let workers: Vec<_> = (0..WORKERS)
                 .map(|worker| scope.spawn(move || churn.work(seed ^ (worker + 1))))
                 .collect();
             churn.disturb(&pool, seed);
-            workers.into_iter().map(|worker| worker.join().expect("no panic")).sum()
+            workers.into_iter().for_each(|worker| worker.join().expect("no panic"));
         });
-        assert!(steps > 100, "{steps} steps");
+        let done = churn.done_of.each_ref().map(|count| count.load(Ordering::Relaxed));
+        assert!(done.iter().all(|count| *count > 0), "some things were never done: {done:?}");
+        let stats = pool.stats();
+        let moved: u64 = stats.tiers.iter().map(|tier| tier.demoted).sum();
+        assert!(moved > 0 && stats.loads > 0 && stats.write_backs > 0, "{stats:?}");
         for slot in churn.slots {
             let known = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
             let Some(mut known) = known else { continue };

@@ -82,11 +82,38 @@ fn what_is_held_keeps_a_tier_from_shrinking() {
     let pins: Vec<_> =
         (0..6).map(|_| pages.allocate(256 * KIB).expect("room").1.downgrade().pin()).collect();
     let refused = pool.resize(0, MIB).expect_err("held");
-    assert!(matches!(refused, PoolError::Exhausted { .. }), "{refused}");
+    assert!(matches!(refused, PoolError::Resize { .. }), "{refused}");
+    assert!(refused.to_string().contains("dram did not shrink to 1MiB"), "{refused}");
     assert!(pool.stats().tiers[0].capacity_bytes >= MIB + 512 * KIB as u64);
     drop(pins);
     pool.resize(0, MIB).expect("nobody holds anything");
     assert_eq!(pool.stats().tiers[0].capacity_bytes, MIB);
+}
+
+#[test]
+fn a_tier_gives_up_what_was_asked_for_and_little_more() {
+    let config = config(16 * MIB, &[16 * MIB], Some(store(64 * MIB)));
+    let pool = Pool::new(config).expect("opens");
+    let pages = space(&pool);
+    let mut refs: Vec<_> = (0..3000).map(|_| pages.allocate(4 * KIB).expect("room").0).collect();
+    pages.persist(&mut refs).expect("written");
+    let before = pool.stats().tiers[0].used_bytes;
+    let given = pool.release_clean(MIB);
+    let left = before - pool.stats().tiers[0].used_bytes;
+    assert!((MIB..2 * MIB).contains(&given) && (MIB..2 * MIB).contains(&left), "{given} {left}");
+    pool.resize(0, 14 * MIB).expect("nobody holds anything");
+    assert!(pool.stats().tiers[0].used_bytes >= 8 * MIB, "{:?}", pool.stats());
+}
+
+#[test]
+fn a_long_page_keeps_dram_from_shrinking_below_it() {
+    let pool = pool(8 * MIB, &[]);
+    let pages = space(&pool);
+    let mut page = pages.allocate(2 * 1024 * KIB).expect("room").0;
+    let refused = pool.resize(0, MIB).expect_err("the page would find no frame").to_string();
+    assert!(refused.contains("2MiB at least"), "{refused}");
+    pool.resize(0, 2 * MIB).expect("it may leave");
+    assert!(pages.read(&mut page).is_ok());
 }
 
 #[test]
