@@ -51,8 +51,8 @@ pub struct Options {
     #[arg(long = "set", global = true, value_name = "NAME=VALUE", value_parser = assignment)]
     pub settings: Vec<(String, String)>,
 
-    /// TOML file with the keys dram, tier, data, threads, set; without it, terrace/config.toml of
-    /// the user's configuration directory is read where it exists
+    /// TOML file with the keys dram, tier, data, threads, set, prices; without it,
+    /// terrace/config.toml of the user's configuration directory is read where it exists
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 

@@ -150,13 +150,15 @@ mod tests {
     fn every_option_can_be_written() {
         let config = parse(
             "dram = \"1GiB\"\ntier = [\"emu:1GiB\", \"file:/data/t:2GiB\"]\n\
-             data = \"/data/db\"\nthreads = 2\nset.terrace.paged_sort = false\n",
+             data = \"/data/db\"\nthreads = 2\nset.terrace.paged_sort = false\n\
+             prices = { dram = 8, remote = 3.5 }\n",
         )
         .expect("parsed");
         assert_eq!(config.dram, Some(1 << 30));
         assert_eq!(config.tiers.0.len(), 2);
         assert_eq!(config.data.as_deref(), Some(Path::new("/data/db")));
         assert_eq!(config.threads.map(NonZeroUsize::get), Some(2));
+        assert_eq!(config.prices, Prices { dram: 8.0, remote: 3.5, ..Prices::default() });
         assert_eq!(config.settings.0, [("terrace.paged_sort".to_string(), "false".to_string())]);
     }
 
@@ -171,7 +173,7 @@ mod tests {
     #[test]
     fn unknown_keys_are_refused_with_the_known_ones() {
         let message = parse("drum = 1\n").expect_err("refused");
-        for key in ["drum", "dram", "tier", "data", "threads", "set"] {
+        for key in ["drum", "dram", "tier", "data", "threads", "set", "prices"] {
             assert!(message.contains(key), "{message}");
         }
     }

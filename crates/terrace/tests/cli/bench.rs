@@ -99,3 +99,66 @@ fn the_doctor_says_what_it_found() {
     let report = json(&file);
     assert!(report.as_object().is_some_and(|object| !object.is_empty()));
 }
+
+/// Runs over pages that are over in a moment.
+const SHORT: [&str; 8] = ["--rounds", "1", "--seconds", "0.1", "--warm-up", "0", "--threads", "2"];
+
+#[test]
+fn workloads_over_pages_write_table_report_pictures_and_samples() {
+    let home = Home::new();
+    let (file, csv) = (home.path("ycsb.json"), home.path("ycsb.csv"));
+    let arguments = ["bench", "ycsb", "--mix", "b,f", "--tuples", "20000", "--dram", "8MiB"];
+    let named = ["--tier", "emu:1MiB@0ns", "--policy", "adaptive", "--json", &file, "--csv", &csv];
+    let out = home.ok(&[&arguments[..], &named, &SHORT].concat());
+    assert!(out.contains("YCSB-B") && out.contains("mapped"), "{out}");
+    let report = json(&file);
+    assert_eq!(report["experiment"], "ycsb");
+    assert_eq!(report["rows"].as_array().expect("rows").len(), 4, "two mixes, two placements");
+    assert!(report["rows"][0]["per_second"].as_f64().expect("a figure") > 0.0);
+    for picture in ["ycsb.svg", "ycsb.seconds.svg"] {
+        assert!(std::fs::read_to_string(home.path(picture)).is_ok(), "{picture}");
+    }
+    let samples = std::fs::read_to_string(home.path("ycsb.3-0.csv")).expect("samples");
+    assert!(samples.starts_with("end_seconds,") && samples.contains("emu_demoted"), "{samples}");
+}
+
+#[test]
+fn tpcc_runs_where_dram_is_a_fraction_of_its_data() {
+    let home = Home::new();
+    let arguments = ["bench", "tpcc", "--warehouses", "1", "--dram", "32MiB"];
+    let out = home.ok(&[&arguments[..], &["--placement", "mapped"], &SHORT].concat());
+    assert!(out.contains("TPC-C, 1 warehouses"), "{out}");
+}
+
+#[test]
+fn remote_memory_is_compared_with_none_and_priced() {
+    let home = Home::new();
+    let (file, config) = (home.path("n.json"), home.path("prices.toml"));
+    std::fs::write(&config, "prices = { dram = 10, remote = 1 }\n").expect("written");
+    let small = ["--workloads", "random-read", "--tuples", "40000", "--dram", "1MiB"];
+    let sweep = [&["bench", "n-tier", "--json", &file], &small[..], &SHORT].concat();
+    let out = home.ok(&sweep);
+    assert!(out.contains("+250 ns") && out.contains("published"), "{out}");
+    let report = json(&file);
+    assert_eq!(report["rows"].as_array().expect("rows").len(), 11, "none, and five sizes twice");
+    assert_eq!(report["summary"]["curves"].as_array().expect("curves").len(), 2);
+    assert!(std::fs::read_to_string(home.path("n.remote.svg")).is_ok());
+    let cost = [&["bench", "cost", "--config", &config, "--json", &file], &small[..], &SHORT];
+    let out = home.ok(&cost.concat());
+    assert!(out.contains("DRAM 10, remote 1"), "{out}");
+    assert_eq!(json(&file)["summary"]["points"].as_array().expect("points").len(), 6);
+}
+
+#[test]
+fn wrong_options_of_workloads_say_what_is_right() {
+    let home = Home::new();
+    let refused = |arguments: &[&str], code: i32, words: &[&str]| {
+        home.run(&[&["bench"], arguments].concat()).refused(code, words);
+    };
+    refused(&["tpcc", "--policy", "lru"], 2, &["lru", "adaptive"]);
+    refused(&["tpcc", "--placement", "here"], 2, &["here", "framed", "mapped"]);
+    refused(&["ycsb", "--mix", "z"], 2, &["z", "a to f"]);
+    refused(&["random-read", "--seconds", "-1"], 2, &["-1"]);
+    refused(&["n-tier", "--workloads", "tpch"], 1, &["tpch", "random-read"]);
+    refused(&["n-tier", "--tier", "emu:1MiB"], 1, &["remote tier is what varies"]);
+}
