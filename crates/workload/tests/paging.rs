@@ -1,11 +1,11 @@
 //! The workloads over a pool that is far smaller than their data.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use terrace_market::Ledger;
-use terrace_pool::{Pool, PoolConfig};
+use terrace_pool::{Placement, Pool, PoolConfig};
 use terrace_tier::MemoryTier;
 use terrace_tier::store::{MemoryBlocks, Store};
 use terrace_workload::driver::{Length, Report, RunConfig, Workload, run};
@@ -15,8 +15,15 @@ use terrace_workload::ycsb::{Mix, Popularity, Ycsb, YcsbConfig};
 
 const MIB: u64 = 1 << 20;
 
-/// A pool of so much DRAM over an emulated tier of the same size, if wanted, and a store.
+/// A pool of so much DRAM over an emulated tier of the same size, if wanted, and a store. Which of
+/// the two placements it has changes from one to the next.
 fn pool(dram_bytes: u64, second_tier: bool) -> Pool {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let placement = Placement::ALL[COUNT.fetch_add(1, Ordering::Relaxed) % 2];
+    placed(placement, dram_bytes, second_tier)
+}
+
+fn placed(placement: Placement, dram_bytes: u64, second_tier: bool) -> Pool {
     let mut config = PoolConfig::new("paging", Ledger::new(dram_bytes));
     if second_tier {
         config.memory.push(MemoryTier::emulated(dram_bytes, 0));
@@ -24,6 +31,7 @@ fn pool(dram_bytes: u64, second_tier: bool) -> Pool {
     let store = Store::open(Arc::new(MemoryBlocks::new(256 * MIB)), "memory", 256 * MIB);
     config.store = Some(Arc::new(store.expect("opens")));
     config.overdraft_bytes = MIB;
+    config.placement = placement;
     Pool::new(config).expect("opens")
 }
 
@@ -62,6 +70,31 @@ fn transactions_stay_consistent_while_pages_come_and_go() {
         assert!(!second_tier || moved(1) > 100, "{:?}", report.total);
         let resident: u64 = report.total.tiers.iter().map(|tier| tier.resident_bytes).sum();
         assert!(resident > 0 && resident <= 5 * MIB, "{resident}");
+    }
+}
+
+#[test]
+fn transactions_go_on_while_dram_shrinks_to_a_quarter_and_grows_back() {
+    for placement in Placement::ALL {
+        let pool = placed(placement, 8 * MIB, true);
+        let scale =
+            Scale { warehouses: 1, districts: 10, customers: 150, new_orders: 45, items: 5_000 };
+        let config =
+            TpccConfig { scale, load_threads: 2, page_bytes: 4096, seed: 4, read_ahead: false };
+        let tpcc = Tpcc::load(&pool, &config, |_| ()).expect("loaded");
+        let before = tpcc.check().expect("consistent after loading");
+        let report = std::thread::scope(|scope| {
+            let running = scope.spawn(|| operate(&tpcc, &pool, 6_000));
+            for mib in [2, 8, 2, 8] {
+                pool.resize(0, mib * MIB).expect("resized");
+                assert_eq!(pool.stats().tiers[0].capacity_bytes, mib * MIB);
+                assert!(pool.dram_bytes() <= mib * MIB);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            running.join().expect("no panic")
+        });
+        let after = tpcc.check().expect("consistent after running");
+        assert_eq!(after.orders, before.orders + report.total.operations[0]);
     }
 }
 

@@ -201,7 +201,7 @@ impl ChunkReader {
         let pages = chunk.pages(&[column]);
         let origin = Origin::of_tier(chunk.space().tier_of(pages[0]));
         let waiting = self.counters.as_ref().map(|counters| counters.time_waiting.timer());
-        let pinned = chunk.space().fetch(&pages).await?;
+        let pinned = chunk.space().fetch_needed(&pages).await?;
         drop(waiting);
         if is_counted {
             self.count(chunk, index, &[origin]);
