@@ -82,6 +82,11 @@ impl Account {
         self.consumer.ledger().available() + self.floor.saturating_sub(used)
     }
 
+    /// Bytes that the ledger has left for anybody.
+    pub(crate) fn available(&self) -> u64 {
+        self.consumer.ledger().available()
+    }
+
     /// Bytes above the floor, which can go back to the ledger.
     pub(crate) fn surplus(&self) -> u64 {
         lock(&self.used).saturating_sub(self.floor)

@@ -11,8 +11,7 @@ use crate::error::PoolError;
 use crate::evict::Effort;
 use crate::pool::{Inner, config_error};
 
-/// Bytes by which a tier shrinks at a time. Whoever works takes what is free at that moment; small
-/// steps leave them room and take it a little later.
+/// Bytes that a shrinking tier gives up at a time, and the least that a tier has.
 const STEP_BYTES: u64 = 1 << 20;
 
 impl Inner {
@@ -23,15 +22,15 @@ impl Inner {
         let mut since = Instant::now();
         loop {
             let now = account.budget();
-            let next = if bytes < now { now - STEP_BYTES.min(now - bytes) } else { bytes };
-            if account.set_budget(next) {
-                if next == bytes {
-                    return Ok(());
-                }
+            // Whatever is free at this moment is taken: others look for room as well.
+            let next = bytes.max(now.saturating_sub(account.available()));
+            if next != now && account.set_budget(next) {
                 since = Instant::now();
-                continue;
             }
-            let released = self.release(tier, 2 * STEP_BYTES, Effort::Write);
+            if account.budget() == bytes {
+                return Ok(());
+            }
+            let released = self.release(tier, STEP_BYTES.min(now.abs_diff(bytes)), Effort::Write);
             let waited = since.elapsed();
             if waited >= self.patience {
                 return Err(PoolError::Resize {

@@ -173,6 +173,7 @@ impl Churn<'_> {
 
     /// Changes tiers and asks for memory until the time is over.
     fn disturb(&self, pool: &Pool, seed: u64) {
+        let _end = End(&self.done);
         let (mut rng, end) = (Rng::new(seed), Instant::now() + soak_time());
         while Instant::now() < end {
             let tier = usize::try_from(rng.below(3)).expect("small");
@@ -184,7 +185,15 @@ impl Churn<'_> {
                 _ => std::thread::sleep(std::time::Duration::from_millis(5)),
             }
         }
-        self.done.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Ends the work of all when the one who disturbs them ends, however.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

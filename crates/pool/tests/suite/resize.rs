@@ -76,7 +76,7 @@ fn churn_once(pages: &Space, refs: &[PageRef]) {
 #[test]
 fn what_is_held_keeps_a_tier_from_shrinking() {
     let mut config = config(2 * MIB, &[], Some(store(64 * MIB)));
-    config.patience = Duration::from_millis(100);
+    config.patience = Duration::from_millis(700);
     let pool = Pool::new(config).expect("opens");
     let pages = space(&pool);
     let pins: Vec<_> =
