@@ -27,8 +27,6 @@ pub(crate) use case::{Case, Load, Measured};
 pub struct PageOptions {
     /// Where pages are, in turn.
     pub placements: Vec<Placement>,
-    /// Whether frames come in huge pages.
-    pub huge_pages: bool,
     /// Which pages stay.
     pub policy: Policy,
     /// Workloads of a sweep.
@@ -53,34 +51,14 @@ pub struct PageOptions {
     pub prices: cost::Prices,
 }
 
-impl Default for PageOptions {
-    fn default() -> Self {
-        Self {
-            placements: Placement::ALL.to_vec(),
-            huge_pages: false,
-            policy: Policy::Score,
-            workloads: vec!["tpcc".into(), "random-read".into(), "ycsb-b".into()],
-            warehouses: None,
-            tuples: None,
-            batch: None,
-            mixes: Mix::ALL.to_vec(),
-            theta: 0.99,
-            seconds: 10.0,
-            warm_up_seconds: 5.0,
-            csv: None,
-            prices: cost::Prices::default(),
-        }
-    }
-}
-
 /// Tiers of memory, and the store that was named among them, if any.
 pub(crate) fn split_tiers(tiers: &[TierSpec]) -> (Vec<TierSpec>, Option<TierSpec>) {
     let memory = tiers.iter().filter(|tier| tier.is_memory()).cloned().collect();
     (memory, tiers.iter().find(|tier| !tier.is_memory()).cloned())
 }
 
-/// The load of a name: `tpcc`, `random-read`, or `ycsb-a` to `ycsb-f`; `share` of their usual
-/// sizes where the options name none.
+/// The load of a name: `tpcc`, `random-read`, or `ycsb-a` to `ycsb-f`; of these sizes where the
+/// options name none.
 pub(crate) fn load_of(name: &str, options: &PageOptions, sizes: &Sizes) -> Result<Load> {
     let tuples = options.tuples.unwrap_or(sizes.tuples);
     match name.split_once('-') {

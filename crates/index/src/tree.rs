@@ -14,7 +14,6 @@
 mod batch;
 mod bulk;
 mod change;
-mod counter;
 mod edit;
 mod hinted;
 mod merge;
@@ -29,10 +28,9 @@ mod walk;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use terrace_pool::{PAGE_MIN_BYTES, Pages, Space};
+use terrace_pool::{Counter, PAGE_MIN_BYTES, Pages, Space};
 
 use crate::error::{Fault, IndexError, Result};
-use crate::tree::counter::Counter;
 use crate::tree::node::{ENTRY, HEADER, Node, Seek, VALUE_LEN};
 use crate::tree::records::{Frame, Records};
 use crate::tree::source::Source;

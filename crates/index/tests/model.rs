@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::HashMap;
 
-use common::{KIB, faulty_pool, index, pool, single_latch, space, unhinted};
+use common::{KIB, faulty_pool, index, pool, single_latch, space, unhinted, with_faults};
 use proptest::prelude::*;
 use terrace_index::{HashConfig, HashIndex, IndexError};
 use terrace_pool::{Pages, Pool, PoolError, Space};
@@ -36,18 +36,10 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 
 /// As `ops`, with reads of the store that fail.
 fn faulty_ops() -> impl Strategy<Value = Vec<Op>> {
-    let fault = prop_oneof![
-        1 => (1..4_u64).prop_map(|one_in| Op::Break { one_in }),
-        2 => Just(Op::Heal),
-    ];
-    (ops(), proptest::collection::vec((0..600_usize, fault), 0..30)).prop_map(
-        |(mut ops, faults)| {
-            for (at, fault) in faults {
-                ops.insert(at % (ops.len() + 1), fault);
-            }
-            ops
-        },
-    )
+    with_faults(ops(), 600, |one_in| match one_in {
+        Some(one_in) => Op::Break { one_in },
+        None => Op::Heal,
+    })
 }
 
 /// Keys of 2 to 102 bytes.

@@ -5,7 +5,7 @@ mod common;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use common::{KIB, index, pool, single_latch, space, unhinted};
+use common::{KIB, index, is_whole, pool, single_latch, space, unhinted, value_of};
 use terrace_index::HashIndex;
 use terrace_pool::{Pages, Pool};
 use terrace_testkit::{Rng, soak_time, with_seed};
@@ -18,18 +18,6 @@ fn key_of(writer: u64, number: u64) -> [u8; 16] {
     key[..8].copy_from_slice(&writer.to_le_bytes());
     key[8..].copy_from_slice(&number.to_le_bytes());
     key
-}
-
-/// A value that says what it is: all bytes the same, as many as the byte and the turn have it.
-fn value_of(rng: &mut Rng) -> Vec<u8> {
-    let byte = u8::try_from(rng.below(200)).expect("below 200");
-    vec![byte; 20 + usize::from(byte)]
-}
-
-fn is_whole(value: &[u8]) -> bool {
-    value.first().is_some_and(|first| {
-        value.len() == 20 + usize::from(*first) && value.iter().all(|byte| byte == first)
-    })
 }
 
 /// Writers own keys, one of them always present; readers see whole values and miss none.

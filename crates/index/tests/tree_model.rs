@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-use common::{KIB, faulty_pool, pool, space, tree, unhinted};
+use common::{KIB, faulty_pool, pool, space, tree, unhinted, with_faults};
 use proptest::prelude::*;
 use terrace_index::{BTree, IndexError};
 use terrace_pool::{Pages, Pool, PoolError};
@@ -51,18 +51,10 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 
 /// As `ops`, with reads and writes of the store that fail.
 fn faulty_ops() -> impl Strategy<Value = Vec<Op>> {
-    let fault = prop_oneof![
-        1 => (1..4_u64).prop_map(|one_in| Op::Break { one_in }),
-        2 => Just(Op::Heal),
-    ];
-    (ops(), proptest::collection::vec((0..300_usize, fault), 0..30)).prop_map(
-        |(mut ops, faults)| {
-            for (at, fault) in faults {
-                ops.insert(at % (ops.len() + 1), fault);
-            }
-            ops
-        },
-    )
+    with_faults(ops(), 300, |one_in| match one_in {
+        Some(one_in) => Op::Break { one_in },
+        None => Op::Heal,
+    })
 }
 
 /// Keys of 0 to 300 bytes, many of which begin alike, and some of which begin others.

@@ -6,7 +6,7 @@ use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{KIB, MIB, pool, single_latch, space, tree, unhinted};
+use common::{KIB, MIB, is_whole, pool, single_latch, space, tree, unhinted, value_of};
 use terrace_index::BTree;
 use terrace_pool::{Pages, Pool};
 use terrace_testkit::{Rng, soak_time, with_seed};
@@ -19,18 +19,6 @@ fn key_of(writer: u64, number: u64) -> Vec<u8> {
     let mut key = b"prefix".to_vec();
     key.extend_from_slice(&(number * WRITERS + writer).to_be_bytes());
     key
-}
-
-/// A value that says what it is: all bytes the same, as many as the byte has it.
-fn value_of(rng: &mut Rng) -> Vec<u8> {
-    let byte = u8::try_from(rng.below(200)).expect("below 200");
-    vec![byte; 20 + usize::from(byte)]
-}
-
-fn is_whole(value: &[u8]) -> bool {
-    value.first().is_some_and(|first| {
-        value.len() == 20 + usize::from(*first) && value.iter().all(|byte| byte == first)
-    })
 }
 
 struct Churn<'c, P: Pages> {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::arena::Taken;
 use terrace_tier::store::StoreError;
 
+use crate::arena::Taken;
 use crate::error::{PoolError, largest};
 use crate::evict::{Effort, WRITE_BATCH_BYTES};
 use crate::page::{FrameId, PAGE_MIN_BYTES, PageId, class_of};
@@ -214,7 +214,7 @@ impl Inner {
         (len as u64).max(ROOM_MIN.min(self.tiers[0].account.budget() / LOW_SHARE))
     }
 
-    pub(crate) fn exhausted(&self, len: usize, waited: Duration) -> PoolError {
+    fn exhausted(&self, len: usize, waited: Duration) -> PoolError {
         let account = &self.tiers[0].account;
         PoolError::Exhausted {
             pool: self.name.clone(),
@@ -268,21 +268,20 @@ impl Inner {
     /// Gives warm frames of a tier back and evicts pages for somebody else's bytes; the bytes that
     /// the ledger got.
     pub(crate) fn release(self: &Arc<Self>, tier: usize, bytes: u64, effort: Effort) -> u64 {
-        let index = tier;
-        let tier = &self.tiers[index];
+        let frames = &self.tiers[tier];
         let mut given = 0;
         // A round gives frames back or makes some to give, a page of the smallest size at least.
-        let rounds = 2 + 2 * bytes.min(tier.account.surplus()) / PAGE_MIN_BYTES as u64;
+        let rounds = 2 + 2 * bytes.min(frames.account.surplus()) / PAGE_MIN_BYTES as u64;
         for _ in 0..rounds {
-            let want = bytes.saturating_sub(given).min(tier.account.surplus());
+            let want = bytes.saturating_sub(given).min(frames.account.surplus());
             if want == 0 {
                 break;
             }
-            let warm = tier.release_warm(&self.frames, want);
+            let warm = frames.release_warm(&self.frames, want);
             given += warm.to_ledger;
             if given < bytes && warm.bytes == 0 {
-                let surplus = tier.account.surplus();
-                let evicted = self.evict(index, want, effort, None);
+                let surplus = frames.account.surplus();
+                let evicted = self.evict(tier, want, effort, None);
                 if evicted == 0 {
                     break;
                 }

@@ -33,7 +33,7 @@ enum Room {
     Frames { mapping: Mapping, first: u32 },
     /// Mapped: index `i` is a slot with the frame of a page + 1, or 0; the bytes are at the page's
     /// own address.
-    Slots(ZeroedArray<AtomicU32>),
+    Slots { slots: ZeroedArray<AtomicU32>, range: Arc<Mapping> },
 }
 
 // SAFETY: an atomic, valid as zero, nothing to drop.
@@ -68,23 +68,18 @@ impl Arena {
         }
     }
 
-    fn framed(
-        tier: &MemoryTier,
-        class: usize,
-        first: u32,
-        count: u32,
-        huge_pages: bool,
-    ) -> io::Result<Self> {
+    fn framed(tier: &MemoryTier, class: usize, first: u32, count: u32) -> io::Result<Self> {
         let mapping = Mapping::reserve(count as usize * class_bytes(class))?;
         if let Some(node) = tier.node {
             mapping.bind(node)?;
         }
-        advise_huge_pages(&mapping, huge_pages, &tier.name);
+        decline_huge_pages(&mapping, &tier.name);
         Ok(Self::new(Room::Frames { mapping, first }, class, count))
     }
 
-    fn mapped(class: usize, count: u32) -> io::Result<Self> {
-        Ok(Self::new(Room::Slots(ZeroedArray::reserve(count as usize)?), class, count))
+    fn mapped(range: &Arc<Mapping>, class: usize, count: u32) -> io::Result<Self> {
+        let slots = ZeroedArray::reserve(count as usize)?;
+        Ok(Self::new(Room::Slots { slots, range: Arc::clone(range) }, class, count))
     }
 
     fn offset(&self, frame: FrameId, first: u32) -> usize {
@@ -95,7 +90,7 @@ impl Arena {
     fn frame(&self, index: u32) -> Option<FrameId> {
         match &self.room {
             Room::Frames { first, .. } => Some(FrameId(first + index)),
-            Room::Slots(slots) => {
+            Room::Slots { slots, .. } => {
                 let frame = slots.get(index as usize)?.load(Ordering::Relaxed);
                 frame.checked_sub(1).map(FrameId)
             }
@@ -115,7 +110,7 @@ impl Arena {
     fn assign(&self, index: u32, page: PageId, frames: &FrameTable) -> FrameId {
         match &self.room {
             Room::Frames { first, .. } => FrameId(first + index),
-            Room::Slots(slots) => {
+            Room::Slots { slots, .. } => {
                 let frame = page.mapped_frame();
                 frames[frame].slot.store(index, Ordering::Relaxed);
                 if let Some(slot) = slots.get(index as usize) {
@@ -127,11 +122,11 @@ impl Arena {
     }
 }
 
-/// Asks for huge pages or declines them. A frame is counted by the length of its page: a huge page
-/// may be memory that no account knows of. A kernel without huge pages refuses the advice.
-pub(crate) fn advise_huge_pages(mapping: &Mapping, huge: bool, whose: &str) {
-    if let Err(error) = mapping.advise_huge(huge) {
-        tracing::debug!(whose, %error, huge, "the kernel takes no advice on huge pages");
+/// A frame is counted by the length of its page: a huge page would be memory that no account knows
+/// of. A kernel without huge pages refuses the advice and needs none.
+pub(crate) fn decline_huge_pages(mapping: &Mapping, whose: &str) {
+    if let Err(error) = mapping.advise_huge(false) {
+        tracing::debug!(whose, %error, "huge pages were not declined");
     }
 }
 
@@ -162,8 +157,6 @@ pub(crate) struct TierFrames {
     /// What the tier may grow to.
     pub(crate) most_bytes: u64,
     arenas: Vec<Arena>,
-    /// The addresses of all pages, in a mapped pool.
-    range: Option<Arc<Mapping>>,
     warm_bytes: AtomicU64,
     page_bytes: AtomicU64,
 }
@@ -187,21 +180,19 @@ impl TierFrames {
         account: Account,
         mut first: u32,
         most_bytes: u64,
-        huge_pages: bool,
         range: Option<&Arc<Mapping>>,
     ) -> io::Result<Self> {
         let mut arenas = Vec::with_capacity(CLASSES);
         for (class, count) in counts(most_bytes).enumerate() {
             let count = u32::try_from(count).map_err(io::Error::other)?;
             arenas.push(match range {
-                None => Arena::framed(&tier, class, first, count, huge_pages)?,
-                Some(_) => Arena::mapped(class, count)?,
+                None => Arena::framed(&tier, class, first, count)?,
+                Some(range) => Arena::mapped(range, class, count)?,
             });
             first += count;
         }
         let (warm_bytes, page_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
-        let range = range.cloned();
-        Ok(Self { tier, account, most_bytes, arenas, range, warm_bytes, page_bytes })
+        Ok(Self { tier, account, most_bytes, arenas, warm_bytes, page_bytes })
     }
 
     /// A frame for `page`, which has `len` bytes, out of what the tier has left, or `None`.
@@ -243,10 +234,9 @@ impl TierFrames {
         taken: Taken,
     ) -> Taken {
         let frame = &frames[taken.frame];
-        let (mapping, offset) = match (&arena.room, &self.range) {
-            (Room::Frames { mapping, first }, _) => (mapping, arena.offset(taken.frame, *first)),
-            (Room::Slots(_), Some(range)) => (&**range, taken.frame.mapped_offset()),
-            (Room::Slots(_), None) => unreachable!("slots of a pool without a range"),
+        let (mapping, offset) = match &arena.room {
+            Room::Frames { mapping, first } => (mapping, arena.offset(taken.frame, *first)),
+            Room::Slots { range, .. } => (&**range, taken.frame.mapped_offset()),
         };
         // SAFETY: the offset is below the mapping's length: the frame is one of the arena's
         // `count`, or that of a page id, all of which the range has room for.
@@ -303,7 +293,7 @@ impl TierFrames {
         let frame = &frames[id];
         let (arena, len) = (&self.arenas[frame.class()], frame.len());
         let index = frame.slot.load(Ordering::Relaxed);
-        if let Room::Slots(slots) = &arena.room
+        if let Room::Slots { slots, .. } = &arena.room
             && let Some(slot) = slots.get(index as usize)
         {
             slot.store(0, Ordering::Relaxed);
@@ -431,11 +421,11 @@ impl TierFrames {
         self.page_bytes.load(Ordering::Relaxed)
     }
 
-    /// Where the page of the first frame begins, in a framed pool.
+    /// Where the page of frame 0 begins.
     pub(crate) fn first_data(&self) -> *const u8 {
         match &self.arenas[0].room {
             Room::Frames { mapping, .. } => mapping.as_ptr().cast_const(),
-            Room::Slots(_) => std::ptr::null(),
+            Room::Slots { range, .. } => range.as_ptr().cast_const(),
         }
     }
 

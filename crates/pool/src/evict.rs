@@ -428,20 +428,24 @@ impl Inner {
                 };
                 (self.frames[id].tier() == upper + 1).then_some((id, *page))
             });
-            let mut here = here.collect::<Vec<_>>().into_iter().peekable();
-            while here.peek().is_some() {
-                let mut bytes = 0;
-                let batch: Vec<_> = here
-                    .by_ref()
-                    .take(VICTIMS_MAX)
-                    .take_while(|(_, page)| {
-                        bytes += self.pages[*page].len();
-                        bytes <= PROMOTION_BATCH_BYTES.max(self.pages[*page].len())
-                    })
-                    .collect();
-                self.promote_to(upper, &batch);
+            let here: Vec<(FrameId, PageId)> = here.collect();
+            let mut rest = here.as_slice();
+            while !rest.is_empty() {
+                let (batch, after) = rest.split_at(self.promotion_batch(rest));
+                self.promote_to(upper, batch);
+                rest = after;
             }
         }
+    }
+
+    /// How many of the first pages are promoted together, one at least.
+    fn promotion_batch(&self, pages: &[(FrameId, PageId)]) -> usize {
+        let mut bytes = 0;
+        let fits = pages.iter().take(VICTIMS_MAX).take_while(|(_, page)| {
+            bytes += self.pages[*page].len();
+            bytes <= PROMOTION_BATCH_BYTES
+        });
+        fits.count().max(1)
     }
 
     fn promote_to(self: &Arc<Self>, upper: usize, batch: &[(FrameId, PageId)]) {

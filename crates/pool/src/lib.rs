@@ -37,6 +37,8 @@ mod arena;
 #[cfg(not(loom))]
 mod array;
 #[cfg(not(loom))]
+mod counter;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod evict;
@@ -79,6 +81,8 @@ mod write_back;
 
 pub use page::{PAGE_MAX_BYTES, PAGE_MIN_BYTES, PageId, PageRef};
 
+#[cfg(not(loom))]
+pub use counter::Counter;
 #[cfg(not(loom))]
 pub use error::PoolError;
 #[cfg(not(loom))]

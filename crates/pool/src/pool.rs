@@ -19,7 +19,7 @@ use terrace_tier::MemoryTier;
 use terrace_tier::store::Store;
 
 use crate::account::Account;
-use crate::arena::{TierFrames, advise_huge_pages};
+use crate::arena::{TierFrames, decline_huge_pages};
 use crate::error::{PoolError, largest};
 use crate::evict::Effort;
 use crate::frame::FrameTable;
@@ -65,11 +65,6 @@ pub struct PoolConfig {
     pub residency: Arc<dyn Residency>,
     /// Where pages are.
     pub placement: Placement,
-    /// Whether frames come in huge pages: trees of 4 KiB pages that stay in memory are read a tenth
-    /// to a fifth faster. What is given back to the ledger page by page is the kernel's only when
-    /// it splits the huge page, so a pool that shares its budget should do without. Framed pools
-    /// only.
-    pub huge_pages: bool,
     /// How many times its first size each memory tier may grow to, by [`Pool::resize`] or by the
     /// ledger: addresses and tables are reserved for it. Less where there are not enough frame ids.
     pub growth: u64,
@@ -91,7 +86,6 @@ impl PoolConfig {
             loaders: 2,
             residency: Arc::new(SampledScore),
             placement: Placement::Framed,
-            huge_pages: false,
             growth: 4,
         }
     }
@@ -307,17 +301,13 @@ impl Inner {
             };
             let account = account.map_err(|denied| config_error(&name, denied.to_string()))?;
             let most = capacity * plan.growth;
-            let tier =
-                TierFrames::reserve(tier, account, first, most, config.huge_pages, range.as_ref())
-                    .map_err(system("reserving address space for frames"))?;
+            let tier = TierFrames::reserve(tier, account, first, most, range.as_ref())
+                .map_err(system("reserving address space for frames"))?;
             tiers.push(tier);
             // Bounded by FRAMES_MAX in the plan.
             first += u32::try_from(TierFrames::frames(most)).unwrap_or(u32::MAX);
         }
-        let first_data = match &range {
-            Some(range) => range.as_ptr().cast_const(),
-            None => tiers[0].first_data(),
-        };
+        let first_data = tiers[0].first_data();
         Ok(Self {
             lot: ParkingLot::new(),
             frames: FrameTable::reserve(to_usize(plan.frames))
@@ -433,8 +423,8 @@ const PAGES_MAX: u64 = 1 << 30;
 const _: () = assert!(PAGES_MAX <= PAGE_IDS_MAX);
 
 /// Addresses of a mapped pool over the bytes that it may have: pages of any length are aligned to
-/// the next power of two, and what is freed in one length serves none of another. Thirteen times
-/// would be enough for whatever lengths follow each other, if all were rounded up the most.
+/// the next power of two, and what is freed in one length serves none of another. Address space is
+/// free, up to the frame ids that there are.
 const RANGE_FACTOR: u64 = 16;
 
 /// How many frames and page ids a pool has.
@@ -503,7 +493,7 @@ impl Plan {
             return Ok(None);
         }
         let range = Mapping::reserve(to_usize(self.pages) * PAGE_MIN_BYTES)?;
-        advise_huge_pages(&range, false, name);
+        decline_huge_pages(&range, name);
         Ok(Some(Arc::new(range)))
     }
 }

@@ -1,39 +1,6 @@
 //! What a pool counts.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
-const SHARDS: usize = 16;
-
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Shard(AtomicU64);
-
-/// A counter whose shards keep threads off each other's cache lines.
-#[derive(Debug, Default)]
-pub(crate) struct Counter([Shard; SHARDS]);
-
-/// The calling thread's shard.
-fn shard() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static SHARD: Cell<usize> = const { Cell::new(usize::MAX) });
-    SHARD.with(|shard| {
-        if shard.get() == usize::MAX {
-            shard.set(NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
-        }
-        shard.get()
-    })
-}
-
-impl Counter {
-    pub(crate) fn add(&self, n: u64) {
-        self.0[shard()].0.fetch_add(n, Ordering::Relaxed);
-    }
-
-    pub(crate) fn get(&self) -> u64 {
-        self.0.iter().map(|shard| shard.0.load(Ordering::Relaxed)).sum()
-    }
-}
+use crate::counter::Counter;
 
 /// The counters of one memory tier.
 #[derive(Debug, Default)]
@@ -123,20 +90,4 @@ pub struct SpaceStats {
     pub resident_bytes: u64,
     /// Bytes it may hold before its pages are the first to go.
     pub grant_bytes: Option<u64>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_of_all_threads_add_up() {
-        let counter = Counter::default();
-        std::thread::scope(|scope| {
-            for _ in 0..SHARDS + 3 {
-                scope.spawn(|| (0..100).for_each(|_| counter.add(2)));
-            }
-        });
-        assert_eq!(counter.get(), (SHARDS as u64 + 3) * 200);
-    }
 }

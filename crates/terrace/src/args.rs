@@ -250,10 +250,6 @@ pub struct PageArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub placement: Vec<Placement>,
 
-    /// Frames in huge pages
-    #[arg(long)]
-    pub huge_pages: bool,
-
     /// Which pages stay: score, adaptive, or spitfire: and the probabilities to promote on a read
     /// and on a write, to fetch below and to demote
     #[arg(long, value_name = "POLICY", default_value_t)]
@@ -307,7 +303,6 @@ impl PageArgs {
         let both = || Placement::ALL.to_vec();
         PageOptions {
             placements: if self.placement.is_empty() { both() } else { self.placement.clone() },
-            huge_pages: self.huge_pages,
             policy: self.policy,
             workloads: self.workloads.clone(),
             warehouses: self.warehouses,

@@ -37,7 +37,6 @@ const PAGE_BYTES: usize = 4096;
 const SEED: u64 = 1;
 const USAGE: &str = "run tpcc|random|ycsb-a..f|null [--dram SIZE] [--tier SPEC]... \
                      [--store SPEC|none] [--placement framed|mapped] [--policy POLICY] \
-                     [--huge-pages true] \
                      [--warehouses N] [--tuples N] [--threads N] [--seconds S] \
                      [--warm-up S] [--batch N] [--read-ahead true|false] [--record BYTES] \
                      [--theta T, 0 for uniform] [--csv FILE]";
@@ -47,7 +46,6 @@ struct Options {
     dram_bytes: u64,
     tiers: Vec<TierSpec>,
     placement: Placement,
-    huge_pages: bool,
     policy: Policy,
     store: Option<TierSpec>,
     warehouses: u32,
@@ -167,7 +165,6 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
         dram_bytes: 4 << 30,
         tiers: Vec::new(),
         placement: Placement::Framed,
-        huge_pages: false,
         policy: Policy::Score,
         store: None,
         warehouses: 2,
@@ -186,7 +183,6 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options> {
         match name.as_str() {
             "--dram" => options.dram_bytes = parse_bytes(&value)?,
             "--tier" => options.tiers.push(value.parse()?),
-            "--huge-pages" => options.huge_pages = value.parse()?,
             "--placement" => options.placement = value.parse()?,
             "--policy" => options.policy = value.parse()?,
             "--store" if value == "none" => options.store = None,
@@ -215,7 +211,6 @@ fn open(options: &Options) -> Result<Pool> {
     let probe = Probe::detect();
     let mut config = PoolConfig::new("run", Ledger::new(options.dram_bytes));
     config.placement = options.placement;
-    config.huge_pages = options.huge_pages;
     config.residency = options.policy.residency();
     for spec in &options.tiers {
         spec.validate(&probe)?;

@@ -58,7 +58,6 @@ pub(crate) struct Case {
     /// A store that was named; else a file in the home of the run.
     pub(crate) store: Option<TierSpec>,
     pub(crate) placement: Placement,
-    pub(crate) huge_pages: bool,
     pub(crate) policy: Policy,
     pub(crate) threads: usize,
     pub(crate) warm_up_seconds: f64,
@@ -125,7 +124,6 @@ impl Case {
         let store = self.store.as_ref().unwrap_or(&own);
         config.store = store.open_store().map_err(refused)?.map(Arc::new);
         config.placement = self.placement;
-        config.huge_pages = self.huge_pages;
         config.residency = self.policy.residency();
         Pool::new(config).map_err(refused)
     }
@@ -249,7 +247,6 @@ mod tests {
                     tiers: vec!["emu:1MiB@0ns".parse().expect("a tier")],
                     store: None,
                     placement,
-                    huge_pages: true,
                     policy: Policy::Score,
                     threads: 2,
                     warm_up_seconds: 0.05,
@@ -275,7 +272,6 @@ mod tests {
             tiers: vec!["node77:1GiB".parse().expect("a tier")],
             store: None,
             placement: Placement::Mapped,
-            huge_pages: false,
             policy: Policy::Adaptive,
             threads: 1,
             warm_up_seconds: 0.0,

@@ -75,7 +75,6 @@ mod tests {
             tiers: vec![],
             store: None,
             placement: Placement::Framed,
-            huge_pages: false,
             policy: terrace_pool::Policy::Score,
             threads: 1,
             warm_up_seconds: 0.0,

@@ -133,7 +133,6 @@ fn case(setting: &Setting, name: &str, latency_ns: u64, quarters: u64) -> Result
         tiers: if quarters > 0 { vec![remote] } else { vec![] },
         store,
         placement: options.placements.first().copied().unwrap_or_default(),
-        huge_pages: options.huge_pages,
         policy: options.policy,
         threads: setting.engine.threads,
         warm_up_seconds: options.warm_up_seconds,

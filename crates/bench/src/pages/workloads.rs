@@ -116,7 +116,6 @@ fn cases(kind: Kind, setting: &Setting) -> Result<Vec<Case>> {
         tiers: tiers.clone(),
         store: store.clone(),
         placement,
-        huge_pages: options.huge_pages,
         policy: options.policy,
         threads: setting.engine.threads,
         warm_up_seconds: options.warm_up_seconds,

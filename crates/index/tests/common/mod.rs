@@ -1,13 +1,15 @@
 //! Pools for tests.
 #![allow(dead_code, reason = "each test uses its own part")]
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use proptest::prelude::*;
 use terrace_index::{BTree, HashConfig, HashIndex, SingleLatch, TreeConfig, Unhinted};
 use terrace_market::Ledger;
 use terrace_pool::{Pages, Pool, PoolConfig, Space};
-use terrace_testkit::FaultyBlocks;
+use terrace_testkit::{FaultyBlocks, Rng};
 use terrace_tier::store::{MemoryBlocks, Store};
 
 pub const KIB: u64 = 1 << 10;
@@ -45,4 +47,33 @@ pub fn single_latch(pool: &Pool) -> SingleLatch<Space> {
 
 pub fn tree<P: Pages>(pages: P) -> BTree<P> {
     BTree::new(pages, &TreeConfig { page_bytes: 4096 }).expect("a page")
+}
+
+/// Operations with failures of the store among them: `fault` makes the operation that has one in so
+/// many transfers fail, or none.
+pub fn with_faults<Op: Clone + Debug>(
+    ops: impl Strategy<Value = Vec<Op>>,
+    ops_max: usize,
+    fault: fn(Option<u64>) -> Op,
+) -> impl Strategy<Value = Vec<Op>> {
+    let one_in = prop_oneof![1 => (1..4_u64).prop_map(Some), 2 => Just(None)];
+    let faults = proptest::collection::vec((0..ops_max, one_in), 0..30);
+    (ops, faults).prop_map(move |(mut ops, faults)| {
+        for (at, one_in) in faults {
+            ops.insert(at % (ops.len() + 1), fault(one_in));
+        }
+        ops
+    })
+}
+
+/// A value that says what it is: all bytes the same, as many as the byte has it.
+pub fn value_of(rng: &mut Rng) -> Vec<u8> {
+    let byte = u8::try_from(rng.below(200)).expect("below 200");
+    vec![byte; 20 + usize::from(byte)]
+}
+
+pub fn is_whole(value: &[u8]) -> bool {
+    value.first().is_some_and(|first| {
+        value.len() == 20 + usize::from(*first) && value.iter().all(|byte| byte == first)
+    })
 }

@@ -9,9 +9,10 @@ const SHARDS: usize = 16;
 #[repr(align(64))]
 struct Shard(AtomicU64);
 
-/// A number that many threads add to and take from.
+/// A number that many threads add to and take from, in shards that keep them off each other's cache
+/// lines.
 #[derive(Debug, Default)]
-pub(crate) struct Counter([Shard; SHARDS]);
+pub struct Counter([Shard; SHARDS]);
 
 /// The calling thread's shard.
 fn shard() -> usize {
@@ -24,18 +25,22 @@ fn shard() -> usize {
 }
 
 impl Counter {
-    pub(crate) fn add(&self, n: u64) {
+    /// Adds to the calling thread's shard.
+    #[inline]
+    pub fn add(&self, n: u64) {
         self.0[shard()].0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// A shard may fall below zero, and wraps; the sum does not.
-    pub(crate) fn take(&self, n: u64) {
+    /// Takes what some thread has added. A shard may fall below zero, and wraps; the sum does not.
+    #[inline]
+    pub fn take(&self, n: u64) {
         self.0[shard()].0.fetch_sub(n, Ordering::Relaxed);
     }
 
     /// The sum, never below zero: a look at the shards may miss what was added in one of them
     /// and see what was taken in another.
-    pub(crate) fn get(&self) -> u64 {
+    #[must_use]
+    pub fn get(&self) -> u64 {
         let shards = self.0.iter().map(|shard| shard.0.load(Ordering::Relaxed));
         let sum = shards.fold(0_u64, u64::wrapping_add);
         if sum > u64::MAX / 2 { 0 } else { sum }
@@ -45,6 +50,17 @@ impl Counter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_of_all_threads_add_up() {
+        let counter = Counter::default();
+        std::thread::scope(|scope| {
+            for _ in 0..SHARDS + 3 {
+                scope.spawn(|| (0..100).for_each(|_| counter.add(2)));
+            }
+        });
+        assert_eq!(counter.get(), (SHARDS as u64 + 3) * 200);
+    }
 
     #[test]
     fn what_one_thread_adds_another_may_take() {
