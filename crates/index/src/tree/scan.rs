@@ -178,7 +178,7 @@ impl Visit for Fill<'_> {
         let first = self.first(&leaf)?;
         match self.cursor.direction {
             Direction::Up => {
-                let end = leaf.count.min(first + self.limit);
+                let end = leaf.count.min(first.saturating_add(self.limit));
                 for index in first..end {
                     self.copy(&leaf, index)?;
                 }
