@@ -39,6 +39,7 @@ const STEPS: &[Step] = &[
     Step { name: "miri", run: miri::run_if_installed },
     Step { name: "main job", run: |root| passed(job::run(root)) },
     Step { name: "tests", run: tests },
+    Step { name: "queries over mapped", run: mapped_queries },
     Step { name: "churn", run: soak::churn },
     Step { name: "lab", run: lab::run_if_possible },
     Step { name: "lint", run: lint },
@@ -116,6 +117,20 @@ fn documentation(root: &Path) -> Outcome {
 fn tests(root: &Path) -> Outcome {
     let mut command = cargo::cargo(root);
     command.args(["test", "--release", "--workspace", "--no-fail-fast"]);
+    cargo::run(command)
+}
+
+/// What runs over framed pages with all other tests.
+fn mapped_queries(root: &Path) -> Outcome {
+    let mut command = cargo::cargo(root);
+    command
+        .args(["test", "--release", "--no-fail-fast", "--package", "terrace-sql"])
+        .args(
+            ["query_flows", "query_scan", "query_spill", "change_flows"]
+                .map(|t| ["--test", t])
+                .concat(),
+        )
+        .env("TERRACE_TEST_PLACEMENT", "mapped");
     cargo::run(command)
 }
 

@@ -16,8 +16,8 @@ use crate::pages::workloads::Kind;
 use crate::report::Report;
 use crate::suite::feed::Generator;
 use crate::{
-    adaptive, clients, dram_curve, encodings, hash_index, market, operators, out_of_core,
-    paged_scan, pages, suspend, tenants, tiers,
+    adaptive, clients, dram_curve, encodings, hash_index, market, migration, operators,
+    out_of_core, paged_scan, pages, suspend, tenants, tiers,
 };
 
 /// What an experiment is told.
@@ -39,6 +39,8 @@ pub struct Setting {
     pub pairs: u64,
     /// What experiments over pages of the pool are told.
     pub pages: PageOptions,
+    /// Reports of the lab that migration shows beside its own.
+    pub lab: Vec<PathBuf>,
     /// This program, which generates in a process of its own.
     pub program: PathBuf,
 }
@@ -129,11 +131,15 @@ pub enum Experiment {
     NTier,
     /// [`pages::cost`].
     Cost,
+    /// [`pages::background`].
+    Background,
+    /// [`migration`].
+    Migration,
 }
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 17] = [
+    pub const ALL: [Experiment; 19] = [
         Experiment::Market,
         Experiment::PagedScan,
         Experiment::Tiers,
@@ -151,6 +157,8 @@ impl Experiment {
         Experiment::Pages(Kind::Ycsb),
         Experiment::NTier,
         Experiment::Cost,
+        Experiment::Background,
+        Experiment::Migration,
     ];
 
     /// Its name on the command line.
@@ -171,6 +179,8 @@ impl Experiment {
             Experiment::Pages(kind) => kind.name(),
             Experiment::NTier => "n-tier",
             Experiment::Cost => "cost",
+            Experiment::Background => "background",
+            Experiment::Migration => "migration",
         }
     }
 
@@ -200,6 +210,8 @@ impl Experiment {
             Experiment::Pages(Kind::Ycsb) => "how do trees over pages serve YCSB?",
             Experiment::NTier => "does remote memory below DRAM ever cost throughput?",
             Experiment::Cost => "from which size on does remote memory pay?",
+            Experiment::Background => "does migration in the background delay who reads?",
+            Experiment::Migration => "what does it cost to move pages to another memory node?",
         }
     }
 
@@ -238,6 +250,8 @@ impl Experiment {
             Experiment::Pages(kind) => pages::workloads::run(kind, setting, observe),
             Experiment::NTier => pages::sweep::run(setting, observe),
             Experiment::Cost => pages::cost::run(setting, observe),
+            Experiment::Background => pages::background::run(setting, observe),
+            Experiment::Migration => migration::run(setting, observe),
         }
     }
 }

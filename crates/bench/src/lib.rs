@@ -20,6 +20,7 @@ pub mod lines;
 pub mod machine;
 pub mod market;
 pub mod meter;
+pub mod migration;
 pub mod operators;
 pub mod out_of_core;
 pub mod paged_scan;

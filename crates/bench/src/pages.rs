@@ -4,6 +4,7 @@
 //! Every run has a pool, a store and data of its own, so that no run finds what another has
 //! brought into memory.
 
+pub mod background;
 pub mod cost;
 pub mod sweep;
 pub mod workloads;
@@ -70,7 +71,7 @@ pub(crate) fn load_of(name: &str, options: &PageOptions, sizes: &Sizes) -> Resul
         }
         Some(("ycsb", mix)) => {
             let mix = mix.parse().map_err(|error| BenchError::input(format!("{error}")))?;
-            Ok(Load::Ycsb { mix, records: tuples, theta: options.theta })
+            Ok(Load::Ycsb { mix, records: tuples, theta: options.theta, shift_seconds: None })
         }
         _ => Err(BenchError::input(format!(
             "there is no workload \"{name}\"; tpcc, random-read and ycsb-a to ycsb-f are"

@@ -174,12 +174,7 @@ impl Inner {
                 batch_bytes += found.len as u64;
                 batch.push((found.id, found.page));
             }
-            let written = self.write_back(&batch).into_iter().map(|(id, _)| {
-                let len = self.frames[id].len() as u64;
-                self.release_shared(id);
-                len
-            });
-            written.sum()
+            self.write_and_keep(&batch)
         };
         (0..self.tiers.len()).map(write).find(|written| *written > 0).unwrap_or(0)
     }

@@ -225,6 +225,17 @@ impl Pool {
         self.inner.release(0, bytes, Effort::Write)
     }
 
+    /// Writes the pages that the store does not have as they are, and leaves them in memory; the
+    /// bytes written. Pages that somebody holds or writes at this moment are left out. What is in
+    /// the store then leaves memory without a write; it is safe once the store was synced.
+    ///
+    /// # Errors
+    /// [`PoolError::Store`] when the store refused pages, which stay as they are;
+    /// [`PoolError::NoStore`].
+    pub fn flush(&self) -> Result<u64, PoolError> {
+        self.inner.flush()
+    }
+
     /// Changes what a memory tier may hold while the pool is at work; tier 0 is DRAM, whose size is
     /// the budget of the ledger that the pool shares with others. A tier that shrinks gives pages
     /// up first, a little at a time, and has its new size when this returns.

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use terrace_tier::store::{Extent, Store, StoreError, Stored, Write};
 
+use crate::error::PoolError;
+use crate::evict::WRITE_BATCH_BYTES;
 use crate::fix::Hold;
 use crate::page::{FrameId, PageId};
 use crate::pool::Inner;
@@ -67,6 +69,39 @@ impl Inner {
             }
         }
         clean
+    }
+
+    /// See [`crate::Pool::flush`].
+    pub(crate) fn flush(self: &Arc<Self>) -> Result<u64, PoolError> {
+        self.store()?;
+        let start = Instant::now();
+        let (mut written, mut batch, mut batch_bytes) = (0, Vec::new(), 0);
+        for tier in &self.tiers {
+            for id in (0..tier.begun()).filter_map(|n| tier.nth(n)) {
+                let frame = &self.frames[id];
+                let page = frame.page().filter(|_| frame.dirty.load(Ordering::Relaxed));
+                let Some(page) = page else { continue };
+                batch_bytes += frame.len();
+                batch.push((id, page));
+                if batch_bytes >= WRITE_BATCH_BYTES {
+                    written += self.write_and_keep(&batch);
+                    batch.clear();
+                    batch_bytes = 0;
+                }
+            }
+        }
+        written += self.write_and_keep(&batch);
+        self.refused_since(start).map_or(Ok(written), |error| Err(error.into()))
+    }
+
+    /// Writes pages and leaves them where they are; the bytes written.
+    pub(crate) fn write_and_keep(self: &Arc<Self>, dirty: &[(FrameId, PageId)]) -> u64 {
+        let written = self.write_back(dirty).into_iter().map(|(id, _)| {
+            let len = self.frames[id].len() as u64;
+            self.release_shared(id);
+            len
+        });
+        written.sum()
     }
 
     /// The right to write a page that the caller holds shared, with an extent for it; `None` when

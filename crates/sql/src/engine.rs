@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use terrace_exec::aside;
 use terrace_market::{Consumer, Ledger};
-use terrace_pool::Pool;
+use terrace_pool::{Placement, Pool};
 use terrace_tier::TierSpec;
 use terrace_tier::store::{Blocks, Store};
 
@@ -22,7 +23,7 @@ use crate::query::{Queries, QueryResources};
 use crate::scan::ScanOptions;
 use crate::session::Session;
 use crate::system::TierReport;
-use terrace_exec::aside;
+pub(crate) use open::DRAM_BYTES_MIN;
 
 /// How an engine is set up.
 #[derive(Clone, Debug)]
@@ -38,6 +39,8 @@ pub struct EngineConfig {
     pub threads: usize,
     /// Settings that every session begins with: names and values as SET has them.
     pub settings: Vec<(String, String)>,
+    /// Where pages are.
+    pub placement: Placement,
 }
 
 impl EngineConfig {
@@ -46,9 +49,19 @@ impl EngineConfig {
     #[must_use]
     pub fn new(dram_bytes: u64) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        Self { dram_bytes, tiers: vec![], data_dir: None, threads, settings: vec![] }
+        Self {
+            dram_bytes,
+            tiers: vec![],
+            data_dir: None,
+            threads,
+            settings: vec![],
+            placement: Placement::default(),
+        }
     }
 }
+
+/// Scans ask for one part in so many of the budget ahead of its use.
+const AHEAD_SHARE: u64 = 16;
 
 /// How long the end of an engine waits for a write: that of one chunk, or a commit, takes seconds
 /// on a slow disk.
@@ -67,7 +80,7 @@ pub(crate) struct EngineState {
     catalog: Arc<Catalog>,
     resources: QueryResources,
     queries: Arc<Queries>,
-    scans: ScanOptions,
+    partitions: usize,
     settings: Vec<(String, String)>,
     memory_tiers: Vec<String>,
     data_dir: DataDir,
@@ -104,6 +117,7 @@ impl Engine {
             data_dir,
             threads: config.threads,
             settings: config.settings.clone(),
+            placement: config.placement,
         })?;
         Ok(Self { state: Arc::new(state) })
     }
@@ -143,7 +157,7 @@ impl Engine {
     /// The account of the bytes that batches keep pinned.
     #[must_use]
     pub fn pins(&self) -> &Arc<PagePins> {
-        &self.state.scans.pins
+        self.state.pins()
     }
 
     /// The tiers with what they hold, fastest first.
@@ -201,8 +215,17 @@ impl EngineState {
         &self.resources
     }
 
-    pub(crate) fn scan_options(&self) -> &ScanOptions {
-        &self.scans
+    pub(crate) fn partitions(&self) -> usize {
+        self.partitions
+    }
+
+    pub(crate) fn scan_options(&self, partitions: usize) -> ScanOptions {
+        let pins = Arc::clone(self.pins());
+        ScanOptions { partitions, ahead_bytes: self.ledger().budget() / AHEAD_SHARE, pins }
+    }
+
+    pub(crate) fn pins(&self) -> &Arc<PagePins> {
+        &self.resources.pins
     }
 
     /// What every session begins with, as SET has it.

@@ -229,7 +229,7 @@ impl QueryMemory {
         let mut books = self.books();
         let lacking = books.shortage_bytes(consumer.id(), bytes);
         if lacking > 0 {
-            let lease = round_up(lacking, self.budget.lease_bytes);
+            let lease = round_up(lacking, self.budget.lease_bytes());
             let granted = [lease, lacking].into_iter().find(|b| self.consumer.try_grow(*b).is_ok());
             books.add_lease(granted.ok_or(lacking)?);
         }
@@ -240,7 +240,7 @@ impl QueryMemory {
     /// Takes `bytes` for a repartitioning, as debt if need be.
     fn flow(&self, consumer: &MemoryConsumer, bytes: u64) -> Result<()> {
         let held = self.books().held_bytes(consumer.id());
-        if held.saturating_add(bytes) <= self.budget.fairness.flow_bytes {
+        if held.saturating_add(bytes) <= self.budget.fairness().flow_bytes {
             self.take_or_owe(consumer, bytes);
             return Ok(());
         }
@@ -320,7 +320,7 @@ impl MemoryPool for QueryMemory {
         let keep = match books.reserved_bytes() {
             0 => 0,
             _ if needed_elsewhere => 0,
-            _ => self.budget.lease_bytes,
+            _ => self.budget.lease_bytes(),
         };
         self.consumer.shrink(books.drop_lease(keep));
     }

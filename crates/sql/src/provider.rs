@@ -17,7 +17,7 @@ use futures::FutureExt as _;
 use crate::engine::EngineState;
 use crate::error::SqlError;
 use crate::pins::Reader;
-use crate::scan::{self, ScanOptions};
+use crate::scan;
 use crate::table::{Table, TableVersion};
 use crate::write::{self, Assignment, CountExec};
 
@@ -102,7 +102,7 @@ impl TableProvider for StoredTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let partitions = state.config().target_partitions();
-        let mut options = ScanOptions { partitions, ..self.engine.scan_options().clone() };
+        let mut options = self.engine.scan_options(partitions);
         if let Some(reader) = state.config().get_extension::<Reader>() {
             options.pins = options.pins.for_reader(reader);
         }

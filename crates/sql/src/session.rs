@@ -17,6 +17,8 @@ mod settings;
 mod snapshot;
 mod statement;
 mod tenant;
+mod tier;
+mod words;
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -58,6 +60,7 @@ pub(crate) use settings::{
 };
 pub use statement::{QueryAction, SessionStatement};
 pub use tenant::TenantStatement;
+pub use tier::AlterTier;
 
 /// Sessions so far, to tell them apart in the ledger.
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
@@ -170,6 +173,7 @@ impl Session {
             SessionStatement::Sql(statement) => *statement,
             SessionStatement::Query { action, id } => return self.act_on(action, id),
             SessionStatement::Tenant(statement) => return self.act_on_tenant(statement).await,
+            SessionStatement::Tier(statement) => return self.alter_tier(&statement),
         };
         settings::refuse(&statement)?;
         if self.reset(&statement)? {
@@ -248,7 +252,7 @@ impl fmt::Debug for Session {
 
 /// The settings a session starts with.
 fn config(engine: &EngineState) -> SessionConfig {
-    let partitions = engine.scan_options().partitions;
+    let partitions = engine.partitions();
     let mut config = SessionConfig::new()
         .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
         .with_create_default_catalog_and_schema(false)

@@ -46,12 +46,18 @@ pub struct Options {
     #[arg(long, global = true, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
 
+    /// Where pages are: framed, each in a frame of its tier while it is in memory, or mapped, each
+    /// at an address of its own; bench tpcc, random-read, ycsb and background run both where none
+    /// is given
+    #[arg(long, global = true, value_name = "PLACEMENT")]
+    pub placement: Option<Placement>,
+
     /// A setting that every session begins with, as SET has it, such as terrace.paged_sort=false
     /// (repeatable)
     #[arg(long = "set", global = true, value_name = "NAME=VALUE", value_parser = assignment)]
     pub settings: Vec<(String, String)>,
 
-    /// TOML file with the keys dram, tier, data, threads, set, prices; without it,
+    /// TOML file with the keys dram, tier, data, threads, placement, set, prices; without it,
     /// terrace/config.toml of the user's configuration directory is read where it exists
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -234,6 +240,10 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub pairs: u64,
 
+    /// A report of `cargo x lab` that migration shows beside this machine's (repeatable)
+    #[arg(long, value_name = "FILE")]
+    pub lab: Vec<PathBuf>,
+
     #[command(flatten)]
     pub pages: PageArgs,
 
@@ -242,14 +252,11 @@ pub struct BenchArgs {
     pub json: Option<PathBuf>,
 }
 
-/// Options of tpcc, random-read, ycsb, n-tier and cost, which run over pages without SQL.
+/// Options of tpcc, random-read, ycsb, n-tier, cost and background, which run over pages without
+/// SQL.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "tpcc, random-read, ycsb, n-tier, cost")]
+#[command(next_help_heading = "tpcc, random-read, ycsb, n-tier, cost, background")]
 pub struct PageArgs {
-    /// Where pages are: framed, mapped; both in turn where none is given, framed alone in n-tier
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
-    pub placement: Vec<Placement>,
-
     /// Which pages stay: score, adaptive, or spitfire: and the probabilities to promote on a read
     /// and on a write, to fetch below and to demote
     #[arg(long, value_name = "POLICY", default_value_t)]
@@ -298,11 +305,10 @@ pub struct PageArgs {
 }
 
 impl PageArgs {
-    /// The options, with these prices.
-    pub fn options(&self, prices: Prices) -> PageOptions {
-        let both = || Placement::ALL.to_vec();
+    /// The options, with this placement or both, and these prices.
+    pub fn options(&self, placement: Option<Placement>, prices: Prices) -> PageOptions {
         PageOptions {
-            placements: if self.placement.is_empty() { both() } else { self.placement.clone() },
+            placements: placement.map_or(Placement::ALL.to_vec(), |one| vec![one]),
             policy: self.policy,
             workloads: self.workloads.clone(),
             warehouses: self.warehouses,

@@ -30,7 +30,8 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
         rounds: args.rounds,
         queries: chosen(&args.queries),
         pairs: args.pairs,
-        pages: args.pages.options(settings.prices),
+        pages: args.pages.options(settings.placement, settings.prices),
+        lab: args.lab.clone(),
         program: this_program()?,
     };
     let bar: ProgressBar = spinner();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use terrace_bench::pages::cost::Prices;
+use terrace_pool::Placement;
 use terrace_sys::size::parse_bytes;
 use terrace_tier::TierSpec;
 
@@ -27,6 +28,9 @@ pub struct Config {
     pub data: Option<PathBuf>,
     /// As `--threads`.
     pub threads: Option<NonZeroUsize>,
+    /// As `--placement`.
+    #[serde(default, deserialize_with = "placement")]
+    pub placement: Option<Placement>,
     /// Dollars for a GiB of DRAM, remote memory and store, and for the machine, of `bench cost`.
     #[serde(default)]
     pub prices: Prices,
@@ -138,6 +142,12 @@ fn size<'de, D: serde::Deserializer<'de>>(source: D) -> std::result::Result<Opti
     }
 }
 
+fn placement<'de, D: serde::Deserializer<'de>>(
+    source: D,
+) -> std::result::Result<Option<Placement>, D::Error> {
+    String::deserialize(source)?.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,7 +160,8 @@ mod tests {
     fn every_option_can_be_written() {
         let config = parse(
             "dram = \"1GiB\"\ntier = [\"emu:1GiB\", \"file:/data/t:2GiB\"]\n\
-             data = \"/data/db\"\nthreads = 2\nset.terrace.paged_sort = false\n\
+             data = \"/data/db\"\nthreads = 2\nplacement = \"mapped\"\n\
+             set.terrace.paged_sort = false\n\
              prices = { dram = 8, remote = 3.5 }\n",
         )
         .expect("parsed");
@@ -158,6 +169,7 @@ mod tests {
         assert_eq!(config.tiers.0.len(), 2);
         assert_eq!(config.data.as_deref(), Some(Path::new("/data/db")));
         assert_eq!(config.threads.map(NonZeroUsize::get), Some(2));
+        assert_eq!(config.placement, Some(Placement::Mapped));
         assert_eq!(config.prices, Prices { dram: 8.0, remote: 3.5, ..Prices::default() });
         assert_eq!(config.settings.0, [("terrace.paged_sort".to_string(), "false".to_string())]);
     }
@@ -183,6 +195,7 @@ mod tests {
         assert!(parse("dram = \"lots\"\n").expect_err("refused").contains("lots"));
         assert!(parse("tier = \"floppy:1\"\n").expect_err("refused").contains("floppy"));
         assert!(parse("threads = 0\n").is_err());
+        assert!(parse("placement = \"here\"\n").expect_err("refused").contains("mapped"));
         assert!(parse("[set]\nx = [1]\n").expect_err("refused").contains("not a list"));
     }
 }

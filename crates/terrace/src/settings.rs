@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use terrace_bench::pages::cost::Prices;
+use terrace_pool::Placement;
 use terrace_sql::EngineConfig;
 use terrace_sys::file_system::is_in_memory;
 use terrace_sys::probe::Probe;
@@ -30,6 +31,8 @@ pub struct Settings {
     pub threads_is_default: bool,
     /// What sessions begin with, as SET has it.
     pub settings: Vec<(String, String)>,
+    /// Where pages are, where somebody said.
+    pub placement: Option<Placement>,
     /// What bytes cost.
     pub prices: Prices,
 }
@@ -57,6 +60,7 @@ impl Settings {
             data: options.data.clone().or(config.data),
             threads: threads.unwrap_or(cpus),
             threads_is_default: threads.is_none(),
+            placement: options.placement.or(config.placement),
             prices: config.prices,
             // In this order: the last one of a name counts.
             settings: config.settings.0.into_iter().chain(options.settings.clone()).collect(),
@@ -80,6 +84,7 @@ impl Settings {
             data_dir: self.data.clone(),
             threads: self.threads.get(),
             settings: self.settings.clone(),
+            placement: self.placement.unwrap_or_default(),
         }
     }
 }
@@ -95,8 +100,8 @@ mod tests {
     use super::*;
 
     fn config() -> Config {
-        let text =
-            "dram = \"1GiB\"\ntier = \"emu:1GiB\"\nthreads = 3\ndata = \"/a\"\nset.a.b = 1\n";
+        let text = "dram = \"1GiB\"\ntier = \"emu:1GiB\"\nthreads = 3\ndata = \"/a\"\n\
+                    placement = \"mapped\"\nset.a.b = 1\n";
         toml::from_str(text).expect("config")
     }
 
@@ -108,6 +113,7 @@ mod tests {
             tiers: vec!["emu:2GiB".parse().expect("tier")],
             data: Some("/b".into()),
             threads: NonZeroUsize::new(7),
+            placement: Some(Placement::Framed),
             ..Options::default()
         };
         let settings = Settings::merge(&options, config(), &Probe::detect());
@@ -115,6 +121,7 @@ mod tests {
         assert_eq!(settings.tiers, options.tiers);
         assert_eq!(settings.data, options.data);
         assert_eq!(settings.threads.get(), 7);
+        assert_eq!(settings.placement, Some(Placement::Framed));
         let values: Vec<&str> = settings.settings.iter().map(|(_, value)| &**value).collect();
         assert_eq!(values, ["1", "2"], "the last one counts");
     }
@@ -126,6 +133,7 @@ mod tests {
         assert!(!settings.dram_is_default);
         assert_eq!(settings.tiers.len(), 1);
         assert_eq!(settings.threads.get(), 3);
+        assert_eq!(settings.placement, Some(Placement::Mapped));
         assert!(!settings.threads_is_default);
     }
 

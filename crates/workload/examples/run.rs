@@ -146,6 +146,7 @@ fn ycsb(pool: &Pool, options: &Options, mix: Mix) -> Result<()> {
             0.0 => Popularity::Uniform,
             theta => Popularity::Zipf(theta),
         },
+        shift: None,
         page_bytes: PAGE_BYTES,
         seed: SEED,
     };

@@ -14,6 +14,7 @@ mod record;
 mod tests;
 
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 use terrace_pool::Pool;
 
@@ -30,6 +31,8 @@ pub use mix::{Mix, Operation};
 
 /// Records that a scan passes at most.
 pub const SCAN_MAX: u32 = 100;
+/// Shifts after which the same records are popular again.
+const SHIFT_PARTS: u128 = 7;
 /// Bytes of the longest record.
 pub const RECORD_BYTES_MAX: usize = 2000;
 
@@ -53,6 +56,9 @@ pub struct YcsbConfig {
     pub mix: Mix,
     /// Which records it wants.
     pub popularity: Popularity,
+    /// After how long it wants others, again and again; but for workload D, whose insertions see to
+    /// that.
+    pub shift: Option<Duration>,
     /// Bytes of a page of the tree.
     pub page_bytes: usize,
     /// What the random numbers begin with.
@@ -69,6 +75,7 @@ pub struct Ycsb {
     zipf: Option<Zipf>,
     newest: Newest,
     sessions: Sessions,
+    began: Instant,
 }
 
 /// What a thread keeps.
@@ -104,6 +111,7 @@ impl Ycsb {
             zipf,
             newest: Newest::new(config.records),
             sessions: Sessions::default(),
+            began: Instant::now(),
             config,
         })
     }
@@ -138,10 +146,22 @@ impl Ycsb {
             let count = self.newest.count();
             return count - 1 - self.rank_of(count, random);
         }
-        match &self.zipf {
+        let number = match &self.zipf {
             Some(zipf) => self.scatter.place(zipf.draw(|| random.fraction())),
             None => random.below(self.config.records),
+        };
+        match self.config.shift {
+            Some(every) => self.shifted(number, every),
+            None => number,
         }
+    }
+
+    /// What stands for this record in the period of now.
+    fn shifted(&self, number: u64, every: Duration) -> u64 {
+        let records = u128::from(self.config.records);
+        let period = self.began.elapsed().as_nanos() / every.as_nanos();
+        let place = (u128::from(number) + period * records / SHIFT_PARTS) % records;
+        u64::try_from(place).unwrap_or(number)
     }
 
     /// How many records are newer than the one that is wanted.
@@ -211,6 +231,9 @@ fn check(config: &YcsbConfig) -> Result<()> {
             "a record has a multiple of {fields} bytes from {} to {RECORD_BYTES_MAX}, not {bytes}",
             (STAMP_BYTES + 1) * fields
         ));
+    }
+    if config.shift.is_some_and(|every| every.is_zero()) {
+        return wrong("what is popular cannot shift after no time".into());
     }
     match config.popularity {
         Popularity::Zipf(theta) if !(theta > 0.0 && theta.is_finite()) => {

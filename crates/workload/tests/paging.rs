@@ -121,6 +121,7 @@ fn every_mix_runs_in_a_small_pool() {
             record_bytes: 100,
             mix,
             popularity: Popularity::Zipf(0.99),
+            shift: None,
             page_bytes: 4096,
             seed: 3,
         };

@@ -28,9 +28,20 @@ const SEED: u64 = 1;
 /// What is run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Load {
-    Tpcc { warehouses: u32 },
-    RandomRead { tuples: u64, batch: usize },
-    Ycsb { mix: Mix, records: u64, theta: f64 },
+    Tpcc {
+        warehouses: u32,
+    },
+    RandomRead {
+        tuples: u64,
+        batch: usize,
+    },
+    /// With what is popular moving on after so many seconds.
+    Ycsb {
+        mix: Mix,
+        records: u64,
+        theta: f64,
+        shift_seconds: Option<f64>,
+    },
 }
 
 impl fmt::Display for Load {
@@ -41,8 +52,9 @@ impl fmt::Display for Load {
             Load::RandomRead { tuples, batch } => {
                 write!(f, "random read, {tuples} tuples, {batch} at a time")
             }
-            Load::Ycsb { mix, records, theta } => {
-                write!(f, "YCSB-{mix:?}, {records} records, theta {theta}")
+            Load::Ycsb { mix, records, theta, shift_seconds } => {
+                write!(f, "YCSB-{mix:?}, {records} records, theta {theta}")?;
+                shift_seconds.map_or(Ok(()), |s| write!(f, ", others popular every {s} s"))
             }
         }
     }
@@ -150,7 +162,7 @@ impl Case {
                 let tuples = RandomRead::load(pool, config, |_| {}).map_err(refused)?;
                 self.measure(&tuples, pool, observe)
             }
-            Load::Ycsb { mix, records, theta } => {
+            Load::Ycsb { mix, records, theta, shift_seconds } => {
                 let popularity = match theta {
                     0.0 => Popularity::Uniform,
                     theta => Popularity::Zipf(theta),
@@ -160,6 +172,7 @@ impl Case {
                     record_bytes: RECORD_BYTES,
                     mix,
                     popularity,
+                    shift: shift_seconds.map(Duration::from_secs_f64),
                     page_bytes: PAGE_BYTES,
                     seed: SEED,
                 };
@@ -175,6 +188,9 @@ impl Case {
         pool: &Pool,
         observe: &mut dyn FnMut(&str),
     ) -> Result<Measured> {
+        // Else what loading has left would be written while reads are measured.
+        observe(&format!("{}, {}: writing the data", self.load, self.placement));
+        pool.flush().map_err(refused)?;
         observe(&format!("{}, {}: running", self.load, self.placement));
         let config = RunConfig {
             threads: self.threads,
@@ -237,7 +253,7 @@ mod tests {
         let loads = [
             Load::RandomRead { tuples: 40_000, batch: 1 },
             Load::RandomRead { tuples: 40_000, batch: 64 },
-            Load::Ycsb { mix: Mix::B, records: 40_000, theta: 0.99 },
+            Load::Ycsb { mix: Mix::B, records: 40_000, theta: 0.99, shift_seconds: Some(0.05) },
         ];
         for load in loads {
             for placement in Placement::ALL {

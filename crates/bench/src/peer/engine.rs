@@ -167,6 +167,7 @@ impl Arena {
             .args([PEER_COMMAND, "--engine", engine])
             .args(["--dram", &dram_bytes.to_string()])
             .args(["--threads", &self.setting.engine.threads.to_string()])
+            .args(["--placement", self.setting.engine.placement.name()])
             .args(["--clients", &clients.to_string()])
             .arg("--files")
             .arg(self.files())

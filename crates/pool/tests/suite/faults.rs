@@ -70,6 +70,26 @@ fn a_flipped_bit_is_found() {
 }
 
 #[test]
+fn what_was_flushed_leaves_without_a_write() {
+    let (pool, space, blocks) = faulty_pool(4, 16 * MIB);
+    let mut pages = filled(&space, 12);
+    let held = space.write(&mut pages[11]).expect("there");
+    assert_eq!(pool.flush().expect("written"), 11 * 64 * KIB as u64, "all but the one held");
+    drop(held);
+    assert_eq!(pool.flush().expect("written"), 64 * KIB as u64);
+    assert_eq!(pool.flush().expect("nothing to do"), 0);
+    space.write(&mut pages[3]).expect("there").fill(stamp(3, 0));
+    blocks.inject(Target::Write, When::Always, Fault::Eio);
+    let error = pool.flush().expect_err("the device refuses");
+    assert!(matches!(error, PoolError::Store(StoreError::Write { .. })), "{error}");
+    pool.release_clean(MIB);
+    let there: Vec<usize> = (0..12).filter(|n| space.tier_of(pages[*n]).is_some()).collect();
+    assert_eq!(there, [3], "only what is not written stays");
+    blocks.heal();
+    all_there(&space, &mut pages);
+}
+
+#[test]
 fn dirty_pages_stay_in_memory_when_the_store_refuses_them() {
     let (pool, space, blocks) = faulty_pool(3, 16 * MIB);
     blocks.inject(Target::Write, When::Always, Fault::Eio);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terrace_market::{Class, Ledger};
-use terrace_pool::{Pool, PoolConfig};
+use terrace_pool::{Placement, Pool, PoolConfig};
 use terrace_sys::probe::Probe;
 use terrace_sys::size::{MIB, format_bytes};
 use terrace_tier::store::Store;
@@ -18,12 +18,11 @@ use crate::market::Market;
 use crate::memory::MemoryBudget;
 use crate::pins::PagePins;
 use crate::query::{Queries, QueryResources};
-use crate::scan::ScanOptions;
 use crate::session::{MARKET_SETTING, TENANT_SETTING, check_settings};
 
 /// The smallest budget: a chunk that is gathered, one that is written, the longest segment of each
 /// in a page, and something to work in.
-pub(super) const DRAM_BYTES_MIN: u64 = 32 * MIB;
+pub(crate) const DRAM_BYTES_MIN: u64 = 32 * MIB;
 
 /// What a data directory calls the store in its own file, so that the directory can be moved.
 const OWN_STORE: &str = "own";
@@ -40,6 +39,7 @@ pub(super) struct Parts {
     pub(super) data_dir: DataDir,
     pub(super) threads: usize,
     pub(super) settings: Vec<(String, String)>,
+    pub(super) placement: Placement,
 }
 
 /// Finds the tiers and the directory that a configuration names.
@@ -68,7 +68,8 @@ pub(super) fn prepare(config: &EngineConfig) -> Result<Parts, SqlError> {
     let (store, keep) = open_store(&data_dir, stores.first().copied())?;
     let (dram_bytes, threads) = (config.dram_bytes, config.threads);
     let (store, settings) = (Arc::new(store), config.settings.clone());
-    Ok(Parts { dram_bytes, slower_memory, store, keep, data_dir, threads, settings })
+    let placement = config.placement;
+    Ok(Parts { dram_bytes, slower_memory, store, keep, data_dir, threads, settings, placement })
 }
 
 /// The data directory of a configuration.
@@ -169,7 +170,8 @@ impl Keep {
 
 /// Starts the pool and opens the catalog.
 pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
-    let Parts { dram_bytes, slower_memory, store, keep, data_dir, threads, settings } = parts;
+    let Parts { dram_bytes, slower_memory, store, keep, data_dir, threads, settings, placement } =
+        parts;
     check_settings(&settings)?;
     if dram_bytes < DRAM_BYTES_MIN {
         return Err(SqlError::Refused {
@@ -187,6 +189,7 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
         store: Some(store),
         floor_bytes,
         overdraft_bytes: (dram_bytes / 8).clamp(OVERDRAFT_BYTES.0, OVERDRAFT_BYTES.1),
+        placement,
         ..PoolConfig::new("pool", ledger.clone())
     })?;
     let lifetime = match data_dir.is_temporary() {
@@ -217,13 +220,9 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
     }
     Ok(EngineState {
         catalog,
-        resources: QueryResources { budget, pool, pins: Arc::clone(&pins), market },
+        resources: QueryResources { budget, pool, pins, market },
         queries,
-        scans: ScanOptions {
-            partitions: threads.max(1),
-            ahead_bytes: dram_bytes / 16,
-            pins: Arc::clone(&pins),
-        },
+        partitions: threads.max(1),
         settings,
         memory_tiers,
         data_dir,

@@ -41,9 +41,6 @@ pub trait Reserve: Send + Sync + fmt::Debug {
 pub struct MemoryBudget {
     pub(super) ledger: Ledger,
     pub(super) reserve: Arc<dyn Reserve>,
-    pub(super) fairness: Fairness,
-    /// Bytes that a query takes of the ledger at a time.
-    pub(super) lease_bytes: u64,
     /// How long an operator waits while other queries hold what it lacks.
     pub(super) patience: Duration,
     waiting_bytes: AtomicU64,
@@ -52,7 +49,6 @@ pub struct MemoryBudget {
     /// Bytes of heap that paged operators hold, how many of them the ledger does not know, and what
     /// it knows. They change together.
     heap_bytes: Mutex<u64>,
-    heap_beside: u64,
     heap_known: AtomicU64,
     heap: Consumer,
     /// Rung when the market should look.
@@ -63,15 +59,11 @@ impl MemoryBudget {
     /// The budget of `ledger`, of which `reserve` holds what queries do not.
     #[must_use]
     pub fn new(ledger: Ledger, reserve: Arc<dyn Reserve>) -> Self {
-        let budget = ledger.budget();
         Self {
-            fairness: Fairness::of_budget(budget),
-            lease_bytes: (budget / 256).clamp(64 * KIB, MIB),
             patience: PATIENCE,
             waiting_bytes: AtomicU64::new(0),
             pinned_bytes: AtomicU64::new(0),
             heap_bytes: Mutex::new(0),
-            heap_beside: HEAP_BESIDE.min(budget / HEAP_BESIDE_SHARE),
             heap_known: AtomicU64::new(0),
             heap: ledger.register("heap of operators", Class::Query),
             bell: Bell::default(),
@@ -90,6 +82,20 @@ impl MemoryBudget {
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// The thresholds of the budget as it is now.
+    pub(super) fn fairness(&self) -> Fairness {
+        Fairness::of_budget(self.ledger.budget())
+    }
+
+    /// Bytes that a query takes of the ledger at a time.
+    pub(super) fn lease_bytes(&self) -> u64 {
+        (self.ledger.budget() / 256).clamp(64 * KIB, MIB)
+    }
+
+    fn heap_beside(&self) -> u64 {
+        HEAP_BESIDE.min(self.ledger.budget() / HEAP_BESIDE_SHARE)
     }
 
     /// What tells the market to look.
@@ -178,7 +184,7 @@ impl MemoryBudget {
     fn change_heap(&self, change: impl FnOnce(u64) -> u64) {
         let mut heap = self.heap_bytes.lock().unwrap_or_else(PoisonError::into_inner);
         *heap = change(*heap);
-        let known = heap.saturating_sub(self.heap_beside);
+        let known = heap.saturating_sub(self.heap_beside());
         let before = self.heap_known.swap(known, Ordering::Relaxed);
         match known.checked_sub(before) {
             Some(more) => self.heap.grow_or_owe(more),
@@ -193,24 +199,25 @@ impl MemoryBudget {
         let room = self.unpinnable_bytes();
         let waiting = self.waiting_bytes.load(Ordering::Relaxed);
         let over = pinned.saturating_add(waiting).saturating_sub(room);
-        if over == 0 || held <= self.fairness.floor_bytes {
+        let floor = self.fairness().floor_bytes;
+        if over == 0 || held <= floor {
             return 0;
         }
         let part = u128::from(over) * u128::from(held) / u128::from(pinned.max(1));
         let part = u64::try_from(part).unwrap_or(u64::MAX);
-        part.min(held - self.fairness.floor_bytes)
+        part.min(held - floor)
     }
 
     /// Whether `bytes` can go to somebody who can do without: nobody waits for them, and those who
     /// cannot spill still find some.
     pub(crate) fn can_spare(&self, bytes: u64) -> bool {
-        self.free_bytes() >= bytes.saturating_add(self.fairness.headroom_bytes)
+        self.free_bytes() >= bytes.saturating_add(self.fairness().headroom_bytes)
     }
 
     /// Asks the pool for what the ledger lacks of `bytes`; false if it gave nothing.
     pub(crate) fn reclaim(&self, bytes: u64, by_writing: bool) -> bool {
         let missing = bytes.saturating_sub(self.ledger.available()).max(1);
-        let missing = round_up(missing, self.lease_bytes);
+        let missing = round_up(missing, self.lease_bytes());
         let given = match by_writing {
             true => self.reserve.release_by_writing(missing),
             false => self.reserve.release(missing),

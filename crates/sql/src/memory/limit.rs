@@ -138,10 +138,10 @@ impl QueryMemory {
     /// ones: by the market's limit, and without one by the rules of [`super::fair`].
     pub(super) fn may_grow(&self, held: u64, bytes: u64, free: u64) -> bool {
         let Some(limit) = self.limit() else {
-            return self.budget.fairness.permits(held, bytes, free);
+            return self.budget.fairness().permits(held, bytes, free);
         };
         let room = limit.saturating_sub(self.held_bytes());
-        let may = self.budget.fairness.permits_within(held, bytes, room, free);
+        let may = self.budget.fairness().permits_within(held, bytes, room, free);
         if !may && !self.limit.was_refused.swap(true, Ordering::Relaxed) {
             self.budget.bell().hurry();
         }

@@ -128,7 +128,7 @@ impl Grant for PagedGrant {
             self.held.add(bytes);
             memory.paged_bytes.fetch_add(bytes, Ordering::Relaxed);
             memory.limit.feed();
-        } else if held.saturating_add(bytes) <= memory.budget.fairness.floor_bytes {
+        } else if held.saturating_add(bytes) <= memory.budget.fairness().floor_bytes {
             memory.starve();
         }
         pinned

@@ -80,7 +80,7 @@ fn refuse_name(name: &str) -> Result<(), SqlError> {
     let instead = match key {
         "memory_limit" => {
             "the budget is the engine's, for all sessions together: start it with --dram, such as \
-             --dram 2GiB"
+             --dram 2GiB; ALTER TIER dram SET (size = '2GiB') changes it"
         }
         "temp_directory" | "max_temp_directory_size" => {
             "spill files are pages of the pool and go where its pages go: start the engine with \

@@ -1,10 +1,10 @@
-//! Statements of a session: DataFusion's, those about queries that run, and those about tenants.
+//! Statements of a session: DataFusion's, those about queries that run, tenants and tiers.
 //!
 //! ```text
 //! SUSPEND QUERY 7;  RESUME QUERY 7;  CANCEL QUERY 7;
 //! ```
 //!
-//! The number is that of `terrace.queries`. Tenants are the module `tenant`'s.
+//! The number is that of `terrace.queries`. Tenants and tiers have modules of their own.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,6 +15,8 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::tenant::{self, TenantStatement};
+use super::tier::{self, AlterTier};
+use super::words::is_word;
 
 /// A statement that has been parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub enum SessionStatement {
     },
     /// One that makes, changes or drops a tenant.
     Tenant(TenantStatement),
+    /// One that changes a memory tier.
+    Tier(AlterTier),
 }
 
 /// What a statement does to another query.
@@ -61,6 +65,7 @@ impl fmt::Display for SessionStatement {
             Self::Sql(statement) => statement.fmt(f),
             Self::Query { action, id } => write!(f, "{} QUERY {id}", action.keyword()),
             Self::Tenant(statement) => statement.fmt(f),
+            Self::Tier(statement) => statement.fmt(f),
         }
     }
 }
@@ -85,6 +90,8 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
         } else if tenant::is_next(&parser.parser) {
             let statement = tenant::parse(&mut parser.parser).map_err(refused)?;
             SessionStatement::Tenant(statement)
+        } else if tier::is_next(&parser.parser) {
+            SessionStatement::Tier(tier::parse(&mut parser.parser).map_err(refused)?)
         } else {
             SessionStatement::Sql(Box::new(parser.parse_statement()?))
         });
@@ -96,12 +103,8 @@ fn refused(error: ParserError) -> DataFusionError {
 }
 
 fn query_action(parser: &DFParser<'_>) -> Option<QueryAction> {
-    let is = |token: &Token, word: &str| match token {
-        Token::Word(found) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
-        _ => false,
-    };
     let first = parser.parser.peek_token().token;
-    QueryAction::ALL.into_iter().find(|action| is(&first, action.keyword()))
+    QueryAction::ALL.into_iter().find(|action| is_word(&first, action.keyword()))
 }
 
 fn about_query(

@@ -9,8 +9,8 @@
 use std::fmt;
 
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::Token;
 
+use super::words::{self, is_word, listed, name, options, set_options, take_all};
 use super::{Planned, Session};
 use crate::catalog::Tenant;
 use crate::error::SqlError;
@@ -45,12 +45,6 @@ pub enum TenantStatement {
 
 impl fmt::Display for TenantStatement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let listed = |options: &[(String, String)]| {
-            let quoted = |(key, value): &(String, String)| {
-                format!("{key} = '{}'", value.replace('\'', "''"))
-            };
-            options.iter().map(quoted).collect::<Vec<_>>().join(", ")
-        };
         match self {
             Self::Create { name, keep, options } => {
                 let keep = if *keep { "IF NOT EXISTS " } else { "" };
@@ -70,18 +64,9 @@ impl fmt::Display for TenantStatement {
     }
 }
 
-fn is_word(token: &Token, word: &str) -> bool {
-    match token {
-        Token::Word(found) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
-        _ => false,
-    }
-}
-
 /// Whether a statement about a tenant follows.
 pub(super) fn is_next(parser: &Parser<'_>) -> bool {
-    let [first, second] = [0, 1].map(|n| parser.peek_nth_token(n).token);
-    let verbs = ["create", "alter", "drop"];
-    is_word(&second, "tenant") && verbs.iter().any(|verb| is_word(&first, verb))
+    words::is_next(parser, &["create", "alter", "drop"], "tenant")
 }
 
 /// Reads the statement that [`is_next`] has found.
@@ -96,43 +81,10 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<TenantStatement, ParserEr
         Ok(TenantStatement::Create { name, keep, options })
     } else if is_word(&verb, "alter") {
         let name = name(parser)?;
-        if !take_all(parser, &["set"]) {
-            let next = parser.peek_token();
-            return parser.expected("SET (sla = '...')", next);
-        }
-        Ok(TenantStatement::Alter { name, options: options(parser)? })
+        Ok(TenantStatement::Alter { name, options: set_options(parser, "SET (sla = '...')")? })
     } else {
         let if_exists = take_all(parser, &["if", "exists"]);
         Ok(TenantStatement::Drop { name: name(parser)?, if_exists })
-    }
-}
-
-/// A name, in lower case unless it is quoted.
-fn name(parser: &mut Parser<'_>) -> Result<String, ParserError> {
-    let name = parser.parse_identifier()?;
-    Ok(if name.quote_style.is_some() { name.value } else { name.value.to_ascii_lowercase() })
-}
-
-/// Takes the words if they are all there.
-fn take_all(parser: &mut Parser<'_>, words: &[&str]) -> bool {
-    let there = (0..).zip(words).all(|(n, word)| is_word(&parser.peek_nth_token(n).token, word));
-    if there {
-        words.iter().for_each(|_| parser.advance_token());
-    }
-    there
-}
-
-fn options(parser: &mut Parser<'_>) -> Result<Vec<(String, String)>, ParserError> {
-    parser.expect_token(&Token::LParen)?;
-    let mut options = Vec::new();
-    loop {
-        let key = parser.parse_identifier()?.value.to_ascii_lowercase();
-        parser.expect_token(&Token::Eq)?;
-        options.push((key, parser.parse_literal_string()?));
-        if !parser.consume_token(&Token::Comma) {
-            parser.expect_token(&Token::RParen)?;
-            return Ok(options);
-        }
     }
 }
 

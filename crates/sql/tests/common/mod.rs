@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use terrace_pool::Placement;
 use terrace_sql::{Engine, EngineConfig, Session, SqlError};
 use terrace_tier::store::MemoryBlocks;
 
@@ -16,9 +17,12 @@ pub const MIB: u64 = 1 << 20;
 /// Bytes of the store in memory that engines of these tests have.
 const STORE_BYTES: u64 = 4 << 30;
 
-/// A configuration of two partitions without a directory.
+/// A configuration of two partitions without a directory, in the placement that the environment
+/// names.
 pub fn config(dram_bytes: u64) -> EngineConfig {
-    EngineConfig { threads: 2, ..EngineConfig::new(dram_bytes) }
+    let named = std::env::var("TERRACE_TEST_PLACEMENT").ok();
+    let placement = named.map_or(Placement::default(), |name| name.parse().expect("a placement"));
+    EngineConfig { threads: 2, placement, ..EngineConfig::new(dram_bytes) }
 }
 
 /// An engine whose store is in memory.

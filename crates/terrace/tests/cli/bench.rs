@@ -150,6 +150,29 @@ fn remote_memory_is_compared_with_none_and_priced() {
 }
 
 #[test]
+fn migration_is_measured_and_what_it_delays() {
+    let home = Home::new();
+    let (file, lab) = (home.path("m.json"), home.path("lab.json"));
+    let out = home.ok(&["bench", "migration", "--json", &file]);
+    assert!(out.contains("copy") && out.contains("the mover is"), "{out}");
+    let report = json(&file);
+    let machine = report["rows"][0].to_string();
+    std::fs::write(&lab, machine).expect("written");
+    let out = home.ok(&["bench", "migration", "--lab", &lab, "--json", &file]);
+    assert!(out.contains("lab, 1 node") && out.contains("emulated"), "{out}");
+    assert_eq!(json(&file)["rows"].as_array().expect("rows").len(), 2);
+    assert!(std::fs::read_to_string(home.path("m.machines.svg")).is_ok());
+
+    let small = ["bench", "background", "--tuples", "40000", "--dram", "1MiB", "--json", &file];
+    let out = home.ok(&[&small[..], &SHORT].concat());
+    assert!(out.contains("migrates") && out.contains("stays"), "{out}");
+    let report = json(&file);
+    assert_eq!(report["rows"].as_array().expect("rows").len(), 4, "both placements");
+    let promoted = |at: usize| report["rows"][at]["promoted"].as_u64().expect("a count");
+    assert_eq!([promoted(1), promoted(3)], [0, 0], "without migration");
+}
+
+#[test]
 fn wrong_options_of_workloads_say_what_is_right() {
     let home = Home::new();
     let refused = |arguments: &[&str], code: i32, words: &[&str]| {
@@ -160,5 +183,7 @@ fn wrong_options_of_workloads_say_what_is_right() {
     refused(&["ycsb", "--mix", "z"], 2, &["z", "a to f"]);
     refused(&["random-read", "--seconds", "-1"], 2, &["-1"]);
     refused(&["n-tier", "--workloads", "tpch"], 1, &["tpch", "random-read"]);
+    refused(&["background", "--tier", "emu:1MiB"], 1, &["tiers of background are its own"]);
+    refused(&["migration", "--lab", "/dev/null"], 1, &["/dev/null", "no report of the lab"]);
     refused(&["n-tier", "--tier", "emu:1MiB"], 1, &["remote tier is what varies"]);
 }

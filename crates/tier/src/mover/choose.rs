@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Instant;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use terrace_sys::map::Mapping;
 use terrace_sys::migrate::{MigrateMode, MovePages2};
 use terrace_sys::probe::Probe;
@@ -24,7 +24,7 @@ pub struct Choice {
 }
 
 /// What a mover costs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MoverCost {
     /// The mover.
     pub mover: String,

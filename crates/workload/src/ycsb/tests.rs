@@ -7,7 +7,15 @@ use super::*;
 const RECORDS: u64 = 5_000;
 
 fn config(mix: Mix, popularity: Popularity) -> YcsbConfig {
-    YcsbConfig { records: RECORDS, record_bytes: 100, mix, popularity, page_bytes: 4096, seed: 2 }
+    YcsbConfig {
+        records: RECORDS,
+        record_bytes: 100,
+        mix,
+        popularity,
+        shift: None,
+        page_bytes: 4096,
+        seed: 2,
+    }
 }
 
 fn ycsb(mix: Mix, popularity: Popularity) -> Ycsb {
@@ -114,6 +122,26 @@ fn threads_insert_and_read_what_is_newest() {
 }
 
 #[test]
+fn what_is_popular_moves_on() {
+    let pool = Pool::new(PoolConfig::new("ycsb", Ledger::new(64 << 20))).expect("opens");
+    let every = Duration::from_secs(3600);
+    let config = YcsbConfig { shift: Some(every), ..config(Mix::C, Popularity::Zipf(0.99)) };
+    let mut ycsb = Ycsb::load(&pool, config, |_| ()).expect("loaded");
+    let mut favourite = |periods: u32| {
+        ycsb.began = Instant::now().checked_sub(every * periods).expect("after the start");
+        let (mut random, mut counts) = (Random::new(1, 0), vec![0; to_usize(RECORDS)]);
+        (0..10_000).for_each(|_| counts[to_usize(ycsb.choose(&mut random))] += 1);
+        (0..RECORDS).max_by_key(|number| counts[to_usize(*number)]).expect("records")
+    };
+    let favourites = [0, 1, 2, 7].map(&mut favourite);
+    assert_eq!(favourites[0], favourites[3], "after seven shifts");
+    let step = RECORDS / u64::try_from(SHIFT_PARTS).expect("small");
+    for pair in favourites[..3].windows(2) {
+        assert_eq!((pair[1] + RECORDS - pair[0]) % RECORDS, step, "{favourites:?}");
+    }
+}
+
+#[test]
 fn impossible_records_are_refused() {
     let pool = Pool::new(PoolConfig::new("ycsb", Ledger::new(1 << 20))).expect("opens");
     let refused = |change: fn(&mut YcsbConfig)| {
@@ -126,5 +154,6 @@ fn impossible_records_are_refused() {
     assert!(refused(|config| config.record_bytes = 101).contains("not 101"));
     assert!(refused(|config| config.record_bytes = 2_010).contains("not 2010"));
     assert!(refused(|config| config.popularity = Popularity::Zipf(0.0)).contains("above 0"));
+    assert!(refused(|config| config.shift = Some(Duration::ZERO)).contains("no time"));
     assert!("g".parse::<Mix>().is_err() && "B".parse::<Mix>().is_ok_and(|mix| mix == Mix::B));
 }

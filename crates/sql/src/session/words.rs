@@ -1,0 +1,66 @@
+//! Words of statements that are Terrace's own.
+
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+pub(super) fn is_word(token: &Token, word: &str) -> bool {
+    match token {
+        Token::Word(found) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
+        _ => false,
+    }
+}
+
+/// Whether one of the verbs and then the noun follow.
+pub(super) fn is_next(parser: &Parser<'_>, verbs: &[&str], noun: &str) -> bool {
+    let [first, second] = [0, 1].map(|n| parser.peek_nth_token(n).token);
+    is_word(&second, noun) && verbs.iter().any(|verb| is_word(&first, verb))
+}
+
+/// A name, in lower case unless it is quoted.
+pub(super) fn name(parser: &mut Parser<'_>) -> Result<String, ParserError> {
+    let name = parser.parse_identifier()?;
+    Ok(if name.quote_style.is_some() { name.value } else { name.value.to_ascii_lowercase() })
+}
+
+/// Takes the words if they are all there.
+pub(super) fn take_all(parser: &mut Parser<'_>, words: &[&str]) -> bool {
+    let there = (0..).zip(words).all(|(n, word)| is_word(&parser.peek_nth_token(n).token, word));
+    if there {
+        words.iter().for_each(|_| parser.advance_token());
+    }
+    there
+}
+
+/// Options with their values in parentheses: `(key = 'value', ...)`.
+pub(super) fn options(parser: &mut Parser<'_>) -> Result<Vec<(String, String)>, ParserError> {
+    parser.expect_token(&Token::LParen)?;
+    let mut options = Vec::new();
+    loop {
+        let key = parser.parse_identifier()?.value.to_ascii_lowercase();
+        parser.expect_token(&Token::Eq)?;
+        options.push((key, parser.parse_literal_string()?));
+        if !parser.consume_token(&Token::Comma) {
+            parser.expect_token(&Token::RParen)?;
+            return Ok(options);
+        }
+    }
+}
+
+/// SET and the options after it; `example` is what was expected.
+pub(super) fn set_options(
+    parser: &mut Parser<'_>,
+    example: &str,
+) -> Result<Vec<(String, String)>, ParserError> {
+    if !take_all(parser, &["set"]) {
+        let next = parser.peek_token();
+        return parser.expected(example, next);
+    }
+    options(parser)
+}
+
+/// Options as [`options`] reads them, without the parentheses.
+pub(super) fn listed(options: &[(String, String)]) -> String {
+    let quoted =
+        |(key, value): &(String, String)| format!("{key} = '{}'", value.replace('\'', "''"));
+    options.iter().map(quoted).collect::<Vec<_>>().join(", ")
+}
