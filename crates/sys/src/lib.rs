@@ -10,6 +10,7 @@
 //! | [`file`](mod@file) | files and block devices with direct I/O, locks |
 //! | [`file_system`] | free room, and whether files are in memory |
 //! | [`uring`] | batches of transfers through io_uring |
+//! | [`event_ring`] | transfers and readiness, waited for together by one thread |
 //! | [`userfault`] | memory that this process fills page by page |
 //! | [`numa`] | the memory nodes of this machine |
 //! | [`migrate`] | where pages are, and moving them to another node |
@@ -23,6 +24,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod buffer;
+pub mod event_ring;
 pub mod file;
 pub mod file_system;
 pub mod map;

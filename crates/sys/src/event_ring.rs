@@ -1,0 +1,319 @@
+//! Transfers and readiness of many at a time by one thread: what an event loop waits for.
+//!
+//! Where [`crate::uring`] runs a batch and returns, this keeps transfers in flight from one call to
+//! the next. Their memory is part of a [`Mapping`], which the ring keeps until the kernel is done.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use io_uring::{IoUring, opcode, squeue, types};
+
+use crate::file::DirectFile;
+use crate::map::Mapping;
+use crate::size::to_usize;
+
+/// What happened.
+#[derive(Debug)]
+pub enum Event {
+    /// A descriptor that was polled can be read, or has failed.
+    Readable(u64),
+    /// A transfer of this token moved so many bytes, which may be fewer than were asked for.
+    Moved(u64, io::Result<usize>),
+}
+
+/// Bytes of a mapping and where they are in a file.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// Their memory.
+    pub mapping: Arc<Mapping>,
+    /// Where they begin in it.
+    pub at: usize,
+    /// How many there are, 2 GiB less a page at most.
+    pub len: usize,
+    /// Where they begin in the file.
+    pub offset: u64,
+}
+
+/// What a request in flight keeps alive.
+enum Flying {
+    Poll,
+    Transfer { _file: Arc<DirectFile>, _memory: Arc<Mapping> },
+}
+
+/// A ring with requests in flight. Dropping it waits for transfers.
+pub struct EventRing {
+    uring: IoUring,
+    /// By the request's number.
+    slots: Vec<Option<(u64, Flying)>>,
+    idle: Vec<u32>,
+    transfers: usize,
+}
+
+impl EventRing {
+    /// A ring with up to `depth` requests in flight, rounded up to a power of two.
+    ///
+    /// # Errors
+    /// When the kernel has no io_uring, refuses it to this process, or has no memory for it.
+    pub fn new(depth: u32) -> io::Result<EventRing> {
+        let depth = depth.clamp(2, 4096).next_power_of_two();
+        let uring = IoUring::builder().dontfork().build(depth)?;
+        let slots = (0..depth).map(|_| None).collect();
+        Ok(EventRing { uring, slots, idle: (0..depth).collect(), transfers: 0 })
+    }
+
+    /// Transfers in flight.
+    #[must_use]
+    pub fn transfers(&self) -> usize {
+        self.transfers
+    }
+
+    /// Whether one more request can be in flight.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        !self.idle.is_empty()
+    }
+
+    /// Tells by one event when `fd` can be read. The descriptor must stay open until then.
+    ///
+    /// # Errors
+    /// When too many requests are in flight.
+    pub fn poll(&mut self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        let mask = u32::try_from(libc::POLLIN).unwrap_or(1);
+        let entry = opcode::PollAdd::new(types::Fd(fd.as_raw_fd()), mask).build();
+        self.push(entry, token, Flying::Poll)
+    }
+
+    /// Starts to read a piece. Nobody may use its bytes until the event.
+    ///
+    /// # Errors
+    /// When it is outside of its mapping, or too many requests are in flight.
+    pub fn read(&mut self, file: &Arc<DirectFile>, piece: &Piece, token: u64) -> io::Result<()> {
+        let (address, len) = memory(piece)?;
+        let entry = opcode::Read::new(descriptor(file), address, len).offset(piece.offset).build();
+        self.start(entry, file, piece, token)
+    }
+
+    /// Starts to write a piece. Nobody may change its bytes until the event.
+    ///
+    /// # Errors
+    /// As [`EventRing::read`].
+    pub fn write(&mut self, file: &Arc<DirectFile>, piece: &Piece, token: u64) -> io::Result<()> {
+        let (address, len) = memory(piece)?;
+        let entry = opcode::Write::new(descriptor(file), address, len).offset(piece.offset).build();
+        self.start(entry, file, piece, token)
+    }
+
+    fn start(
+        &mut self,
+        entry: squeue::Entry,
+        file: &Arc<DirectFile>,
+        piece: &Piece,
+        token: u64,
+    ) -> io::Result<()> {
+        let (_file, _memory) = (Arc::clone(file), Arc::clone(&piece.mapping));
+        self.push(entry, token, Flying::Transfer { _file, _memory })?;
+        self.transfers += 1;
+        Ok(())
+    }
+
+    fn push(&mut self, entry: squeue::Entry, token: u64, flying: Flying) -> io::Result<()> {
+        let slot = self.idle.pop().ok_or(io::ErrorKind::ResourceBusy)?;
+        // SAFETY: the memory and the descriptor of a transfer are kept by the slot until the
+        // completion; a poll uses no memory, and a closed descriptor is an error of the request.
+        if unsafe { self.uring.submission().push(&entry.user_data(slot.into())) }.is_err() {
+            self.idle.push(slot);
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
+        self.slots[to_usize(slot.into())] = Some((token, flying));
+        Ok(())
+    }
+
+    /// Hands requests to the kernel, waits until something happens or the time is over, and adds
+    /// what happened.
+    ///
+    /// # Errors
+    /// When the ring cannot be entered.
+    pub fn wait(&mut self, time: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        if !self.reap(events) {
+            let result = match time {
+                None => self.uring.submit_and_wait(1),
+                Some(time) if time.is_zero() => self.uring.submit(),
+                Some(time) => {
+                    let time = types::Timespec::from(time);
+                    let arguments = types::SubmitArgs::new().timespec(&time);
+                    self.uring.submitter().submit_with_args(1, &arguments)
+                }
+            };
+            check(result)?;
+            self.reap(events);
+            return Ok(());
+        }
+        check(self.uring.submit())
+    }
+
+    /// Adds completions; whether there were any.
+    fn reap(&mut self, events: &mut Vec<Event>) -> bool {
+        let before = events.len();
+        for entry in self.uring.completion() {
+            let Ok(slot) = u32::try_from(entry.user_data()) else { continue };
+            let Some((token, flying)) =
+                self.slots.get_mut(to_usize(slot.into())).and_then(Option::take)
+            else {
+                continue;
+            };
+            self.idle.push(slot);
+            events.push(match flying {
+                Flying::Poll => Event::Readable(token),
+                Flying::Transfer { .. } => {
+                    self.transfers -= 1;
+                    let result = entry.result();
+                    let moved = usize::try_from(result);
+                    Event::Moved(token, moved.map_err(|_| io::Error::from_raw_os_error(-result)))
+                }
+            });
+        }
+        events.len() > before
+    }
+}
+
+impl Drop for EventRing {
+    /// The kernel writes to the memory of reads until they are done.
+    fn drop(&mut self) {
+        let mut events = Vec::new();
+        while self.transfers > 0 {
+            if self.wait(Some(Duration::from_millis(10)), &mut events).is_err() {
+                std::thread::sleep(Duration::from_millis(1));
+                self.reap(&mut events);
+            }
+        }
+    }
+}
+
+fn check(result: io::Result<usize>) -> io::Result<()> {
+    match result {
+        Ok(_) => Ok(()),
+        // Interrupted, over time, or completions are to be taken first: the caller comes again.
+        Err(error)
+            if matches!(
+                error.raw_os_error(),
+                Some(libc::EINTR | libc::ETIME | libc::EAGAIN | libc::EBUSY)
+            ) =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn descriptor(file: &DirectFile) -> types::Fd {
+    types::Fd(file.as_fd().as_raw_fd())
+}
+
+fn memory(piece: &Piece) -> io::Result<(*mut u8, u32)> {
+    let end = piece.at.checked_add(piece.len).filter(|end| *end <= piece.mapping.len());
+    let len = end.and_then(|_| u32::try_from(piece.len).ok());
+    let Some(len) = len else {
+        let (len, at, all) = (piece.len, piece.at, piece.mapping.len());
+        let text = format!("{len} bytes at {at} are not inside of a mapping of {all}");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    };
+    // SAFETY: the piece begins inside of the mapping, or at its end with no bytes.
+    Ok((unsafe { piece.mapping.as_ptr().add(piece.at) }, len))
+}
+
+/// A descriptor that one thread rings and another waits for.
+#[derive(Debug)]
+pub struct Doorbell {
+    fd: OwnedFd,
+}
+
+impl Doorbell {
+    /// A new one, silent.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn new() -> io::Result<Doorbell> {
+        // SAFETY: takes and returns plain numbers.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was opened just now and belongs to nobody else.
+        Ok(Doorbell { fd: unsafe { OwnedFd::from_raw_fd(fd) } })
+    }
+
+    /// Makes it readable.
+    pub fn ring(&self) {
+        let one = 1_u64.to_ne_bytes();
+        // SAFETY: the bytes are a local of the length given. It fails only where it has been rung
+        // 2^64 times.
+        unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+    }
+
+    /// Makes it silent.
+    pub fn clear(&self) {
+        let mut count = [0_u8; 8];
+        // SAFETY: as in `ring`. It fails where it is silent already.
+        unsafe { libc::read(self.fd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    }
+}
+
+impl AsFd for Doorbell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::size::PAGE_BYTES;
+
+    fn until(ring: &mut EventRing, count: usize) -> Vec<Event> {
+        let mut events = Vec::new();
+        while events.len() < count {
+            ring.wait(Some(Duration::from_millis(100)), &mut events).expect("a ring");
+        }
+        events
+    }
+
+    #[test]
+    fn transfers_and_doorbells_are_waited_for_together() {
+        let file = DirectFile::temporary(&std::env::temp_dir()).expect("a file");
+        let file = Arc::new(file);
+        let mapping = Arc::new(Mapping::reserve(4 * PAGE_BYTES).expect("memory"));
+        // SAFETY: two pages of a mapping of this test alone, with nothing in flight.
+        unsafe { mapping.as_ptr().write_bytes(7, 2 * PAGE_BYTES) };
+        let piece = |at, pages, offset| Piece {
+            mapping: Arc::clone(&mapping),
+            at: at * PAGE_BYTES,
+            len: pages * PAGE_BYTES,
+            offset,
+        };
+        let mut ring = EventRing::new(8).expect("io_uring");
+        ring.write(&file, &piece(0, 2, 0), 1).expect("started");
+        assert_eq!(ring.transfers(), 1);
+        let events = until(&mut ring, 1);
+        assert!(matches!(events[..], [Event::Moved(1, Ok(len))] if len == 2 * PAGE_BYTES));
+
+        let bell = Doorbell::new().expect("a bell");
+        ring.poll(bell.as_fd(), 2).expect("started");
+        let mut events = Vec::new();
+        ring.wait(Some(Duration::ZERO), &mut events).expect("a ring");
+        assert!(events.is_empty(), "nobody rang: {events:?}");
+        // A read that goes beyond the end of the file is short.
+        ring.read(&file, &piece(2, 2, PAGE_BYTES as u64), 3).expect("started");
+        std::thread::scope(|scope| {
+            scope.spawn(|| bell.ring());
+            let events = until(&mut ring, 2);
+            assert!(events.iter().any(|event| matches!(event, Event::Readable(2))));
+            assert!(events.iter().any(|event| matches!(event, Event::Moved(3, Ok(PAGE_BYTES)))));
+        });
+        bell.clear();
+        // SAFETY: as above; the read is done.
+        assert_eq!(unsafe { mapping.as_ptr().add(2 * PAGE_BYTES).read() }, 7);
+        assert!(ring.read(&file, &piece(3, 2, 0), 4).is_err(), "outside of the mapping");
+    }
+}
