@@ -21,7 +21,7 @@ use terrace_workload::ycsb::Mix;
 use crate::error::{BenchError, Result};
 use crate::experiment::Setting;
 use crate::scratch::Scratch;
-pub(crate) use case::{Case, Load, Measured};
+pub(crate) use case::{Case, Load, Measured, Ready};
 
 /// What the experiments over pages are told beside what all are told.
 #[derive(Clone, Debug)]

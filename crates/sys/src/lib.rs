@@ -15,6 +15,7 @@
 //! | [`numa`] | the memory nodes of this machine |
 //! | [`migrate`] | where pages are, and moving them to another node |
 //! | [`policy`] | the node that a thread's new pages come from |
+//! | [`histogram`] | latencies, counted in few bytes |
 //! | [`process`] | resident memory and processor time of this process |
 //! | [`probe`] | what this kernel offers and grants |
 //!
@@ -27,6 +28,7 @@ pub mod buffer;
 pub mod event_ring;
 pub mod file;
 pub mod file_system;
+pub mod histogram;
 pub mod map;
 pub mod migrate;
 pub mod numa;

@@ -83,6 +83,14 @@ impl Mapping {
         self.backing.advise_huge(huge)
     }
 
+    /// Leaves the mapping out of child processes: its pages are never shared with one.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn leave_out_of_forks(&self) -> io::Result<()> {
+        self.backing.leave_out_of_forks()
+    }
+
     /// Lets pages touched from now on come from NUMA node `node` alone. One policy for the whole
     /// mapping: a policy a page would split the mapping until the kernel refuses more.
     ///
@@ -203,6 +211,10 @@ mod pages {
         pub(super) fn advise_huge(&self, huge: bool) -> io::Result<()> {
             let advice = if huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
             self.advise(0, self.len, advice)
+        }
+
+        pub(super) fn leave_out_of_forks(&self) -> io::Result<()> {
+            self.advise(0, self.len, libc::MADV_DONTFORK)
         }
 
         pub(super) fn populate(&self, offset: usize, len: usize) -> io::Result<()> {
@@ -360,6 +372,10 @@ mod heap {
         }
 
         pub(super) fn advise_huge(&self, _huge: bool) -> io::Result<()> {
+            Ok(())
+        }
+
+        pub(super) fn leave_out_of_forks(&self) -> io::Result<()> {
             Ok(())
         }
 

@@ -39,7 +39,6 @@
 #![forbid(unsafe_code)]
 
 pub mod driver;
-pub mod histogram;
 pub mod random;
 pub mod random_read;
 pub mod tpcc;

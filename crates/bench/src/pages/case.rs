@@ -1,7 +1,7 @@
 //! One run of a workload.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -108,21 +108,130 @@ pub(crate) struct Figures {
     pub(crate) processors: f64,
 }
 
+/// Data that a workload can run over.
+pub(crate) trait Ready {
+    /// Runs the workload for the seconds of its case, after so many others.
+    ///
+    /// # Errors
+    /// When it fails.
+    fn measure(&self, warm_up_seconds: f64, observe: &mut dyn FnMut(&str)) -> Result<Measured>;
+
+    /// Checks the data.
+    ///
+    /// # Errors
+    /// When they are not consistent.
+    fn check(&self, observe: &mut dyn FnMut(&str)) -> Result<()>;
+}
+
+struct Loaded<W> {
+    case: Case,
+    workload: W,
+    check: fn(&W) -> Result<()>,
+    // Fields are dropped in this order: the store's file goes last.
+    pool: Pool,
+    _own_store: OwnStore,
+}
+
+/// The file of a store that nobody named: the next run makes its own.
+struct OwnStore(Option<PathBuf>);
+
+impl Drop for OwnStore {
+    fn drop(&mut self) {
+        if let Some(file) = &self.0 {
+            // What is left goes with the home.
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+impl<W: Workload> Ready for Loaded<W> {
+    fn measure(&self, warm_up_seconds: f64, observe: &mut dyn FnMut(&str)) -> Result<Measured> {
+        let Case { load, placement, .. } = &self.case;
+        observe(&format!("{load}, {placement}: running"));
+        let config = RunConfig {
+            threads: self.case.threads,
+            warm_up: Duration::from_secs_f64(warm_up_seconds),
+            length: Length::Time(Duration::from_secs_f64(self.case.seconds)),
+            interval: Duration::from_secs(1),
+        };
+        let (began, busy) = (Instant::now(), cpu_time());
+        let stop = AtomicBool::new(false);
+        let report = driver::run(&self.workload, &self.pool, &config, &stop, &mut |sample| {
+            observe(&format!("{load}: {:.0}/s", sample.per_second()));
+        })
+        .map_err(refused)?;
+        let busy = (cpu_time() - busy).as_secs_f64();
+        let processors = busy / began.elapsed().as_secs_f64();
+        Ok(Measured { figures: self.case.figures(&report, processors), report })
+    }
+
+    fn check(&self, observe: &mut dyn FnMut(&str)) -> Result<()> {
+        observe(&format!("{}: checking consistency", self.case.load));
+        (self.check)(&self.workload)
+    }
+}
+
 impl Case {
     /// Makes the data and runs the workload; `home` is where the store is if none was named.
     ///
     /// # Errors
     /// When the pool cannot be set up, the workload fails, or its data are not consistent.
     pub(crate) fn run(&self, home: &Path, observe: &mut dyn FnMut(&str)) -> Result<Measured> {
-        let file = home.join("pages");
-        let pool = self.open(&file)?;
-        let measured = self.run_over(&pool, observe);
-        drop(pool);
-        if self.store.is_none() {
-            // The next run makes its own; what is left goes with the home.
-            let _ = std::fs::remove_file(file);
+        let ready = self.prepare(home, "pages", observe)?;
+        let measured = ready.measure(self.warm_up_seconds, observe)?;
+        ready.check(observe)?;
+        Ok(measured)
+    }
+
+    /// Makes the data; `name` is that of the store in `home` if none was named.
+    ///
+    /// # Errors
+    /// As [`Case::run`].
+    pub(crate) fn prepare(
+        &self,
+        home: &Path,
+        name: &str,
+        observe: &mut dyn FnMut(&str),
+    ) -> Result<Box<dyn Ready>> {
+        let own_store = OwnStore(self.store.is_none().then(|| home.join(name)));
+        let pool = self.open(&home.join(name))?;
+        observe(&format!("{}, {}: making the data", self.load, self.placement));
+        match self.load {
+            Load::Tpcc { warehouses } => {
+                let config = TpccConfig {
+                    scale: Scale::specified(warehouses),
+                    load_threads: self.threads,
+                    read_ahead: false,
+                    page_bytes: PAGE_BYTES,
+                    seed: SEED,
+                };
+                let tpcc = Tpcc::load(&pool, &config, |_| {}).map_err(refused)?;
+                let check = |tpcc: &Tpcc| tpcc.check().map(drop).map_err(refused);
+                self.loaded(pool, tpcc, check, own_store, observe)
+            }
+            Load::RandomRead { tuples, batch } => {
+                let config = RandomReadConfig { tuples, batch, page_bytes: PAGE_BYTES, seed: SEED };
+                let tuples = RandomRead::load(&pool, config, |_| {}).map_err(refused)?;
+                self.loaded(pool, tuples, |_| Ok(()), own_store, observe)
+            }
+            Load::Ycsb { mix, records, theta, shift_seconds } => {
+                let popularity = match theta {
+                    0.0 => Popularity::Uniform,
+                    theta => Popularity::Zipf(theta),
+                };
+                let config = YcsbConfig {
+                    records,
+                    record_bytes: RECORD_BYTES,
+                    mix,
+                    popularity,
+                    shift: shift_seconds.map(Duration::from_secs_f64),
+                    page_bytes: PAGE_BYTES,
+                    seed: SEED,
+                };
+                let ycsb = Ycsb::load(&pool, config, |_| {}).map_err(refused)?;
+                self.loaded(pool, ycsb, |_| Ok(()), own_store, observe)
+            }
         }
-        measured
     }
 
     fn open(&self, file: &Path) -> Result<Pool> {
@@ -140,73 +249,18 @@ impl Case {
         Pool::new(config).map_err(refused)
     }
 
-    fn run_over(&self, pool: &Pool, observe: &mut dyn FnMut(&str)) -> Result<Measured> {
-        observe(&format!("{}, {}: making the data", self.load, self.placement));
-        match self.load {
-            Load::Tpcc { warehouses } => {
-                let config = TpccConfig {
-                    scale: Scale::specified(warehouses),
-                    load_threads: self.threads,
-                    read_ahead: false,
-                    page_bytes: PAGE_BYTES,
-                    seed: SEED,
-                };
-                let tpcc = Tpcc::load(pool, &config, |_| {}).map_err(refused)?;
-                let measured = self.measure(&tpcc, pool, observe)?;
-                observe(&format!("{}: checking consistency", self.load));
-                tpcc.check().map_err(refused)?;
-                Ok(measured)
-            }
-            Load::RandomRead { tuples, batch } => {
-                let config = RandomReadConfig { tuples, batch, page_bytes: PAGE_BYTES, seed: SEED };
-                let tuples = RandomRead::load(pool, config, |_| {}).map_err(refused)?;
-                self.measure(&tuples, pool, observe)
-            }
-            Load::Ycsb { mix, records, theta, shift_seconds } => {
-                let popularity = match theta {
-                    0.0 => Popularity::Uniform,
-                    theta => Popularity::Zipf(theta),
-                };
-                let config = YcsbConfig {
-                    records,
-                    record_bytes: RECORD_BYTES,
-                    mix,
-                    popularity,
-                    shift: shift_seconds.map(Duration::from_secs_f64),
-                    page_bytes: PAGE_BYTES,
-                    seed: SEED,
-                };
-                let ycsb = Ycsb::load(pool, config, |_| {}).map_err(refused)?;
-                self.measure(&ycsb, pool, observe)
-            }
-        }
-    }
-
-    fn measure<W: Workload>(
+    fn loaded<W: Workload + 'static>(
         &self,
-        workload: &W,
-        pool: &Pool,
+        pool: Pool,
+        workload: W,
+        check: fn(&W) -> Result<()>,
+        own_store: OwnStore,
         observe: &mut dyn FnMut(&str),
-    ) -> Result<Measured> {
+    ) -> Result<Box<dyn Ready>> {
         // Else what loading has left would be written while reads are measured.
         observe(&format!("{}, {}: writing the data", self.load, self.placement));
         pool.flush().map_err(refused)?;
-        observe(&format!("{}, {}: running", self.load, self.placement));
-        let config = RunConfig {
-            threads: self.threads,
-            warm_up: Duration::from_secs_f64(self.warm_up_seconds),
-            length: Length::Time(Duration::from_secs_f64(self.seconds)),
-            interval: Duration::from_secs(1),
-        };
-        let (began, busy) = (Instant::now(), cpu_time());
-        let stop = AtomicBool::new(false);
-        let report = driver::run(workload, pool, &config, &stop, &mut |sample| {
-            observe(&format!("{}: {:.0}/s", self.load, sample.per_second()));
-        })
-        .map_err(refused)?;
-        let busy = (cpu_time() - busy).as_secs_f64();
-        let processors = busy / began.elapsed().as_secs_f64();
-        Ok(Measured { figures: self.figures(&report, processors), report })
+        Ok(Box::new(Loaded { case: self.clone(), workload, check, pool, _own_store: own_store }))
     }
 
     fn figures(&self, report: &Report, processors: f64) -> Figures {

@@ -140,7 +140,7 @@ fn remote_memory_is_compared_with_none_and_priced() {
     let out = home.ok(&sweep);
     assert!(out.contains("+250 ns") && out.contains("published"), "{out}");
     let report = json(&file);
-    assert_eq!(report["rows"].as_array().expect("rows").len(), 11, "none, and five sizes twice");
+    assert_eq!(report["rows"].as_array().expect("rows").len(), 10, "five sizes of two latencies");
     assert_eq!(report["summary"]["curves"].as_array().expect("curves").len(), 2);
     assert!(std::fs::read_to_string(home.path("n.remote.svg")).is_ok());
     let cost = [&["bench", "cost", "--config", &config, "--json", &file], &small[..], &SHORT];

@@ -1,6 +1,9 @@
 //! Where bytes live and how they are moved, below checksums and free map.
 
 use std::io;
+use std::sync::Arc;
+
+use terrace_sys::file::DirectFile;
 
 pub use terrace_sys::transfer::{Buffer, Done, Io};
 
@@ -69,6 +72,11 @@ pub trait Blocks: Send + Sync {
     /// What offsets, lengths and addresses of transfers must be multiples of.
     fn alignment_bytes(&self) -> u64 {
         1
+    }
+
+    /// The file they are, for who waits for its transfers beside other things.
+    fn file(&self) -> Option<Arc<DirectFile>> {
+        None
     }
 
     /// A word for statistics: `io_uring`, `pread`, `memory`, and whether the page cache is used.

@@ -1,7 +1,7 @@
 //! Blocks on a file or a block device.
 
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::file::DirectFile;
@@ -20,7 +20,7 @@ const MARKED_BYTES: u64 = MIB;
 
 /// A file that grows and shrinks with what it holds, or a block device.
 pub struct FileBlocks {
-    file: DirectFile,
+    file: Arc<DirectFile>,
     engine: Box<dyn Engine>,
     capacity_bytes: u64,
     /// Up to where space is allocated.
@@ -41,7 +41,12 @@ impl FileBlocks {
         if !file.is_direct() {
             tracing::warn!("the file system refuses direct I/O: the page cache holds pages too");
         }
-        Ok(FileBlocks { engine: engine::open(choice)?, capacity_bytes, allocated, file })
+        Ok(FileBlocks {
+            engine: engine::open(choice)?,
+            capacity_bytes,
+            allocated,
+            file: Arc::new(file),
+        })
     }
 
     /// Whether transfers bypass the page cache.
@@ -133,6 +138,10 @@ impl Blocks for FileBlocks {
     fn alignment_bytes(&self) -> u64 {
         let alignment = self.file.alignment();
         alignment.memory_bytes.max(alignment.offset_bytes)
+    }
+
+    fn file(&self) -> Option<Arc<DirectFile>> {
+        Some(Arc::clone(&self.file))
     }
 
     fn kind(&self) -> &str {

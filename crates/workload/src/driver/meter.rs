@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Step;
-use crate::histogram::{Histogram, Recorder};
+use terrace_sys::histogram::{Histogram, Recorder};
 
 /// Kinds of operations that a workload can have.
 pub const KINDS_MAX: usize = 8;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use terrace_pool::{Pool, PoolStats};
 
 use super::meter::Meter;
-use crate::histogram::{Histogram, Quantiles};
+use terrace_sys::histogram::{Histogram, Quantiles};
 
 /// What happened in an interval of a run.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use terrace_sys::size::to_usize;
+use crate::size::to_usize;
 
 /// Buckets that a power of two is divided into, as a power of two.
 const PART_BITS: u32 = 5;
@@ -155,7 +155,6 @@ impl Default for Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
 
     #[test]
     fn buckets_follow_each_other() {
@@ -171,11 +170,15 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_sorted_values() {
-        let (recorder, mut random) = (Recorder::new(), Random::new(4, 0));
+        let (recorder, mut state) = (Recorder::new(), 4_u64);
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
         let mut values: Vec<u64> = (0..50_000)
             .map(|_| {
-                let size = 1 << random.below(30);
-                size + random.below(size)
+                let size = 1 << random(30);
+                size + random(size)
             })
             .collect();
         values.iter().for_each(|ns| recorder.record(*ns));
