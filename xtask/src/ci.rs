@@ -19,6 +19,7 @@ const LOW_CRATES: &[&str] = &[
     "terrace-tier",
     "terrace-pool",
     "terrace-index",
+    "terrace-region",
     "terrace-workload",
     "terrace-testkit",
     "xtask",

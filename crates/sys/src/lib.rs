@@ -17,6 +17,7 @@
 //! | [`policy`] | the node that a thread's new pages come from |
 //! | [`histogram`] | latencies, counted in few bytes |
 //! | [`process`] | resident memory and processor time of this process |
+//! | [`mischief`] | what tests do to memory and processes that must survive it |
 //! | [`probe`] | what this kernel offers and grants |
 //!
 //! Every system call is either made with numbers alone or with memory that the wrapper owns or has
@@ -31,6 +32,7 @@ pub mod file_system;
 pub mod histogram;
 pub mod map;
 pub mod migrate;
+pub mod mischief;
 pub mod numa;
 pub mod pages;
 pub mod policy;

@@ -1,8 +1,8 @@
 //! Memory that this process fills page by page itself (userfaultfd).
 //!
-//! A page appears by copying bytes in, or by moving a page from elsewhere, which changes page tables
-//! and no byte. Of [`FilledPages`] nobody takes a fault; [`Userfault`] tells who does, and they wait
-//! until the page is there.
+//! A page appears by copying bytes in, or by moving a page from elsewhere, which changes page
+//! tables and no byte. Of [`FilledPages`] nobody takes a fault; [`Userfault`] tells who does, and
+//! they wait until the page is there.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -214,10 +214,10 @@ fn register(
     request(fault, REGISTER, &mut register)
 }
 
-/// A request whose struct names ranges of mappings, and no memory that it reads or writes beside.
+/// A request whose struct names ranges of mappings, and no other memory.
 fn request<T>(fault: &OwnedFd, number: libc::Ioctl, argument: &mut T) -> io::Result<()> {
-    // SAFETY: the struct is the caller's, of the form that the request reads and fills. What it does
-    // to a range of a mapping is seen through addresses alone, see `Mapping`.
+    // SAFETY: the struct is the caller's, of the form that the request reads and fills. What it
+    // does to a range of a mapping is seen through addresses alone, see `Mapping`.
     match unsafe { libc::ioctl(fault.as_raw_fd(), number, std::ptr::from_mut(argument)) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

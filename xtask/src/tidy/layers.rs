@@ -13,6 +13,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("terrace-market", 1),
     ("terrace-tier", 2),
     ("terrace-pool", 3),
+    ("terrace-region", 3),
     ("terrace-exec", 4),
     ("terrace-index", 4),
     ("terrace-compact", 4),

@@ -1,0 +1,123 @@
+//! A block's state: what everybody sees, and what its pager knows.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+/// What everybody sees of a block: whether it is in place and how often it is pinned.
+///
+/// A pin can be taken while the block is in place; the pager takes a block out of its place only
+/// while nobody has a pin. Both by one compare-and-swap of one word.
+#[derive(Debug, Default)]
+pub(crate) struct Word(AtomicU32);
+
+const IN_PLACE: u32 = 1;
+/// Its bytes never change from here on.
+const IMMUTABLE: u32 = 2;
+const PIN: u32 = 4;
+
+impl Word {
+    /// Takes a pin if the block is in place.
+    pub(crate) fn try_pin(&self) -> bool {
+        let step = |word: u32| (word & IN_PLACE != 0).then(|| word.checked_add(PIN)).flatten();
+        self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, step).is_ok()
+    }
+
+    /// Gives a pin back.
+    pub(crate) fn unpin(&self) {
+        let before = self.0.fetch_sub(PIN, Ordering::Release);
+        debug_assert!(before >= PIN, "unpinned more often than pinned");
+    }
+
+    /// Says that the block is in place, with so many pins for those who wait for it.
+    pub(crate) fn publish(&self, pins: u32) {
+        self.0.fetch_add(IN_PLACE + pins * PIN, Ordering::Release);
+    }
+
+    /// Says that it is not, unless it is pinned.
+    pub(crate) fn withdraw(&self) -> bool {
+        let step = |word: u32| (word & IN_PLACE != 0 && word < PIN).then_some(word & !IN_PLACE);
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, step).is_ok()
+    }
+
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.0.load(Ordering::Relaxed) >= PIN
+    }
+
+    pub(crate) fn set_immutable(&self, immutable: bool) {
+        match immutable {
+            true => self.0.fetch_or(IMMUTABLE, Ordering::Relaxed),
+            false => self.0.fetch_and(!IMMUTABLE, Ordering::Relaxed),
+        };
+    }
+
+    pub(crate) fn is_immutable(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & IMMUTABLE != 0
+    }
+}
+
+/// A frame of staging memory, as large as a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    /// Whether it is of the mapping that new frames come from.
+    pub(crate) fresh: bool,
+    pub(crate) index: usize,
+}
+
+/// Where a block is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// In the source alone.
+    Absent,
+    /// Wanted, and waits for a frame since.
+    Queued(Instant),
+    /// Being read into a frame since.
+    Filling(Slot, Instant),
+    Resident,
+    /// Taken out of its place, with bytes that the source has.
+    Aside(Slot),
+    /// Being written, out of its place or where it is; whether somebody wants it meanwhile.
+    Writing(Option<Slot>, bool),
+    /// It could not be read.
+    Poisoned,
+}
+
+/// What the pager knows of a block.
+#[derive(Clone, Debug)]
+pub(crate) struct Block {
+    pub(crate) place: Place,
+    /// Whether the source has bytes of it.
+    pub(crate) stored: bool,
+    /// Of the bytes that the source has, or of zeros.
+    pub(crate) fingerprint: u128,
+    /// Of the bytes that are being written.
+    pub(crate) next_fingerprint: u128,
+    /// Written to since it was read, as far as faults told; counts where blocks are copied.
+    pub(crate) dirty: bool,
+    /// Somebody waits for it.
+    pub(crate) faulted: bool,
+    /// The first of those that were asked for ahead: it stays aside, so that its touch is told.
+    pub(crate) marker: bool,
+    /// Wanted again while it was aside.
+    pub(crate) hot: bool,
+    /// Transfers that failed one after the other.
+    pub(crate) failures: u32,
+    /// Bytes of the transfer that are done.
+    pub(crate) done: usize,
+}
+
+impl Block {
+    pub(crate) fn new(stored: bool) -> Self {
+        Self {
+            place: Place::Absent,
+            stored,
+            fingerprint: 0,
+            next_fingerprint: 0,
+            dirty: false,
+            faulted: false,
+            marker: false,
+            hot: false,
+            failures: 0,
+            done: 0,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! How a region is set up.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use terrace_market::Ledger;
+use terrace_tier::store::Blocks;
+
+/// The smallest block: below, a fault costs more than its transfer.
+pub const BLOCK_BYTES_MIN: usize = 64 << 10;
+/// The largest block, a huge page.
+pub const BLOCK_BYTES_MAX: usize = 2 << 20;
+
+/// Whether a source holds bytes that a region begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// Blocks read as zero until they are written.
+    Blank,
+    /// Blocks are read from the source.
+    Stored,
+}
+
+/// Where the bytes of a region live.
+#[derive(Clone)]
+pub struct Source {
+    /// A file, a device, or any other store.
+    pub blocks: Arc<dyn Blocks>,
+    /// Where the region begins in it, a multiple of 4 KiB.
+    pub offset: u64,
+    /// Bytes of the region; what is beyond the end of a file reads as zero, and a file does not
+    /// grow beyond the page that the region ends in.
+    pub len: u64,
+    /// Whether its bytes count.
+    pub contents: Contents,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source")
+            .field("kind", &self.blocks.kind())
+            .field("offset", &self.offset)
+            .field("len", &self.len)
+            .field("contents", &self.contents)
+            .finish()
+    }
+}
+
+/// How blocks get into their place and out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Their pages are moved (Linux 6.8 and later).
+    Move,
+    /// Their bytes are copied in, and their pages dropped.
+    Copy,
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Method::Move => "move",
+            Method::Copy => "copy",
+        })
+    }
+}
+
+/// How a region is set up.
+#[derive(Clone, Debug)]
+pub struct RegionConfig {
+    /// Its name in errors, statistics and the ledger.
+    pub name: String,
+    /// Bytes that come and go together: a power of two from [`BLOCK_BYTES_MIN`] to
+    /// [`BLOCK_BYTES_MAX`].
+    pub block_bytes: usize,
+    /// Bytes that are in memory at most, staging included; two blocks for each pager at least.
+    pub cap_bytes: u64,
+    /// The budget that resident blocks count against, beside the cap.
+    pub ledger: Ledger,
+    /// Threads that answer faults, each for a part of the blocks.
+    pub pagers: usize,
+    /// How blocks get into their place; [`Method::Move`] where the kernel has it if none is named.
+    pub method: Option<Method>,
+    /// How long `pin`, `evict` and `flush` wait for a block before they are an error.
+    pub patience: Duration,
+    /// Bytes asked for ahead of who touches blocks one after the other, at most.
+    pub ahead_bytes: usize,
+}
+
+impl RegionConfig {
+    /// Blocks of 256 KiB, one pager, and a cap of the ledger's whole budget.
+    #[must_use]
+    pub fn new(name: impl Into<String>, ledger: Ledger) -> Self {
+        Self {
+            name: name.into(),
+            block_bytes: 256 << 10,
+            cap_bytes: ledger.budget(),
+            ledger,
+            pagers: 1,
+            method: None,
+            patience: Duration::from_secs(30),
+            ahead_bytes: 2 << 20,
+        }
+    }
+}

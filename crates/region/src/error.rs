@@ -1,0 +1,97 @@
+//! What can go wrong with a region.
+
+use std::io;
+use std::time::Duration;
+
+use terrace_sys::size::format_bytes;
+
+/// An error of a region.
+#[derive(Debug, thiserror::Error)]
+pub enum RegionError {
+    /// The configuration makes no sense.
+    #[error("region {region}: {reason}")]
+    Config {
+        /// The region's name.
+        region: String,
+        /// What is wrong, and what would be right.
+        reason: String,
+    },
+    /// The kernel does not offer what a region needs, or not to this process.
+    #[error(
+        "region {region}: {what}: {source}; userfaultfd takes root, CAP_SYS_PTRACE, \
+         vm.unprivileged_userfaultfd = 1 or access to /dev/userfaultfd, and a seccomp profile that \
+         lets it and io_uring pass"
+    )]
+    Platform {
+        /// The region's name.
+        region: String,
+        /// What was tried.
+        what: &'static str,
+        /// The kernel's word.
+        #[source]
+        source: io::Error,
+    },
+    /// Memory or addresses are exhausted.
+    #[error("region {region}: {what}: {source}")]
+    System {
+        /// The region's name.
+        region: String,
+        /// What was tried.
+        what: &'static str,
+        /// The kernel's word.
+        #[source]
+        source: io::Error,
+    },
+    /// A range that does not lie inside.
+    #[error("region {region}: {len} bytes at {offset} do not lie in {}", format_bytes(*.all))]
+    Range {
+        /// The region's name.
+        region: String,
+        /// Where the range begins.
+        offset: u64,
+        /// Its bytes.
+        len: u64,
+        /// Bytes of the region.
+        all: u64,
+    },
+    /// A block could not be read; who touches it gets SIGBUS.
+    #[error("region {region}: the block at {offset} cannot be read: {message}")]
+    Read {
+        /// The region's name.
+        region: String,
+        /// Where the block begins.
+        offset: u64,
+        /// What the source said.
+        message: String,
+    },
+    /// A block could not be written; it stays in memory.
+    #[error(
+        "region {region}: the block at {offset} stays in memory, it cannot be written: {message}"
+    )]
+    Write {
+        /// The region's name.
+        region: String,
+        /// Where the block begins.
+        offset: u64,
+        /// What the source said.
+        message: String,
+    },
+    /// The source could not be made durable.
+    #[error("region {region}: what was written is not safe: {message}")]
+    Sync {
+        /// The region's name.
+        region: String,
+        /// What the source said.
+        message: String,
+    },
+    /// Blocks stayed pinned, or their transfers did not end.
+    #[error("region {region}: {blocks} blocks were not ready within {waited:?}")]
+    Timeout {
+        /// The region's name.
+        region: String,
+        /// Blocks that were not.
+        blocks: usize,
+        /// How long was waited.
+        waited: Duration,
+    },
+}

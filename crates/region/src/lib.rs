@@ -1,0 +1,37 @@
+//! Regions: memory whose bytes live in a file, a device or another store.
+//!
+//! A [`Region`] is a range of addresses over a [`Source`]. A block of it (64 KiB to 2 MiB) comes
+//! into memory when somebody touches it, and leaves when the region's cap is reached. Who touches
+//! memory needs to know nothing of this: any code may use the addresses, in system calls too.
+//!
+//! ```text
+//!   threads that touch          pin, prefetch, evict, flush
+//!          | page faults                | commands
+//!   +------v----------------------------v------+
+//!   | pager (one thread per shard of blocks)   |   never waits for a transfer
+//!   |   resident  -> aside -> free frames      |
+//!   +------+-----------------------------------+
+//!          | io_uring, or threads over `Blocks`
+//!       source
+//! ```
+//!
+//! Frames are moved, not copied (`UFFDIO_MOVE`): a transfer reads into pages that are then mapped
+//! where the fault was, and a block that leaves is moved out whole, so that nobody can write to it
+//! while it is written back. Moved-out blocks stay *aside* for a while; who wants one again gets it
+//! back without a transfer, which is how recency is told without access bits. Where the kernel
+//! cannot move, blocks are copied in and protected from writes to know which are dirty, as UMap
+//! does (Peng et al., "UMap: Enabling Application-driven Optimizations for Page Management", 2019).
+
+mod block;
+mod config;
+mod error;
+mod pager;
+mod region;
+mod stats;
+mod transfers;
+mod waiter;
+
+pub use config::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, Method, RegionConfig, Source};
+pub use error::RegionError;
+pub use region::{Advice, Pin, Region};
+pub use stats::RegionStats;

@@ -1,0 +1,292 @@
+//! The thread that answers faults: it alone moves blocks, and waits for nothing but events.
+//!
+//! ```text
+//!            fault                    read                      cap
+//!   absent --------> queued, filling ------> resident ---------------+--> aside --> absent
+//!      ^                                        ^  ^                 |       |
+//!      |                                        |  +-- wanted again -(-------+
+//!      |                                        +-- wanted again -- writing  |
+//!      +---------------------------------------------------------------------+
+//! ```
+//!
+//! A block that leaves is moved out of its place first; only then is it looked at: what differs by
+//! its fingerprint from what the source has is written. Nobody can write to it meanwhile, so no
+//! write is lost, and blocks that were only read cost no transfer. (Protecting a block after it was
+//! moved in would leave a moment in which a write goes unnoticed.)
+
+mod come;
+mod faults;
+mod frames;
+mod go;
+mod room;
+mod wishes;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use terrace_sys::event_ring::{Event, EventRing};
+use terrace_sys::map::Mapping;
+use terrace_sys::size::to_u64;
+use terrace_sys::userfault::{Fault, Userfault};
+
+use crate::block::{Block, Place, Slot};
+use crate::config::{Contents, Method};
+use crate::error::RegionError;
+use crate::region::{Shared, Want, system};
+use crate::transfers::Transfers;
+use crate::waiter::Waiter;
+
+/// Blocks read at a time.
+const FILLS_MAX: usize = 32;
+/// Frames that wait aside or are written: one part in so many of all, within these bounds.
+const ASIDE_SHARE: usize = 16;
+const ASIDE: (usize, usize) = (1, 64);
+/// Frames that a pager keeps whatever happens.
+const FRAMES_MIN: usize = 2;
+/// Times that a transfer is tried again at once.
+const RETRIES: u32 = 3;
+/// How long a block that the source refused stays before it is tried again.
+const STUCK: Duration = Duration::from_secs(1);
+/// How often a pager looks by itself while somebody waits for what others hold.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+const FAULTS: u64 = u64::MAX;
+const BELL: u64 = u64::MAX - 1;
+
+/// A userfaultfd, or what keeps this process from one.
+pub(crate) fn open_fault(region: &str) -> Result<Userfault, RegionError> {
+    let refused = |what, source| RegionError::Platform { region: region.to_owned(), what, source };
+    let fault = Userfault::open().map_err(|error| refused("opening userfaultfd", error))?;
+    let features = fault.features();
+    if !features.poisons || !features.protects {
+        let old = io::Error::other("the kernel is older than Linux 6.6");
+        return Err(refused("poisoning and protecting pages", old));
+    }
+    Ok(fault)
+}
+
+pub(crate) struct Pager {
+    shared: Arc<Shared>,
+    number: usize,
+    fault: Userfault,
+    ring: EventRing,
+    transfers: Transfers,
+    /// By the number of a block among those of this pager.
+    blocks: Vec<Block>,
+    /// Frames that pages are moved to; registered, so that nobody may touch an empty one.
+    staging: Arc<Mapping>,
+    /// Frames that pages come from, or are copied from.
+    fresh: Arc<Mapping>,
+    empty_staging: Vec<usize>,
+    empty_fresh: Vec<usize>,
+    /// Frames with pages and no block.
+    free: Vec<Slot>,
+    /// Blocks aside, the one that has been there longest first; some may have returned.
+    aside: VecDeque<usize>,
+    aside_count: usize,
+    writing_count: usize,
+    filling_count: usize,
+    /// Resident blocks, the next to leave first.
+    queue: VecDeque<usize>,
+    /// Blocks that wait for a frame.
+    wanted: VecDeque<usize>,
+    ahead: VecDeque<usize>,
+    waiters: HashMap<usize, Vec<(Want, Arc<Waiter>)>>,
+    /// Blocks that the source refused to take, and until when they are left alone.
+    stuck: HashMap<usize, Instant>,
+    /// Frames held, each counted by the ledger.
+    frames: usize,
+    /// The budget or the cap refused a frame since there was last one to spare.
+    is_full: bool,
+    /// The block that was touched last in order, and how many came in a row.
+    last: usize,
+    in_a_row: usize,
+    faults: Vec<Fault>,
+}
+
+impl Pager {
+    pub(crate) fn new(shared: Arc<Shared>, number: usize) -> Result<Self, RegionError> {
+        let name = &shared.name;
+        let fault = open_fault(name)?;
+        let (bytes, blocks) = (shared.block_bytes, shared.words.len());
+        let stripe = shared.stripe_blocks;
+        let protects = shared.method == Method::Copy;
+        let registering = || system(name, "registering the region");
+        for first in (number * stripe..blocks).step_by(stripe * shared.pagers) {
+            let at = first * bytes;
+            let len = (stripe * bytes).min(shared.len - at);
+            fault.register(&shared.mapping, at, len, protects).map_err(registering())?;
+        }
+        let slots = FILLS_MAX + 2 * ASIDE.1;
+        let reserve =
+            |slots| staging(slots * bytes).map_err(system(name, "reserving staging memory"));
+        let staging = reserve(slots)?;
+        let fresh = reserve(FILLS_MAX)?;
+        if shared.method == Method::Move {
+            fault.register(&staging, 0, staging.len(), false).map_err(registering())?;
+        }
+        let ring = EventRing::new(256).map_err(|source| RegionError::Platform {
+            region: name.clone(),
+            what: "setting up io_uring",
+            source,
+        })?;
+        let bell = &shared.inboxes[number].bell;
+        let transfers = Transfers::open(&shared.source.blocks, bell)
+            .map_err(system(name, "starting threads for transfers"))?;
+        let block = Block::new(shared.source.contents == Contents::Stored);
+        let stripes = blocks.div_ceil(stripe).div_ceil(shared.pagers);
+        let mut pager = Self {
+            blocks: vec![block; stripes * stripe],
+            empty_staging: (0..slots).rev().collect(),
+            empty_fresh: (0..FILLS_MAX).rev().collect(),
+            free: Vec::new(),
+            aside: VecDeque::new(),
+            aside_count: 0,
+            writing_count: 0,
+            filling_count: 0,
+            queue: VecDeque::new(),
+            wanted: VecDeque::new(),
+            ahead: VecDeque::new(),
+            waiters: HashMap::new(),
+            stuck: HashMap::new(),
+            frames: 0,
+            is_full: false,
+            last: usize::MAX,
+            in_a_row: 0,
+            faults: Vec::new(),
+            fault,
+            ring,
+            transfers,
+            staging,
+            fresh,
+            number,
+            shared,
+        };
+        pager.take_floor()?;
+        Ok(pager)
+    }
+
+    /// The first frames are held for good, so that faults can always be answered.
+    fn take_floor(&mut self) -> Result<(), RegionError> {
+        let bytes = self.shared.block_bytes;
+        let is_there = self.shared.consumer.ledger().available() >= to_u64(FRAMES_MIN * bytes);
+        let count = if self.shared.method == Method::Move { FRAMES_MIN } else { 1 };
+        for _ in 0..count {
+            let Some(slot) = self.grow(bytes).filter(|_| is_there) else {
+                let source = io::Error::other("the budget has no room for two blocks");
+                return Err(system(&self.shared.name, "taking the first frames")(source));
+            };
+            self.free.push(slot);
+        }
+        Ok(())
+    }
+
+    /// Answers until the region ends.
+    pub(crate) fn run(mut self) {
+        if let Err(error) = self.serve() {
+            tracing::error!(region = self.shared.name, %error, "a pager cannot go on");
+        }
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let inbox = &shared.inboxes[self.number];
+        self.ring.poll(self.fault.as_fd(), FAULTS)?;
+        self.ring.poll(inbox.bell.as_fd(), BELL)?;
+        let mut events = Vec::new();
+        while !shared.stop.load(Ordering::Acquire) || self.in_flight() > 0 {
+            let waits = !self.wanted.is_empty()
+                || !self.waiters.is_empty()
+                || !self.stuck.is_empty()
+                || self.frames > self.cap();
+            self.ring.wait(waits.then_some(LOOK_AGAIN), &mut events)?;
+            for event in events.drain(..) {
+                match event {
+                    Event::Readable(FAULTS) => self.ring.poll(self.fault.as_fd(), FAULTS)?,
+                    Event::Readable(_) => {
+                        inbox.bell.clear();
+                        self.ring.poll(inbox.bell.as_fd(), BELL)?;
+                    }
+                    Event::Moved(token, result) => self.ended((token, result)),
+                }
+            }
+            self.transfers.ended().into_iter().for_each(|ended| self.ended(ended));
+            self.answer()?;
+            inbox.take().into_iter().for_each(|command| self.obey(command));
+            self.look_at_waiters();
+            self.balance();
+        }
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.filling_count + self.writing_count
+    }
+
+    fn cap(&self) -> usize {
+        self.shared.cap_frames.load(Ordering::Relaxed)
+    }
+
+    /// The number of a block among those of this pager.
+    fn local(&self, block: usize) -> usize {
+        let (stripe, pagers) = (self.shared.stripe_blocks, self.shared.pagers);
+        block / stripe / pagers * stripe + block % stripe
+    }
+
+    fn block(&mut self, block: usize) -> &mut Block {
+        let local = self.local(block);
+        &mut self.blocks[local]
+    }
+
+    fn place(&self, block: usize) -> Place {
+        self.blocks[self.local(block)].place
+    }
+
+    fn offset(&self, block: usize) -> usize {
+        block * self.shared.block_bytes
+    }
+
+    fn memory(&self, slot: Slot) -> (&Arc<Mapping>, usize) {
+        let mapping = if slot.fresh { &self.fresh } else { &self.staging };
+        (mapping, slot.index * self.shared.block_bytes)
+    }
+
+    /// The bytes of a frame.
+    ///
+    /// # Safety
+    /// The frame has pages for `len` bytes, and no transfer uses it.
+    unsafe fn bytes(&mut self, slot: Slot, len: usize) -> &mut [u8] {
+        let (mapping, at) = self.memory(slot);
+        debug_assert!(at + len <= mapping.len());
+        // SAFETY: inside of a mapping that this thread alone reads and writes, but for transfers;
+        // the slice borrows the pager.
+        unsafe { std::slice::from_raw_parts_mut(mapping.as_ptr().add(at), len) }
+    }
+
+    fn clear_slot(&mut self, slot: Slot) {
+        let empty = if slot.fresh { &mut self.empty_fresh } else { &mut self.empty_staging };
+        empty.push(slot.index);
+    }
+}
+
+/// Memory that blocks pass on their way.
+fn staging(bytes: usize) -> io::Result<Arc<Mapping>> {
+    let mapping = Mapping::reserve(bytes)?;
+    // Where there are no huge pages there is nothing to decline.
+    let _ = mapping.advise_huge(false);
+    mapping.leave_out_of_forks()?;
+    Ok(Arc::new(mapping))
+}
+
+fn lock_latched(shared: &Shared) -> std::sync::MutexGuard<'_, Option<String>> {
+    shared.counters.latched.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Of a block's bytes; two blocks that differ have the same one in one case of 2^128.
+fn fingerprint(bytes: &[u8]) -> u128 {
+    twox_hash::XxHash3_128::oneshot(bytes)
+}

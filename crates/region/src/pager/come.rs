@@ -1,0 +1,259 @@
+//! Blocks come into memory.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use terrace_sys::event_ring::Piece;
+use terrace_sys::size::{PAGE_BYTES, to_u64, to_usize};
+use terrace_sys::userfault::Partial;
+
+use super::{FILLS_MAX, Pager, RETRIES, fingerprint, lock_latched};
+use crate::block::{Place, Slot};
+use crate::config::Method;
+use crate::error::RegionError;
+use crate::region::Want;
+use crate::transfers::Ended;
+
+impl Pager {
+    pub(super) fn begin(&mut self, block: usize, since: Instant) {
+        self.block(block).faulted = true;
+        let can = self.filling_count < FILLS_MAX / 2;
+        let slot = if can { self.take_frame(self.shared.block_len(block)) } else { None };
+        match slot {
+            Some(slot) => self.fill(block, slot, since),
+            None => {
+                self.block(block).place = Place::Queued(since);
+                self.wanted.push_back(block);
+            }
+        }
+    }
+
+    pub(super) fn fill(&mut self, block: usize, slot: Slot, since: Instant) {
+        self.block(block).place = Place::Filling(slot, since);
+        self.block(block).done = 0;
+        self.filling_count += 1;
+        if self.block(block).stored {
+            return self.transfer(block, false);
+        }
+        let len = self.shared.block_len(block);
+        // SAFETY: the frame was taken with pages for the block, and nothing is in flight.
+        let bytes = unsafe { self.bytes(slot, len) };
+        bytes.fill(0);
+        let fingerprint = fingerprint(bytes);
+        self.block(block).fingerprint = fingerprint;
+        self.shared.counters.zeroed.add(1);
+        self.came(block, slot, since);
+    }
+
+    /// Starts the transfer of what is left of a block, one way or the other.
+    pub(super) fn transfer(&mut self, block: usize, is_write: bool) {
+        let (done, len) = (self.block(block).done, self.shared.block_len(block));
+        let (mapping, at) = match self.place(block) {
+            Place::Filling(slot, _) | Place::Writing(Some(slot), _) => self.memory(slot),
+            // Copied blocks are written from where they are, protected.
+            _ => (&self.shared.mapping, self.offset(block)),
+        };
+        let piece = Piece {
+            mapping: Arc::clone(mapping),
+            at: at + done,
+            len: len - done,
+            offset: self.shared.source.offset + to_u64(self.offset(block) + done),
+        };
+        let token = to_u64(block) << 1 | u64::from(is_write);
+        if let Err(error) = self.transfers.start(&mut self.ring, piece, is_write, token) {
+            self.ended((token, Err(error)));
+        }
+    }
+
+    pub(super) fn ended(&mut self, (token, result): Ended) {
+        let (block, is_write) = (to_usize(token >> 1), token & 1 == 1);
+        let len = self.shared.block_len(block);
+        match result {
+            Ok(moved) => {
+                let counters = &self.shared.counters;
+                let bytes = if is_write { &counters.written_bytes } else { &counters.read_bytes };
+                bytes.add(to_u64(moved));
+                let state = self.block(block);
+                state.done = len.min(state.done + moved);
+                // A file ends here; what lies beyond reads as zero.
+                let ends = !is_write && (moved == 0 || !state.done.is_multiple_of(PAGE_BYTES));
+                if is_write && moved == 0 {
+                    self.failed(block, is_write, &io::ErrorKind::WriteZero.into());
+                } else if state.done < len && !ends {
+                    self.transfer(block, is_write);
+                } else if is_write {
+                    self.written(block);
+                } else {
+                    self.read(block);
+                }
+            }
+            Err(error) => self.failed(block, is_write, &error),
+        }
+    }
+
+    fn failed(&mut self, block: usize, is_write: bool, error: &io::Error) {
+        self.shared.counters.failures.add(1);
+        let state = self.block(block);
+        state.failures += 1;
+        if state.failures <= RETRIES {
+            return self.transfer(block, is_write);
+        }
+        state.failures = 0;
+        let (region, message) = (self.shared.name.clone(), error.to_string());
+        let offset = to_u64(self.offset(block));
+        tracing::error!(region, offset, message, is_write, "a block's transfer fails");
+        if is_write {
+            let mut latched = lock_latched(&self.shared);
+            *latched = Some(message.clone());
+            drop(latched);
+            self.refused(block, message);
+        } else {
+            self.poison(block, &message);
+        }
+    }
+
+    fn read(&mut self, block: usize) {
+        let Place::Filling(slot, since) = self.place(block) else { return };
+        let (done, len) = (self.block(block).done, self.shared.block_len(block));
+        let (moves, immutable) =
+            (self.shared.method == Method::Move, self.shared.words[block].is_immutable());
+        // SAFETY: the frame has pages for the block, and its transfer has ended.
+        let bytes = unsafe { self.bytes(slot, len) };
+        bytes[done..].fill(0);
+        if moves && !immutable {
+            let fingerprint = fingerprint(bytes);
+            self.block(block).fingerprint = fingerprint;
+        }
+        self.block(block).failures = 0;
+        self.shared.counters.fills.add(1);
+        self.came(block, slot, since);
+    }
+
+    /// A block's bytes are in a frame: puts them in place.
+    fn came(&mut self, block: usize, slot: Slot, since: Instant) {
+        self.filling_count -= 1;
+        let state = self.block(block);
+        let waits = std::mem::take(&mut state.marker) && !state.faulted;
+        if self.shared.method == Method::Copy {
+            self.copy_in(block, slot);
+        } else if waits && !self.waiters.contains_key(&block) {
+            self.block(block).marker = true;
+            return self.set_aside(block, slot);
+        } else {
+            self.move_in(block, slot);
+        }
+        self.settle(block);
+        self.record(since);
+    }
+
+    pub(super) fn put_back(&mut self, block: usize, slot: Option<Slot>) {
+        match slot {
+            Some(slot) => self.move_in(block, slot),
+            None => self.protect(block, !self.block_is_dirty(block)),
+        }
+        self.settle(block);
+    }
+
+    fn block_is_dirty(&self, block: usize) -> bool {
+        self.blocks[self.local(block)].dirty
+    }
+
+    /// The block is in place: tells who waits.
+    fn settle(&mut self, block: usize) {
+        self.block(block).place = Place::Resident;
+        self.queue.push_back(block);
+        let mut waiters = self.waiters.remove(&block).unwrap_or_default();
+        let pins = waiters.iter().filter(|(want, _)| *want == Want::Pin).count();
+        self.shared.words[block].publish(u32::try_from(pins).unwrap_or(0));
+        waiters.retain(|(want, waiter)| {
+            if *want == Want::Pin && !waiter.done(block, Ok(())) {
+                self.shared.words[block].unpin();
+            }
+            *want != Want::Pin
+        });
+        if !waiters.is_empty() {
+            self.waiters.insert(block, waiters);
+        }
+    }
+
+    fn move_in(&mut self, block: usize, slot: Slot) {
+        let (at, len) = (self.offset(block), self.shared.block_len(block));
+        let (mapping, from) = self.memory(slot);
+        let moved = self.fault.move_pages((&self.shared.mapping, at), (mapping, from), len, true);
+        if let Err(Partial { done, error }) = moved {
+            // The kernel still holds pages of the transfer, or somebody filled a hole.
+            tracing::debug!(region = self.shared.name, %error, done, "a block is copied in");
+            self.shared.counters.copied.add(1);
+            self.copy_rest(block, slot, done);
+            let (mapping, from) = self.memory(slot);
+            let rest = mapping.decommit(from + done, len - done);
+            self.warn_of(rest, "dropping");
+        }
+        // Pages beyond a short block's end belong to nobody.
+        if len < self.shared.block_bytes {
+            let (mapping, from) = self.memory(slot);
+            let rest = mapping.decommit(from + len, self.shared.block_bytes - len);
+            self.warn_of(rest, "dropping");
+        }
+        self.clear_slot(slot);
+    }
+
+    /// Copies what could not be moved, page by page.
+    fn copy_rest(&mut self, block: usize, slot: Slot, done: usize) {
+        let (start, len) = (self.offset(block), self.shared.block_len(block));
+        let shared = Arc::clone(&self.shared);
+        for at in (done..len).step_by(PAGE_BYTES) {
+            // SAFETY: pages that did not move are still in the frame, and nothing is in flight.
+            let page: &[u8] = unsafe { self.bytes(slot, len) };
+            let page = page[at..at + PAGE_BYTES].to_vec();
+            let copied = self.fault.copy_in(&shared.mapping, start + at, &page, false);
+            if let Err(Partial { error, .. }) = copied
+                && error.kind() != io::ErrorKind::AlreadyExists
+            {
+                self.warn_of(Err(error), "copying");
+            }
+        }
+        self.wake(block);
+    }
+
+    fn copy_in(&mut self, block: usize, slot: Slot) {
+        let (at, len) = (self.offset(block), self.shared.block_len(block));
+        let dirty = self.block(block).dirty;
+        let shared = Arc::clone(&self.shared);
+        let (mapping, from) = self.memory(slot);
+        // SAFETY: inside of the frame, which has pages for the block, with nothing in flight.
+        let bytes = unsafe { std::slice::from_raw_parts(mapping.as_ptr().add(from), len) };
+        if let Err(Partial { error, .. }) = self.fault.copy_in(&shared.mapping, at, bytes, !dirty) {
+            self.warn_of(Err(error), "copying");
+            self.wake(block);
+        }
+        // Its pages serve the next block; those of this one are new.
+        self.free.push(slot);
+    }
+
+    fn poison(&mut self, block: usize, message: &str) {
+        let Place::Filling(slot, _) = self.place(block) else { return };
+        self.filling_count -= 1;
+        let (at, len) = (self.offset(block), self.shared.block_len(block));
+        self.warn_of(self.fault.poison(&self.shared.mapping, at, len), "poisoning");
+        self.wake(block);
+        self.shared.counters.poisoned.add(1);
+        self.block(block).place = Place::Poisoned;
+        match self.shared.method {
+            Method::Move => self.give_back(slot, len),
+            Method::Copy => {
+                self.free.push(slot);
+                self.lose_frame();
+            }
+        }
+        for (_, waiter) in self.waiters.remove(&block).unwrap_or_default() {
+            waiter.done(block, Err(self.unreadable(block, message)));
+        }
+    }
+
+    pub(super) fn unreadable(&self, block: usize, message: &str) -> RegionError {
+        let (region, offset) = (self.shared.name.clone(), to_u64(self.offset(block)));
+        RegionError::Read { region, offset, message: message.to_owned() }
+    }
+}

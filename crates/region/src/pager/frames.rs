@@ -1,0 +1,134 @@
+//! Frames of memory: where they come from, and who gives them back.
+
+use std::sync::atomic::Ordering;
+
+use terrace_sys::size::to_u64;
+
+use super::{FRAMES_MIN, Pager};
+use crate::block::{Place, Slot};
+use crate::config::Method;
+
+impl Pager {
+    /// A frame more, with pages for `len` bytes, if cap, budget and memory allow it.
+    pub(super) fn grow(&mut self, len: usize) -> Option<Slot> {
+        if !self.reserve() {
+            return None;
+        }
+        let index = self.empty_fresh.pop();
+        let slot = index.map(|index| Slot { fresh: true, index });
+        let has_pages = slot.filter(|slot| {
+            let (mapping, at) = self.memory(*slot);
+            mapping.populate(at, len).is_ok()
+        });
+        if has_pages.is_none() {
+            slot.into_iter().for_each(|slot| self.clear_slot(slot));
+            self.lose_frame();
+            return None;
+        }
+        slot
+    }
+
+    /// Takes the bytes of a frame from cap and budget.
+    fn reserve(&mut self) -> bool {
+        let (bytes, consumer) = (to_u64(self.shared.block_bytes), &self.shared.consumer);
+        let granted = if self.frames < FRAMES_MIN {
+            consumer.grow_or_owe(bytes);
+            true
+        } else {
+            self.frames < self.cap() && consumer.try_grow(bytes).is_ok()
+        };
+        self.is_full = !granted;
+        if granted {
+            self.count_frames(1);
+        }
+        granted
+    }
+
+    fn count_frames(&mut self, more: isize) {
+        self.frames = self.frames.saturating_add_signed(more);
+        match more > 0 {
+            true => self.shared.frames.fetch_add(more.unsigned_abs(), Ordering::Relaxed),
+            false => self.shared.frames.fetch_sub(more.unsigned_abs(), Ordering::Relaxed),
+        };
+    }
+
+    /// Gives the pages of a frame back.
+    pub(super) fn drop_frame(&mut self, slot: Slot) {
+        let bytes = self.shared.block_bytes;
+        let (mapping, at) = self.memory(slot);
+        if let Err(error) = mapping.decommit(at, bytes) {
+            tracing::warn!(region = self.shared.name, %error, "a frame stays in memory");
+        }
+        self.clear_slot(slot);
+        self.lose_frame();
+    }
+
+    /// As [`Pager::drop_frame`], but for the last ones.
+    pub(super) fn give_back(&mut self, slot: Slot, len: usize) {
+        if self.frames <= FRAMES_MIN && len == self.shared.block_bytes {
+            self.free.push(slot);
+        } else {
+            self.drop_frame(slot);
+        }
+    }
+
+    pub(super) fn lose_frame(&mut self) {
+        self.count_frames(-1);
+        self.shared.consumer.shrink(to_u64(self.shared.block_bytes));
+        self.is_full = false;
+    }
+
+    /// A frame with pages for a block of `len` bytes: a free one, a new one, or that of the block
+    /// which has been aside longest. Where blocks are copied it is what they are copied from, and
+    /// the bytes of another frame are reserved.
+    pub(super) fn take_frame(&mut self, len: usize) -> Option<Slot> {
+        let bytes = self.shared.block_bytes;
+        if self.shared.method == Method::Copy {
+            // All but one of the frames that blocks are copied from make room where there is none.
+            while !self.reserve() {
+                if self.free.len() < 2 {
+                    return None;
+                }
+                self.free.pop().into_iter().for_each(|spare| self.drop_frame(spare));
+            }
+            let slot = self.free.pop().or_else(|| self.grow(bytes));
+            if slot.is_none() {
+                self.lose_frame();
+                self.is_full = true;
+            }
+            return slot;
+        }
+        if len == bytes {
+            let slot = self.free.pop();
+            return slot.or_else(|| self.grow(len)).or_else(|| self.take_aside());
+        }
+        // The last block's frame has no more pages than it needs, and serves no other.
+        if let Some(slot) = self.grow(len) {
+            return Some(slot);
+        }
+        let slot = self.free.pop().or_else(|| self.take_aside())?;
+        let (mapping, at) = self.memory(slot);
+        self.warn_of(mapping.decommit(at + len, bytes - len), "dropping");
+        Some(slot)
+    }
+
+    pub(super) fn take_aside(&mut self) -> Option<Slot> {
+        while let Some(block) = self.aside.pop_front() {
+            let Place::Aside(slot) = self.place(block) else { continue };
+            self.forget(block);
+            if self.shared.block_len(block) == self.shared.block_bytes {
+                return Some(slot);
+            }
+            self.drop_frame(slot);
+        }
+        None
+    }
+
+    /// A block that is aside is in the source alone from here on.
+    pub(super) fn forget(&mut self, block: usize) {
+        self.aside_count -= 1;
+        self.block(block).place = Place::Absent;
+        self.block(block).hot = false;
+        self.shared.counters.evicted.add(1);
+    }
+}

@@ -1,0 +1,180 @@
+//! Blocks leave their place, and memory.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use terrace_sys::size::{PAGE_BYTES, to_u64};
+
+use super::{Pager, STUCK, fingerprint, lock_latched};
+use crate::block::{Place, Slot};
+use crate::config::Method;
+use crate::error::RegionError;
+use crate::region::Want;
+
+impl Pager {
+    /// Takes a block out of its place; false while it is pinned, or held by the kernel.
+    pub(super) fn take_out(&mut self, block: usize) -> bool {
+        if self.shared.method == Method::Copy {
+            return self.take_out_copied(block);
+        }
+        let Some(index) = self.empty_staging.pop() else { return false };
+        let slot = Slot { fresh: false, index };
+        if !self.shared.words[block].withdraw() {
+            self.clear_slot(slot);
+            return false;
+        }
+        if !self.move_out(block, slot) {
+            self.shared.words[block].publish(0);
+            self.clear_slot(slot);
+            return false;
+        }
+        self.shared.counters.taken_out.add(1);
+        if self.shared.words[block].is_immutable() {
+            self.set_aside(block, slot);
+            return true;
+        }
+        let len = self.shared.block_len(block);
+        // SAFETY: the block's pages have just been moved to the frame; nothing is in flight.
+        let found = fingerprint(unsafe { self.bytes(slot, len) });
+        if found == self.block(block).fingerprint {
+            self.set_aside(block, slot);
+        } else {
+            self.block(block).next_fingerprint = found;
+            self.write(block, Some(slot));
+        }
+        true
+    }
+
+    pub(super) fn set_aside(&mut self, block: usize, slot: Slot) {
+        self.block(block).place = Place::Aside(slot);
+        self.aside_count += 1;
+        self.aside.push_back(block);
+    }
+
+    fn write(&mut self, block: usize, slot: Option<Slot>) {
+        self.block(block).place = Place::Writing(slot, false);
+        self.block(block).done = 0;
+        self.writing_count += 1;
+        self.transfer(block, true);
+    }
+
+    /// Moves a block's pages to a frame, all or none of them.
+    fn move_out(&mut self, block: usize, slot: Slot) -> bool {
+        let (at, len) = (self.offset(block), self.shared.block_len(block));
+        let shared = Arc::clone(&self.shared);
+        let (mapping, to) = self.memory(slot);
+        let mut done = 0;
+        for _ in 0..=len / PAGE_BYTES {
+            let (target, source) = ((&**mapping, to + done), (&*shared.mapping, at + done));
+            let Err(partial) = self.fault.move_pages(target, source, len - done, false) else {
+                return true;
+            };
+            done += partial.done;
+            // A hole that somebody made reads as zero, and so does what is filled there.
+            let is_hole = partial.error.kind() == io::ErrorKind::NotFound;
+            if !is_hole || self.fault.zero(&shared.mapping, at + done, PAGE_BYTES).is_err() {
+                tracing::debug!(region = shared.name, error = %partial.error, "a block stays");
+                break;
+            }
+        }
+        if done > 0 {
+            let back = self.fault.move_pages((&shared.mapping, at), (mapping, to), done, true);
+            self.warn_of(back.map_err(|partial| partial.error), "moving");
+        }
+        self.wake(block);
+        false
+    }
+
+    /// Drops a copied block, or begins to write it. A write to a protected block waits meanwhile.
+    fn take_out_copied(&mut self, block: usize) -> bool {
+        if !self.shared.words[block].withdraw() {
+            return false;
+        }
+        self.shared.counters.taken_out.add(1);
+        if self.block(block).dirty {
+            self.protect(block, true);
+            self.fill_holes(block);
+            self.write(block, None);
+        } else {
+            self.drop_copied(block);
+        }
+        true
+    }
+
+    /// Holes that somebody made would be faults of the transfer, which this thread has to answer.
+    fn fill_holes(&self, block: usize) {
+        let (at, len) = (self.offset(block), self.shared.block_len(block));
+        for page in (at..at + len).step_by(PAGE_BYTES) {
+            // It fails where there is a page.
+            let _ = self.fault.zero(&self.shared.mapping, page, PAGE_BYTES);
+        }
+    }
+
+    fn drop_copied(&mut self, block: usize) {
+        let (at, len) = (self.offset(block), self.shared.block_len(block));
+        self.warn_of(self.shared.mapping.decommit(at, len), "dropping");
+        self.block(block).place = Place::Absent;
+        self.shared.counters.evicted.add(1);
+        self.lose_frame();
+        self.wake(block);
+    }
+
+    pub(super) fn written(&mut self, block: usize) {
+        let Place::Writing(slot, wanted) = self.place(block) else { return };
+        self.writing_count -= 1;
+        self.cut_file(block);
+        let state = self.block(block);
+        state.failures = 0;
+        state.stored = true;
+        state.dirty = false;
+        state.fingerprint = state.next_fingerprint;
+        self.stuck.remove(&block);
+        self.shared.counters.write_backs.add(1);
+        *lock_latched(&self.shared) = None;
+        // What was written before somebody asked for it was in the block when it was taken out.
+        self.end_waiters_for(block, Want::Flush);
+        let evicts = self.has_waiter(block, Want::Evict);
+        let stays = wanted || self.waiters.contains_key(&block) && !evicts;
+        match slot {
+            _ if stays => {
+                // Who wrote to a copied block waits, and will have changed it.
+                self.block(block).dirty = wanted && slot.is_none();
+                self.put_back(block, slot);
+            }
+            Some(slot) => self.set_aside(block, slot),
+            None => self.drop_copied(block),
+        }
+    }
+
+    /// The last block is written by whole pages; the file keeps its length.
+    fn cut_file(&self, block: usize) {
+        let Some(end) = self.shared.file_end else { return };
+        let Some(file) = self.shared.source.blocks.file() else { return };
+        if block + 1 == self.shared.words.len()
+            && let Err(error) = file.truncate(end)
+        {
+            tracing::warn!(region = self.shared.name, %error, "the file ends with zeros");
+        }
+    }
+
+    pub(super) fn refused(&mut self, block: usize, message: String) {
+        let Place::Writing(slot, _) = self.place(block) else { return };
+        self.writing_count -= 1;
+        self.stuck.insert(block, Instant::now() + STUCK);
+        // It has not been written: it counts as changed, whatever it is found to be.
+        self.block(block).dirty = true;
+        let waiters = self.waiters.remove(&block).unwrap_or_default();
+        let (pins, rest): (Vec<_>, Vec<_>) =
+            waiters.into_iter().partition(|(want, _)| *want == Want::Pin);
+        if !pins.is_empty() {
+            self.waiters.insert(block, pins);
+        }
+        self.put_back(block, slot);
+        for (_, waiter) in rest {
+            let (region, offset) = (self.shared.name.clone(), to_u64(self.offset(block)));
+            let message = message.clone();
+            waiter.done(block, Err(RegionError::Write { region, offset, message }));
+        }
+    }
+}

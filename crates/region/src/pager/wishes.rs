@@ -1,0 +1,122 @@
+//! What users ask of blocks.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Pager;
+use crate::block::Place;
+use crate::config::Method;
+use crate::region::{Command, Want};
+
+impl Pager {
+    pub(super) fn has_waiter(&self, block: usize, wanted: Want) -> bool {
+        self.waiters.get(&block).is_some_and(|all| all.iter().any(|(want, _)| *want == wanted))
+    }
+
+    pub(super) fn obey(&mut self, command: Command) {
+        match command {
+            Command::Look => self.is_full = false,
+            Command::Ahead(blocks) => self.ahead.extend(blocks),
+            Command::Want(want, blocks, waiter) => {
+                for block in blocks {
+                    self.waiters.entry(block).or_default().push((want, Arc::clone(&waiter)));
+                }
+            }
+        }
+    }
+
+    /// Goes on with the blocks that somebody waits for.
+    pub(super) fn look_at_waiters(&mut self) {
+        let now = Instant::now();
+        self.waiters.retain(|_, waiters| {
+            waiters.retain(|(_, waiter)| !waiter.is_over());
+            !waiters.is_empty()
+        });
+        let blocks: Vec<usize> = self.waiters.keys().copied().collect();
+        for block in blocks {
+            match self.place(block) {
+                Place::Absent if self.has_waiter(block, Want::Pin) => self.begin(block, now),
+                Place::Absent => self.end_waiters(block),
+                Place::Poisoned => {
+                    for (_, waiter) in self.waiters.remove(&block).unwrap_or_default() {
+                        waiter.done(block, Err(self.unreadable(block, "it could not be read")));
+                    }
+                }
+                Place::Aside(slot) if self.has_waiter(block, Want::Pin) => {
+                    self.aside_count -= 1;
+                    self.put_back(block, Some(slot));
+                }
+                Place::Aside(slot) => {
+                    if self.has_waiter(block, Want::Evict) {
+                        self.forget(block);
+                        self.give_back(slot, self.shared.block_len(block));
+                    }
+                    self.end_waiters(block);
+                }
+                Place::Resident => self.serve_resident(block),
+                Place::Queued(_) | Place::Filling(..) | Place::Writing(..) => {}
+            }
+        }
+    }
+
+    fn serve_resident(&mut self, block: usize) {
+        if self.has_waiter(block, Want::Pin) {
+            // It came without them, as when they asked while it was in place.
+            let word = &self.shared.words[block];
+            if let Some(waiters) = self.waiters.get_mut(&block) {
+                waiters.retain(|(want, waiter)| {
+                    if *want == Want::Pin && word.try_pin() && !waiter.done(block, Ok(())) {
+                        word.unpin();
+                    }
+                    *want != Want::Pin
+                });
+            }
+        }
+        if self.waiters.get(&block).is_none_or(Vec::is_empty) {
+            self.waiters.remove(&block);
+            return;
+        }
+        let clean = self.shared.method == Method::Copy && !self.block(block).dirty;
+        if clean && !self.has_waiter(block, Want::Evict) {
+            return self.end_waiters(block);
+        }
+        if !self.take_out(block) {
+            return;
+        }
+        match self.place(block) {
+            Place::Aside(slot) if self.has_waiter(block, Want::Evict) => {
+                self.forget(block);
+                self.give_back(slot, self.shared.block_len(block));
+                self.end_waiters(block);
+            }
+            Place::Aside(slot) => {
+                self.aside_count -= 1;
+                let waiters = self.waiters.remove(&block);
+                self.put_back(block, Some(slot));
+                waiters.into_iter().for_each(|all| drop(self.waiters.insert(block, all)));
+                self.end_waiters(block);
+            }
+            Place::Absent => self.end_waiters(block),
+            _ => {}
+        }
+    }
+
+    fn end_waiters(&mut self, block: usize) {
+        for (_, waiter) in self.waiters.remove(&block).unwrap_or_default() {
+            waiter.done(block, Ok(()));
+        }
+    }
+
+    pub(super) fn end_waiters_for(&mut self, block: usize, wanted: Want) {
+        let Some(waiters) = self.waiters.get_mut(&block) else { return };
+        waiters.retain(|(want, waiter)| {
+            if *want == wanted {
+                waiter.done(block, Ok(()));
+            }
+            *want != wanted
+        });
+        if waiters.is_empty() {
+            self.waiters.remove(&block);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Who waits for blocks.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::error::RegionError;
+
+/// Counts blocks down; the first error stays.
+#[derive(Debug, Default)]
+pub(crate) struct Waiter {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    left: usize,
+    done: Vec<usize>,
+    error: Option<RegionError>,
+    /// Nobody waits any more.
+    over: bool,
+}
+
+impl Waiter {
+    pub(crate) fn new(blocks: usize) -> Self {
+        let state = State { left: blocks, ..State::default() };
+        Self { state: Mutex::new(state), ..Self::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One block is done; false when nobody waits any more.
+    pub(crate) fn done(&self, block: usize, result: Result<(), RegionError>) -> bool {
+        let mut state = self.lock();
+        if state.over {
+            return false;
+        }
+        state.left = state.left.saturating_sub(1);
+        match result {
+            Ok(()) => state.done.push(block),
+            Err(error) => drop(state.error.get_or_insert(error)),
+        }
+        self.changed.notify_all();
+        true
+    }
+
+    /// Waits for all blocks; the blocks that were not done.
+    pub(crate) fn wait(&self, patience: Duration) -> Result<(), Option<RegionError>> {
+        let deadline = Instant::now() + patience;
+        let mut state = self.lock();
+        while state.left > 0 && state.error.is_none() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let waited = self.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.over = true;
+        match (state.error.take(), state.left) {
+            (Some(error), _) => Err(Some(error)),
+            (None, 0) => Ok(()),
+            (None, _) => Err(None),
+        }
+    }
+
+    /// Whether nobody waits any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.lock().over
+    }
+
+    /// Blocks that were done.
+    pub(crate) fn take_done(&self) -> Vec<usize> {
+        std::mem::take(&mut self.lock().done)
+    }
+
+    /// Blocks that are not done.
+    pub(crate) fn left(&self) -> usize {
+        self.lock().left
+    }
+}

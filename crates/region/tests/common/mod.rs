@@ -1,0 +1,100 @@
+//! What the tests of regions share.
+
+#![allow(dead_code, reason = "each test binary uses some of it")]
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tempfile::NamedTempFile;
+use terrace_market::Ledger;
+use terrace_region::{Contents, Method, Region, RegionConfig, Source};
+use terrace_sys::file::DirectFile;
+use terrace_sys::size::to_usize;
+use terrace_tier::store::{EngineChoice, FileBlocks, MemoryBlocks};
+
+pub const KIB: u64 = 1 << 10;
+pub const MIB: u64 = 1 << 20;
+
+/// Every way to get blocks into their place, the one that regions choose first.
+pub const METHODS: [Method; 2] = [Method::Move, Method::Copy];
+
+/// What a test file has at a place.
+pub fn stamp(at: u64) -> u8 {
+    (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8 | 1
+}
+
+/// A file of stamps.
+pub fn file_of(len: u64) -> NamedTempFile {
+    let mut file = NamedTempFile::new().expect("a file");
+    let bytes: Vec<u8> = (0..len).map(stamp).collect();
+    file.write_all(&bytes).expect("written");
+    file.as_file().sync_all().expect("synced");
+    file
+}
+
+/// A region with a cap, whose budget is ample.
+pub fn config(method: Method, cap_bytes: u64) -> RegionConfig {
+    RegionConfig {
+        method: Some(method),
+        cap_bytes,
+        patience: Duration::from_millis(500),
+        ..RegionConfig::new("test", Ledger::new(64 * MIB))
+    }
+}
+
+pub fn over_file(path: &Path, offset: u64, len: u64, config: RegionConfig) -> Region {
+    let file = DirectFile::open(path).expect("opened");
+    let blocks = FileBlocks::open(file, 1 << 40, EngineChoice::Auto).expect("blocks");
+    let source = Source { blocks: Arc::new(blocks), offset, len, contents: Contents::Stored };
+    Region::new(RegionConfig { block_bytes: 256 << 10, ..config }, source).expect("a region")
+}
+
+/// A region over memory.
+pub fn blank(len: u64, config: RegionConfig) -> Region {
+    let blocks = Arc::new(MemoryBlocks::new(len));
+    let source = Source { blocks, offset: 0, len, contents: Contents::Blank };
+    Region::new(config, source).expect("a region")
+}
+
+/// The bytes of a region, used as any thread would.
+#[derive(Clone, Copy)]
+pub struct Memory {
+    start: *mut u8,
+    len: usize,
+}
+
+// SAFETY: its bytes are reached by atomics alone.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    pub fn of(region: &Region) -> Self {
+        Self { start: region.as_ptr(), len: region.len() }
+    }
+
+    fn at(&self, at: u64) -> *mut u8 {
+        assert!(to_usize(at) < self.len);
+        self.start.wrapping_add(to_usize(at))
+    }
+
+    pub fn read(&self, at: u64) -> u8 {
+        // SAFETY: inside of a region that outlives the test's use of it.
+        unsafe { AtomicU8::from_ptr(self.at(at)) }.load(Ordering::Relaxed)
+    }
+
+    pub fn write(&self, at: u64, value: u8) {
+        // SAFETY: as above.
+        unsafe { AtomicU8::from_ptr(self.at(at)) }.store(value, Ordering::Relaxed);
+    }
+
+    /// A word at a multiple of eight.
+    pub fn word(&self, at: u64) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8) && to_usize(at) + 8 <= self.len);
+        // SAFETY: as above, and aligned.
+        unsafe { AtomicU64::from_ptr(self.at(at).cast()) }
+    }
+}

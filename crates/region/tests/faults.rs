@@ -1,0 +1,195 @@
+//! Regions whose source fails, whose memory is taken away, and processes that may not have one.
+
+mod common;
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::{KIB, METHODS, MIB, Memory, blank, config};
+use terrace_market::Ledger;
+use terrace_region::{Contents, Method, Region, RegionConfig, RegionError, Source};
+use terrace_sys::mischief;
+use terrace_sys::probe::Probe;
+use terrace_testkit::{Fault, FaultyBlocks, Target, When};
+use terrace_tier::store::MemoryBlocks;
+
+fn faulty(method: Method, len: u64, contents: Contents) -> (Region, Arc<FaultyBlocks>) {
+    let blocks = Arc::new(FaultyBlocks::new(Arc::new(MemoryBlocks::new(len)), 1));
+    let source = Source { blocks: blocks.clone(), offset: 0, len, contents };
+    let config = RegionConfig { block_bytes: 64 << 10, ..config(method, MIB) };
+    (Region::new(config, source).expect("a region"), blocks)
+}
+
+fn touch_all(memory: Memory, len: u64, value: u8) {
+    (0..len).step_by(4096).for_each(|at| memory.write(at, value));
+}
+
+#[test]
+fn a_read_error_passes_and_a_lasting_one_is_one_block_s() {
+    for method in METHODS {
+        let (region, blocks) = faulty(method, 4 * MIB, Contents::Stored);
+        let memory = Memory::of(&region);
+        blocks.inject(Target::Read, When::Nth(1), Fault::Eio);
+        assert_eq!(memory.read(0), 0, "{method}: tried again");
+        assert_eq!((region.stats().failures, region.stats().poisoned), (1, 0));
+        blocks.inject(Target::Read, When::Always, Fault::Eio);
+        let error = region.pin(MIB, 1).expect_err("it cannot be read");
+        let RegionError::Read { offset, .. } = &error else { panic!("{error}") };
+        assert_eq!(*offset, MIB);
+        blocks.heal();
+        assert!(region.pin(MIB, 1).is_err(), "its bytes are unknown for good");
+        assert_eq!(memory.read(MIB + 64 * KIB), 0, "{method}: the next block is well");
+        assert_eq!(region.stats().poisoned, 1);
+    }
+}
+
+#[test]
+fn what_the_source_refuses_stays_and_is_told() {
+    for method in METHODS {
+        for fault in [Fault::Eio, Fault::Full] {
+            let (region, blocks) = faulty(method, 4 * MIB, Contents::Blank);
+            let memory = Memory::of(&region);
+            (0..512 * KIB).step_by(4096).for_each(|at| memory.write(at, 9));
+            blocks.inject(Target::Write, When::Always, fault);
+            let error = region.flush(0, 64 * KIB).expect_err("it cannot be written");
+            assert!(matches!(error, RegionError::Write { offset: 0, .. }), "{error}");
+            assert!(region.stats().latched.is_some(), "{method}: and is remembered");
+            let error = region.evict(0, 64 * KIB).expect_err("it stays");
+            assert!(matches!(error, RegionError::Write { .. }), "{error}");
+            (0..512 * KIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), 9));
+            blocks.heal();
+            region.flush(0, 4 * MIB).expect("written at last");
+            assert_eq!(region.stats().latched, None);
+            touch_all(memory, 4 * MIB, 3);
+            (0..4 * MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), 3));
+        }
+    }
+}
+
+/// While nothing can be written and all frames are full, who touches more waits; nothing is lost,
+/// who asks explicitly gets an error, and all go on when there is room.
+#[test]
+fn a_full_source_makes_waiters_wait_until_there_is_room() {
+    for method in METHODS {
+        let (region, blocks) = faulty(method, 4 * MIB, Contents::Blank);
+        let memory = Memory::of(&region);
+        blocks.inject(Target::Write, When::Always, Fault::Full);
+        let toucher = std::thread::spawn(move || touch_all(memory, 4 * MIB, 5));
+        let until = Instant::now() + Duration::from_secs(10);
+        while region.stats().latched.is_none() {
+            assert!(Instant::now() < until, "{method}: {:?}", region.stats());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let mut faults = 0;
+        while faults < region.stats().faults {
+            faults = region.stats().faults;
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let error = region.pin(4 * MIB - 1, 1).expect_err("no frame").to_string();
+        assert!(error.contains("1 blocks were not ready"), "{error}");
+        assert!(!toucher.is_finished());
+        blocks.heal();
+        toucher.join().expect("it goes on");
+        (0..4 * MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), 5, "{method} {at}"));
+    }
+}
+
+#[test]
+fn a_source_that_fails_now_and_then_loses_nothing() {
+    for method in METHODS {
+        let (region, blocks) = faulty(method, 4 * MIB, Contents::Blank);
+        let memory = Memory::of(&region);
+        blocks.inject(Target::Write, When::OneIn(5), Fault::Eio);
+        blocks.inject(Target::Write, When::OneIn(7), Fault::Delay(Duration::from_millis(1)));
+        for round in 1..20 {
+            touch_all(memory, 4 * MIB, round);
+            (0..4 * MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), round));
+        }
+        assert!(region.stats().failures > 10);
+    }
+}
+
+/// Runs a part of a test in a process of its own.
+fn child(test: &str, part: &str) -> ExitStatus {
+    let program = std::env::current_exe().expect("this program");
+    let mut command = Command::new(program);
+    command.args(["--exact", test, "--nocapture"]).env("TERRACE_TEST_PART", part);
+    command.output().expect("started").status
+}
+
+fn part() -> Option<String> {
+    std::env::var("TERRACE_TEST_PART").ok()
+}
+
+#[test]
+fn who_touches_what_cannot_be_read_gets_sigbus() {
+    if part().is_some() {
+        let (region, blocks) = faulty(METHODS[0], 4 * MIB, Contents::Stored);
+        blocks.inject(Target::Read, When::Always, Fault::Eio);
+        Memory::of(&region).read(MIB);
+        return;
+    }
+    let status = child("who_touches_what_cannot_be_read_gets_sigbus", "touch");
+    assert_eq!(status.signal(), Some(mischief::SIGBUS), "{status}");
+}
+
+#[test]
+fn a_child_process_has_no_part_in_it() {
+    let region = blank(4 * MIB, config(METHODS[0], MIB));
+    let memory = Memory::of(&region);
+    touch_all(memory, 4 * MIB, 1);
+    // SAFETY: the child reads a byte; it takes no lock and allocates nothing.
+    let status = unsafe { mischief::in_child(|| memory.read(0)) }.expect("a child");
+    assert_eq!(status.signal(), Some(mischief::SIGSEGV), "not mapped there");
+    touch_all(memory, 4 * MIB, 2);
+    (0..4 * MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), 2));
+}
+
+#[test]
+fn what_somebody_unmaps_hurts_nobody_else() {
+    if part().is_some() {
+        let region = blank(4 * MIB, config(METHODS[0], MIB));
+        let memory = Memory::of(&region);
+        touch_all(memory, 4 * MIB, 1);
+        // SAFETY: nobody keeps a reference to the region's bytes. It is a mistake all the same.
+        let done = unsafe { mischief::unmap(region.as_ptr().wrapping_add(3 << 20), 1 << 20) };
+        done.expect("unmapped");
+        for round in 2..5 {
+            touch_all(memory, 3 * MIB, round);
+            (0..3 * MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), round));
+        }
+        std::process::exit(7);
+    }
+    let status = child("what_somebody_unmaps_hurts_nobody_else", "unmap");
+    assert_eq!(status.code(), Some(7), "{status}");
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a skip is loud")]
+fn who_may_not_have_one_is_told_what_would_help() {
+    if part().is_some() {
+        mischief::become_nobody().expect("root can be anybody");
+        let blocks = Arc::new(MemoryBlocks::new(MIB));
+        let source = Source { blocks, offset: 0, len: MIB, contents: Contents::Blank };
+        let made = Region::new(RegionConfig::new("mine", Ledger::new(MIB)), source);
+        let told = made.is_err_and(|error| {
+            let text = error.to_string();
+            matches!(error, RegionError::Platform { .. })
+                && text.contains("CAP_SYS_PTRACE")
+                && text.contains("unprivileged_userfaultfd")
+        });
+        std::process::exit(if told { 7 } else { 8 });
+    }
+    let is_root = Probe::detect().root;
+    let setting = std::fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd");
+    if !is_root || setting.is_ok_and(|value| value.trim() == "1") {
+        eprintln!(
+            "SKIPPED who_may_not_have_one_is_told_what_would_help: everybody may, or no root"
+        );
+        return;
+    }
+    let status = child("who_may_not_have_one_is_told_what_would_help", "nobody");
+    assert_eq!(status.code(), Some(7), "{status}");
+}

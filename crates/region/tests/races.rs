@@ -1,0 +1,78 @@
+//! Threads that write while blocks come and go: nothing is lost.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{KIB, METHODS, MIB, Memory, blank, config};
+use terrace_region::RegionConfig;
+use terrace_sys::size::to_usize;
+use terrace_testkit::{Rng, with_seed};
+
+/// Seconds that a race runs; more by `TERRACE_SOAK_SECONDS`.
+fn seconds() -> u64 {
+    std::env::var("TERRACE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
+}
+
+/// Each writer has words of its own all over the region and counts them up; a word that a writer
+/// finds is the one that it left. Others evict, flush, prefetch, pin and resize all the while.
+#[test]
+fn a_hot_writer_loses_nothing() {
+    const LEN: u64 = 16 * MIB;
+    const WRITERS: u64 = 3;
+    for method in METHODS {
+        with_seed(|seed| {
+            let setting =
+                RegionConfig { block_bytes: 64 << 10, pagers: 2, ..config(method, 2 * MIB) };
+            let region = blank(LEN, RegionConfig { patience: Duration::from_secs(20), ..setting });
+            let memory = Memory::of(&region);
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                for writer in 0..WRITERS {
+                    let stop = &stop;
+                    scope.spawn(move || {
+                        let mut rng = Rng::new(seed + writer);
+                        let mut words = vec![0_u64; to_usize(LEN / 4096)];
+                        // A few blocks are hot, and are written to while they are taken out.
+                        let hot = |rng: &mut Rng| rng.below(4) * 997 % (LEN / 4096);
+                        while !stop.load(Ordering::Relaxed) {
+                            let is_hot = rng.below(4) > 0;
+                            let page = if is_hot { hot(&mut rng) } else { rng.below(LEN / 4096) };
+                            let word = memory.word(page * 4096 + 8 * writer);
+                            let last = &mut words[to_usize(page)];
+                            assert_eq!(word.load(Ordering::Relaxed), *last, "page {page}");
+                            *last += 1;
+                            word.store(*last, Ordering::Relaxed);
+                        }
+                        for (page, last) in (0..).zip(&words) {
+                            let word = memory.word(page * 4096 + 8 * writer);
+                            assert_eq!(word.load(Ordering::Relaxed), *last, "{method} page {page}");
+                        }
+                    });
+                }
+                let until = Instant::now() + Duration::from_secs(seconds());
+                let mut rng = Rng::new(seed + 77);
+                while Instant::now() < until {
+                    let at = rng.below(LEN - 256 * KIB);
+                    match rng.below(6) {
+                        0 => region.evict(at, 64 * KIB).expect("evicted"),
+                        1 => region.evict(0, 256 * KIB).expect("evicted"),
+                        2 => region.flush(at, 128 * KIB).expect("flushed"),
+                        3 => region.prefetch(at, 256 * KIB).expect("asked"),
+                        4 => {
+                            let pin = region.pin(at, 100 * KIB).expect("pinned");
+                            let pages = pin.len() as u64 / 4096;
+                            (0..pages)
+                                .for_each(|page| assert!(memory.read(at + page * 4096) < 255));
+                        }
+                        _ => region.set_cap((1 + rng.below(4)) * MIB).expect("resized"),
+                    }
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+            let stats = region.stats();
+            assert!(stats.write_backs > 100 && stats.returned + stats.fills > 100, "{stats:?}");
+        });
+    }
+}

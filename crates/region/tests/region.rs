@@ -1,0 +1,262 @@
+//! Regions as users meet them: over files and memory, by moving and by copying.
+
+mod common;
+
+use std::io::{Read as _, Seek as _, Write as _};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::{KIB, METHODS, MIB, Memory, blank, config, file_of, over_file, stamp};
+use terrace_market::Ledger;
+use terrace_region::{Advice, Contents, Region, RegionConfig, RegionError, Source};
+use terrace_sys::mischief;
+use terrace_sys::size::to_usize;
+use terrace_tier::store::MemoryBlocks;
+
+/// A step that touches every block whatever its size.
+const BLOCK: usize = 64 << 10;
+
+#[test]
+fn bytes_of_a_file_are_read_and_written_whatever_the_cap() {
+    for method in METHODS {
+        let path = file_of(5 * MIB + 1234);
+        let region = over_file(path.path(), 0, 5 * MIB + 1234, config(method, MIB));
+        let memory = Memory::of(&region);
+        assert_eq!(region.len() as u64, (5 * MIB + 1234).next_multiple_of(4096));
+        for round in 0..2 {
+            for page in (0..=5 * MIB / 4096).rev() {
+                let at = page * 4096;
+                assert_eq!(memory.read(at), stamp(at), "{method} {round} {at}");
+            }
+        }
+        assert_eq!(memory.read(5 * MIB + 1233), stamp(5 * MIB + 1233));
+        assert_eq!(memory.read(5 * MIB + 1234), 0, "beyond the end of the file");
+        let before = region.stats();
+        assert_eq!(before.write_backs, 0, "{method}: nothing has changed: {before:?}");
+        assert!(before.resident_bytes <= MIB && before.evicted > 0, "{before:?}");
+        for at in (0..5 * MIB + 1234).step_by(100_000) {
+            memory.write(at, !stamp(at));
+        }
+        memory.write(5 * MIB + 1233, 7);
+        for at in (0..5 * MIB + 1234).step_by(100_000) {
+            assert_eq!(memory.read(at), !stamp(at), "{method} {at}");
+            assert_eq!(memory.read(at + 1), stamp(at + 1), "{method} {at}");
+        }
+        region.flush(0, region.len() as u64).expect("flushed");
+        let mut bytes = Vec::new();
+        path.reopen().expect("there").read_to_end(&mut bytes).expect("read");
+        assert_eq!(bytes.len() as u64, 5 * MIB + 1234, "a file keeps its length");
+        for at in (0..5 * MIB + 1234).step_by(100_000) {
+            assert_eq!(bytes[to_usize(at)], !stamp(at), "{method} {at}");
+        }
+        assert_eq!(bytes[5 * to_usize(MIB) + 1233], 7);
+    }
+}
+
+#[test]
+fn a_dropped_region_has_written_what_changed() {
+    for method in METHODS {
+        let path = file_of(2 * MIB);
+        let region = over_file(path.path(), MIB, MIB, config(method, 512 * KIB));
+        Memory::of(&region).write(5, 99);
+        drop(region);
+        let mut file = path.reopen().expect("there");
+        file.seek(std::io::SeekFrom::Start(MIB)).expect("there");
+        let mut bytes = [0; 6];
+        file.read_exact(&mut bytes).expect("read");
+        assert_eq!(bytes[5], 99, "{method}: at the offset");
+        assert_eq!(bytes[4], stamp(MIB + 4));
+    }
+}
+
+#[test]
+fn blank_regions_read_as_zero_and_keep_what_is_written() {
+    for method in METHODS {
+        for pagers in [1, 3] {
+            let region = blank(64 * MIB, RegionConfig { pagers, ..config(method, 6 * MIB) });
+            let memory = Memory::of(&region);
+            for at in (0..64 * MIB).step_by(BLOCK) {
+                assert_eq!(memory.read(at), 0);
+                memory.write(at + at / 7 % 4096, 1 + (at / 4096 % 250) as u8);
+            }
+            for at in (0..64 * MIB).step_by(BLOCK) {
+                let place = at + at / 7 % 4096;
+                assert_eq!(memory.read(place), 1 + (at / 4096 % 250) as u8, "{method} {at}");
+            }
+            let stats = region.stats();
+            assert!(stats.resident_bytes <= 6 * MIB && stats.write_backs > 0, "{stats:?}");
+            assert!(stats.fault.p50_ns > 0 && stats.faults > 0);
+        }
+    }
+}
+
+#[test]
+fn what_is_pinned_stays_and_the_rest_goes_on() {
+    for method in METHODS {
+        let region = blank(16 * MIB, config(method, 2 * MIB));
+        let memory = Memory::of(&region);
+        let pin = region.pin(MIB, 512 * KIB).expect("pinned");
+        assert_eq!(
+            (pin.len() as u64, pin.as_ptr()),
+            (512 * KIB, region.as_ptr().wrapping_add(to_usize(MIB)))
+        );
+        memory.write(MIB, 5);
+        (0..16 * MIB).step_by(BLOCK).for_each(|at| memory.write(at + 1, 1));
+        let faults = region.stats().faults;
+        assert_eq!(memory.read(MIB), 5);
+        assert_eq!(region.stats().faults, faults, "{method}: it was in memory");
+        let refused = region.evict(MIB, 1).expect_err("it is pinned");
+        assert!(matches!(refused, RegionError::Timeout { blocks: 1, .. }), "{refused}");
+        let refused = region.pin(0, 16 * MIB).expect_err("more than the cap");
+        assert!(matches!(refused, RegionError::Timeout { .. }), "{refused}");
+        drop(pin);
+        region.evict(MIB, 512 * KIB).expect("gone");
+        assert_eq!(memory.read(MIB), 5, "{method}: and back");
+        // Pins that were refused have been given back.
+        region.evict(0, 16 * MIB).expect("all of it");
+        assert!(region.stats().resident_bytes <= MIB, "{:?}", region.stats());
+        drop(region.pin(0, 1).expect("pinned"));
+    }
+}
+
+#[test]
+fn a_cap_shrinks_and_grows_and_the_ledger_counts() {
+    for method in METHODS {
+        let ledger = Ledger::new(32 * MIB);
+        let cap = RegionConfig { ledger: ledger.clone(), ..config(method, 16 * MIB) };
+        let region = blank(32 * MIB, cap);
+        let memory = Memory::of(&region);
+        let touch = |value| {
+            (0..32 * MIB).step_by(BLOCK).for_each(|at| memory.write(at, value));
+        };
+        touch(1);
+        assert!(ledger.granted() > 12 * MIB && ledger.granted() <= 16 * MIB);
+        region.set_cap(2 * MIB).expect("shrunk");
+        let until = Instant::now() + Duration::from_secs(10);
+        while ledger.granted() > 2 * MIB {
+            assert!(Instant::now() < until, "{method}: {} stay", ledger.granted());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        touch(2);
+        assert!(ledger.granted() <= 2 * MIB);
+        region.set_cap(16 * MIB).expect("grown");
+        touch(3);
+        assert!(ledger.granted() > 12 * MIB, "{method}: {}", ledger.granted());
+        let others = ledger.register("others", terrace_market::Class::Query);
+        others.try_grow(ledger.available()).expect("the rest");
+        touch(4);
+        assert_eq!(ledger.debt(), 0);
+        (0..32 * MIB).step_by(BLOCK).for_each(|at| assert_eq!(memory.read(at), 4));
+        let refused = region.set_cap(1000).expect_err("too small").to_string();
+        assert!(refused.contains("512KiB at least"), "{refused}");
+        drop(region);
+        assert_eq!(ledger.granted(), others.held());
+    }
+}
+
+#[test]
+fn blocks_are_asked_for_ahead_in_order_and_on_request() {
+    let path = file_of(32 * MIB);
+    let region = over_file(path.path(), 0, 32 * MIB, config(METHODS[0], 8 * MIB));
+    let memory = Memory::of(&region);
+    (0..32 * MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), stamp(at)));
+    let stats = region.stats();
+    assert!(stats.ahead > 80, "most of 128 blocks came ahead: {stats:?}");
+    region.advise(0, 32 * MIB, Advice::Random).expect("advised");
+    region.evict(0, 32 * MIB).expect("gone");
+    region.prefetch(MIB, 2 * MIB).expect("asked");
+    let until = Instant::now() + Duration::from_secs(10);
+    while region.stats().ahead < stats.ahead + 8 {
+        assert!(Instant::now() < until, "{:?}", region.stats());
+    }
+    let pin = region.pin(MIB, 2 * MIB).expect("there");
+    let faults = region.stats().faults;
+    (MIB..3 * MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), stamp(at)));
+    assert_eq!(region.stats().faults, faults);
+    drop(pin);
+}
+
+#[test]
+fn immutable_blocks_are_not_looked_at() {
+    let region = blank(4 * MIB, config(METHODS[0], MIB));
+    let memory = Memory::of(&region);
+    (0..4 * MIB).step_by(4096).for_each(|at| memory.write(at, stamp(at)));
+    region.advise(0, 4 * MIB, Advice::Immutable).expect("advised");
+    let written = region.stats().write_backs;
+    for _ in 0..3 {
+        (0..4 * MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), stamp(at)));
+    }
+    assert_eq!(region.stats().write_backs, written);
+    region.advise(0, 4 * MIB, Advice::Mutable).expect("advised");
+    (0..4 * MIB).step_by(4096).for_each(|at| memory.write(at, 3));
+    (0..4 * MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), 3));
+}
+
+#[test]
+fn system_calls_may_use_the_memory() {
+    let region = blank(4 * MIB, config(METHODS[0], MIB));
+    let path = file_of(3 * MIB);
+    let mut file = path.reopen().expect("there");
+    // SAFETY: bytes of the region, which this test alone uses.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(region.as_ptr(), 3 * to_usize(MIB)) };
+    file.read_exact(bytes).expect("read into the region");
+    let mut copy = tempfile::tempfile().expect("a file");
+    copy.write_all(bytes).expect("written from the region");
+    let memory = Memory::of(&region);
+    (0..3 * MIB).step_by(5000).for_each(|at| assert_eq!(memory.read(at), stamp(at)));
+}
+
+#[test]
+fn pages_that_somebody_drops_read_as_zero() {
+    for method in METHODS {
+        let region = blank(4 * MIB, config(method, MIB));
+        let memory = Memory::of(&region);
+        (0..MIB).step_by(4096).for_each(|at| memory.write(at, 7));
+        let pin = region.pin(0, 4096).expect("pinned");
+        // SAFETY: pages of the region, of which nobody keeps a reference.
+        unsafe { mischief::drop_pages(region.as_ptr(), 8192) }.expect("dropped");
+        assert_eq!((memory.read(0), memory.read(4096)), (0, 0), "{method}");
+        assert_eq!(memory.read(8192), 7);
+        drop(pin);
+        if method == METHODS[1] {
+            // What nobody has touched since comes back from the source there.
+            continue;
+        }
+        // SAFETY: as above.
+        unsafe { mischief::drop_pages(region.as_ptr(), 4096) }.expect("dropped");
+        region.evict(0, MIB).expect("gone");
+        assert_eq!((memory.read(0), memory.read(8192)), (0, 7), "{method}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_named() {
+    let ledger = Ledger::new(16 * MIB);
+    let source = |offset, len| Source {
+        blocks: Arc::new(MemoryBlocks::new(16 * MIB)),
+        offset,
+        len,
+        contents: Contents::Blank,
+    };
+    let refused = |change: fn(&mut RegionConfig), source: Source| {
+        let mut config = RegionConfig::new("odd", ledger.clone());
+        change(&mut config);
+        Region::new(config, source).expect_err("refused").to_string()
+    };
+    let ok = || source(0, MIB);
+    assert!(refused(|c| c.block_bytes = 100_000, ok()).contains("powers of two"));
+    assert!(refused(|c| c.block_bytes = 4096, ok()).contains("64 KiB"));
+    assert!(refused(|c| c.cap_bytes = 4096, ok()).contains("512KiB at least"));
+    assert!(refused(|c| c.pagers = 0, ok()).contains("1 to 64"));
+    assert!(refused(|_| (), source(100, MIB)).contains("multiple of 4 KiB"));
+    assert!(refused(|_| (), source(0, 0)).contains("has bytes"));
+    let broke = Ledger::new(300 * KIB);
+    let config = RegionConfig { cap_bytes: MIB, ..RegionConfig::new("odd", broke) };
+    let error = Region::new(config, ok()).expect_err("no budget").to_string();
+    assert!(error.contains("two blocks"), "{error}");
+    let region = blank(MIB, self::config(METHODS[0], MIB));
+    let error = region.pin(MIB - 1, 2).expect_err("outside").to_string();
+    assert!(error.contains("2 bytes at 1048575") && error.contains("1MiB"), "{error}");
+    assert!(region.prefetch(u64::MAX, 2).is_err() && region.flush(0, 2 * MIB).is_err());
+    drop(region.pin(MIB, 0).expect("nothing"));
+}

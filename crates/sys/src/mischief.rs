@@ -1,0 +1,74 @@
+//! What programs do to their own memory and processes, for tests of what must survive it.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::ExitStatus;
+
+/// The signal of who touches memory that is mapped and cannot be had.
+pub const SIGBUS: i32 = libc::SIGBUS;
+/// The signal of who touches memory that is not mapped.
+pub const SIGSEGV: i32 = libc::SIGSEGV;
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Unmaps whole pages, whoever's they are.
+///
+/// # Errors
+/// When the range is not of whole pages.
+///
+/// # Safety
+/// Nobody has a reference to a byte of them.
+pub unsafe fn unmap(start: *mut u8, len: usize) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    check(unsafe { libc::munmap(start.cast(), len) })
+}
+
+/// Drops the contents of whole pages, whoever's they are.
+///
+/// # Errors
+/// When the range is not of whole pages that are mapped.
+///
+/// # Safety
+/// As [`unmap`].
+pub unsafe fn drop_pages(start: *mut u8, len: usize) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    check(unsafe { libc::madvise(start.cast(), len, libc::MADV_DONTNEED) })
+}
+
+/// Runs a function in a child process that is a copy of this one, and waits for its end; its exit
+/// code is what the function returns.
+///
+/// # Errors
+/// When there can be no more processes.
+///
+/// # Safety
+/// The function takes no lock and allocates nothing: other threads do not go on in the child.
+pub unsafe fn in_child(function: impl FnOnce() -> u8) -> io::Result<ExitStatus> {
+    // SAFETY: the child does nothing but what the caller promises.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let code = function();
+        // SAFETY: ends the child at once, without destructors.
+        unsafe { libc::_exit(code.into()) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for the child that was made above; the status is a local.
+    match unsafe { libc::waitpid(pid, &raw mut status, 0) } {
+        waited if waited == pid && pid > 0 => Ok(ExitStatus::from_raw(status)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Makes this process one of the user `nobody`, for good.
+///
+/// # Errors
+/// When it may not.
+pub fn become_nobody() -> io::Result<()> {
+    const NOBODY: u32 = 65534;
+    // SAFETY: takes and returns plain numbers.
+    check(unsafe { libc::setgid(NOBODY) })?;
+    // SAFETY: as above.
+    check(unsafe { libc::setuid(NOBODY) })
+}
