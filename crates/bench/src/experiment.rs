@@ -17,7 +17,7 @@ use crate::report::Report;
 use crate::suite::feed::Generator;
 use crate::{
     adaptive, clients, dram_curve, encodings, hash_index, market, migration, operators,
-    out_of_core, paged_scan, pages, suspend, tenants, tiers,
+    out_of_core, paged_scan, pages, region, suspend, tenants, tiers,
 };
 
 /// What an experiment is told.
@@ -135,11 +135,13 @@ pub enum Experiment {
     Background,
     /// [`migration`].
     Migration,
+    /// [`region`].
+    Region,
 }
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 19] = [
+    pub const ALL: [Experiment; 20] = [
         Experiment::Market,
         Experiment::PagedScan,
         Experiment::Tiers,
@@ -159,6 +161,7 @@ impl Experiment {
         Experiment::Cost,
         Experiment::Background,
         Experiment::Migration,
+        Experiment::Region,
     ];
 
     /// Its name on the command line.
@@ -181,6 +184,7 @@ impl Experiment {
             Experiment::Cost => "cost",
             Experiment::Background => "background",
             Experiment::Migration => "migration",
+            Experiment::Region => "region",
         }
     }
 
@@ -212,6 +216,7 @@ impl Experiment {
             Experiment::Cost => "from which size on does remote memory pay?",
             Experiment::Background => "does migration in the background delay who reads?",
             Experiment::Migration => "what does it cost to move pages to another memory node?",
+            Experiment::Region => "what does memory over a file cost, block by block?",
         }
     }
 
@@ -252,6 +257,7 @@ impl Experiment {
             Experiment::Cost => pages::cost::run(setting, observe),
             Experiment::Background => pages::background::run(setting, observe),
             Experiment::Migration => migration::run(setting, observe),
+            Experiment::Region => region::run(setting, observe),
         }
     }
 }

@@ -26,6 +26,7 @@ pub mod out_of_core;
 pub mod paged_scan;
 pub mod pages;
 pub mod peer;
+pub mod region;
 pub mod report;
 pub mod scratch;
 pub mod statistic;

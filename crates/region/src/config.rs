@@ -12,6 +12,9 @@ pub const BLOCK_BYTES_MIN: usize = 64 << 10;
 /// The largest block, a huge page.
 pub const BLOCK_BYTES_MAX: usize = 2 << 20;
 
+/// Blocks that a pager reads at a time, at most: as many as keep a device busy.
+pub const DEPTH_MAX: usize = 16;
+
 /// Whether a source holds bytes that a region begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
@@ -78,6 +81,8 @@ pub struct RegionConfig {
     pub ledger: Ledger,
     /// Threads that answer faults, each for a part of the blocks.
     pub pagers: usize,
+    /// Blocks that a pager reads at a time, 1 to [`DEPTH_MAX`].
+    pub depth: usize,
     /// How blocks get into their place; [`Method::Move`] where the kernel has it if none is named.
     pub method: Option<Method>,
     /// How long `pin`, `evict` and `flush` wait for a block before they are an error.
@@ -96,6 +101,7 @@ impl RegionConfig {
             cap_bytes: ledger.budget(),
             ledger,
             pagers: 1,
+            depth: DEPTH_MAX,
             method: None,
             patience: Duration::from_secs(30),
             ahead_bytes: 2 << 20,

@@ -31,7 +31,9 @@ mod stats;
 mod transfers;
 mod waiter;
 
-pub use config::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, Method, RegionConfig, Source};
+pub use config::{
+    BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, Method, RegionConfig, Source,
+};
 pub use error::RegionError;
 pub use region::{Advice, Pin, Region};
 pub use stats::RegionStats;

@@ -34,14 +34,14 @@ use terrace_sys::size::to_u64;
 use terrace_sys::userfault::{Fault, Userfault};
 
 use crate::block::{Block, Place, Slot};
-use crate::config::{Contents, Method};
+use crate::config::{Contents, DEPTH_MAX, Method};
 use crate::error::RegionError;
 use crate::region::{Shared, Want, system};
 use crate::transfers::Transfers;
 use crate::waiter::Waiter;
 
-/// Blocks read at a time.
-const FILLS_MAX: usize = 32;
+/// Frames that blocks come from, or are copied from: those that are read, and some to spare.
+const FRESH_MAX: usize = 2 * DEPTH_MAX;
 /// Frames that wait aside or are written: one part in so many of all, within these bounds.
 const ASIDE_SHARE: usize = 16;
 const ASIDE: (usize, usize) = (1, 64);
@@ -121,11 +121,11 @@ impl Pager {
             let len = (stripe * bytes).min(shared.len - at);
             fault.register(&shared.mapping, at, len, protects).map_err(registering())?;
         }
-        let slots = FILLS_MAX + 2 * ASIDE.1;
+        let slots = FRESH_MAX + 2 * ASIDE.1;
         let reserve =
             |slots| staging(slots * bytes).map_err(system(name, "reserving staging memory"));
         let staging = reserve(slots)?;
-        let fresh = reserve(FILLS_MAX)?;
+        let fresh = reserve(FRESH_MAX)?;
         if shared.method == Method::Move {
             fault.register(&staging, 0, staging.len(), false).map_err(registering())?;
         }
@@ -142,7 +142,7 @@ impl Pager {
         let mut pager = Self {
             blocks: vec![block; stripes * stripe],
             empty_staging: (0..slots).rev().collect(),
-            empty_fresh: (0..FILLS_MAX).rev().collect(),
+            empty_fresh: (0..FRESH_MAX).rev().collect(),
             free: Vec::new(),
             aside: VecDeque::new(),
             aside_count: 0,

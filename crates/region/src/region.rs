@@ -1,7 +1,7 @@
 //! A region as its users see it.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -13,7 +13,9 @@ use terrace_sys::map::Mapping;
 use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64, to_usize};
 
 use crate::block::Word;
-use crate::config::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, Method, RegionConfig, Source};
+use crate::config::{
+    BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, Method, RegionConfig, Source,
+};
 use crate::error::RegionError;
 use crate::pager::{Pager, open_fault};
 use crate::stats::{Counters, RegionStats};
@@ -40,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) file_end: Option<u64>,
     pub(crate) stripe_blocks: usize,
     pub(crate) pagers: usize,
+    pub(crate) depth: usize,
     pub(crate) words: Box<[Word]>,
     pub(crate) consumer: Consumer,
     /// Frames of each pager, at most and now.
@@ -217,6 +220,30 @@ impl Region {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// A byte, by an atomic load; who writes to it at the same time does so by atomics, too.
+    ///
+    /// # Panics
+    /// When it is outside.
+    #[must_use]
+    pub fn load(&self, offset: usize) -> u8 {
+        self.atomic(offset).load(Ordering::Relaxed)
+    }
+
+    /// Changes a byte by an atomic store, as [`Region::load`] reads it.
+    ///
+    /// # Panics
+    /// When it is outside.
+    pub fn store(&self, offset: usize, value: u8) {
+        self.atomic(offset).store(value, Ordering::Relaxed);
+    }
+
+    fn atomic(&self, offset: usize) -> &AtomicU8 {
+        assert!(offset < self.len(), "byte {offset} of a region of {}", self.len());
+        // SAFETY: the byte is inside of the mapping, which lives as long as the region; whoever
+        // uses its address otherwise answers for races.
+        unsafe { AtomicU8::from_ptr(self.as_ptr().add(offset)) }
     }
 
     /// Its name.
@@ -441,6 +468,9 @@ impl Shared {
         if !(1..=PAGERS_MAX).contains(&config.pagers) {
             return Err(wrong(format!("{} pagers cannot be; 1 to 64 can", config.pagers)));
         }
+        if !(1..=DEPTH_MAX).contains(&config.depth) {
+            return Err(wrong(format!("{} blocks at a time cannot be; 1 to 16 can", config.depth)));
+        }
         let file_end = file_end(&name, &source)?;
         let mapping = Mapping::reserve(to_usize(source.len))
             .map_err(system(&name, "reserving the region's addresses"))?;
@@ -476,6 +506,7 @@ impl Shared {
             file_end,
             stripe_blocks: stripe_bytes.div_ceil(block_bytes),
             pagers,
+            depth: config.depth,
             words: (0..blocks).map(|_| Word::default()).collect(),
             frames: AtomicUsize::new(0),
             ahead_blocks: config.ahead_bytes / block_bytes,

@@ -248,6 +248,7 @@ fn what_cannot_be_is_named() {
     assert!(refused(|c| c.block_bytes = 4096, ok()).contains("64 KiB"));
     assert!(refused(|c| c.cap_bytes = 4096, ok()).contains("512KiB at least"));
     assert!(refused(|c| c.pagers = 0, ok()).contains("1 to 64"));
+    assert!(refused(|c| c.depth = 0, ok()).contains("1 to 16"));
     assert!(refused(|_| (), source(100, MIB)).contains("multiple of 4 KiB"));
     assert!(refused(|_| (), source(0, 0)).contains("has bytes"));
     let broke = Ledger::new(300 * KIB);

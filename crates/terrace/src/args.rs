@@ -253,9 +253,9 @@ pub struct BenchArgs {
 }
 
 /// Options of tpcc, random-read, ycsb, n-tier, cost and background, which run over pages without
-/// SQL.
+/// SQL, and of region, which heeds the seconds alone.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "tpcc, random-read, ycsb, n-tier, cost, background")]
+#[command(next_help_heading = "tpcc, random-read, ycsb, n-tier, cost, background, region")]
 pub struct PageArgs {
     /// Which pages stay: score, adaptive, or spitfire: and the probabilities to promote on a read
     /// and on a write, to fetch below and to demote

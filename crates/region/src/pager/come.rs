@@ -8,7 +8,7 @@ use terrace_sys::event_ring::Piece;
 use terrace_sys::size::{PAGE_BYTES, to_u64, to_usize};
 use terrace_sys::userfault::Partial;
 
-use super::{FILLS_MAX, Pager, RETRIES, fingerprint, lock_latched};
+use super::{Pager, RETRIES, fingerprint, lock_latched};
 use crate::block::{Place, Slot};
 use crate::config::Method;
 use crate::error::RegionError;
@@ -18,7 +18,7 @@ use crate::transfers::Ended;
 impl Pager {
     pub(super) fn begin(&mut self, block: usize, since: Instant) {
         self.block(block).faulted = true;
-        let can = self.filling_count < FILLS_MAX / 2;
+        let can = self.filling_count < self.shared.depth;
         let slot = if can { self.take_frame(self.shared.block_len(block)) } else { None };
         match slot {
             Some(slot) => self.fill(block, slot, since),

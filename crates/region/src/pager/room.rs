@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{ASIDE, ASIDE_SHARE, FILLS_MAX, FRAMES_MIN, Pager};
+use super::{ASIDE, ASIDE_SHARE, FRAMES_MIN, Pager};
 use crate::block::Place;
 use crate::config::Method;
 
@@ -22,7 +22,7 @@ impl Pager {
                 self.wanted.pop_front();
                 continue;
             };
-            if self.filling_count >= FILLS_MAX / 2 {
+            if self.filling_count >= self.shared.depth {
                 return;
             }
             let Some(slot) = self.take_frame(self.shared.block_len(block)) else { return };
@@ -37,7 +37,7 @@ impl Pager {
                 self.ahead.pop_front();
                 continue;
             }
-            if !self.wanted.is_empty() || self.filling_count >= FILLS_MAX / 2 {
+            if !self.wanted.is_empty() || self.filling_count >= self.shared.depth {
                 return;
             }
             let Some(slot) = self.take_frame(self.shared.block_len(block)) else {

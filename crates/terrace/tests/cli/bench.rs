@@ -173,6 +173,16 @@ fn migration_is_measured_and_what_it_delays() {
 }
 
 #[test]
+fn a_region_is_touched_in_every_way() {
+    let home = Home::new();
+    let file = home.path("r.json");
+    let small = ["bench", "region", "--dram", "4MiB", "--json", &file];
+    let out = home.ok(&[&small[..], &SHORT].concat());
+    assert!(out.contains("moved, immutable") && out.contains("of the device's"), "{out}");
+    assert_eq!(json(&file)["rows"].as_array().expect("rows").len(), 6);
+}
+
+#[test]
 fn wrong_options_of_workloads_say_what_is_right() {
     let home = Home::new();
     let refused = |arguments: &[&str], code: i32, words: &[&str]| {

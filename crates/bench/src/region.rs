@@ -1,0 +1,396 @@
+//! What does memory over a file cost, block by block?
+//!
+//! Threads touch blocks of 256 KiB in no order, over eight times as much data as may be in memory;
+//! and each its part of them in order. Blocks are moved into place; moved, of data that never
+//! change; and copied by one thread that answers the faults, protected from writes to know which
+//! are dirty - the way UMap works (Peng et al., 2019). The runs take turns.
+//!
+//! The processor's time is that of the process, the touching threads included.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use terrace_market::Ledger;
+use terrace_region::{Advice, Contents, DEPTH_MAX, Method, Region, RegionConfig, Source};
+use terrace_sys::buffer::AlignedBuffer;
+use terrace_sys::file::DirectFile;
+use terrace_sys::process::cpu_time;
+use terrace_sys::size::{MIB, PAGE_BYTES, format_bytes, to_usize};
+use terrace_tier::store::{Blocks, EngineChoice, FileBlocks, Io};
+
+use crate::chart::{Bars, Series};
+use crate::error::{BenchError, Result};
+use crate::experiment::{Finding, Setting};
+use crate::grid::Grid;
+use crate::pages::home;
+use crate::report::Report;
+use crate::statistic::median;
+
+const BLOCK_BYTES: u64 = 256 << 10;
+/// In memory at most where nobody says, and data of eight times as much.
+const CAP_BYTES: u64 = 64 * MIB;
+const DATA_SHARE: u64 = 8;
+/// Reads in flight when the device's bandwidth is measured.
+const DEPTH: usize = 16;
+/// What moving should be over copying.
+const TARGETS: Targets = Targets { throughput: 2.0, processor: 0.25, bandwidth: 0.8 };
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Targets {
+    throughput: f64,
+    processor: f64,
+    bandwidth: f64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Config {
+    data_bytes: u64,
+    cap_bytes: u64,
+    block_bytes: u64,
+    threads: usize,
+    seconds: f64,
+    rounds: usize,
+}
+
+/// How blocks get into their place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Way {
+    Moved,
+    MovedImmutable,
+    Copied,
+}
+
+impl Way {
+    const ALL: [Way; 3] = [Way::Moved, Way::MovedImmutable, Way::Copied];
+
+    fn name(self) -> &'static str {
+        match self {
+            Way::Moved => "moved",
+            Way::MovedImmutable => "moved, immutable",
+            Way::Copied => "copied",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    way: Way,
+    sequential: bool,
+    round: usize,
+    blocks_per_second: f64,
+    mib_per_second: f64,
+    /// Of the process, for a block that was read.
+    processor_us: f64,
+    fault_p50_us: f64,
+    fault_p99_us: f64,
+}
+
+/// Medians of a way and an order.
+#[derive(Clone, Debug, Serialize)]
+struct Line {
+    way: Way,
+    sequential: bool,
+    blocks_per_second: f64,
+    mib_per_second: f64,
+    processor_us: f64,
+    fault_p50_us: f64,
+    fault_p99_us: f64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Summary {
+    lines: Vec<Line>,
+    device_mib_per_second: f64,
+    /// Moved over copied, in no order, of data that may change and that do not.
+    throughput_ratios: [f64; 2],
+    processor_ratios: [f64; 2],
+    /// Moved in order, over the device's bandwidth.
+    bandwidth_ratio: f64,
+    targets: Targets,
+}
+
+/// Runs the experiment.
+///
+/// # Errors
+/// When the file cannot be made, or the kernel lets this process have no region.
+pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
+    let cap_bytes = if setting.dram_is_named { setting.engine.dram_bytes } else { CAP_BYTES };
+    let config = Config {
+        data_bytes: cap_bytes * DATA_SHARE,
+        cap_bytes,
+        block_bytes: BLOCK_BYTES,
+        threads: setting.engine.threads,
+        seconds: setting.pages.seconds,
+        rounds: setting.rounds.get(),
+    };
+    let home = home(setting)?;
+    observe("writing the data");
+    let blocks: Arc<dyn Blocks> = Arc::new(data(home.path(), &config)?);
+    let mut rows = Vec::new();
+    let mut device = Vec::new();
+    for round in 0..config.rounds {
+        for sequential in [false, true] {
+            for step in 0..Way::ALL.len() {
+                let way = Way::ALL[(step + round) % Way::ALL.len()];
+                let order = if sequential { "in order" } else { "in no order" };
+                observe(&format!("{}, {order}, round {}", way.name(), round + 1));
+                rows.push(touch(&blocks, &config, way, sequential, round)?);
+            }
+        }
+        observe("the device alone");
+        device.push(bandwidth(&*blocks, &config)?);
+    }
+    finding(&config, &rows, &device)
+}
+
+fn refused(error: impl std::fmt::Display) -> BenchError {
+    BenchError::Engine(error.to_string())
+}
+
+/// A file of bytes that are not zero.
+fn data(home: &std::path::Path, config: &Config) -> Result<FileBlocks> {
+    let file = DirectFile::temporary(home).map_err(refused)?;
+    let mut piece = AlignedBuffer::zeroed(to_usize(MIB));
+    piece.fill(3);
+    for at in (0..config.data_bytes).step_by(piece.len()) {
+        file.write_at(at, &piece).map_err(refused)?;
+    }
+    file.sync().map_err(refused)?;
+    FileBlocks::open(file, config.data_bytes, EngineChoice::Auto).map_err(refused)
+}
+
+fn touch(
+    blocks: &Arc<dyn Blocks>,
+    config: &Config,
+    way: Way,
+    sequential: bool,
+    round: usize,
+) -> Result<Row> {
+    let source = Source {
+        blocks: Arc::clone(blocks),
+        offset: 0,
+        len: config.data_bytes,
+        contents: Contents::Stored,
+    };
+    let method = if way == Way::Copied { Method::Copy } else { Method::Move };
+    let region = RegionConfig {
+        cap_bytes: config.cap_bytes,
+        block_bytes: to_usize(BLOCK_BYTES),
+        method: Some(method),
+        // A thread that answers faults with copies does so one after the other.
+        depth: if way == Way::Copied { 1 } else { DEPTH_MAX },
+        ..RegionConfig::new("bench", Ledger::new(config.cap_bytes))
+    };
+    let region = Region::new(region, source).map_err(refused)?;
+    if way == Way::MovedImmutable {
+        region.advise(0, config.data_bytes, Advice::Immutable).map_err(refused)?;
+    }
+    let stop = AtomicBool::new(false);
+    // What fills the cap first is no eviction.
+    std::thread::scope(|scope| {
+        for thread in 0..config.threads {
+            let (region, stop) = (&region, &stop);
+            scope.spawn(move || walk(region, stop, thread, config.threads, sequential));
+        }
+        std::thread::sleep(Duration::from_secs_f64(config.seconds / 4.0));
+        let (before, busy, began) = (region.stats(), cpu_time(), Instant::now());
+        std::thread::sleep(Duration::from_secs_f64(config.seconds));
+        let took = began.elapsed().as_secs_f64();
+        let (after, busy) = (region.stats(), (cpu_time() - busy).as_secs_f64());
+        stop.store(true, Ordering::Relaxed);
+        let came = (after.fills - before.fills) as f64;
+        Ok(Row {
+            way,
+            sequential,
+            round,
+            blocks_per_second: came / took,
+            mib_per_second: came * BLOCK_BYTES as f64 / MIB as f64 / took,
+            processor_us: busy * 1e6 / came,
+            fault_p50_us: after.fault.p50_ns as f64 / 1e3,
+            fault_p99_us: after.fault.p99_ns as f64 / 1e3,
+        })
+    })
+}
+
+/// Touches pages until it is told to stop: those of blocks drawn by chance, or all in order.
+fn walk(region: &Region, stop: &AtomicBool, thread: usize, threads: usize, sequential: bool) {
+    let (len, block) = (region.len(), region.block_bytes());
+    let mut at = thread * (len / threads) / block * block;
+    let mut state = 88_172_645_463_325_252 + thread as u64;
+    let mut sum = 0_u64;
+    while !stop.load(Ordering::Relaxed) {
+        if sequential {
+            at = (at + PAGE_BYTES) % len;
+        } else {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            at = to_usize(state % (len / block) as u64) * block;
+        }
+        sum += u64::from(region.load(at));
+    }
+    std::hint::black_box(sum);
+}
+
+/// MiB that the device reads a second by blocks in order, many at a time.
+fn bandwidth(blocks: &dyn Blocks, config: &Config) -> Result<f64> {
+    let mut buffers: Vec<AlignedBuffer> =
+        (0..DEPTH).map(|_| AlignedBuffer::zeroed(to_usize(BLOCK_BYTES))).collect();
+    let (began, mut read) = (Instant::now(), 0);
+    while began.elapsed().as_secs_f64() < config.seconds / 2.0 {
+        let mut batch: Vec<Io<'_>> = buffers
+            .iter_mut()
+            .map(|buffer| {
+                let offset = read % config.data_bytes;
+                read += BLOCK_BYTES;
+                Io::read(offset, buffer)
+            })
+            .collect();
+        blocks.run(&mut batch, &|_| {});
+        batch.into_iter().try_for_each(|io| io.result).map_err(refused)?;
+    }
+    Ok(read as f64 / MIB as f64 / began.elapsed().as_secs_f64())
+}
+
+fn line(rows: &[Row], way: Way, sequential: bool) -> Line {
+    let mid = |of: fn(&Row) -> f64| {
+        let same = |row: &&Row| row.way == way && row.sequential == sequential;
+        let values: Vec<f64> = rows.iter().filter(same).map(of).collect();
+        median(&values).unwrap_or(f64::NAN)
+    };
+    Line {
+        way,
+        sequential,
+        blocks_per_second: mid(|row| row.blocks_per_second),
+        mib_per_second: mid(|row| row.mib_per_second),
+        processor_us: mid(|row| row.processor_us),
+        fault_p50_us: mid(|row| row.fault_p50_us),
+        fault_p99_us: mid(|row| row.fault_p99_us),
+    }
+}
+
+fn summarise(rows: &[Row], device: &[f64]) -> Summary {
+    let lines: Vec<Line> = [false, true]
+        .into_iter()
+        .flat_map(|sequential| Way::ALL.map(|way| line(rows, way, sequential)))
+        .collect();
+    let device = median(device).unwrap_or(f64::NAN);
+    let over = |of: fn(&Line) -> f64| [0, 1].map(|way| of(&lines[way]) / of(&lines[2]));
+    Summary {
+        throughput_ratios: over(|line| line.blocks_per_second),
+        processor_ratios: over(|line| line.processor_us),
+        bandwidth_ratio: lines[3].mib_per_second / device,
+        device_mib_per_second: device,
+        targets: TARGETS,
+        lines,
+    }
+}
+
+fn finding(config: &Config, rows: &[Row], device: &[f64]) -> Result<Finding> {
+    let summary = summarise(rows, device);
+    Ok(Finding {
+        failed: 0,
+        more: vec![],
+        notes: notes(config, &summary),
+        picture: picture(&summary),
+        report: Report::new("region", config, rows, &summary)?,
+        grid: grid(&summary),
+    })
+}
+
+fn order(line: &Line) -> &'static str {
+    if line.sequential { "in order" } else { "in no order" }
+}
+
+fn grid(summary: &Summary) -> Grid {
+    let titles =
+        ["touched", "blocks", "blocks/s", "MiB/s", "processor us", "fault p50 us", "p99 us"];
+    let mut grid = Grid::new(titles);
+    for line in &summary.lines {
+        grid.push([
+            order(line).to_owned(),
+            line.way.name().to_owned(),
+            format!("{:.0}", line.blocks_per_second),
+            format!("{:.0}", line.mib_per_second),
+            format!("{:.1}", line.processor_us),
+            format!("{:.0}", line.fault_p50_us),
+            format!("{:.0}", line.fault_p99_us),
+        ]);
+    }
+    grid
+}
+
+fn notes(config: &Config, summary: &Summary) -> Vec<String> {
+    let Summary { throughput_ratios: fast, processor_ratios: busy, .. } = summary;
+    vec![
+        format!(
+            "in no order, moved over copied: throughput {:.2}, immutable {:.2}, target {}; \
+             processor {:.2}, immutable {:.2}, target {}",
+            fast[0], fast[1], TARGETS.throughput, busy[0], busy[1], TARGETS.processor
+        ),
+        format!(
+            "moved in order: {:.2} of the device's {:.0} MiB/s, target {}",
+            summary.bandwidth_ratio, summary.device_mib_per_second, TARGETS.bandwidth
+        ),
+        format!(
+            "{} of data, {} in memory at most, blocks of {}; {} threads; {} s each, medians of {} \
+             rounds",
+            format_bytes(config.data_bytes),
+            format_bytes(config.cap_bytes),
+            format_bytes(config.block_bytes),
+            config.threads,
+            config.seconds,
+            config.rounds
+        ),
+    ]
+}
+
+fn picture(summary: &Summary) -> Bars {
+    let of = |way: Way| Series {
+        name: way.name().to_owned(),
+        values: summary
+            .lines
+            .iter()
+            .filter(|line| line.way == way)
+            .map(|line| Some(line.mib_per_second))
+            .collect(),
+    };
+    Bars {
+        title: "Blocks of a file, touched through memory".into(),
+        unit: "MiB a second".into(),
+        categories: vec!["in no order".into(), "in order".into()],
+        series: Way::ALL.map(of).to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_moved_over_copied() {
+        let row = |way, sequential, speed: f64| Row {
+            way,
+            sequential,
+            round: 0,
+            blocks_per_second: speed,
+            mib_per_second: speed / 4.0,
+            processor_us: 1000.0 / speed,
+            fault_p50_us: 1.0,
+            fault_p99_us: 2.0,
+        };
+        let rows: Vec<Row> = [(Way::Moved, 30.0), (Way::MovedImmutable, 40.0), (Way::Copied, 10.0)]
+            .into_iter()
+            .flat_map(|(way, speed)| [row(way, false, speed), row(way, true, 2.0 * speed)])
+            .collect();
+        let summary = summarise(&rows, &[20.0, 30.0, 40.0]);
+        assert_eq!(summary.throughput_ratios, [3.0, 4.0]);
+        assert!((summary.processor_ratios[1] - 0.25).abs() < 1e-9);
+        assert_eq!((summary.bandwidth_ratio, summary.device_mib_per_second), (0.5, 30.0));
+        assert!(grid(&summary).to_string().contains("moved, immutable"));
+        assert_eq!(picture(&summary).series[2].values, [Some(2.5), Some(5.0)]);
+    }
+}
