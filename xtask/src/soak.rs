@@ -16,6 +16,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("terrace-pool", &["--test", "mapped", "churn"]),
     ("terrace-pool", &["--test", "framed", "races"]),
     ("terrace-pool", &["--test", "mapped", "races"]),
+    ("terrace-region", &["--test", "races"]),
     ("terrace-index", &["--test", "threads"]),
     ("terrace-index", &["--test", "tree_threads"]),
     ("terrace-sql", &["--test", "kill_rounds"]),
