@@ -203,7 +203,7 @@ fn picture(machines: &[Machine]) -> Bars {
     }
 }
 
-/// A panel for each machine: microseconds a page by the size of calls.
+/// A panel for each machine: pages a second by the size of calls.
 fn lines(machines: &[Machine]) -> Lines {
     let panel = |machine: &Machine| {
         let survey = &machine.survey;

@@ -174,7 +174,7 @@ impl Inner {
                 batch_bytes += found.len as u64;
                 batch.push((found.id, found.page));
             }
-            self.write_and_keep(&batch)
+            self.write_and_keep(&batch, &mut None)
         };
         (0..self.tiers.len()).map(write).find(|written| *written > 0).unwrap_or(0)
     }

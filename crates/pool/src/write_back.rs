@@ -43,6 +43,15 @@ impl Inner {
         self: &Arc<Self>,
         dirty: &[(FrameId, PageId)],
     ) -> Vec<(FrameId, PageId)> {
+        self.write_back_all(dirty, &mut None)
+    }
+
+    /// As [`Inner::write_back`]; `refused` is the first refusal of all that it was passed to.
+    fn write_back_all(
+        self: &Arc<Self>,
+        dirty: &[(FrameId, PageId)],
+        refused: &mut Option<StoreError>,
+    ) -> Vec<(FrameId, PageId)> {
         let Some(store) = &self.store else { return Vec::new() };
         let mut pending = Vec::with_capacity(dirty.len());
         for (id, page) in dirty {
@@ -54,6 +63,7 @@ impl Inner {
                 Ok(None) => self.release_shared(*id),
                 Err(error) => {
                     self.release_shared(*id);
+                    refused.get_or_insert_with(|| error.clone());
                     self.note_write_error(error);
                 }
             }
@@ -64,6 +74,7 @@ impl Inner {
                 Ok(_) => clean.push((write.id, write.page)),
                 Err(error) => {
                     self.release_shared(write.id);
+                    refused.get_or_insert_with(|| error.clone());
                     self.note_write_error(error);
                 }
             }
@@ -74,7 +85,7 @@ impl Inner {
     /// See [`crate::Pool::flush`].
     pub(crate) fn flush(self: &Arc<Self>) -> Result<u64, PoolError> {
         self.store()?;
-        let start = Instant::now();
+        let mut refused = None;
         let (mut written, mut batch, mut batch_bytes) = (0, Vec::new(), 0);
         for tier in &self.tiers {
             for id in (0..tier.begun()).filter_map(|n| tier.nth(n)) {
@@ -84,19 +95,23 @@ impl Inner {
                 batch_bytes += frame.len();
                 batch.push((id, page));
                 if batch_bytes >= WRITE_BATCH_BYTES {
-                    written += self.write_and_keep(&batch);
+                    written += self.write_and_keep(&batch, &mut refused);
                     batch.clear();
                     batch_bytes = 0;
                 }
             }
         }
-        written += self.write_and_keep(&batch);
-        self.refused_since(start).map_or(Ok(written), |error| Err(error.into()))
+        written += self.write_and_keep(&batch, &mut refused);
+        refused.map_or(Ok(written), |error| Err(error.into()))
     }
 
     /// Writes pages and leaves them where they are; the bytes written.
-    pub(crate) fn write_and_keep(self: &Arc<Self>, dirty: &[(FrameId, PageId)]) -> u64 {
-        let written = self.write_back(dirty).into_iter().map(|(id, _)| {
+    pub(crate) fn write_and_keep(
+        self: &Arc<Self>,
+        dirty: &[(FrameId, PageId)],
+        refused: &mut Option<StoreError>,
+    ) -> u64 {
+        let written = self.write_back_all(dirty, refused).into_iter().map(|(id, _)| {
             let len = self.frames[id].len() as u64;
             self.release_shared(id);
             len

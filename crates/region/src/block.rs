@@ -99,6 +99,11 @@ pub(crate) struct Block {
     pub(crate) marker: bool,
     /// Wanted again while it was aside.
     pub(crate) hot: bool,
+    /// The source has a part of it and a part of what it was before.
+    pub(crate) torn: bool,
+    /// Whether it is in the pager's queue, and in its list of blocks aside.
+    pub(crate) queued: bool,
+    pub(crate) listed: bool,
     /// Transfers that failed one after the other.
     pub(crate) failures: u32,
     /// Bytes of the transfer that are done.
@@ -116,6 +121,9 @@ impl Block {
             faulted: false,
             marker: false,
             hot: false,
+            torn: false,
+            queued: false,
+            listed: false,
             failures: 0,
             done: 0,
         }

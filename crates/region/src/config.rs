@@ -54,7 +54,8 @@ impl fmt::Debug for Source {
 pub enum Method {
     /// Their pages are moved (Linux 6.8 and later).
     Move,
-    /// Their bytes are copied in, and their pages dropped.
+    /// Their bytes are copied in, and their pages dropped. Memory that direct I/O or registered
+    /// buffers write to must be pinned here: protection does not stop a device.
     Copy,
 }
 

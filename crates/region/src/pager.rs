@@ -23,6 +23,7 @@ mod wishes;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -45,6 +46,8 @@ const FRESH_MAX: usize = 2 * DEPTH_MAX;
 /// Frames that wait aside or are written: one part in so many of all, within these bounds.
 const ASIDE_SHARE: usize = 16;
 const ASIDE: (usize, usize) = (1, 64);
+/// Blocks written from where they are at a time.
+const WRITES_MAX: usize = 64;
 /// Frames that a pager keeps whatever happens.
 const FRAMES_MIN: usize = 2;
 /// Times that a transfer is tried again at once.
@@ -189,6 +192,9 @@ impl Pager {
     pub(crate) fn run(mut self) {
         if let Err(error) = self.serve() {
             tracing::error!(region = self.shared.name, %error, "a pager cannot go on");
+            self.give_up();
+            // While its descriptor is open nothing that is absent reads as zero.
+            let _open = ManuallyDrop::new(self);
         }
     }
 

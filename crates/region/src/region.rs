@@ -140,6 +140,9 @@ pub enum Advice {
 /// The addresses are valid until the region is dropped. Who uses them answers for races among
 /// threads, as with any memory; the region itself never changes a byte that is in place.
 ///
+/// One system call over more blocks than the cap has frames waits for ever: it holds what it waits
+/// for. Pins end before the region does.
+///
 /// A region is not inherited by a child process (`fork`): its addresses are not mapped there.
 #[derive(Debug)]
 pub struct Region {

@@ -2,6 +2,7 @@
 //! threads over [`Blocks`].
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -114,14 +115,15 @@ fn work(
     loop {
         let Ok(job) = lock(jobs).recv() else { return };
         let token = job.token;
-        let result = run(blocks, &job);
+        let result = catch_unwind(AssertUnwindSafe(|| run(blocks, &job)))
+            .unwrap_or_else(|_| Err(io::Error::other("the source has panicked")));
         lock(ended).push((token, result));
         bell.ring();
     }
 }
 
 fn run(blocks: &dyn Blocks, job: &Job) -> io::Result<usize> {
-    let Piece { mapping, at, len, offset } = &job.piece;
+    let Piece { mapping, at, len, offset, .. } = &job.piece;
     debug_assert!(at + len <= mapping.len());
     let mut batch = if job.is_write {
         blocks.ensure(offset + *len as u64)?;

@@ -50,7 +50,7 @@ impl Waiter {
     pub(crate) fn wait(&self, patience: Duration) -> Result<(), Option<RegionError>> {
         let deadline = Instant::now() + patience;
         let mut state = self.lock();
-        while state.left > 0 && state.error.is_none() {
+        while state.left > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;

@@ -160,7 +160,7 @@ fn what_somebody_unmaps_hurts_nobody_else() {
             touch_all(memory, 3 * MIB, round);
             (0..3 * MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), round));
         }
-        std::process::exit(7);
+        mischief::leave(7);
     }
     let status = child("what_somebody_unmaps_hurts_nobody_else", "unmap");
     assert_eq!(status.code(), Some(7), "{status}");
@@ -180,7 +180,7 @@ fn who_may_not_have_one_is_told_what_would_help() {
                 && text.contains("CAP_SYS_PTRACE")
                 && text.contains("unprivileged_userfaultfd")
         });
-        std::process::exit(if told { 7 } else { 8 });
+        mischief::leave(if told { 7 } else { 8 });
     }
     let is_root = Probe::detect().root;
     let setting = std::fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd");

@@ -6,7 +6,7 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{KIB, METHODS, MIB, Memory, blank, config, file_of, over_file, stamp};
+use common::{KIB, METHODS, MIB, Memory, blank, config, file_of, over_file, over_file_by, stamp};
 use terrace_market::Ledger;
 use terrace_region::{Advice, Contents, Region, RegionConfig, RegionError, Source};
 use terrace_sys::mischief;
@@ -176,6 +176,32 @@ fn blocks_are_asked_for_ahead_in_order_and_on_request() {
     drop(pin);
 }
 
+/// More dirty blocks than there are frames to stage them in, or requests in flight.
+#[test]
+fn a_flush_of_many_blocks_keeps_them_and_a_drop_writes_them() {
+    const LEN: u64 = 32 * MIB;
+    for method in METHODS {
+        let path = file_of(LEN);
+        let small = RegionConfig { patience: Duration::from_secs(20), ..config(method, 48 * MIB) };
+        let region = over_file_by(path.path(), 64 << 10, LEN, small);
+        let memory = Memory::of(&region);
+        (0..LEN).step_by(BLOCK).for_each(|at| memory.write(at, 7));
+        region.flush(0, LEN).expect("flushed");
+        let before = region.stats();
+        (0..LEN).step_by(BLOCK).for_each(|at| assert_eq!(memory.read(at), 7));
+        let after = region.stats();
+        assert_eq!((after.fills, after.evicted), (before.fills, 0), "{method}: they stay");
+        assert_eq!(after.failures, 0);
+        (0..LEN).step_by(BLOCK).for_each(|at| memory.write(at, 9));
+        drop(region);
+        let mut bytes = Vec::new();
+        path.reopen().expect("there").read_to_end(&mut bytes).expect("read");
+        for at in (0..LEN).step_by(BLOCK) {
+            assert_eq!(bytes[to_usize(at)], 9, "{method} {at}");
+        }
+    }
+}
+
 #[test]
 fn immutable_blocks_are_not_looked_at() {
     let region = blank(4 * MIB, config(METHODS[0], MIB));
@@ -186,7 +212,10 @@ fn immutable_blocks_are_not_looked_at() {
     for _ in 0..3 {
         (0..4 * MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), stamp(at)));
     }
-    assert_eq!(region.stats().write_backs, written);
+    // Nobody may do this; that it is lost shows that nobody looks.
+    memory.write(0, 250);
+    region.evict(0, 4 * MIB).expect("gone");
+    assert_eq!((region.stats().write_backs, memory.read(0)), (written, stamp(0)));
     region.advise(0, 4 * MIB, Advice::Mutable).expect("advised");
     (0..4 * MIB).step_by(4096).for_each(|at| memory.write(at, 3));
     (0..4 * MIB).step_by(4096).for_each(|at| assert_eq!(memory.read(at), 3));

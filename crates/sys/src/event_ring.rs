@@ -34,6 +34,9 @@ pub struct Piece {
     pub len: usize,
     /// Where they begin in the file.
     pub offset: u64,
+    /// Whether pages may be absent, so that a thread of the kernel has to take the faults: this one
+    /// may be who answers them.
+    pub may_fault: bool,
 }
 
 /// What a request in flight keeps alive.
@@ -112,6 +115,7 @@ impl EventRing {
         piece: &Piece,
         token: u64,
     ) -> io::Result<()> {
+        let entry = if piece.may_fault { entry.flags(squeue::Flags::ASYNC) } else { entry };
         let (_file, _memory) = (Arc::clone(file), Arc::clone(&piece.mapping));
         self.push(entry, token, Flying::Transfer { _file, _memory })?;
         self.transfers += 1;
@@ -291,6 +295,7 @@ mod tests {
             at: at * PAGE_BYTES,
             len: pages * PAGE_BYTES,
             offset,
+            may_fault: false,
         };
         let mut ring = EventRing::new(8).expect("io_uring");
         ring.write(&file, &piece(0, 2, 0), 1).expect("started");

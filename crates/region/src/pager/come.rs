@@ -1,8 +1,9 @@
 //! Blocks come into memory.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use terrace_sys::event_ring::Piece;
 use terrace_sys::size::{PAGE_BYTES, to_u64, to_usize};
@@ -14,6 +15,10 @@ use crate::config::Method;
 use crate::error::RegionError;
 use crate::region::Want;
 use crate::transfers::Ended;
+
+/// Tries to copy a page while memory is exhausted, and the time between them.
+const COPY_TRIES: u32 = 100;
+const COPY_AGAIN: Duration = Duration::from_millis(10);
 
 impl Pager {
     pub(super) fn begin(&mut self, block: usize, since: Instant) {
@@ -59,6 +64,7 @@ impl Pager {
             at: at + done,
             len: len - done,
             offset: self.shared.source.offset + to_u64(self.offset(block) + done),
+            may_fault: Arc::ptr_eq(mapping, &self.shared.mapping),
         };
         let token = to_u64(block) << 1 | u64::from(is_write);
         if let Err(error) = self.transfers.start(&mut self.ring, piece, is_write, token) {
@@ -144,7 +150,9 @@ impl Pager {
             self.move_in(block, slot);
         }
         self.settle(block);
-        self.record(since);
+        if self.block(block).faulted {
+            self.record(since);
+        }
     }
 
     pub(super) fn put_back(&mut self, block: usize, slot: Option<Slot>) {
@@ -162,7 +170,9 @@ impl Pager {
     /// The block is in place: tells who waits.
     fn settle(&mut self, block: usize) {
         self.block(block).place = Place::Resident;
-        self.queue.push_back(block);
+        if !std::mem::replace(&mut self.block(block).queued, true) {
+            self.queue.push_back(block);
+        }
         let mut waiters = self.waiters.remove(&block).unwrap_or_default();
         let pins = waiters.iter().filter(|(want, _)| *want == Want::Pin).count();
         self.shared.words[block].publish(u32::try_from(pins).unwrap_or(0));
@@ -185,10 +195,7 @@ impl Pager {
             // The kernel still holds pages of the transfer, or somebody filled a hole.
             tracing::debug!(region = self.shared.name, %error, done, "a block is copied in");
             self.shared.counters.copied.add(1);
-            self.copy_rest(block, slot, done);
-            let (mapping, from) = self.memory(slot);
-            let rest = mapping.decommit(from + done, len - done);
-            self.warn_of(rest, "dropping");
+            self.copy_rest(block, slot, done..len);
         }
         // Pages beyond a short block's end belong to nobody.
         if len < self.shared.block_bytes {
@@ -199,21 +206,11 @@ impl Pager {
         self.clear_slot(slot);
     }
 
-    /// Copies what could not be moved, page by page.
-    fn copy_rest(&mut self, block: usize, slot: Slot, done: usize) {
-        let (start, len) = (self.offset(block), self.shared.block_len(block));
-        let shared = Arc::clone(&self.shared);
-        for at in (done..len).step_by(PAGE_BYTES) {
-            // SAFETY: pages that did not move are still in the frame, and nothing is in flight.
-            let page: &[u8] = unsafe { self.bytes(slot, len) };
-            let page = page[at..at + PAGE_BYTES].to_vec();
-            let copied = self.fault.copy_in(&shared.mapping, start + at, &page, false);
-            if let Err(Partial { error, .. }) = copied
-                && error.kind() != io::ErrorKind::AlreadyExists
-            {
-                self.warn_of(Err(error), "copying");
-            }
-        }
+    /// Copies what could not be moved, page by page, and drops what it was copied from.
+    pub(super) fn copy_rest(&mut self, block: usize, slot: Slot, rest: Range<usize>) {
+        self.copy_pages(block, slot, rest.clone(), false);
+        let (mapping, from) = self.memory(slot);
+        self.warn_of(mapping.decommit(from + rest.start, rest.len()), "dropping");
         self.wake(block);
     }
 
@@ -224,12 +221,63 @@ impl Pager {
         let (mapping, from) = self.memory(slot);
         // SAFETY: inside of the frame, which has pages for the block, with nothing in flight.
         let bytes = unsafe { std::slice::from_raw_parts(mapping.as_ptr().add(from), len) };
-        if let Err(Partial { error, .. }) = self.fault.copy_in(&shared.mapping, at, bytes, !dirty) {
-            self.warn_of(Err(error), "copying");
+        if let Err(Partial { done, .. }) = self.fault.copy_in(&shared.mapping, at, bytes, !dirty) {
+            self.copy_pages(block, slot, done..len, !dirty);
             self.wake(block);
         }
         // Its pages serve the next block; those of this one are new.
         self.free.push(slot);
+    }
+
+    /// Copies pages of a frame to where they belong, those that are not there already. A page that
+    /// cannot be had for a second is poisoned: it must not read as anything else.
+    fn copy_pages(&mut self, block: usize, slot: Slot, range: Range<usize>, protects: bool) {
+        let start = self.offset(block);
+        let shared = Arc::clone(&self.shared);
+        for at in range.step_by(PAGE_BYTES) {
+            // SAFETY: the pages of the range are still in the frame, and nothing is in flight.
+            let page = unsafe { self.bytes(slot, at + PAGE_BYTES) }[at..].to_vec();
+            let mut tries = 0;
+            loop {
+                let copied = self.fault.copy_in(&shared.mapping, start + at, &page, protects);
+                match copied {
+                    Ok(()) => break,
+                    Err(Partial { error, .. }) if error.kind() == io::ErrorKind::AlreadyExists => {
+                        break;
+                    }
+                    Err(Partial { .. }) if tries < COPY_TRIES => {
+                        tries += 1;
+                        std::thread::sleep(COPY_AGAIN);
+                    }
+                    Err(Partial { error, .. }) => {
+                        self.warn_of(Err(error), "copying");
+                        let poisoned = self.fault.poison(&shared.mapping, start + at, PAGE_BYTES);
+                        self.warn_of(poisoned, "poisoning");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Puts what is in memory in its place and poisons what is not: nobody answers faults any more.
+    pub(super) fn give_up(&mut self) {
+        for block in 0..self.shared.words.len() {
+            if self.shared.pager_of(block) != self.number {
+                continue;
+            }
+            match self.place(block) {
+                Place::Aside(slot) | Place::Writing(Some(slot), _) => self.move_in(block, slot),
+                Place::Writing(None, _) => self.protect(block, false),
+                Place::Resident | Place::Poisoned => {}
+                Place::Absent | Place::Queued(_) | Place::Filling(..) => {
+                    let (at, len) = (self.offset(block), self.shared.block_len(block));
+                    let poisoned = self.fault.poison(&self.shared.mapping, at, len);
+                    self.warn_of(poisoned, "poisoning");
+                    self.wake(block);
+                }
+            }
+        }
     }
 
     fn poison(&mut self, block: usize, message: &str) {

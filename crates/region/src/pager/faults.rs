@@ -47,7 +47,12 @@ impl Pager {
             Place::Queued(_) | Place::Filling(..) => {
                 let state = self.block(block);
                 state.dirty |= fault.write;
-                state.faulted = true;
+                // The first who waits is the one whose time counts.
+                if !std::mem::replace(&mut state.faulted, true)
+                    && let Place::Filling(_, since) = &mut state.place
+                {
+                    *since = now;
+                }
             }
             Place::Resident if fault.protected => {
                 self.block(block).dirty = true;
@@ -72,8 +77,16 @@ impl Pager {
             Place::Writing(slot, _) if slot.is_some() || fault.protected => {
                 self.block(block).place = Place::Writing(slot, true);
             }
-            Place::Writing(..) => self.mend_page(at),
-            Place::Poisoned => self.wake(block),
+            Place::Writing(slot, _) => {
+                // Who writes to the page that is filled now is not noticed: it counts as changed.
+                self.mend_page(at);
+                self.block(block).place = Place::Writing(slot, true);
+            }
+            Place::Poisoned => {
+                // Somebody dropped the poison.
+                let _ = self.fault.poison(&self.shared.mapping, at, PAGE_BYTES);
+                self.wake(block);
+            }
         }
     }
 

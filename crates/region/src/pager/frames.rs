@@ -114,6 +114,7 @@ impl Pager {
 
     pub(super) fn take_aside(&mut self) -> Option<Slot> {
         while let Some(block) = self.aside.pop_front() {
+            self.block(block).listed = false;
             let Place::Aside(slot) = self.place(block) else { continue };
             self.forget(block);
             if self.shared.block_len(block) == self.shared.block_bytes {
@@ -129,6 +130,7 @@ impl Pager {
         self.aside_count -= 1;
         self.block(block).place = Place::Absent;
         self.block(block).hot = false;
+        self.block(block).marker = false;
         self.shared.counters.evicted.add(1);
     }
 }

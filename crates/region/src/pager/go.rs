@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use terrace_sys::size::{PAGE_BYTES, to_u64};
 
-use super::{Pager, STUCK, fingerprint, lock_latched};
+use super::{Pager, STUCK, WRITES_MAX, fingerprint, lock_latched};
 use crate::block::{Place, Slot};
 use crate::config::Method;
 use crate::error::RegionError;
@@ -37,7 +37,8 @@ impl Pager {
         let len = self.shared.block_len(block);
         // SAFETY: the block's pages have just been moved to the frame; nothing is in flight.
         let found = fingerprint(unsafe { self.bytes(slot, len) });
-        if found == self.block(block).fingerprint {
+        if found == self.block(block).fingerprint && !self.block(block).torn {
+            self.stuck.remove(&block);
             self.set_aside(block, slot);
         } else {
             self.block(block).next_fingerprint = found;
@@ -49,7 +50,9 @@ impl Pager {
     pub(super) fn set_aside(&mut self, block: usize, slot: Slot) {
         self.block(block).place = Place::Aside(slot);
         self.aside_count += 1;
-        self.aside.push_back(block);
+        if !std::mem::replace(&mut self.block(block).listed, true) {
+            self.aside.push_back(block);
+        }
     }
 
     fn write(&mut self, block: usize, slot: Option<Slot>) {
@@ -78,9 +81,11 @@ impl Pager {
                 break;
             }
         }
-        if done > 0 {
-            let back = self.fault.move_pages((&shared.mapping, at), (mapping, to), done, true);
-            self.warn_of(back.map_err(|partial| partial.error), "moving");
+        if done > 0
+            && let Err(partial) =
+                self.fault.move_pages((&shared.mapping, at), (mapping, to), done, true)
+        {
+            self.copy_rest(block, slot, partial.done..done);
         }
         self.wake(block);
         false
@@ -88,13 +93,14 @@ impl Pager {
 
     /// Drops a copied block, or begins to write it. A write to a protected block waits meanwhile.
     fn take_out_copied(&mut self, block: usize) -> bool {
-        if !self.shared.words[block].withdraw() {
+        let dirty = self.block(block).dirty;
+        if dirty && self.writing_count >= WRITES_MAX || !self.shared.words[block].withdraw() {
             return false;
         }
         self.shared.counters.taken_out.add(1);
-        if self.block(block).dirty {
-            self.protect(block, true);
+        if dirty {
             self.fill_holes(block);
+            self.protect(block, true);
             self.write(block, None);
         } else {
             self.drop_copied(block);
@@ -128,14 +134,16 @@ impl Pager {
         state.failures = 0;
         state.stored = true;
         state.dirty = false;
+        state.torn = false;
         state.fingerprint = state.next_fingerprint;
         self.stuck.remove(&block);
         self.shared.counters.write_backs.add(1);
         *lock_latched(&self.shared) = None;
         // What was written before somebody asked for it was in the block when it was taken out.
+        let flushed = self.has_waiter(block, Want::Flush);
         self.end_waiters_for(block, Want::Flush);
         let evicts = self.has_waiter(block, Want::Evict);
-        let stays = wanted || self.waiters.contains_key(&block) && !evicts;
+        let stays = wanted || (flushed || self.waiters.contains_key(&block)) && !evicts;
         match slot {
             _ if stays => {
                 // Who wrote to a copied block waits, and will have changed it.
@@ -164,6 +172,7 @@ impl Pager {
         self.stuck.insert(block, Instant::now() + STUCK);
         // It has not been written: it counts as changed, whatever it is found to be.
         self.block(block).dirty = true;
+        self.block(block).torn = true;
         let waiters = self.waiters.remove(&block).unwrap_or_default();
         let (pins, rest): (Vec<_>, Vec<_>) =
             waiters.into_iter().partition(|(want, _)| *want == Want::Pin);

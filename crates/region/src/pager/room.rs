@@ -96,13 +96,16 @@ impl Pager {
         let now = Instant::now();
         for _ in 0..2 * self.queue.len() {
             let Some(block) = self.queue.pop_front() else { return false };
+            self.block(block).queued = false;
             if !matches!(self.place(block), Place::Resident) {
                 continue;
             }
             let stuck = self.stuck.get(&block).is_some_and(|until| *until > now);
             let hot = std::mem::take(&mut self.block(block).hot);
             if stuck || hot || self.shared.words[block].is_pinned() || !self.take_out(block) {
-                self.queue.push_back(block);
+                if !std::mem::replace(&mut self.block(block).queued, true) {
+                    self.queue.push_back(block);
+                }
                 continue;
             }
             return true;

@@ -44,6 +44,7 @@ impl Pager {
                 }
                 Place::Aside(slot) if self.has_waiter(block, Want::Pin) => {
                     self.aside_count -= 1;
+                    self.block(block).marker = false;
                     self.put_back(block, Some(slot));
                 }
                 Place::Aside(slot) => {

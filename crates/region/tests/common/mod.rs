@@ -46,10 +46,19 @@ pub fn config(method: Method, cap_bytes: u64) -> RegionConfig {
 }
 
 pub fn over_file(path: &Path, offset: u64, len: u64, config: RegionConfig) -> Region {
+    over_file_at(path, offset, len, RegionConfig { block_bytes: 256 << 10, ..config })
+}
+
+/// With blocks of this size.
+pub fn over_file_by(path: &Path, block_bytes: usize, len: u64, config: RegionConfig) -> Region {
+    over_file_at(path, 0, len, RegionConfig { block_bytes, ..config })
+}
+
+fn over_file_at(path: &Path, offset: u64, len: u64, config: RegionConfig) -> Region {
     let file = DirectFile::open(path).expect("opened");
     let blocks = FileBlocks::open(file, 1 << 40, EngineChoice::Auto).expect("blocks");
     let source = Source { blocks: Arc::new(blocks), offset, len, contents: Contents::Stored };
-    Region::new(RegionConfig { block_bytes: 256 << 10, ..config }, source).expect("a region")
+    Region::new(config, source).expect("a region")
 }
 
 /// A region over memory.
