@@ -125,7 +125,7 @@ fn tests(root: &Path) -> Outcome {
 fn mapped_queries(root: &Path) -> Outcome {
     let mut command = cargo::cargo(root);
     command
-        .args(["test", "--release", "--no-fail-fast", "--package", "terrace-sql"])
+        .args(["test", "--release", "--workspace", "--no-fail-fast"])
         .args(
             ["query_flows", "query_scan", "query_spill", "change_flows"]
                 .map(|t| ["--test", t])
