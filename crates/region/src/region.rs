@@ -124,7 +124,8 @@ impl Shared {
 /// What users say of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// Blocks are touched one after the other: the next ones are asked for ahead.
+    /// Blocks are touched one after the other: the next ones are asked for ahead, as without
+    /// advice. Holds for the whole region.
     Sequential,
     /// Blocks are touched in no order: nothing is asked for ahead. Holds for the whole region.
     Random,
