@@ -77,24 +77,19 @@ impl Way {
 
 #[derive(Clone, Debug, Serialize)]
 struct Row {
-    way: Way,
-    sequential: bool,
     round: usize,
-    blocks_per_second: f64,
-    mib_per_second: f64,
-    /// Of the process, for a block that was read.
-    processor_us: f64,
-    fault_p50_us: f64,
-    fault_p99_us: f64,
+    #[serde(flatten)]
+    line: Line,
 }
 
-/// Medians of a way and an order.
+/// What touching blocks gave, in a round or as medians of all.
 #[derive(Clone, Debug, Serialize)]
 struct Line {
     way: Way,
     sequential: bool,
     blocks_per_second: f64,
     mib_per_second: f64,
+    /// Of the process, for a block that was read.
     processor_us: f64,
     fault_p50_us: f64,
     fault_p99_us: f64,
@@ -137,7 +132,7 @@ pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> 
                 let way = Way::ALL[(step + round) % Way::ALL.len()];
                 let order = if sequential { "in order" } else { "in no order" };
                 observe(&format!("{}, {order}, round {}", way.name(), round + 1));
-                rows.push(touch(&blocks, &config, way, sequential, round)?);
+                rows.push(Row { round, line: touch(&blocks, &config, way, sequential)? });
             }
         }
         observe("the device alone");
@@ -162,13 +157,7 @@ fn data(home: &std::path::Path, config: &Config) -> Result<FileBlocks> {
     FileBlocks::open(file, config.data_bytes, EngineChoice::Auto).map_err(refused)
 }
 
-fn touch(
-    blocks: &Arc<dyn Blocks>,
-    config: &Config,
-    way: Way,
-    sequential: bool,
-    round: usize,
-) -> Result<Row> {
+fn touch(blocks: &Arc<dyn Blocks>, config: &Config, way: Way, sequential: bool) -> Result<Line> {
     let source = Source {
         blocks: Arc::clone(blocks),
         offset: 0,
@@ -202,10 +191,9 @@ fn touch(
         let (after, busy) = (region.stats(), (cpu_time() - busy).as_secs_f64());
         stop.store(true, Ordering::Relaxed);
         let came = (after.fills - before.fills) as f64;
-        Ok(Row {
+        Ok(Line {
             way,
             sequential,
-            round,
             blocks_per_second: came / took,
             mib_per_second: came * BLOCK_BYTES as f64 / MIB as f64 / took,
             processor_us: busy * 1e6 / came,
@@ -256,19 +244,19 @@ fn bandwidth(blocks: &dyn Blocks, config: &Config) -> Result<f64> {
 }
 
 fn line(rows: &[Row], way: Way, sequential: bool) -> Line {
-    let mid = |of: fn(&Row) -> f64| {
-        let same = |row: &&Row| row.way == way && row.sequential == sequential;
-        let values: Vec<f64> = rows.iter().filter(same).map(of).collect();
+    let mid = |of: fn(&Line) -> f64| {
+        let same = |line: &&Line| line.way == way && line.sequential == sequential;
+        let values: Vec<f64> = rows.iter().map(|row| &row.line).filter(same).map(of).collect();
         median(&values).unwrap_or(f64::NAN)
     };
     Line {
         way,
         sequential,
-        blocks_per_second: mid(|row| row.blocks_per_second),
-        mib_per_second: mid(|row| row.mib_per_second),
-        processor_us: mid(|row| row.processor_us),
-        fault_p50_us: mid(|row| row.fault_p50_us),
-        fault_p99_us: mid(|row| row.fault_p99_us),
+        blocks_per_second: mid(|line| line.blocks_per_second),
+        mib_per_second: mid(|line| line.mib_per_second),
+        processor_us: mid(|line| line.processor_us),
+        fault_p50_us: mid(|line| line.fault_p50_us),
+        fault_p99_us: mid(|line| line.fault_p99_us),
     }
 }
 
@@ -373,14 +361,16 @@ mod tests {
     #[test]
     fn ratios_are_moved_over_copied() {
         let row = |way, sequential, speed: f64| Row {
-            way,
-            sequential,
             round: 0,
-            blocks_per_second: speed,
-            mib_per_second: speed / 4.0,
-            processor_us: 1000.0 / speed,
-            fault_p50_us: 1.0,
-            fault_p99_us: 2.0,
+            line: Line {
+                way,
+                sequential,
+                blocks_per_second: speed,
+                mib_per_second: speed / 4.0,
+                processor_us: 1000.0 / speed,
+                fault_p50_us: 1.0,
+                fault_p99_us: 2.0,
+            },
         };
         let rows: Vec<Row> = [(Way::Moved, 30.0), (Way::MovedImmutable, 40.0), (Way::Copied, 10.0)]
             .into_iter()

@@ -31,9 +31,17 @@ mod stats;
 mod transfers;
 mod waiter;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 pub use config::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, Method, RegionConfig, Source,
 };
 pub use error::RegionError;
 pub use region::{Advice, Pin, Region};
 pub use stats::RegionStats;
+
+/// Locks; what a thread that panicked has left is as good as what it found, since no lock is held
+/// over a change in steps.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

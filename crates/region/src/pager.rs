@@ -14,12 +14,12 @@
 //! write is lost, and blocks that were only read cost no transfer. (Protecting a block after it was
 //! moved in would leave a moment in which a write goes unnoticed.)
 
-mod come;
+mod commands;
+mod evict;
 mod faults;
+mod fill;
 mod frames;
-mod go;
 mod room;
-mod wishes;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -286,10 +286,6 @@ fn staging(bytes: usize) -> io::Result<Arc<Mapping>> {
     let _ = mapping.advise_huge(false);
     mapping.leave_out_of_forks()?;
     Ok(Arc::new(mapping))
-}
-
-fn lock_latched(shared: &Shared) -> std::sync::MutexGuard<'_, Option<String>> {
-    shared.counters.latched.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Of a block's bytes; two blocks that differ have the same one in one case of 2^128.

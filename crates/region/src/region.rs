@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use crate::config::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, Method, RegionConfig, Source,
 };
 use crate::error::RegionError;
+use crate::lock;
 use crate::pager::{Pager, open_fault};
 use crate::stats::{Counters, RegionStats};
 use crate::waiter::Waiter;
@@ -81,16 +82,12 @@ pub(crate) enum Want {
 
 impl Inbox {
     fn send(&self, command: Command) {
-        self.lock().push(command);
+        lock(&self.commands).push(command);
         self.bell.ring();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Command>> {
-        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn take(&self) -> Vec<Command> {
-        std::mem::take(&mut *self.lock())
+        std::mem::take(&mut *lock(&self.commands))
     }
 }
 

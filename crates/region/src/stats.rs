@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use terrace_sys::histogram::{Histogram, Quantiles, Recorder};
 
+use crate::lock;
+
 /// Counters of a region, all since it began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegionStats {
@@ -81,7 +83,7 @@ impl Counters {
     pub(crate) fn stats(&self, resident_bytes: u64, faults: &[Recorder]) -> RegionStats {
         let mut histogram = Histogram::new();
         faults.iter().for_each(|recorder| recorder.add_to(&mut histogram));
-        let latched = self.latched.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let latched = lock(&self.latched);
         RegionStats {
             faults: self.faults.get(),
             spurious: self.spurious.get(),

@@ -4,12 +4,14 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use terrace_sys::event_ring::{Doorbell, EventRing, Piece};
 use terrace_sys::file::DirectFile;
 use terrace_tier::store::{Blocks, Io};
+
+use crate::lock;
 
 /// Threads over a source that is no file.
 const THREADS: usize = 4;
@@ -100,10 +102,6 @@ impl Drop for Threads {
             let _ = worker.join();
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn work(

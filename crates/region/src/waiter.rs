@@ -1,9 +1,10 @@
 //! Who waits for blocks.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::RegionError;
+use crate::lock;
 
 /// Counts blocks down; the first error stays.
 #[derive(Debug, Default)]
@@ -27,13 +28,9 @@ impl Waiter {
         Self { state: Mutex::new(state), ..Self::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// One block is done; false when nobody waits any more.
     pub(crate) fn done(&self, block: usize, result: Result<(), RegionError>) -> bool {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.over {
             return false;
         }
@@ -49,7 +46,7 @@ impl Waiter {
     /// Waits for all blocks; the blocks that were not done.
     pub(crate) fn wait(&self, patience: Duration) -> Result<(), Option<RegionError>> {
         let deadline = Instant::now() + patience;
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         while state.left > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -68,16 +65,16 @@ impl Waiter {
 
     /// Whether nobody waits any more.
     pub(crate) fn is_over(&self) -> bool {
-        self.lock().over
+        lock(&self.state).over
     }
 
     /// Blocks that were done.
     pub(crate) fn take_done(&self) -> Vec<usize> {
-        std::mem::take(&mut self.lock().done)
+        std::mem::take(&mut lock(&self.state).done)
     }
 
     /// Blocks that are not done.
     pub(crate) fn left(&self) -> usize {
-        self.lock().left
+        lock(&self.state).left
     }
 }

@@ -72,12 +72,6 @@ impl EventRing {
         self.transfers
     }
 
-    /// Whether one more request can be in flight.
-    #[must_use]
-    pub fn has_room(&self) -> bool {
-        !self.idle.is_empty()
-    }
-
     /// Tells by one event when `fd` can be read. The descriptor must stay open until then.
     ///
     /// # Errors

@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use terrace_sys::size::{PAGE_BYTES, to_u64};
 
-use super::{Pager, STUCK, WRITES_MAX, fingerprint, lock_latched};
+use super::{Pager, STUCK, WRITES_MAX, fingerprint};
 use crate::block::{Place, Slot};
 use crate::config::Method;
 use crate::error::RegionError;
+use crate::lock;
 use crate::region::Want;
 
 impl Pager {
@@ -138,7 +139,7 @@ impl Pager {
         state.fingerprint = state.next_fingerprint;
         self.stuck.remove(&block);
         self.shared.counters.write_backs.add(1);
-        *lock_latched(&self.shared) = None;
+        *lock(&self.shared.counters.latched) = None;
         // What was written before somebody asked for it was in the block when it was taken out.
         let flushed = self.has_waiter(block, Want::Flush);
         self.end_waiters_for(block, Want::Flush);
@@ -170,7 +171,7 @@ impl Pager {
         let Place::Writing(slot, _) = self.place(block) else { return };
         self.writing_count -= 1;
         self.stuck.insert(block, Instant::now() + STUCK);
-        // It has not been written: it counts as changed, whatever it is found to be.
+        // The source has a part of it, perhaps: it counts as changed, whatever it is found to be.
         self.block(block).dirty = true;
         self.block(block).torn = true;
         let waiters = self.waiters.remove(&block).unwrap_or_default();

@@ -9,10 +9,11 @@ use terrace_sys::event_ring::Piece;
 use terrace_sys::size::{PAGE_BYTES, to_u64, to_usize};
 use terrace_sys::userfault::Partial;
 
-use super::{Pager, RETRIES, fingerprint, lock_latched};
+use super::{Pager, RETRIES, fingerprint};
 use crate::block::{Place, Slot};
 use crate::config::Method;
 use crate::error::RegionError;
+use crate::lock;
 use crate::region::Want;
 use crate::transfers::Ended;
 
@@ -110,9 +111,7 @@ impl Pager {
         let offset = to_u64(self.offset(block));
         tracing::error!(region, offset, message, is_write, "a block's transfer fails");
         if is_write {
-            let mut latched = lock_latched(&self.shared);
-            *latched = Some(message.clone());
-            drop(latched);
+            *lock(&self.shared.counters.latched) = Some(message.clone());
             self.refused(block, message);
         } else {
             self.poison(block, &message);
