@@ -5,6 +5,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
     process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use crate::counts::Counts;
@@ -50,6 +51,26 @@ fn command(root: &Path, program: &std::ffi::OsStr) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root).env("CARGO_TERM_COLOR", "never");
     command
+}
+
+/// Builds tests without a limit, then runs them within one: a test that hangs ends with a name,
+/// the one that started and did not end.
+pub fn test_within(limit: Duration, root: &Path, args: &[&str], envs: &[(&str, &str)]) -> Outcome {
+    let mut build = cargo(root);
+    build.arg("test").args(args).arg("--no-run");
+    if !run(build).ok {
+        return Outcome::default();
+    }
+    let program = cargo(root).get_program().to_owned();
+    let mut command = command(root, "timeout".as_ref());
+    command.args(["--kill-after=10", &limit.as_secs().to_string()]).arg(program);
+    command.arg("test").args(args).envs(envs.iter().copied());
+    let start = Instant::now();
+    let outcome = run(command);
+    if start.elapsed() >= limit {
+        eprintln!("the tests did not end within {} s and were stopped", limit.as_secs());
+    }
+    outcome
 }
 
 /// Runs it, shows what it prints and counts the tests.

@@ -25,6 +25,9 @@ const LOW_CRATES: &[&str] = &[
     "xtask",
 ];
 
+/// How long tests may take, three times what they take on two slow processors.
+const TESTS_LIMIT: Duration = Duration::from_mins(25);
+
 /// One check by name.
 struct Step {
     name: &'static str,
@@ -116,30 +119,21 @@ fn documentation(root: &Path) -> Outcome {
 }
 
 fn tests(root: &Path) -> Outcome {
-    let mut command = cargo::cargo(root);
-    command.args(["test", "--release", "--workspace", "--no-fail-fast"]);
-    cargo::run(command)
+    cargo::test_within(TESTS_LIMIT, root, &["--release", "--workspace", "--no-fail-fast"], &[])
 }
 
 /// What runs over framed pages with all other tests.
 fn mapped_queries(root: &Path) -> Outcome {
-    let mut command = cargo::cargo(root);
-    command
-        .args(["test", "--release", "--workspace", "--no-fail-fast"])
-        .args(
-            ["query_flows", "query_scan", "query_spill", "change_flows"]
-                .map(|t| ["--test", t])
-                .concat(),
-        )
-        .env("TERRACE_TEST_PLACEMENT", "mapped");
-    cargo::run(command)
+    let mut args = vec!["--release", "--workspace", "--no-fail-fast"];
+    let targets = ["query_flows", "query_scan", "query_spill", "change_flows"];
+    args.extend(targets.iter().flat_map(|target| ["--test", target]));
+    cargo::test_within(TESTS_LIMIT, root, &args, &[("TERRACE_TEST_PLACEMENT", "mapped")])
 }
 
 fn debug(root: &Path) -> Outcome {
-    let mut command = cargo::cargo(root);
-    command.args(["test", "--no-fail-fast"]);
-    command.args(LOW_CRATES.iter().flat_map(|name| ["--package", name]));
-    cargo::run(command)
+    let mut args = vec!["--no-fail-fast"];
+    args.extend(LOW_CRATES.iter().flat_map(|name| ["--package", name]));
+    cargo::test_within(TESTS_LIMIT, root, &args, &[])
 }
 
 #[cfg(test)]

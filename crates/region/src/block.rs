@@ -79,6 +79,8 @@ pub(crate) enum Place {
     Writing(Option<Slot>, bool),
     /// It could not be read.
     Poisoned,
+    /// Somebody unmapped it or a part of it; what is left of it stays where it is.
+    Unmapped,
 }
 
 /// What the pager knows of a block.

@@ -8,6 +8,8 @@ use crate::block::Place;
 use crate::config::Method;
 use crate::region::{Command, Want};
 
+const UNMAPPED: &str = "somebody unmapped it, or a part of it";
+
 impl Pager {
     pub(super) fn has_waiter(&self, block: usize, wanted: Want) -> bool {
         self.waiters.get(&block).is_some_and(|all| all.iter().any(|(want, _)| *want == wanted))
@@ -42,6 +44,7 @@ impl Pager {
                         waiter.done(block, Err(self.unreadable(block, "it could not be read")));
                     }
                 }
+                Place::Unmapped => self.tell_unmapped(block),
                 Place::Aside(slot) if self.has_waiter(block, Want::Pin) => {
                     self.aside_count -= 1;
                     self.block(block).marker = false;
@@ -98,7 +101,18 @@ impl Pager {
                 self.end_waiters(block);
             }
             Place::Absent => self.end_waiters(block),
+            Place::Unmapped => self.tell_unmapped(block),
             _ => {}
+        }
+    }
+
+    fn tell_unmapped(&mut self, block: usize) {
+        for (want, waiter) in self.waiters.remove(&block).unwrap_or_default() {
+            let error = match want {
+                Want::Pin => self.unreadable(block, UNMAPPED),
+                Want::Flush | Want::Evict => self.unwritable(block, UNMAPPED),
+            };
+            waiter.done(block, Err(error));
         }
     }
 

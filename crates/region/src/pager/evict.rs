@@ -26,8 +26,11 @@ impl Pager {
             return false;
         }
         if !self.move_out(block, slot) {
-            self.shared.words[block].publish(0);
             self.clear_slot(slot);
+            if self.lose_unmapped(block) {
+                return true;
+            }
+            self.shared.words[block].publish(0);
             return false;
         }
         self.shared.counters.taken_out.add(1);
@@ -63,9 +66,21 @@ impl Pager {
         self.transfer(block, true);
     }
 
-    /// Moves a block's pages to a frame, all or none of them.
+    /// Whether a page is still the region's: where somebody unmapped it, somebody else may have
+    /// mapped another since. A hole is filled with zeros.
+    fn is_ours(&self, page: usize) -> bool {
+        // Where there is a page it fails as well, by another error.
+        let filled = self.fault.zero(&self.shared.mapping, page, PAGE_BYTES);
+        !filled.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Moves a block's pages to a frame, all or none of them. The kernel moves from one mapping
+    /// alone: where the first page is ours, all are that it moves.
     fn move_out(&mut self, block: usize, slot: Slot) -> bool {
         let (at, len) = (self.offset(block), self.shared.block_len(block));
+        if !self.is_ours(at) {
+            return false;
+        }
         let shared = Arc::clone(&self.shared);
         let (mapping, to) = self.memory(slot);
         let mut done = 0;
@@ -99,23 +114,32 @@ impl Pager {
             return false;
         }
         self.shared.counters.taken_out.add(1);
-        if dirty {
-            self.fill_holes(block);
+        let (first, end) = (self.offset(block), self.offset(block) + self.shared.block_len(block));
+        let is_ours = self.is_ours(first) && self.is_ours((end - 1) / PAGE_BYTES * PAGE_BYTES);
+        if is_ours && !dirty {
+            self.drop_copied(block);
+        } else if !self.lose_unmapped(block) {
+            // Holes are filled: they would be faults of the transfer, which this thread answers.
             self.protect(block, true);
             self.write(block, None);
-        } else {
-            self.drop_copied(block);
         }
         true
     }
 
-    /// Holes that somebody made would be faults of the transfer, which this thread has to answer.
-    fn fill_holes(&self, block: usize) {
+    /// Fills a block's holes with zeros; of a block that somebody unmapped, or a part of it, gives
+    /// the frame up and returns true.
+    fn lose_unmapped(&mut self, block: usize) -> bool {
         let (at, len) = (self.offset(block), self.shared.block_len(block));
-        for page in (at..at + len).step_by(PAGE_BYTES) {
-            // It fails where there is a page.
-            let _ = self.fault.zero(&self.shared.mapping, page, PAGE_BYTES);
+        let is_unmapped = (at..at + len).step_by(PAGE_BYTES).any(|page| !self.is_ours(page));
+        if is_unmapped {
+            let (region, offset) = (&self.shared.name, to_u64(at));
+            tracing::error!(region, offset, "somebody unmapped a part of the region");
+            self.block(block).place = Place::Unmapped;
+            self.stuck.remove(&block);
+            self.lose_frame();
+            self.wake(block);
         }
+        is_unmapped
     }
 
     fn drop_copied(&mut self, block: usize) {
@@ -167,7 +191,7 @@ impl Pager {
         }
     }
 
-    pub(super) fn refused(&mut self, block: usize, message: String) {
+    pub(super) fn refused(&mut self, block: usize, message: &str) {
         let Place::Writing(slot, _) = self.place(block) else { return };
         self.writing_count -= 1;
         self.stuck.insert(block, Instant::now() + STUCK);
@@ -182,9 +206,12 @@ impl Pager {
         }
         self.put_back(block, slot);
         for (_, waiter) in rest {
-            let (region, offset) = (self.shared.name.clone(), to_u64(self.offset(block)));
-            let message = message.clone();
-            waiter.done(block, Err(RegionError::Write { region, offset, message }));
+            waiter.done(block, Err(self.unwritable(block, message)));
         }
+    }
+
+    pub(super) fn unwritable(&self, block: usize, message: &str) -> RegionError {
+        let (region, offset) = (self.shared.name.clone(), to_u64(self.offset(block)));
+        RegionError::Write { region, offset, message: message.to_owned() }
     }
 }

@@ -58,8 +58,12 @@ impl Pager {
                 self.block(block).dirty = true;
                 self.protect(block, false);
             }
+            Place::Unmapped if fault.protected => {
+                let done = self.fault.protect(&self.shared.mapping, at, PAGE_BYTES, false);
+                self.warn_of(done, "protecting");
+            }
             // Somebody dropped pages of it, or it has come meanwhile.
-            Place::Resident => self.mend_page(at),
+            Place::Resident | Place::Unmapped => self.mend_page(at),
             Place::Aside(slot) => {
                 self.aside_count -= 1;
                 self.shared.counters.returned.add(1);

@@ -112,7 +112,7 @@ impl Pager {
         tracing::error!(region, offset, message, is_write, "a block's transfer fails");
         if is_write {
             *lock(&self.shared.counters.latched) = Some(message.clone());
-            self.refused(block, message);
+            self.refused(block, &message);
         } else {
             self.poison(block, &message);
         }
@@ -244,6 +244,10 @@ impl Pager {
                     Err(Partial { error, .. }) if error.kind() == io::ErrorKind::AlreadyExists => {
                         break;
                     }
+                    Err(Partial { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+                        // It is unmapped.
+                        break;
+                    }
                     Err(Partial { .. }) if tries < COPY_TRIES => {
                         tries += 1;
                         std::thread::sleep(COPY_AGAIN);
@@ -268,7 +272,7 @@ impl Pager {
             match self.place(block) {
                 Place::Aside(slot) | Place::Writing(Some(slot), _) => self.move_in(block, slot),
                 Place::Writing(None, _) => self.protect(block, false),
-                Place::Resident | Place::Poisoned => {}
+                Place::Resident | Place::Poisoned | Place::Unmapped => {}
                 Place::Absent | Place::Queued(_) | Place::Filling(..) => {
                     let (at, len) = (self.offset(block), self.shared.block_len(block));
                     let poisoned = self.fault.poison(&self.shared.mapping, at, len);
