@@ -28,6 +28,7 @@ mod error;
 mod pager;
 mod region;
 mod stats;
+mod streams;
 mod transfers;
 mod waiter;
 

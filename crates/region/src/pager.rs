@@ -38,6 +38,7 @@ use crate::block::{Block, Place, Slot};
 use crate::config::{Contents, DEPTH_MAX, Method};
 use crate::error::RegionError;
 use crate::region::{Shared, Want, system};
+use crate::streams::Streams;
 use crate::transfers::Transfers;
 use crate::waiter::Waiter;
 
@@ -105,9 +106,7 @@ pub(crate) struct Pager {
     frames: usize,
     /// The budget or the cap refused a frame since there was last one to spare.
     is_full: bool,
-    /// The block that was touched last in order, and how many came in a row.
-    last: usize,
-    in_a_row: usize,
+    streams: Streams,
     faults: Vec<Fault>,
 }
 
@@ -158,8 +157,7 @@ impl Pager {
             stuck: HashMap::new(),
             frames: 0,
             is_full: false,
-            last: usize::MAX,
-            in_a_row: 0,
+            streams: Streams::default(),
             faults: Vec::new(),
             fault,
             ring,

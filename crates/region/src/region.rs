@@ -68,6 +68,8 @@ pub(crate) struct Inbox {
 pub(crate) enum Command {
     Want(Want, Vec<usize>, Arc<Waiter>),
     Ahead(Vec<usize>),
+    /// Who touches blocks in order comes to these next.
+    Follow(Range<usize>),
     /// Something has changed that the pager looks at.
     Look,
 }

@@ -176,6 +176,54 @@ fn blocks_are_asked_for_ahead_in_order_and_on_request() {
     drop(pin);
 }
 
+/// Readers that work on what they read, each in its part of the region: blocks are there when they
+/// come to them, whoever reads beside them, and whichever pager serves the next part.
+#[test]
+fn each_of_many_readers_in_order_finds_its_blocks_there() {
+    const LEN: u64 = 48 * MIB;
+    let path = file_of(LEN);
+    for (readers, pagers) in [(2, 1), (3, 1), (3, 2)] {
+        let setting = RegionConfig { pagers, ..config(METHODS[0], 24 * MIB) };
+        let region = over_file(path.path(), 0, LEN, setting);
+        let memory = Memory::of(&region);
+        std::thread::scope(|scope| {
+            for reader in 0..readers {
+                scope.spawn(move || {
+                    let part = LEN / readers;
+                    for at in (reader * part..(reader + 1) * part).step_by(4096) {
+                        assert_eq!(memory.read(at), stamp(at));
+                        if at.is_multiple_of(256 * KIB) {
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
+                    }
+                });
+            }
+        });
+        let stats = region.stats();
+        let blocks = LEN / (256 * KIB);
+        assert!(stats.ahead > blocks * 8 / 10, "{readers} readers, {pagers} pagers: {stats:?}");
+        assert!(stats.faults < blocks / 2, "{readers} readers, {pagers} pagers: {stats:?}");
+        // Behind a reader's part are blocks that the next one has read and left.
+        assert!(stats.fills <= blocks + 16 * readers, "read twice: {stats:?}");
+    }
+}
+
+#[test]
+fn touches_in_no_order_ask_for_nothing_ahead() {
+    const LEN: u64 = 64 * MIB;
+    let path = file_of(LEN);
+    let region = over_file_by(path.path(), 64 << 10, LEN, config(METHODS[0], 8 * MIB));
+    let memory = Memory::of(&region);
+    let blocks = LEN / BLOCK as u64;
+    for touch in 0..2 * blocks {
+        let at = touch * 389 % blocks * BLOCK as u64;
+        assert_eq!(memory.read(at), stamp(at));
+    }
+    let stats = region.stats();
+    assert_eq!(stats.ahead, 0, "{stats:?}");
+    assert!(stats.fills > blocks, "{stats:?}");
+}
+
 /// More dirty blocks than there are frames to stage them in, or requests in flight.
 #[test]
 fn a_flush_of_many_blocks_keeps_them_and_a_drop_writes_them() {

@@ -19,6 +19,7 @@ impl Pager {
         match command {
             Command::Look => self.is_full = false,
             Command::Ahead(blocks) => self.ahead.extend(blocks),
+            Command::Follow(asked) => self.follow(asked),
             Command::Want(want, blocks, waiter) => {
                 for block in blocks {
                     self.waiters.entry(block).or_default().push((want, Arc::clone(&waiter)));

@@ -1,6 +1,7 @@
 //! Faults, and what they say of the blocks to come.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -11,6 +12,9 @@ use terrace_sys::userfault::Fault;
 use super::Pager;
 use crate::block::Place;
 use crate::region::Command;
+
+/// A window is one part in so many of what may be in memory, at most.
+const WINDOW_SHARE: usize = 8;
 
 impl Pager {
     pub(super) fn answer(&mut self) -> io::Result<()> {
@@ -48,10 +52,11 @@ impl Pager {
                 let state = self.block(block);
                 state.dirty |= fault.write;
                 // The first who waits is the one whose time counts.
-                if !std::mem::replace(&mut state.faulted, true)
-                    && let Place::Filling(_, since) = &mut state.place
-                {
-                    *since = now;
+                if !std::mem::replace(&mut state.faulted, true) {
+                    if let Place::Filling(_, since) = &mut state.place {
+                        *since = now;
+                    }
+                    self.look_ahead(block);
                 }
             }
             Place::Resident if fault.protected => {
@@ -68,14 +73,9 @@ impl Pager {
                 self.aside_count -= 1;
                 self.shared.counters.returned.add(1);
                 let state = self.block(block);
-                let is_marker = std::mem::take(&mut state.marker);
-                state.hot = !is_marker;
-                if is_marker {
-                    self.ask_window(self.last.wrapping_add(1));
-                } else {
-                    self.look_ahead(block);
-                }
+                state.hot = !std::mem::take(&mut state.marker);
                 self.put_back(block, Some(slot));
+                self.look_ahead(block);
                 self.record(now);
             }
             Place::Writing(slot, _) if slot.is_some() || fault.protected => {
@@ -130,36 +130,48 @@ impl Pager {
         self.shared.recorders[self.number].record(ns);
     }
 
-    /// Asks for the blocks after one that follows the one before.
+    /// Asks for the blocks that follow one which was touched in order.
     fn look_ahead(&mut self, block: usize) {
-        let (last, most) = (self.last, self.shared.ahead_blocks);
-        self.last = block;
-        let follows = block > last && block - last <= most + 1;
-        self.in_a_row = if follows { self.in_a_row + 1 } else { 0 };
-        if self.in_a_row < 2 || most == 0 || !self.shared.looks_ahead.load(Ordering::Relaxed) {
+        // An order that is followed holds two windows; eight of them are not to hold all frames.
+        let most = self.shared.ahead_blocks.min(self.cap() / WINDOW_SHARE);
+        if most == 0 || !self.shared.looks_ahead.load(Ordering::Relaxed) {
             return;
         }
-        self.ask_window(block + 1);
+        let Some(asked) = self.streams.touch(block, most) else { return };
+        let Some(pager) = self.window_pager(&asked) else { return };
+        if pager == self.number {
+            self.ask_window(asked);
+        } else {
+            self.streams.leave(asked.start);
+            self.shared.send(pager, Command::Follow(asked));
+        }
+    }
+
+    /// Who serves the first block of a window, none beyond the region's end.
+    fn window_pager(&self, asked: &Range<usize>) -> Option<usize> {
+        (asked.start < self.shared.words.len()).then(|| self.shared.pager_of(asked.start))
+    }
+
+    /// Goes on with an order that began in blocks of another pager.
+    pub(super) fn follow(&mut self, asked: Range<usize>) {
+        self.streams.adopt(&asked);
+        self.ask_window(asked);
     }
 
     /// Asks for some blocks ahead. Blocks in place are touched without a fault, so the first one is
     /// kept out of its place: who touches it asks for the blocks after these.
-    fn ask_window(&mut self, first: usize) {
-        let end = first.saturating_add(self.shared.ahead_blocks).min(self.shared.words.len());
-        if first >= end {
-            return;
-        }
+    fn ask_window(&mut self, asked: Range<usize>) {
+        let asked = asked.start..asked.end.min(self.shared.words.len());
         let (own, others): (Vec<usize>, Vec<usize>) =
-            (first..end).partition(|block| self.shared.pager_of(*block) == self.number);
-        if own.first() == Some(&first) && matches!(self.place(first), Place::Absent) {
-            let state = self.block(first);
-            state.marker = state.stored;
-        }
+            asked.partition(|block| self.shared.pager_of(*block) == self.number);
         // What reads as zero is made as fast as it is asked for.
-        let stored: Vec<usize> =
-            own.into_iter().filter(|block| self.blocks[self.local(*block)].stored).collect();
-        self.ahead.extend(stored);
+        let absent = |block: &usize| {
+            let state = &self.blocks[self.local(*block)];
+            state.stored && matches!(state.place, Place::Absent)
+        };
+        let absent: Vec<usize> = own.into_iter().filter(absent).collect();
+        absent.first().into_iter().for_each(|first| self.block(*first).marker = true);
+        self.ahead.extend(absent);
         self.shared.send_parts(others, Command::Ahead);
-        self.last = end - 1;
     }
 }

@@ -112,10 +112,19 @@ impl Pager {
         Some(slot)
     }
 
+    /// The frame of the block that has been aside longest. One that a reader in order comes to soon
+    /// is kept while there are others.
     pub(super) fn take_aside(&mut self) -> Option<Slot> {
+        let mut kept = 0;
         while let Some(block) = self.aside.pop_front() {
             self.block(block).listed = false;
             let Place::Aside(slot) = self.place(block) else { continue };
+            if self.is_awaited(block) && kept < self.aside.len() {
+                kept += 1;
+                self.block(block).listed = true;
+                self.aside.push_back(block);
+                continue;
+            }
             self.forget(block);
             if self.shared.block_len(block) == self.shared.block_bytes {
                 return Some(slot);
@@ -123,6 +132,10 @@ impl Pager {
             self.drop_frame(slot);
         }
         None
+    }
+
+    fn is_awaited(&self, block: usize) -> bool {
+        self.blocks[self.local(block)].marker && self.streams.awaits(block)
     }
 
     /// A block that is aside is in the source alone from here on.

@@ -1,0 +1,188 @@
+//! Who touches blocks one after the other, as far as faults tell, and which blocks come next.
+//!
+//! ```text
+//!     touched        asked for before      asked for last        not yet
+//!  |............|=======================|====================|.............
+//!               ^                       ^                    ^
+//!               start - window          start                end
+//! ```
+//!
+//! A touch of what was asked for last asks for the next window: the device reads it while the
+//! reader is in this one.
+
+use std::ops::Range;
+
+/// Orders that are followed at a time, and touches that may begin one. A new one takes the place of
+/// the one that was touched longest ago.
+const STREAMS: usize = 8;
+/// Touches that make an order.
+const TOUCHES: u32 = 3;
+/// Blocks that the touches which make an order may lie apart.
+const STEP_MAX: usize = 2;
+/// Blocks asked for first; then twice as many each time, up to what the region allows.
+const WINDOW_FIRST: usize = 2;
+
+/// Touches that may become an order.
+#[derive(Clone, Copy, Debug, Default)]
+struct Begun {
+    last: usize,
+    /// One after the other, none in an empty place.
+    touches: u32,
+    used: u64,
+}
+
+/// An order.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    /// Where what was asked for last begins and ends.
+    start: usize,
+    end: usize,
+    /// Blocks that were asked for last, none in an empty place.
+    window: usize,
+    used: u64,
+}
+
+impl Stream {
+    /// Whether a touch of `block` is one of this order.
+    fn is_near(&self, block: usize) -> bool {
+        let window = self.window;
+        window > 0 && block + window >= self.start && block < self.end + window
+    }
+
+    /// Goes on from `first` on, by twice as many blocks as before.
+    fn ask(&mut self, first: usize, most: usize) -> Range<usize> {
+        self.window = (2 * self.window).max(WINDOW_FIRST).min(most);
+        (self.start, self.end) = (first, first + self.window);
+        self.start..self.end
+    }
+}
+
+/// The orders that a pager follows.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    streams: [Stream; STREAMS],
+    begun: [Begun; STREAMS],
+    clock: u64,
+}
+
+impl Streams {
+    /// A block was touched: the blocks to ask for now, `most` of them at most and one at least.
+    pub(crate) fn touch(&mut self, block: usize, most: usize) -> Option<Range<usize>> {
+        self.clock += 1;
+        let near = self.streams.iter_mut().filter(|stream| stream.is_near(block));
+        if let Some(stream) = near.max_by_key(|stream| stream.used) {
+            stream.used = self.clock;
+            let first = stream.end.max(block + 1);
+            return (block >= stream.start).then(|| stream.ask(first, most));
+        }
+        if !self.makes_order(block) {
+            return None;
+        }
+        let mut stream = Stream { used: self.clock, ..Stream::default() };
+        let asked = stream.ask(block + 1, most);
+        *self.oldest() = stream;
+        Some(asked)
+    }
+
+    /// Whether a touch is the last of those that make an order.
+    fn makes_order(&mut self, block: usize) -> bool {
+        let used = self.clock;
+        let is_next = |begun: &&mut Begun| {
+            begun.touches > 0 && (begun.last + 1..=begun.last + STEP_MAX).contains(&block)
+        };
+        if let Some(begun) = self.begun.iter_mut().find(is_next) {
+            *begun = Begun { last: block, touches: begun.touches + 1, used };
+            let is_order = begun.touches == TOUCHES;
+            if is_order {
+                *begun = Begun::default();
+            }
+            return is_order;
+        }
+        if let Some(oldest) = self.begun.iter_mut().min_by_key(|begun| begun.used) {
+            *oldest = Begun { last: block, touches: 1, used };
+        }
+        false
+    }
+
+    /// Goes on with an order that another pager followed; `asked` is asked for from here on.
+    pub(crate) fn adopt(&mut self, asked: &Range<usize>) {
+        self.clock += 1;
+        let (start, end, used) = (asked.start, asked.end, self.clock);
+        *self.oldest() = Stream { start, end, window: asked.len(), used };
+    }
+
+    /// Another pager goes on with the order that asked for blocks from `start` on.
+    pub(crate) fn leave(&mut self, start: usize) {
+        let left = self.streams.iter_mut().filter(|stream| stream.start == start);
+        left.for_each(|stream| *stream = Stream::default());
+    }
+
+    /// Whether a block was asked for last: its touch is waited for.
+    pub(crate) fn awaits(&self, block: usize) -> bool {
+        self.streams.iter().any(|stream| (stream.start..stream.end).contains(&block))
+    }
+
+    fn oldest(&mut self) -> &mut Stream {
+        let numbers = 0..self.streams.len();
+        let oldest = numbers.min_by_key(|number| self.streams[*number].used);
+        &mut self.streams[oldest.unwrap_or(0)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_grow_while_an_order_goes_on() {
+        let mut streams = Streams::default();
+        assert_eq!([10, 11].map(|block| streams.touch(block, 8)), [None, None]);
+        assert_eq!(streams.touch(12, 8), Some(13..15));
+        assert!(streams.awaits(13) && streams.awaits(14) && !streams.awaits(15));
+        assert_eq!(streams.touch(13, 8), Some(15..19));
+        assert_eq!(streams.touch(14, 8), None, "of the window before");
+        assert_eq!(streams.touch(15, 8), Some(19..27));
+        assert_eq!(streams.touch(20, 8), Some(27..35), "from the middle of a window on, too");
+        assert_eq!(streams.touch(37, 8), Some(38..46), "blocks that were in place told nothing");
+        assert_eq!(streams.touch(38, 1), Some(46..47), "no more than is allowed now");
+    }
+
+    #[test]
+    fn each_of_many_readers_has_its_window() {
+        let mut streams = Streams::default();
+        for readers in 1..=STREAMS {
+            let asked = (0..40 * readers).filter_map(|touch| {
+                let (reader, block) = (touch % readers, touch / readers);
+                streams.touch(100_000 * readers + 1000 * reader + block, 4)
+            });
+            let blocks: usize = asked.map(|asked| asked.len()).sum();
+            assert!(blocks >= 36 * readers, "{readers} readers: {blocks} blocks ahead");
+        }
+    }
+
+    #[test]
+    fn an_order_is_followed_beside_touches_in_no_order() {
+        let mut streams = Streams::default();
+        let (mut next, mut asked) = (3_000_000, 0);
+        for touch in 0..2000 {
+            assert_eq!(streams.touch(touch * 7919 % 1_000_003, 8), None);
+            let is_order = asked > 0;
+            if touch % if is_order { 100 } else { 2 } == 0 {
+                asked += streams.touch(next, 8).map_or(0, |asked| asked.len());
+                next += 1;
+            }
+        }
+        assert!(asked > 20, "{asked}");
+    }
+
+    #[test]
+    fn an_order_moves_to_another_pager() {
+        let (mut one, mut other) = (Streams::default(), Streams::default());
+        let asked = (0..9).filter_map(|block| one.touch(block, 4)).last();
+        let asked = asked.expect("an order");
+        one.leave(asked.start);
+        assert!(!one.awaits(asked.start));
+        other.adopt(&asked);
+        assert_eq!(other.touch(asked.start, 4), Some(asked.end..asked.end + 4));
+    }
+}
