@@ -20,6 +20,7 @@ const LOW_CRATES: &[&str] = &[
     "terrace-pool",
     "terrace-index",
     "terrace-region",
+    "terrace-heap",
     "terrace-workload",
     "terrace-testkit",
     "xtask",

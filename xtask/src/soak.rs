@@ -17,6 +17,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("terrace-pool", &["--test", "framed", "races"]),
     ("terrace-pool", &["--test", "mapped", "races"]),
     ("terrace-region", &["--test", "races"]),
+    ("terrace-heap", &["--test", "threads"]),
     ("terrace-index", &["--test", "threads"]),
     ("terrace-index", &["--test", "tree_threads"]),
     ("terrace-sql", &["--test", "kill_rounds"]),
@@ -54,21 +55,24 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Seconds of the churn in each placement that every change passes.
-const CHURN_SECONDS: u64 = 30;
+/// A test that every change waits for, and how many seconds.
+const CHURNS: &[(&str, &str, &str, u64)] = &[
+    ("terrace-pool", "framed", "churn_over_tiers", 30),
+    ("terrace-pool", "mapped", "churn_over_tiers", 30),
+    ("terrace-heap", "threads", "objects_of_many_threads", 60),
+];
 
-/// The pool's churn, as long as a change can wait for it.
+/// The churn of pool and heaps, as long as a change can wait for it.
 pub fn churn(root: &Path) -> Outcome {
     let mut all = Outcome { ok: true, ..Outcome::default() };
-    for placement in ["framed", "mapped"] {
+    for (package, target, test, seconds) in CHURNS {
         let mut command = cargo::cargo(root);
         command
-            .args(["test", "--release", "--package", "terrace-pool", "--test", placement])
-            .arg("churn_over_tiers")
-            .env("TERRACE_SOAK_SECONDS", CHURN_SECONDS.to_string());
+            .args(["test", "--release", "--package", package, "--test", target, test])
+            .env("TERRACE_SOAK_SECONDS", seconds.to_string());
         let outcome = cargo::run(command);
         if outcome.ok && outcome.counts.passed == 0 {
-            eprintln!("churn: no test of pages {placement} ran");
+            eprintln!("churn: no test of {package}, {target} ran");
             all.ok = false;
         }
         all = all.and(outcome);

@@ -15,6 +15,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("terrace-pool", 3),
     ("terrace-region", 3),
     ("terrace-exec", 4),
+    ("terrace-heap", 4),
     ("terrace-index", 4),
     ("terrace-compact", 4),
     ("terrace-sql", 5),

@@ -7,7 +7,8 @@ use super::{
 };
 
 /// Crates that need `unsafe`; every other crate forbids it in its root.
-const UNSAFE_CRATES: &[&str] = &["sys", "pool", "region", "compact", "exec", "sql", "terrace"];
+const UNSAFE_CRATES: &[&str] =
+    &["sys", "pool", "region", "heap", "compact", "exec", "sql", "terrace"];
 /// What the documentation of an unsafe function or trait contains.
 const ASKS: &str = "# Safety";
 const FORBID: &str = "#![forbid(unsafe_code)]";

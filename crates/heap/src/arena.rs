@@ -1,0 +1,165 @@
+//! The allocator's controls, by their names.
+//!
+//! See `man jemalloc`, "MALLCTL NAMESPACE". Every control used here exists in jemalloc 5.3 as it is
+//! built with its statistics.
+
+use std::ffi::{CString, c_uint, c_void};
+use std::io;
+use std::ptr;
+
+use tikv_jemalloc_sys::{extent_hooks_t, mallctl};
+
+/// A control that refused, by its name.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) key: String,
+    pub(crate) source: io::Error,
+}
+
+/// Calls a control that reads an `O`, unless there is none, and is given an `I`, unless none.
+///
+/// # Safety
+/// The control's types are `O` and `I`; a pointer among them is one that it may keep.
+unsafe fn control<I, O>(
+    key: String,
+    mut input: Option<I>,
+    mut output: Option<&mut O>,
+) -> Result<(), Refused> {
+    let name = CString::new(key.as_str()).unwrap_or_default();
+    let mut out_len = size_of::<O>();
+    let has_out = output.is_some();
+    let out = output.as_mut().map_or(ptr::null_mut(), |output| ptr::from_mut::<O>(output));
+    let len = if has_out { &raw mut out_len } else { ptr::null_mut() };
+    let (input, in_len) = match &mut input {
+        Some(input) => (ptr::from_mut::<I>(input).cast(), size_of::<I>()),
+        None => (ptr::null_mut(), 0),
+    };
+    // SAFETY: the name is ended by zero; the places are locals or borrowed for the call, of the
+    // types that the caller promises and of the lengths given.
+    let code = unsafe { mallctl(name.as_ptr(), out.cast::<c_void>(), len, input, in_len) };
+    match code {
+        0 => Ok(()),
+        code => Err(Refused { key, source: io::Error::from_raw_os_error(code) }),
+    }
+}
+
+fn read_size(key: String) -> Result<usize, Refused> {
+    let mut value = 0_usize;
+    // SAFETY: every caller names a control of type `size_t`.
+    unsafe { control::<(), usize>(key, None, Some(&mut value)) }.map(|()| value)
+}
+
+fn run(key: String) -> Result<(), Refused> {
+    // SAFETY: such controls take and give nothing.
+    unsafe { control::<(), ()>(key, None, None) }
+}
+
+/// An arena with hooks of its own. What it was made of is given back by [`Arena::destroy`] alone.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    index: c_uint,
+}
+
+impl Arena {
+    /// Makes an arena over hooks: for its data alone, or for its metadata as well.
+    ///
+    /// # Safety
+    /// The hooks work, and stay where they are until the arena is destroyed.
+    pub(crate) unsafe fn create(
+        hooks: *mut extent_hooks_t,
+        metadata_too: bool,
+    ) -> Result<Self, Refused> {
+        let mut index: c_uint = 0;
+        let early = metadata_too.then_some(hooks);
+        // SAFETY: the control reads a pointer to hooks, if any, and gives an `unsigned`.
+        unsafe { control("arenas.create".to_owned(), early, Some(&mut index)) }?;
+        let arena = Self { index };
+        if !metadata_too {
+            // An arena's metadata come from the hooks it was made with, here the usual ones; its
+            // data from those it has.
+            let key = arena.key("extent_hooks");
+            // SAFETY: the control takes a pointer to hooks; the old ones are not asked for.
+            let set = unsafe { control::<*mut extent_hooks_t, ()>(key, Some(hooks), None) };
+            if let Err(refused) = set {
+                arena.destroy()?;
+                return Err(refused);
+            }
+        }
+        Ok(arena)
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.index as usize
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("arena.{}.{name}", self.index)
+    }
+
+    /// Bytes of the largest extent taken ahead of need; without effect where the process took
+    /// `retain:false` as an option of jemalloc's.
+    pub(crate) fn set_growth(&self, bytes: usize) -> Result<(), Refused> {
+        // SAFETY: the control takes a `size_t`.
+        let set = unsafe { control::<usize, ()>(self.key("retain_grow_limit"), Some(bytes), None) };
+        match set {
+            Err(refused) if refused.source.kind() == io::ErrorKind::NotFound => Ok(()),
+            set => set,
+        }
+    }
+
+    /// How long freed pages are kept, in milliseconds; -1 for good.
+    pub(crate) fn set_decay(&self, ms: isize) -> Result<(), Refused> {
+        for name in ["dirty_decay_ms", "muzzy_decay_ms"] {
+            let ms = if name == "muzzy_decay_ms" { 0 } else { ms };
+            // SAFETY: both controls take an `ssize_t`.
+            unsafe { control::<isize, ()>(self.key(name), Some(ms), None) }?;
+        }
+        Ok(())
+    }
+
+    /// Gives pages that are free back at once.
+    pub(crate) fn purge(&self) -> Result<(), Refused> {
+        run(self.key("purge"))
+    }
+
+    /// Frees all objects.
+    pub(crate) fn reset(&self) -> Result<(), Refused> {
+        run(self.key("reset"))
+    }
+
+    /// Frees all objects and the arena.
+    pub(crate) fn destroy(&self) -> Result<(), Refused> {
+        run(self.key("destroy"))
+    }
+
+    /// A number of the statistics that were taken last.
+    pub(crate) fn statistic(&self, name: &str) -> Result<usize, Refused> {
+        read_size(format!("stats.arenas.{}.{name}", self.index))
+    }
+}
+
+/// Takes statistics of all arenas anew.
+pub(crate) fn take_statistics() -> Result<(), Refused> {
+    // SAFETY: the control takes a `uint64_t` of any value.
+    unsafe { control::<u64, ()>("epoch".to_owned(), Some(1), None) }
+}
+
+/// Makes a cache; its objects are those of the arena that each call names.
+pub(crate) fn create_cache() -> Result<c_uint, Refused> {
+    let mut index = 0;
+    // SAFETY: the control gives an `unsigned`.
+    unsafe { control::<(), c_uint>("tcache.create".to_owned(), None, Some(&mut index)) }?;
+    Ok(index)
+}
+
+/// Empties a cache.
+pub(crate) fn flush_cache(index: c_uint) -> Result<(), Refused> {
+    // SAFETY: the control takes an `unsigned`.
+    unsafe { control::<c_uint, ()>("tcache.flush".to_owned(), Some(index), None) }
+}
+
+/// Empties a cache and ends it. Its number may be that of another cache from here on.
+pub(crate) fn destroy_cache(index: c_uint) -> Result<(), Refused> {
+    // SAFETY: the control takes an `unsigned`.
+    unsafe { control::<c_uint, ()>("tcache.destroy".to_owned(), Some(index), None) }
+}

@@ -1,0 +1,199 @@
+//! Which pages of a range are taken.
+//!
+//! Everything below a mark has been taken once; what came back since is a set bit. A request is
+//! served by the first run of set bits that is long enough, or else from the mark. Nothing here
+//! allocates after it was made: hooks call it.
+
+const BITS: usize = u64::BITS as usize;
+
+/// Pages of a range, by number.
+#[derive(Debug)]
+pub(crate) struct Extents {
+    /// A bit for each page: set when it was taken and came back.
+    free: Box<[u64]>,
+    free_count: usize,
+    /// No page below is free.
+    low: usize,
+    /// Pages from here on were never taken.
+    mark: usize,
+    pages: usize,
+    /// No run of so many pages is free.
+    none_of: usize,
+}
+
+/// Pages that were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) page: usize,
+    /// None of them was taken before.
+    pub(crate) fresh: bool,
+}
+
+impl Extents {
+    pub(crate) fn new(pages: usize) -> Self {
+        let free = vec![0; pages.div_ceil(BITS)].into_boxed_slice();
+        Self { free, free_count: 0, low: 0, mark: 0, pages, none_of: usize::MAX }
+    }
+
+    /// Pages that were taken at some time.
+    pub(crate) fn mark(&self) -> usize {
+        self.mark
+    }
+
+    /// Pages that are taken now.
+    pub(crate) fn taken(&self) -> usize {
+        self.mark - self.free_count
+    }
+
+    /// Takes `count` pages, the first a multiple of `align` pages beyond `phase`.
+    pub(crate) fn take(&mut self, count: usize, align: usize, phase: usize) -> Option<Taken> {
+        let page = self.take_free(count, align, phase);
+        if let Some(page) = page {
+            return Some(Taken { page, fresh: false });
+        }
+        let page = next(self.mark, align, phase);
+        let end = page.checked_add(count).filter(|end| *end <= self.pages)?;
+        let skipped = self.mark;
+        self.mark = end;
+        if skipped < page {
+            self.give(skipped, page - skipped);
+        }
+        Some(Taken { page, fresh: true })
+    }
+
+    /// Gives pages back.
+    pub(crate) fn give(&mut self, page: usize, count: usize) {
+        debug_assert!(page + count <= self.mark, "pages that were never taken");
+        self.set(page, count, true);
+        self.free_count += count;
+        self.low = self.low.min(page);
+        self.none_of = usize::MAX;
+    }
+
+    fn take_free(&mut self, count: usize, align: usize, phase: usize) -> Option<usize> {
+        if count > self.free_count || count >= self.none_of {
+            return None;
+        }
+        let mut run = self.next_run(self.low);
+        if let Some((start, _)) = run {
+            self.low = start;
+        }
+        while let Some((start, end)) = run {
+            let page = next(start, align, phase);
+            if page + count <= end {
+                self.set(page, count, false);
+                self.free_count -= count;
+                return Some(page);
+            }
+            run = self.next_run(end);
+        }
+        if align == 1 {
+            self.none_of = count;
+        }
+        None
+    }
+
+    /// The first run of free pages at or after `from`.
+    fn next_run(&self, from: usize) -> Option<(usize, usize)> {
+        let start = self.find(from, true)?;
+        Some((start, self.find(start, false).unwrap_or(self.mark)))
+    }
+
+    /// The first page at or after `from`, below the mark, whose bit is `set`.
+    fn find(&self, from: usize, set: bool) -> Option<usize> {
+        let mut page = from;
+        while page < self.mark {
+            let word = self.free[page / BITS];
+            let rest = if set { word } else { !word } >> (page % BITS);
+            if rest != 0 {
+                let found = page + rest.trailing_zeros() as usize;
+                return (found < self.mark).then_some(found);
+            }
+            page = (page / BITS + 1) * BITS;
+        }
+        None
+    }
+
+    fn set(&mut self, page: usize, count: usize, free: bool) {
+        let (mut at, end) = (page, page + count);
+        while at < end {
+            let (first, last) = (at % BITS, (at % BITS + end - at).min(BITS));
+            let mask = (u64::MAX >> (BITS - (last - first))) << first;
+            let word = &mut self.free[at / BITS];
+            debug_assert_eq!(*word & mask, if free { 0 } else { mask }, "taken or given twice");
+            *word = if free { *word | mask } else { *word & !mask };
+            at += last - first;
+        }
+    }
+}
+
+/// The first number from `from` on that is `phase` more than a multiple of `align`.
+fn next(from: usize, align: usize, phase: usize) -> usize {
+    (from + align - phase % align).next_multiple_of(align) + phase % align - align
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use proptest::prelude::*;
+
+    #[test]
+    fn alignment_counts_from_the_phase() {
+        assert_eq!(next(0, 512, 0), 0);
+        assert_eq!(next(1, 512, 0), 512);
+        assert_eq!(next(0, 512, 12), 12);
+        assert_eq!(next(13, 512, 12), 524);
+        assert_eq!(next(7, 1, 0), 7);
+    }
+
+    #[test]
+    fn what_is_given_back_is_taken_first() {
+        let mut extents = Extents::new(1000);
+        let first = extents.take(10, 1, 0).expect("room");
+        assert_eq!(first, Taken { page: 0, fresh: true });
+        let second = extents.take(100, 64, 0).expect("room");
+        assert_eq!(second, Taken { page: 64, fresh: true });
+        assert_eq!(extents.take(54, 1, 0), Some(Taken { page: 10, fresh: false }));
+        extents.give(0, 10);
+        assert_eq!(extents.take(11, 1, 0), Some(Taken { page: 164, fresh: true }));
+        assert_eq!(extents.take(10, 1, 0), Some(Taken { page: 0, fresh: false }));
+        assert_eq!(extents.take(1000, 1, 0), None);
+        assert_eq!(extents.taken(), 175);
+    }
+
+    proptest! {
+        /// Whatever is taken and given: nothing twice, and what fits is found.
+        #[test]
+        fn pages_are_taken_once(
+            steps in prop::collection::vec((1_usize..70, 0_u32..5, 0_usize..8), 1..300)
+        ) {
+            const PAGES: usize = 700;
+            let mut extents = Extents::new(PAGES);
+            let mut held: Vec<(usize, usize)> = Vec::new();
+            let mut model = [false; PAGES];
+            for (count, align, what) in steps {
+                if what < 3 && !held.is_empty() {
+                    let (page, count) = held.swap_remove(count % held.len());
+                    extents.give(page, count);
+                    model[page..page + count].fill(false);
+                    continue;
+                }
+                let align = 1 << align;
+                let fits = (0..=PAGES - count).filter(|page| page % align == 3 % align);
+                let fits = fits.filter(|page| !model[*page..page + count].contains(&true)).count();
+                match extents.take(count, align, 3) {
+                    Some(Taken { page, .. }) => {
+                        prop_assert_eq!(page % align, 3 % align);
+                        prop_assert!(!model[page..page + count].contains(&true));
+                        model[page..page + count].fill(true);
+                        held.push((page, count));
+                    }
+                    // A run across the mark is not seen as one.
+                    None => prop_assert!(fits == 0 || extents.mark() < PAGES),
+                }
+                prop_assert_eq!(extents.taken(), model.iter().filter(|taken| **taken).count());
+            }
+        }
+    }
+}

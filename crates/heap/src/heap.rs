@@ -1,0 +1,372 @@
+//! A heap as its users see it.
+
+use std::alloc::Layout;
+use std::collections::HashSet;
+use std::ffi::{c_int, c_uint};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use terrace_market::Class;
+use terrace_region::{Pin, Region};
+use terrace_sys::map::Mapping;
+use terrace_sys::size::{PAGE_BYTES, to_u64};
+use tikv_jemalloc_sys::{
+    MALLOCX_ALIGN, MALLOCX_ARENA, MALLOCX_TCACHE_NONE, MALLOCX_ZERO, mallocx, rallocx, sdallocx,
+    xallocx,
+};
+
+use crate::arena::{self, Arena, Refused};
+use crate::cache;
+use crate::config::{HeapConfig, HeapMemory, Metadata, Retain};
+use crate::error::HeapError;
+use crate::hooks::Range;
+use crate::lock;
+use crate::stats::{self, HeapStats};
+
+/// Alignment that every object of so many bytes or more has by itself.
+const ALIGN_ALWAYS: usize = 16;
+/// What is kept in memory of a region while an arena's first block is written there.
+const FIRST_BLOCK_BYTES: usize = 4 << 20;
+
+/// An allocator over one range of memory. See the crate's documentation.
+///
+/// A clone is the same heap; the last one that is dropped frees every object at once. Collections
+/// hold a clone each, so memory outlives them.
+#[derive(Clone, Debug)]
+pub struct Heap {
+    inner: Arc<Inner>,
+}
+
+/// What clones share.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    name: String,
+    kind: &'static str,
+    metadata: Metadata,
+    arena: Arena,
+    /// Where jemalloc looks for the hooks: it stays in its place until the arena is destroyed.
+    range: Arc<Range>,
+    /// Kept for its memory.
+    region: Option<Arc<Region>>,
+    thread_caches: bool,
+    /// No other heap ever has this number, nor this one after it began anew.
+    life: AtomicU64,
+    caches: Mutex<HashSet<c_uint>>,
+}
+
+static LIVES: AtomicU64 = AtomicU64::new(1);
+
+impl Heap {
+    /// Makes a heap.
+    ///
+    /// # Errors
+    /// [`HeapError::Config`]; [`HeapError::System`] when addresses or the node's memory are not to
+    /// be had; [`HeapError::Region`] when a region does not hold the arena's first block;
+    /// [`HeapError::Arena`] when the allocator refuses.
+    pub fn new(config: HeapConfig) -> Result<Self, HeapError> {
+        config.check()?;
+        let range = Arc::new(range(&config)?);
+        let together = config.metadata == Metadata::Together;
+        // Threads that page must not find a lock of the allocator's held by who waits for them.
+        let _first = if together { first_block(&config)? } else { None };
+        let hooks = Arc::as_ptr(&range).cast_mut().cast();
+        // SAFETY: the range begins with its hooks, and stays where it is until the arena is gone:
+        // below where it fails, in the inner's drop otherwise. Nobody changes it but by its lock.
+        let arena = unsafe { Arena::create(hooks, together) };
+        let arena = arena.map_err(refused(&config.name))?;
+        let region = match &config.memory {
+            HeapMemory::Region { region, .. } => Some(Arc::clone(region)),
+            _ => None,
+        };
+        let inner = Inner {
+            kind: config.memory.kind(),
+            metadata: config.metadata,
+            arena,
+            range,
+            region,
+            thread_caches: config.thread_caches,
+            life: AtomicU64::new(LIVES.fetch_add(1, Ordering::Relaxed)),
+            caches: Mutex::default(),
+            name: config.name,
+        };
+        inner.set_up(config.retain, config.decay_ms).map_err(refused(&inner.name))?;
+        let inner = Arc::new(inner);
+        stats::register(&inner);
+        Ok(Self { inner })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The region that its bytes are in, if any.
+    #[must_use]
+    pub fn region(&self) -> Option<&Arc<Region>> {
+        self.inner.region.as_ref()
+    }
+
+    /// The addresses that its bytes have: the first one, and how many.
+    #[must_use]
+    pub fn addresses(&self) -> (*mut u8, usize) {
+        (self.inner.range.start(), self.inner.range.len())
+    }
+
+    /// Whether an address is one of its.
+    #[must_use]
+    pub fn contains(&self, address: *const u8) -> bool {
+        let (start, len) = self.addresses();
+        address.addr().wrapping_sub(start.addr()) < len
+    }
+
+    /// An object; without bytes for a layout without any, which needs no free.
+    ///
+    /// # Errors
+    /// [`HeapError::NoRoom`].
+    pub fn allocate(&self, layout: Layout) -> Result<NonNull<u8>, HeapError> {
+        self.take(layout, 0).ok_or_else(|| self.no_room(layout))
+    }
+
+    /// An object whose bytes are zero.
+    ///
+    /// # Errors
+    /// As [`Heap::allocate`].
+    pub fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<u8>, HeapError> {
+        self.take(layout, MALLOCX_ZERO).ok_or_else(|| self.no_room(layout))
+    }
+
+    fn no_room(&self, layout: Layout) -> HeapError {
+        HeapError::NoRoom { heap: self.inner.name.clone(), bytes: layout.size() }
+    }
+
+    pub(crate) fn take(&self, layout: Layout, flags: c_int) -> Option<NonNull<u8>> {
+        if layout.size() == 0 {
+            return Some(dangling(layout));
+        }
+        // SAFETY: the size is not zero; the flags name an arena that lives and a cache of it that
+        // is this thread's.
+        let place = unsafe { mallocx(layout.size(), self.flags(layout) | flags) };
+        NonNull::new(place.cast())
+    }
+
+    /// Frees an object, from any thread.
+    ///
+    /// # Safety
+    /// The object is one of this heap, was allocated or last changed with this layout, and nobody
+    /// uses it any more.
+    pub unsafe fn deallocate(&self, object: NonNull<u8>, layout: Layout) {
+        if layout.size() == 0 {
+            return;
+        }
+        debug_assert!(self.contains(object.as_ptr()), "freed in another heap");
+        // SAFETY: the caller's promise; the flags are those that such an object was made with, but
+        // for the cache, which is this thread's.
+        unsafe { sdallocx(object.as_ptr().cast(), layout.size(), self.flags(layout)) }
+    }
+
+    /// Changes the length of an object, where it is if that can be; as many bytes as both lengths
+    /// have are kept.
+    ///
+    /// # Errors
+    /// As [`Heap::allocate`]; the object is then as it was.
+    ///
+    /// # Safety
+    /// As [`Heap::deallocate`] with `old`; after success the old address is nobody's any more.
+    pub unsafe fn reallocate(
+        &self,
+        object: NonNull<u8>,
+        old: Layout,
+        new: Layout,
+    ) -> Result<NonNull<u8>, HeapError> {
+        if old.size() == 0 {
+            return self.allocate(new);
+        }
+        if new.size() == 0 {
+            // SAFETY: the caller's promise.
+            unsafe { self.deallocate(object, old) };
+            return Ok(dangling(new));
+        }
+        // SAFETY: the caller's promise; the new size is not zero.
+        let place = unsafe { rallocx(object.as_ptr().cast(), new.size(), self.flags(new)) };
+        NonNull::new(place.cast()).ok_or_else(|| self.no_room(new))
+    }
+
+    /// Changes the length of an object where it is; false, and nothing done, where that cannot be.
+    ///
+    /// # Safety
+    /// As [`Heap::deallocate`]; after success its layout is that of `size` bytes.
+    pub unsafe fn resize_in_place(&self, object: NonNull<u8>, layout: Layout, size: usize) -> bool {
+        if layout.size() == 0 || size == 0 {
+            return layout.size() == size;
+        }
+        // SAFETY: the caller's promise; neither size is zero.
+        let has = unsafe { xallocx(object.as_ptr().cast(), size, 0, self.flags(layout)) };
+        // What it has must be what an object of that size is freed with.
+        has >= size && has == usable(size, layout.align())
+    }
+
+    /// Gives free memory back: what this thread keeps for itself, and what the arena does.
+    pub fn trim(&self) {
+        cache::flush(&self.inner);
+        if let Err(refused) = self.inner.arena.purge() {
+            tracing::warn!(key = refused.key, error = %refused.source, "nothing given back");
+        }
+    }
+
+    /// Frees every object at once.
+    ///
+    /// # Errors
+    /// [`HeapError::Arena`] when the allocator refuses.
+    ///
+    /// # Safety
+    /// Nobody uses an object of the heap any more, and no other thread is in a call of it.
+    pub unsafe fn reset(&self) -> Result<(), HeapError> {
+        let inner = &self.inner;
+        // Caches that threads know are not those of the new life.
+        inner.life.store(LIVES.fetch_add(1, Ordering::Relaxed), Ordering::Release);
+        inner.end_caches();
+        inner.arena.reset().map_err(refused(&inner.name))
+    }
+
+    /// What it holds.
+    ///
+    /// # Errors
+    /// [`HeapError::Arena`] when the allocator does not tell.
+    pub fn stats(&self) -> Result<HeapStats, HeapError> {
+        self.inner.stats().map_err(refused(&self.inner.name))
+    }
+
+    fn flags(&self, layout: Layout) -> c_int {
+        let inner = &self.inner;
+        let cache = if inner.thread_caches { cache::flags(inner) } else { MALLOCX_TCACHE_NONE };
+        align_flag(layout.size(), layout.align()) | MALLOCX_ARENA(inner.arena.index()) | cache
+    }
+}
+
+impl Inner {
+    fn set_up(&self, retain: Retain, decay_ms: Option<u32>) -> Result<(), Refused> {
+        let growth = match retain {
+            Retain::On { growth_bytes_max } => growth_bytes_max,
+            Retain::Off => PAGE_BYTES,
+        };
+        self.arena.set_growth(growth)?;
+        let decay = decay_ms.map_or(-1, |ms| isize::try_from(ms).unwrap_or(isize::MAX));
+        self.arena.set_decay(decay)
+    }
+
+    pub(crate) fn life(&self) -> u64 {
+        self.life.load(Ordering::Acquire)
+    }
+
+    /// Makes a cache for a thread; none when there are too many.
+    pub(crate) fn begin_cache(&self) -> Option<c_uint> {
+        let index = arena::create_cache().ok()?;
+        lock(&self.caches).insert(index);
+        Some(index)
+    }
+
+    /// Ends the cache of a thread that ends.
+    pub(crate) fn end_cache(&self, life: u64, index: c_uint) {
+        if self.life() == life && lock(&self.caches).remove(&index) {
+            end(index);
+        }
+    }
+
+    fn end_caches(&self) {
+        let caches = std::mem::take(&mut *lock(&self.caches));
+        caches.into_iter().for_each(end);
+    }
+
+    pub(crate) fn stats(&self) -> Result<HeapStats, Refused> {
+        arena::take_statistics()?;
+        self.taken_stats()
+    }
+
+    /// By the statistics that were taken last.
+    pub(crate) fn taken_stats(&self) -> Result<HeapStats, Refused> {
+        let of = |name| self.arena.statistic(name).map(to_u64);
+        let (taken, peak) = self.range.taken();
+        Ok(HeapStats {
+            name: self.name.clone(),
+            memory: self.kind,
+            metadata: self.metadata,
+            bytes: to_u64(self.range.len()),
+            taken_bytes: to_u64(taken),
+            taken_bytes_max: to_u64(peak),
+            small_bytes: of("small.allocated")?,
+            large_bytes: of("large.allocated")?,
+            metadata_bytes: of("base")?,
+            free_bytes: of("pdirty")? * to_u64(PAGE_BYTES) + of("retained")?,
+            extents: self.range.calls.load(Ordering::Relaxed),
+            refusals: self.range.refusals.load(Ordering::Relaxed),
+            caches: to_u64(lock(&self.caches).len()),
+        })
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.end_caches();
+        if let Err(refused) = self.arena.destroy() {
+            tracing::error!(heap = self.name, key = refused.key, error = %refused.source,
+                "an arena stays");
+        }
+    }
+}
+
+fn end(cache: c_uint) {
+    if let Err(refused) = arena::destroy_cache(cache) {
+        tracing::warn!(key = refused.key, error = %refused.source, "a cache stays");
+    }
+}
+
+fn refused(heap: &str) -> impl FnOnce(Refused) -> HeapError {
+    let heap = heap.to_owned();
+    |Refused { key, source }| HeapError::Arena { heap, key, source }
+}
+
+fn range(config: &HeapConfig) -> Result<Range, HeapError> {
+    let system = |what| {
+        let heap = config.name.clone();
+        move |source| HeapError::System { heap, what, source }
+    };
+    let ledger = config.ledger.as_ref();
+    let consumer = ledger.map(|ledger| ledger.register(config.name.clone(), Class::Heap));
+    let gives_back = config.retain == Retain::Off;
+    let bytes = config.memory.bytes();
+    if let HeapMemory::Region { region, offset, .. } = &config.memory {
+        let start = region.as_ptr().wrapping_add(*offset);
+        return Ok(Range::new((start, bytes), None, gives_back, consumer));
+    }
+    let mapping = Mapping::reserve(bytes).map_err(system("reserving addresses"))?;
+    if let HeapMemory::Node { node, .. } = config.memory {
+        mapping.bind(node).map_err(system("binding memory to the node"))?;
+    }
+    let start = mapping.as_ptr();
+    Ok(Range::new((start, bytes), Some(mapping), gives_back, consumer))
+}
+
+/// Keeps the first block of a region's arena in memory.
+fn first_block(config: &HeapConfig) -> Result<Option<Pin>, HeapError> {
+    let HeapMemory::Region { region, offset, bytes } = &config.memory else { return Ok(None) };
+    let pinned = region.pin(to_u64(*offset), to_u64(FIRST_BLOCK_BYTES.min(*bytes)));
+    let pin = pinned.map_err(|source| HeapError::Region { heap: config.name.clone(), source })?;
+    Ok(Some(pin))
+}
+
+/// What stands for an object without bytes.
+fn dangling(layout: Layout) -> NonNull<u8> {
+    layout.dangling_ptr()
+}
+
+fn align_flag(size: usize, align: usize) -> c_int {
+    if align <= ALIGN_ALWAYS && align <= size { 0 } else { MALLOCX_ALIGN(align) }
+}
+
+/// Bytes that an object of so many really has.
+fn usable(size: usize, align: usize) -> usize {
+    // SAFETY: computes on numbers, of which the size is not zero.
+    unsafe { tikv_jemalloc_sys::nallocx(size, align_flag(size, align)) }
+}

@@ -1,0 +1,269 @@
+//! The extent hooks: how an arena takes memory from a heap's range.
+//!
+//! jemalloc calls them under locks of its own, from any thread that allocates. A bool that is true
+//! means "refused". Splitting and merging are always granted: an arena that may not split throws
+//! away what it does not need of each extent, which exhausts any range (`docs/design/heap.md`).
+
+use std::ffi::{c_uint, c_void};
+use std::ptr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use terrace_market::Consumer;
+use terrace_sys::map::Mapping;
+use terrace_sys::size::{PAGE_BYTES, to_u64};
+use tikv_jemalloc_sys::extent_hooks_t;
+
+use crate::extents::Extents;
+use crate::lock;
+
+/// What the hooks of one arena work on. jemalloc knows the address of the hooks, which is that of
+/// the whole.
+#[repr(C)]
+pub(crate) struct Range {
+    hooks: extent_hooks_t,
+    start: *mut u8,
+    len: usize,
+    /// The range itself where it belongs to the heap; that of a region does not.
+    mapping: Option<Mapping>,
+    extents: Mutex<Extents>,
+    /// Whether what is freed comes back.
+    gives_back: bool,
+    consumer: Option<Consumer>,
+    /// Extents that were asked for, and those that there was no room for.
+    pub(crate) calls: AtomicU64,
+    pub(crate) refusals: AtomicU64,
+}
+
+// SAFETY: the pointer is an address of memory that lives as long as the heap, and is handed out by
+// parts that do not overlap; everything else is shared by locks and atomics.
+unsafe impl Send for Range {}
+// SAFETY: as above.
+unsafe impl Sync for Range {}
+
+impl std::fmt::Debug for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Range").field("start", &self.start).field("len", &self.len).finish()
+    }
+}
+
+impl Range {
+    pub(crate) fn new(
+        (start, len): (*mut u8, usize),
+        mapping: Option<Mapping>,
+        gives_back: bool,
+        consumer: Option<Consumer>,
+    ) -> Self {
+        let hooks = extent_hooks_t {
+            alloc: Some(alloc),
+            dalloc: Some(dalloc),
+            destroy: Some(destroy),
+            commit: Some(commit),
+            decommit: Some(decommit),
+            purge_lazy: None,
+            purge_forced: None,
+            split: Some(split),
+            merge: Some(merge),
+        };
+        let extents = Mutex::new(Extents::new(len / PAGE_BYTES));
+        let (calls, refusals) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { hooks, start, len, mapping, extents, gives_back, consumer, calls, refusals }
+    }
+
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.start
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes that the arena has, and those that it had at most.
+    pub(crate) fn taken(&self) -> (usize, usize) {
+        let extents = lock(&self.extents);
+        (extents.taken() * PAGE_BYTES, extents.mark() * PAGE_BYTES)
+    }
+
+    /// Takes bytes from the budget, if there is one.
+    fn pay(&self, bytes: usize) -> bool {
+        self.consumer.as_ref().is_none_or(|consumer| consumer.try_grow(to_u64(bytes)).is_ok())
+    }
+
+    fn repay(&self, bytes: usize) {
+        if let Some(consumer) = &self.consumer {
+            consumer.shrink(to_u64(bytes));
+        }
+    }
+
+    fn refuse(&self) -> *mut c_void {
+        self.refusals.fetch_add(1, Ordering::Relaxed);
+        ptr::null_mut()
+    }
+
+    /// Takes an extent, with pages that are paid for where `commit` is set.
+    fn alloc(&self, size: usize, align: usize, zero: &mut bool, commit: &mut bool) -> *mut c_void {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let (count, align) = (size.div_ceil(PAGE_BYTES), (align / PAGE_BYTES).max(1));
+        let first = self.start.addr() / PAGE_BYTES;
+        let phase = (align - first % align) % align;
+        let taken = lock(&self.extents).take(count, align, phase);
+        let Some(taken) = taken else { return self.refuse() };
+        if *commit && !self.pay(size) {
+            lock(&self.extents).give(taken.page, count);
+            return self.refuse();
+        }
+        let place = self.start.wrapping_add(taken.page * PAGE_BYTES);
+        match &self.mapping {
+            // Fresh or given back, such pages read as zero; what is not asked for is paid later.
+            Some(_) => {
+                *zero = true;
+                *commit |= self.consumer.is_none();
+            }
+            None => {
+                *commit = true;
+                if *zero {
+                    // SAFETY: the extent lies in the range and is nobody else's.
+                    unsafe { place.write_bytes(0, size) };
+                }
+            }
+        }
+        place.cast()
+    }
+
+    /// Gives the pages of a part back to the kernel, and their bytes to the budget.
+    fn drop_pages(&self, place: *mut u8, len: usize) -> bool {
+        let Some(mapping) = &self.mapping else { return false };
+        let done = mapping.decommit(place.addr() - self.start.addr(), len).is_ok();
+        if done {
+            self.repay(len);
+        }
+        done
+    }
+
+    /// As [`Range::drop_pages`]; pages of a region stay what they are.
+    fn drops_pages(&self, place: *mut u8, len: usize) -> bool {
+        self.mapping.is_none() || self.drop_pages(place, len)
+    }
+
+    fn give(&self, place: *mut u8, size: usize) {
+        let page = (place.addr() - self.start.addr()) / PAGE_BYTES;
+        lock(&self.extents).give(page, size / PAGE_BYTES);
+    }
+}
+
+/// The range that hooks belong to.
+///
+/// # Safety
+/// The hooks are those of a `Range` that lives.
+unsafe fn range<'a>(hooks: *mut extent_hooks_t) -> &'a Range {
+    // SAFETY: the hooks are the first field of the range, whose own address jemalloc was given; a
+    // heap keeps it in its place until its arena is destroyed.
+    unsafe { &*hooks.cast::<Range>() }
+}
+
+// SAFETY: jemalloc alone calls it, with hooks of a range that lives.
+unsafe extern "C" fn alloc(
+    hooks: *mut extent_hooks_t,
+    new_address: *mut c_void,
+    size: usize,
+    align: usize,
+    zero: *mut bool,
+    commit: *mut bool,
+    _arena: c_uint,
+) -> *mut c_void {
+    if !new_address.is_null() {
+        // An extent at a place of the arena's choice: it goes on without.
+        return ptr::null_mut();
+    }
+    // SAFETY: jemalloc passes the hooks it was given, and two places of its own.
+    unsafe { range(hooks).alloc(size, align, &mut *zero, &mut *commit) }
+}
+
+// SAFETY: jemalloc alone calls it, with hooks of a range that lives.
+unsafe extern "C" fn dalloc(
+    hooks: *mut extent_hooks_t,
+    place: *mut c_void,
+    size: usize,
+    committed: bool,
+    _arena: c_uint,
+) -> bool {
+    // SAFETY: as in `alloc`.
+    let range = unsafe { range(hooks) };
+    if !range.gives_back || committed && !range.drops_pages(place.cast(), size) {
+        return true;
+    }
+    range.give(place.cast(), size);
+    false
+}
+
+// SAFETY: jemalloc alone calls it, with hooks of a range that lives.
+unsafe extern "C" fn destroy(
+    hooks: *mut extent_hooks_t,
+    place: *mut c_void,
+    size: usize,
+    committed: bool,
+    _arena: c_uint,
+) {
+    // SAFETY: as in `alloc`.
+    let range = unsafe { range(hooks) };
+    if !committed || range.drops_pages(place.cast(), size) {
+        range.give(place.cast(), size);
+    }
+}
+
+// SAFETY: jemalloc alone calls it, with hooks of a range that lives.
+unsafe extern "C" fn commit(
+    hooks: *mut extent_hooks_t,
+    _place: *mut c_void,
+    _size: usize,
+    _offset: usize,
+    len: usize,
+    _arena: c_uint,
+) -> bool {
+    // SAFETY: as in `alloc`.
+    let range = unsafe { range(hooks) };
+    let paid = range.pay(len);
+    if !paid {
+        range.refuse();
+    }
+    !paid
+}
+
+// SAFETY: jemalloc alone calls it, with hooks of a range that lives.
+unsafe extern "C" fn decommit(
+    hooks: *mut extent_hooks_t,
+    place: *mut c_void,
+    _size: usize,
+    offset: usize,
+    len: usize,
+    _arena: c_uint,
+) -> bool {
+    // SAFETY: as in `alloc`.
+    !unsafe { range(hooks) }.drop_pages(place.cast::<u8>().wrapping_add(offset), len)
+}
+
+// SAFETY: jemalloc alone calls it, with hooks of a range that lives.
+unsafe extern "C" fn split(
+    _hooks: *mut extent_hooks_t,
+    _place: *mut c_void,
+    _size: usize,
+    _first: usize,
+    _second: usize,
+    _committed: bool,
+    _arena: c_uint,
+) -> bool {
+    false
+}
+
+// SAFETY: jemalloc alone calls it, with hooks of a range that lives.
+unsafe extern "C" fn merge(
+    _hooks: *mut extent_hooks_t,
+    _first: *mut c_void,
+    _first_size: usize,
+    _second: *mut c_void,
+    _second_size: usize,
+    _committed: bool,
+    _arena: c_uint,
+) -> bool {
+    false
+}

@@ -1,0 +1,159 @@
+//! Many threads over many heaps, each freeing what others allocated.
+//!
+//! A second by default; `TERRACE_SOAK_SECONDS` makes it longer.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Instant;
+
+use terrace_heap::{Heap, HeapConfig, HeapMemory, Metadata, Retain};
+use terrace_market::Ledger;
+use terrace_region::{Contents, Region, RegionConfig, Source};
+use terrace_sys::size::to_u64;
+use terrace_testkit::{Rng, soak_time};
+use terrace_tier::store::MemoryBlocks;
+
+const THREADS: usize = 64;
+const HEAPS: usize = 8;
+const HEAP_BYTES: usize = 64 << 20;
+
+/// An object on its way: which heap it is of, and what it is full of.
+struct Object {
+    place: NonNull<u8>,
+    layout: Layout,
+    heap: usize,
+    stamp: u8,
+}
+
+// SAFETY: an object is used by the thread alone that has it.
+unsafe impl Send for Object {}
+
+impl Object {
+    fn new(heaps: &[Heap], rng: &mut Rng) -> Option<Self> {
+        let heap = rng.index(HEAPS);
+        let size: usize = 1 << rng.below(16);
+        let layout = Layout::from_size_align(size + rng.index(size), 8).ok()?;
+        let place = heaps[heap].allocate(layout).ok()?;
+        let is_in = |heap: &Heap| heap.contains(place.as_ptr());
+        assert!(is_in(&heaps[heap]), "an object of another heap");
+        assert_eq!(heaps.iter().filter(|heap| is_in(heap)).count(), 1);
+        let stamp = rng.next_u64().to_le_bytes()[0];
+        // SAFETY: it was just allocated with so many bytes.
+        unsafe { place.write_bytes(stamp, layout.size()) };
+        Some(Self { place, layout, heap, stamp })
+    }
+
+    fn check(&self) {
+        let len = self.layout.size();
+        // SAFETY: its bytes were written, and it is this thread's.
+        let bytes = unsafe { std::slice::from_raw_parts(self.place.as_ptr(), len) };
+        assert!(bytes.iter().all(|byte| *byte == self.stamp), "somebody else wrote to it");
+    }
+
+    fn resize(&mut self, heaps: &[Heap], rng: &mut Rng) {
+        let size = 1 + rng.index(64 << 10);
+        let Ok(layout) = Layout::from_size_align(size, 8) else { return };
+        // SAFETY: it is this thread's, of this heap and layout.
+        let place = unsafe { heaps[self.heap].reallocate(self.place, self.layout, layout) };
+        let Ok(place) = place else { return };
+        let kept = self.layout.size().min(size);
+        (self.place, self.layout) = (place, Layout::from_size_align(kept, 8).expect("smaller"));
+        self.check();
+        self.layout = layout;
+        // SAFETY: as above.
+        unsafe { place.write_bytes(self.stamp, size) };
+    }
+
+    fn free(self, heaps: &[Heap]) {
+        self.check();
+        // SAFETY: as above; it ends here.
+        unsafe { heaps[self.heap].deallocate(self.place, self.layout) };
+    }
+}
+
+fn churn(
+    heaps: &[Heap],
+    seed: u64,
+    others: &[Sender<Object>],
+    own: &Receiver<Object>,
+    end: Instant,
+) {
+    let mut rng = Rng::new(seed);
+    let mut held = Vec::new();
+    while Instant::now() < end {
+        for _ in 0..64 {
+            match rng.below(4) {
+                0 | 1 if held.len() < 40 => held.extend(Object::new(heaps, &mut rng)),
+                2 if !held.is_empty() => {
+                    let at = rng.index(held.len());
+                    held[at].resize(heaps, &mut rng);
+                }
+                _ if !held.is_empty() => {
+                    let object = held.swap_remove(rng.index(held.len()));
+                    let to = rng.index(THREADS);
+                    // A thread that has ended frees nothing more.
+                    if let Err(back) = others[to].send(object) {
+                        back.0.free(heaps);
+                    }
+                }
+                _ => {}
+            }
+        }
+        own.try_iter().for_each(|object| object.free(heaps));
+    }
+    held.into_iter().for_each(|object| object.free(heaps));
+}
+
+fn heaps() -> Vec<Heap> {
+    let len = to_u64(4 * HEAP_BYTES);
+    let blocks = Arc::new(MemoryBlocks::new(len));
+    let source = Source { blocks, offset: 0, len, contents: Contents::Blank };
+    let region = Region::new(RegionConfig::new("below", Ledger::new(128 << 20)), source);
+    let region = Arc::new(region.expect("a region"));
+    let memory = |at: usize| match at {
+        0..4 => HeapMemory::Dram { bytes: HEAP_BYTES },
+        _ => HeapMemory::Region {
+            region: Arc::clone(&region),
+            offset: (at - 4) * HEAP_BYTES,
+            bytes: HEAP_BYTES,
+        },
+    };
+    let make = |at: usize| {
+        let metadata = if at.is_multiple_of(2) { Metadata::Separate } else { Metadata::Together };
+        let retain = if at % 4 < 2 { Retain::default() } else { Retain::Off };
+        let decay_ms = Some(10);
+        let named = HeapConfig::new(format!("heap {at}"), memory(at));
+        Heap::new(HeapConfig { metadata, retain, decay_ms, ..named }).expect("a heap")
+    };
+    (0..HEAPS).map(make).collect()
+}
+
+#[test]
+fn objects_of_many_threads_and_heaps_stay_apart() {
+    let end = Instant::now() + soak_time();
+    let heaps = heaps();
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| channel()).unzip();
+    let left: Vec<Receiver<Object>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0_u64..)
+            .zip(receivers)
+            .map(|(seed, own)| {
+                let (heaps, senders) = (&heaps, senders.clone());
+                scope.spawn(move || {
+                    churn(heaps, seed, &senders, &own, end);
+                    own
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("no thread fails")).collect()
+    });
+    left.iter().for_each(|own| own.try_iter().for_each(|object| object.free(&heaps)));
+    for heap in &heaps {
+        heap.trim();
+        let stats = heap.stats().expect("statistics");
+        assert_eq!((stats.small_bytes, stats.large_bytes), (0, 0), "a leak: {stats:?}");
+        assert!(stats.caches <= 1, "caches of threads that ended: {stats:?}");
+    }
+}
