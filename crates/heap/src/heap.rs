@@ -12,8 +12,8 @@ use terrace_region::{Pin, Region};
 use terrace_sys::map::Mapping;
 use terrace_sys::size::{PAGE_BYTES, to_u64};
 use tikv_jemalloc_sys::{
-    MALLOCX_ALIGN, MALLOCX_ARENA, MALLOCX_TCACHE_NONE, MALLOCX_ZERO, mallocx, rallocx, sdallocx,
-    xallocx,
+    MALLOCX_ALIGN, MALLOCX_ARENA, MALLOCX_TCACHE_NONE, MALLOCX_ZERO, dallocx, mallocx, rallocx,
+    sallocx, sdallocx, xallocx,
 };
 
 use crate::arena::{self, Arena, Refused};
@@ -189,8 +189,46 @@ impl Heap {
             return Ok(dangling(new));
         }
         // SAFETY: the caller's promise; the new size is not zero.
+        unsafe { self.resize(object, new) }
+    }
+
+    /// As [`Heap::deallocate`], of an object whose layout nobody remembers.
+    ///
+    /// # Safety
+    /// The object is one of this heap, was not allocated without bytes, and nobody uses it any
+    /// more.
+    pub unsafe fn free(&self, object: NonNull<u8>) {
+        debug_assert!(self.contains(object.as_ptr()), "freed in another heap");
+        let flags = self.flags(Layout::new::<u8>());
+        // SAFETY: the caller's promise; the flags name the arena and this thread's cache of it.
+        unsafe { dallocx(object.as_ptr().cast(), flags) }
+    }
+
+    /// As [`Heap::reallocate`], of an object whose layout nobody remembers.
+    ///
+    /// # Errors
+    /// As [`Heap::allocate`]; the object is then as it was.
+    ///
+    /// # Safety
+    /// As [`Heap::free`], and `new` has bytes; after success the old address is nobody's any more.
+    pub unsafe fn resize(
+        &self,
+        object: NonNull<u8>,
+        new: Layout,
+    ) -> Result<NonNull<u8>, HeapError> {
+        debug_assert!(new.size() > 0, "an object without bytes");
+        // SAFETY: the caller's promise.
         let place = unsafe { rallocx(object.as_ptr().cast(), new.size(), self.flags(new)) };
         NonNull::new(place.cast()).ok_or_else(|| self.no_room(new))
+    }
+
+    /// Bytes that an object really has, all of which may be used.
+    ///
+    /// # Safety
+    /// The object is one of this heap that is not freed, and was not allocated without bytes.
+    pub unsafe fn usable_bytes(&self, object: NonNull<u8>) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe { sallocx(object.as_ptr().cast(), 0) }
     }
 
     /// Changes the length of an object where it is; false, and nothing done, where that cannot be.

@@ -115,6 +115,25 @@ fn lengths_change_and_bytes_stay() {
     }
 }
 
+/// As C programs and SQLite do it: nobody remembers layouts.
+#[test]
+fn objects_know_their_length() {
+    for heap in heaps(64 * MIB) {
+        let object = heap.allocate(layout(100, 8)).expect("room");
+        // SAFETY: the object is of this heap, and of no other use.
+        unsafe {
+            assert_eq!(heap.usable_bytes(object), 112, "{}", heap.name());
+            fill(object, 112, 5);
+            let object = heap.resize(object, layout(MIB + 1, 8)).expect("room");
+            assert!(has(object, 112, 5) && heap.usable_bytes(object) > MIB);
+            heap.free(object);
+        }
+        heap.trim();
+        let stats = heap.stats().expect("statistics");
+        assert_eq!((stats.small_bytes, stats.large_bytes), (0, 0), "{}", heap.name());
+    }
+}
+
 #[test]
 fn collections_live_in_a_region_larger_than_its_cap() {
     let heap = heaps(64 * MIB).pop().expect("over a region, its metadata there, too");
