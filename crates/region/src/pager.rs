@@ -124,10 +124,11 @@ impl Pager {
             fault.register(&shared.mapping, at, len, protects).map_err(registering())?;
         }
         let slots = FRESH_MAX + 2 * ASIDE.1;
-        let reserve =
-            |slots| staging(slots * bytes).map_err(system(name, "reserving staging memory"));
-        let staging = reserve(slots)?;
-        let fresh = reserve(FRESH_MAX)?;
+        let reserve = |slots, huge| {
+            staging(slots * bytes, huge).map_err(system(name, "reserving staging memory"))
+        };
+        let staging = reserve(slots, false)?;
+        let fresh = reserve(FRESH_MAX, shared.has_huge_pages())?;
         if shared.method == Method::Move {
             fault.register(&staging, 0, staging.len(), false).map_err(registering())?;
         }
@@ -278,10 +279,10 @@ impl Pager {
 }
 
 /// Memory that blocks pass on their way.
-fn staging(bytes: usize) -> io::Result<Arc<Mapping>> {
+fn staging(bytes: usize, huge: bool) -> io::Result<Arc<Mapping>> {
     let mapping = Mapping::reserve(bytes)?;
-    // Where there are no huge pages there is nothing to decline.
-    let _ = mapping.advise_huge(false);
+    // Where there are no huge pages there is nothing to ask for or to decline.
+    let _ = mapping.advise_huge(huge);
     mapping.leave_out_of_forks()?;
     Ok(Arc::new(mapping))
 }

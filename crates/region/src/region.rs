@@ -94,6 +94,10 @@ impl Inbox {
 }
 
 impl Shared {
+    pub(crate) fn has_huge_pages(&self) -> bool {
+        has_huge_pages(self.method, self.block_bytes)
+    }
+
     pub(crate) fn block_len(&self, block: usize) -> usize {
         self.block_bytes.min(self.len - block * self.block_bytes)
     }
@@ -477,8 +481,7 @@ impl Shared {
         let file_end = file_end(&name, &source)?;
         let mapping = Mapping::reserve(to_usize(source.len))
             .map_err(system(&name, "reserving the region's addresses"))?;
-        // A page of a huge page cannot be moved alone, and a child must not share pages that move.
-        let _ = mapping.advise_huge(false);
+        // A child must not share pages that move.
         mapping.leave_out_of_forks().map_err(system(&name, "keeping the region out of forks"))?;
         let len = mapping.len();
         let blocks = len.div_ceil(block_bytes);
@@ -493,6 +496,8 @@ impl Shared {
             (None, true) => Method::Move,
             (None, false) => Method::Copy,
         };
+        // Where there are no huge pages there is nothing to ask for or to decline.
+        let _ = mapping.advise_huge(has_huge_pages(method, block_bytes));
         let inbox = || -> std::io::Result<Inbox> {
             Ok(Inbox { commands: Mutex::default(), bell: Arc::new(Doorbell::new()?) })
         };
@@ -520,6 +525,13 @@ impl Shared {
             name,
         })
     }
+}
+
+/// Whether a block may be one huge page, which is moved as one. A fault then asks for a huge page's
+/// entry too: a table of pages in its place would have the kernel split what is moved there. Blocks
+/// that share a huge page would split it, and copied ones are made of pages.
+fn has_huge_pages(method: Method, block_bytes: usize) -> bool {
+    method == Method::Move && block_bytes == BLOCK_BYTES_MAX
 }
 
 /// Where a file ends that ends inside of the region's last page, and does so after every write.

@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{KIB, METHODS, MIB, Memory, blank, config, file_of, over_file};
+use common::{KIB, METHODS, MIB, Memory, blank, config, file_of, over_file_by};
 use terrace_market::Ledger;
 use terrace_region::{Contents, Method, Region, RegionConfig, RegionError, Source};
 use terrace_sys::mischief;
@@ -148,9 +148,10 @@ fn a_child_process_has_no_part_in_it() {
 }
 
 /// All frames are those of blocks that somebody unmaps, one of them in part.
-fn lose_a_part(method: Method) -> Region {
+fn lose_a_part(method: Method, block_bytes: usize) -> Region {
     // By the kernel: a thread that reads what is being unmapped would end this process.
-    let region = over_file(file_of(4 * MIB).path(), 0, 4 * MIB, config(method, MIB));
+    let (path, config) = (file_of(4 * MIB), config(method, MIB.max(2 * block_bytes as u64)));
+    let region = over_file_by(path.path(), block_bytes, 4 * MIB, config);
     let memory = Memory::of(&region);
     touch_all(memory, 4 * MIB, 1);
     let start = region.as_ptr().wrapping_add((2 << 20) + 4096);
@@ -172,7 +173,7 @@ fn lose_a_part(method: Method) -> Region {
 fn what_somebody_unmaps_hurts_nobody_else() {
     if part().is_some() {
         // They are not dropped: what they would unmap is somebody else's by now, perhaps.
-        let _regions = METHODS.map(lose_a_part);
+        let _regions = [256 << 10, 2 << 20].map(|block| METHODS.map(|way| lose_a_part(way, block)));
         mischief::leave(7);
     }
     let status = child("what_somebody_unmaps_hurts_nobody_else", "unmap");

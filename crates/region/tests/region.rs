@@ -306,6 +306,45 @@ fn pages_that_somebody_drops_read_as_zero() {
     }
 }
 
+/// A block of a huge page moves as one, and page by page once somebody has made a hole in it.
+#[test]
+fn blocks_of_huge_pages_lose_nothing() {
+    const LEN: u64 = 21 * MIB + 1234;
+    const HUGE: usize = 2 << 20;
+    for method in METHODS {
+        let path = file_of(LEN);
+        let region = over_file_by(path.path(), HUGE, LEN, config(method, 8 * MIB));
+        let memory = Memory::of(&region);
+        let mut bytes: Vec<u8> = (0..LEN).map(stamp).collect();
+        for round in 0..4_u8 {
+            for at in (u64::from(round)..LEN).step_by(50_000) {
+                assert_eq!(memory.read(at), bytes[to_usize(at)], "{method} {round} {at}");
+                if at / 50_000 % 3 == 0 {
+                    memory.write(at, round);
+                    bytes[to_usize(at)] = round;
+                }
+            }
+            // A page of one block, and all of another; what a copied block loses may come back.
+            let holes = if method == METHODS[0] {
+                [(3 * HUGE + 8192, 4096), (HUGE, HUGE)]
+            } else {
+                [(0, 0); 2]
+            };
+            for (at, len) in holes {
+                let pin = region.pin(at as u64, len as u64).expect("pinned");
+                // SAFETY: pages of the region, of which nobody keeps a reference.
+                unsafe { mischief::drop_pages(pin.as_ptr(), len) }.expect("dropped");
+                bytes[at..at + len].fill(0);
+                assert_eq!(memory.read(at as u64), 0);
+            }
+        }
+        drop(region);
+        let mut found = Vec::new();
+        path.reopen().expect("there").read_to_end(&mut found).expect("read");
+        assert!(found == bytes, "{method}");
+    }
+}
+
 #[test]
 fn what_cannot_be_is_named() {
     let ledger = Ledger::new(16 * MIB);
