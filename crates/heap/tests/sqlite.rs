@@ -1,0 +1,50 @@
+//! An engine that knows nothing of tiers, on one: SQLite in four times its DRAM.
+
+#[path = "../examples/sqlite/engine.rs"]
+mod engine;
+#[path = "../examples/sqlite/memory.rs"]
+mod memory;
+
+use std::process::Command;
+
+/// Some 60 MiB with its index, of which 8 may be in DRAM.
+const ROWS: u64 = 200_000;
+const CAP_BYTES: u64 = 8 << 20;
+const TEST: &str = "an_engine_answers_the_same_on_a_tier";
+
+/// What a process of its own answers: SQLite's allocator is chosen once for all.
+fn answers(part: &str) -> String {
+    let program = std::env::current_exe().expect("this program");
+    let mut command = Command::new(program);
+    command.args(["--exact", TEST, "--nocapture"]).env("TERRACE_TEST_PART", part);
+    let output = command.output().expect("started");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success(), "{part}: {text} {}", String::from_utf8_lossy(&output.stderr));
+    let lines = text.lines().filter_map(|line| line.strip_prefix("answer: "));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[expect(clippy::print_stdout, reason = "read by the process that started this one")]
+fn answer(part: &str) {
+    let heap = (part == "tier").then(|| memory::install(CAP_BYTES).expect("a heap"));
+    for answer in engine::run(ROWS).expect("answers") {
+        answer.lines().for_each(|line| println!("answer: {line}"));
+    }
+    if let Some(heap) = heap {
+        let (held, region) = (heap.stats().expect("statistics"), heap.region().expect("a region"));
+        let below = region.stats();
+        assert!(held.taken_bytes_max >= 4 * CAP_BYTES, "{held:?}");
+        assert!(below.resident_bytes <= CAP_BYTES, "{below:?}");
+        assert!(below.written_bytes > 2 * CAP_BYTES && below.read_bytes > CAP_BYTES, "{below:?}");
+    }
+}
+
+#[test]
+fn an_engine_answers_the_same_on_a_tier() {
+    if let Ok(part) = std::env::var("TERRACE_TEST_PART") {
+        return answer(&part);
+    }
+    let plain = answers("plain");
+    assert!(plain.lines().count() > 10, "{plain}");
+    assert_eq!(answers("tier"), plain);
+}
