@@ -21,6 +21,7 @@ const LOW_CRATES: &[&str] = &[
     "terrace-index",
     "terrace-region",
     "terrace-heap",
+    "terrace-capi",
     "terrace-workload",
     "terrace-testkit",
     "xtask",

@@ -18,6 +18,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("terrace-heap", 4),
     ("terrace-index", 4),
     ("terrace-compact", 4),
+    ("terrace-capi", 5),
     ("terrace-sql", 5),
     ("terrace-workload", 5),
     ("terrace-bench", 6),

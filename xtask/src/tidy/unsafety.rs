@@ -8,7 +8,7 @@ use super::{
 
 /// Crates that need `unsafe`; every other crate forbids it in its root.
 const UNSAFE_CRATES: &[&str] =
-    &["sys", "pool", "region", "heap", "compact", "exec", "sql", "terrace"];
+    &["sys", "pool", "region", "heap", "capi", "compact", "exec", "sql", "terrace"];
 /// What the documentation of an unsafe function or trait contains.
 const ASKS: &str = "# Safety";
 const FORBID: &str = "#![forbid(unsafe_code)]";
@@ -49,13 +49,17 @@ fn reasons(file: &File, rust: &Rust) -> Vec<Finding> {
 /// What an `unsafe` on the line must have above it, if there is one.
 ///
 /// A block or an implementation says why it is right; a function or a trait says what it asks of
-/// others.
+/// others. An attribute that gives a function its name for C runs nothing.
 fn keyword(code: &str) -> Option<&'static str> {
     let is_pointer = code.contains("unsafe fn(") || code.contains("unsafe extern \"C\" fn(");
-    if !contains_word(code, "unsafe") || is_pointer || code.trim_start().starts_with("#!") {
+    let starts = |with| code.trim_start().starts_with(with);
+    let is_attribute = starts("#!") || starts("#[unsafe(no_mangle)]");
+    if !contains_word(code, "unsafe") || is_pointer || is_attribute {
         return None;
     }
-    let declares = code.contains("unsafe fn ") || code.contains("unsafe trait ");
+    // The name of the interface is a string, which is not among the code.
+    let exports = code.contains("unsafe extern ") && code.contains(" fn ");
+    let declares = exports || code.contains("unsafe fn ") || code.contains("unsafe trait ");
     Some(if declares { ASKS } else { "SAFETY:" })
 }
 
@@ -110,6 +114,9 @@ mod tests {
         assert_eq!(count(path, other), 1);
         assert_eq!(count(path, "/// G.\npub unsafe fn g() {}\n"), 1);
         assert_eq!(count(path, "/// # Safety\n/// Ask.\npub unsafe fn g() {}\n"), 0);
+        let exported = "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn g() {}\n";
+        assert_eq!(count(path, exported), 1);
+        assert_eq!(count(path, &format!("/// # Safety\n/// Ask.\n{exported}")), 0);
         let implemented = "unsafe impl T for S {\n    unsafe fn g() {}\n}\n";
         assert_eq!(count(path, implemented), 1, "the implementation itself has no reason");
         assert_eq!(count(path, &format!("// SAFETY: fine.\n{implemented}")), 0);

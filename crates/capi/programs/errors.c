@@ -1,0 +1,198 @@
+/*
+ * What is wrong is said: statuses and texts for bad input, from C.
+ *
+ *     errors [DIRECTORY]    where a scratch file may be made
+ */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "terrace.h"
+
+#define MIB ((size_t)1 << 20)
+
+static int failures;
+
+/* Whether a call answered what it should, and the text has a word that helps. */
+static void expect(int line, terrace_status got, terrace_status wanted, const char *word) {
+    const char *text = terrace_last_error();
+    bool said = wanted == TERRACE_STATUS_OK || strstr(text, word) != NULL;
+    bool last = wanted == TERRACE_STATUS_OK || terrace_last_status() == wanted;
+    if (got != wanted || !said || !last) {
+        fprintf(stderr, "errors.c:%d: %s instead of %s, saying \"%s\" and not \"%s\"\n", line,
+                terrace_status_name(got), terrace_status_name(wanted), text, word);
+        failures++;
+    }
+}
+
+#define SAYS(call, status, word) expect(__LINE__, (call), TERRACE_STATUS_##status, word)
+#define HOLDS(what) expect(__LINE__, (what) ? TERRACE_STATUS_OK : TERRACE_STATUS_PANIC, \
+                           TERRACE_STATUS_OK, "")
+
+static void nothing_is_there(void) {
+    terrace_region *region = NULL;
+    terrace_heap *heap = NULL;
+    terrace_pin *pin = NULL;
+    terrace_heap_stats heap_stats;
+    terrace_region_stats region_stats;
+    SAYS(terrace_ledger_new(1, NULL), INVALID, "out is NULL");
+    SAYS(terrace_heap_dram(64 * MIB, NULL, NULL), INVALID, "out is NULL");
+    SAYS(terrace_heap_region(NULL, 0, 0, NULL, &heap), INVALID, "region is NULL");
+    SAYS(terrace_region_open(NULL, 0, 0, NULL, &region), INVALID, "path is NULL");
+    SAYS(terrace_region_scratch(NULL, 0, NULL, &region), INVALID, "directory is NULL");
+    SAYS(terrace_region_pin(NULL, 0, 0, &pin), INVALID, "region is NULL");
+    SAYS(terrace_region_prefetch(NULL, 0, 0), INVALID, "region is NULL");
+    SAYS(terrace_region_evict(NULL, 0, 0), INVALID, "region is NULL");
+    SAYS(terrace_region_flush(NULL, 0, 0), INVALID, "region is NULL");
+    SAYS(terrace_region_advise(NULL, 0, 0, 0), INVALID, "region is NULL");
+    SAYS(terrace_region_set_cap(NULL, 0), INVALID, "region is NULL");
+    SAYS(terrace_region_get_stats(NULL, &region_stats), INVALID, "region is NULL");
+    SAYS(terrace_heap_get_stats(NULL, &heap_stats), INVALID, "heap is NULL");
+    SAYS(terrace_heap_trim(NULL), INVALID, "heap is NULL");
+    SAYS(terrace_heap_reset(NULL), INVALID, "heap is NULL");
+    SAYS(terrace_heap_free(NULL, &failures), INVALID, "heap is NULL");
+    SAYS(terrace_heap_free_sized(NULL, &failures, 1, 1), INVALID, "heap is NULL");
+    HOLDS(terrace_heap_alloc(NULL, 1, 1) == NULL);
+    HOLDS(terrace_heap_alloc_zeroed(NULL, 1, 1) == NULL);
+    HOLDS(terrace_heap_calloc(NULL, 1, 1) == NULL);
+    HOLDS(terrace_heap_realloc(NULL, NULL, 1, 1) == NULL);
+    HOLDS(terrace_heap_usable_size(NULL, &failures) == 0);
+    HOLDS(!terrace_heap_contains(NULL, &failures));
+    HOLDS(terrace_region_data(NULL) == NULL && terrace_region_len(NULL) == 0);
+    HOLDS(terrace_region_block_bytes(NULL) == 0);
+    HOLDS(terrace_pin_data(NULL) == NULL && terrace_pin_len(NULL) == 0);
+    HOLDS(terrace_ledger_budget(NULL) == 0 && terrace_ledger_granted(NULL) == 0);
+    SAYS(terrace_region_close(NULL), OK, "");
+    terrace_region_unpin(NULL);
+    terrace_heap_close(NULL);
+    terrace_ledger_free(NULL);
+    HOLDS(region == NULL && heap == NULL && pin == NULL);
+}
+
+static void regions(const char *directory) {
+    terrace_region *region = NULL;
+    terrace_region_options options = terrace_region_options_default();
+    SAYS(terrace_region_scratch(directory, 64 * MIB, NULL, &region), INVALID, "cap_bytes");
+    options.cap_bytes = 100;
+    SAYS(terrace_region_scratch(directory, 64 * MIB, &options, &region), INVALID, "too small");
+    options.cap_bytes = 4 * MIB;
+    SAYS(terrace_region_scratch(directory, 0, &options, &region), INVALID, "cannot be mapped");
+    SAYS(terrace_region_scratch("/no/such/directory", MIB, &options, &region), IO, "/no/such/dir");
+    SAYS(terrace_region_open("/no/such/file", 0, 0, &options, &region), IO, "/no/such/file");
+    SAYS(terrace_region_open(directory, 0, 0, &options, &region), IO, directory);
+    options.name = "named";
+    options.block_bytes = 12345;
+    SAYS(terrace_region_scratch(directory, MIB, &options, &region), INVALID, "named: a block of");
+    options.block_bytes = 0;
+    options.method = 77;
+    SAYS(terrace_region_scratch(directory, MIB, &options, &region), INVALID, "77 is no");
+    options.method = TERRACE_METHOD_AUTO;
+    options.pagers = 1000;
+    SAYS(terrace_region_scratch(directory, MIB, &options, &region), INVALID, "1000 pagers");
+    options.pagers = 0;
+    terrace_ledger *ledger = NULL;
+    SAYS(terrace_ledger_new(0, &ledger), INVALID, "budget");
+    SAYS(terrace_ledger_new(4096, &ledger), OK, "");
+    options.ledger = ledger;
+    SAYS(terrace_region_scratch(directory, MIB, &options, &region), NO_ROOM, "budget");
+    options.ledger = NULL;
+    terrace_ledger_free(ledger);
+    HOLDS(region == NULL);
+
+    options.patience_ms = 200;
+    SAYS(terrace_region_scratch(directory, 64 * MIB, &options, &region), OK, "");
+    terrace_pin *pin = NULL;
+    SAYS(terrace_region_pin(region, 64 * MIB, 1, &pin), INVALID, "named");
+    SAYS(terrace_region_pin(region, 0, 64 * MIB, &pin), TIMEOUT, "not ready");
+    SAYS(terrace_region_pin(region, UINT64_MAX, 2, &pin), INVALID, "named");
+    SAYS(terrace_region_advise(region, 0, 1, 4), INVALID, "4 is no terrace_advice");
+    SAYS(terrace_region_set_cap(region, 1), INVALID, "too small");
+    HOLDS(pin == NULL);
+
+    terrace_heap *heap = NULL;
+    SAYS(terrace_heap_region(region, 4096, 64 * MIB, NULL, &heap), INVALID, "no pages of region");
+    SAYS(terrace_heap_region(region, SIZE_MAX, 0, NULL, &heap), INVALID, "least");
+    SAYS(terrace_heap_region(region, 0, 4096, NULL, &heap), INVALID, "8MiB at least");
+    terrace_heap_options with_ledger = terrace_heap_options_default();
+    SAYS(terrace_ledger_new(MIB, &ledger), OK, "");
+    with_ledger.ledger = ledger;
+    SAYS(terrace_heap_region(region, 0, 0, &with_ledger, &heap), INVALID, "ledger");
+    terrace_ledger_free(ledger);
+
+    /* A region lasts for as long as a heap or a pin of it does. */
+    SAYS(terrace_heap_region(region, 0, 32 * MIB, NULL, &heap), OK, "");
+    SAYS(terrace_region_pin(region, 40 * MIB, 4096, &pin), OK, "");
+    SAYS(terrace_region_close(region), OK, "");
+    char *object = terrace_heap_alloc(heap, 20 * MIB, 0);
+    HOLDS(object != NULL);
+    memset(object, 1, 20 * MIB);
+    HOLDS(object[0] == 1 && object[20 * MIB - 1] == 1);
+    terrace_heap_close(heap);
+    memset(terrace_pin_data(pin), 2, terrace_pin_len(pin));
+    terrace_region_unpin(pin);
+}
+
+static void heaps(void) {
+    terrace_heap *heap = NULL;
+    terrace_heap_options options = terrace_heap_options_default();
+    options.name = "named";
+    SAYS(terrace_heap_dram(4096, &options, &heap), INVALID, "named: 4096 bytes");
+    SAYS(terrace_heap_dram(64 * MIB + 1, &options, &heap), INVALID, "pages of 4 KiB");
+    SAYS(terrace_heap_dram(SIZE_MAX - 4095, &options, &heap), NO_ROOM, "addresses");
+    SAYS(terrace_heap_node(1000, 64 * MIB, &options, &heap), INVALID, "node");
+    options.flags = 128;
+    SAYS(terrace_heap_dram(64 * MIB, &options, &heap), INVALID, "0x80");
+    options.flags = TERRACE_HEAP_RETAIN_OFF | TERRACE_HEAP_THREAD_CACHES_OFF;
+    options.metadata = 9;
+    SAYS(terrace_heap_dram(64 * MIB, &options, &heap), INVALID, "9 is no terrace_metadata");
+    options.metadata = TERRACE_METADATA_SEPARATE;
+    options.decay_ms = -2;
+    SAYS(terrace_heap_dram(64 * MIB, &options, &heap), INVALID, "decay_ms -2");
+    options.decay_ms = TERRACE_HEAP_KEEP;
+    HOLDS(heap == NULL);
+    SAYS(terrace_heap_node(0, 64 * MIB, &options, &heap), OK, "");
+
+    HOLDS(terrace_heap_alloc(heap, 65 * MIB, 0) == NULL);
+    SAYS(terrace_last_status(), NO_ROOM, "no room for 68157440 bytes");
+    HOLDS(terrace_heap_alloc(heap, 8, 24) == NULL);
+    SAYS(terrace_last_status(), INVALID, "power of two");
+    HOLDS(terrace_heap_alloc(heap, SIZE_MAX, 1) == NULL);
+    SAYS(terrace_last_status(), INVALID, "cannot be");
+    HOLDS(terrace_heap_calloc(heap, SIZE_MAX / 2, 3) == NULL);
+    SAYS(terrace_last_status(), INVALID, "cannot be");
+
+    /* No bytes are a byte, and NULL is as in malloc's family. */
+    void *empty = terrace_heap_alloc(heap, 0, 0);
+    void *other = terrace_heap_realloc(heap, NULL, 0, 0);
+    HOLDS(empty != NULL && other != NULL && empty != other);
+    HOLDS(terrace_heap_usable_size(heap, empty) >= 1);
+    other = terrace_heap_realloc(heap, other, 100, 0);
+    HOLDS(terrace_heap_usable_size(heap, other) >= 100);
+    SAYS(terrace_heap_free_sized(heap, empty, 0, 0), OK, "");
+    SAYS(terrace_heap_free(heap, NULL), OK, "");
+    HOLDS(terrace_heap_usable_size(heap, NULL) == 0);
+
+    /* What is another's is left alone. */
+    int mine = 1;
+    SAYS(terrace_heap_free(heap, &mine), INVALID, "no address of this heap");
+    SAYS(terrace_heap_free_sized(heap, &mine, sizeof mine, 4), INVALID, "no address");
+    HOLDS(terrace_heap_realloc(heap, &mine, 9, 0) == NULL);
+    SAYS(terrace_last_status(), INVALID, "no address");
+    HOLDS(terrace_heap_usable_size(heap, &mine) == 0 && mine == 1);
+    HOLDS(terrace_heap_contains(heap, other) && !terrace_heap_contains(heap, &mine));
+    HOLDS(!terrace_heap_contains(heap, NULL));
+    SAYS(terrace_heap_free(heap, other), OK, "");
+    terrace_heap_close(heap);
+}
+
+int main(int argc, char **argv) {
+    HOLDS(terrace_last_status() == TERRACE_STATUS_OK && *terrace_last_error() == '\0');
+    HOLDS(strcmp(terrace_status_name(TERRACE_STATUS_NO_ROOM), "no room") == 0);
+    HOLDS(strcmp(terrace_status_name(99), "unknown status") == 0);
+    nothing_is_there();
+    regions(argc > 1 ? argv[1] : ".");
+    heaps();
+    printf("%d wrong\n", failures);
+    return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,240 @@
+//! Heaps: how they are made and closed.
+
+use std::ffi::c_char;
+use std::sync::Arc;
+
+use terrace_heap::{HeapConfig, HeapMemory, Metadata, Retain};
+
+use crate::arguments::{self, or, place, shared, take_handle};
+use crate::ledger::Ledger;
+use crate::region::Region;
+use crate::status::{Failure, Status, attempt, status};
+
+/// An allocator whose memory is DRAM, a memory node, or a part of a region.
+///
+/// All functions may be called from any thread, except terrace_heap_reset and terrace_heap_close
+/// beside another call with the same handle.
+pub struct Heap {
+    pub(crate) heap: terrace_heap::Heap,
+}
+
+/// Where a heap keeps what it knows of its memory, for terrace_heap_options.metadata.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub enum MetadataChoice {
+    /// In DRAM, wherever the data are: allocating touches nothing of a slow tier.
+    Separate = 0,
+    /// In the heap's memory, beside the data.
+    Together = 1,
+}
+
+/// A flag of terrace_heap_options: the heap takes what each request needs and gives back what is
+/// freed, instead of taking ever larger pieces and keeping them.
+pub const HEAP_RETAIN_OFF: u32 = 1;
+/// A flag of terrace_heap_options: threads keep nothing of what they free for their next requests.
+pub const HEAP_THREAD_CACHES_OFF: u32 = 2;
+/// Value of terrace_heap_options.decay_ms: freed pages are kept for good.
+pub const HEAP_KEEP: i32 = -1;
+
+/// How a heap is set up. Zero, or NULL, is the usual value of every field: begin with
+/// terrace_heap_options_default or zeroed memory.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct HeapOptions {
+    /// Its name in errors and statistics. NULL: "heap".
+    pub name: *const c_char,
+    /// The budget that memory in use counts against; an error for a heap over a region, which
+    /// counts its blocks itself. NULL: none.
+    pub ledger: *const Ledger,
+    /// Bytes of the largest piece that is taken ahead of need, 4096 at least. 0: 8388608.
+    pub growth_bytes_max: u64,
+    /// A terrace_metadata.
+    pub metadata: u32,
+    /// How long freed pages are kept before they are given back, in milliseconds. 0: 1000;
+    /// TERRACE_HEAP_KEEP: for good.
+    pub decay_ms: i32,
+    /// The sum of any of TERRACE_HEAP_RETAIN_OFF and TERRACE_HEAP_THREAD_CACHES_OFF.
+    pub flags: u32,
+}
+
+impl HeapOptions {
+    const USUAL: Self = Self {
+        name: std::ptr::null(),
+        ledger: std::ptr::null(),
+        growth_bytes_max: 0,
+        metadata: MetadataChoice::Separate as u32,
+        decay_ms: 0,
+        flags: 0,
+    };
+
+    /// # Safety
+    /// Its pointers are NULL or lead to what they should, which does not change during the call.
+    unsafe fn config(&self, memory: HeapMemory) -> Result<HeapConfig, Failure> {
+        // SAFETY: the caller's promise, for both.
+        let (name, ledger) =
+            unsafe { (arguments::name(self.name, "heap"), arguments::ledger(self.ledger)) };
+        let wrong = |what: String| Err(Failure::invalid(format!("heap {name}: {what}")));
+        let metadata = match self.metadata {
+            0 => Metadata::Separate,
+            1 => Metadata::Together,
+            other => return wrong(format!("{other} is no terrace_metadata")),
+        };
+        if self.flags & !(HEAP_RETAIN_OFF | HEAP_THREAD_CACHES_OFF) != 0 {
+            return wrong(format!("flags {:#x} are not all known", self.flags));
+        }
+        let retain = match (self.flags & HEAP_RETAIN_OFF != 0, Retain::default()) {
+            (true, _) => Retain::Off,
+            (false, Retain::On { growth_bytes_max: usual }) => {
+                Retain::On { growth_bytes_max: or(self.growth_bytes_max, usual) }
+            }
+            (false, off) => off,
+        };
+        let usual = HeapConfig::new(name.as_str(), memory);
+        let decay_ms = match self.decay_ms {
+            HEAP_KEEP => None,
+            0 => usual.decay_ms,
+            ms => match u32::try_from(ms) {
+                Ok(ms) => Some(ms),
+                Err(_) => return wrong(format!("decay_ms {ms}: -1 keeps pages for good")),
+            },
+        };
+        let thread_caches = self.flags & HEAP_THREAD_CACHES_OFF == 0;
+        Ok(HeapConfig { metadata, retain, thread_caches, decay_ms, ledger, ..usual })
+    }
+}
+
+/// The usual options of a heap: all zero.
+#[unsafe(no_mangle)]
+pub extern "C" fn terrace_heap_options_default() -> HeapOptions {
+    HeapOptions::USUAL
+}
+
+/// Makes a heap over some memory.
+///
+/// # Safety
+/// The options are NULL, or lead to options whose pointers lead to what they should; out is NULL or
+/// leads to room for a pointer.
+unsafe fn start(
+    memory: HeapMemory,
+    options: *const HeapOptions,
+    out: *mut *mut Heap,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promise, for both.
+    let (out, config) = unsafe {
+        (place(out, "out")?, options.as_ref().unwrap_or(&HeapOptions::USUAL).config(memory)?)
+    };
+    out.put_handle(Heap { heap: terrace_heap::Heap::new(config)? });
+    Ok(())
+}
+
+/// Makes a heap in DRAM and gives it to *out: so many bytes of addresses, 8388608 at least, in
+/// pages of 4096, which take memory as they are used.
+///
+/// TERRACE_STATUS_INVALID for options that cannot be; TERRACE_STATUS_NO_ROOM without addresses, and
+/// when the process has too many heaps (some 4,000).
+///
+/// # Safety
+/// options are NULL or lead to options, whose name is NULL or a string and whose ledger is NULL or
+/// a ledger; out is NULL or leads to room for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_heap_dram(
+    bytes: usize,
+    options: *const HeapOptions,
+    out: *mut *mut Heap,
+) -> Status {
+    // SAFETY: the caller's promise.
+    status(|| unsafe { start(HeapMemory::Dram { bytes }, options, out) })
+}
+
+/// Makes a heap in the memory of one NUMA node and gives it to *out; otherwise as
+/// terrace_heap_dram.
+///
+/// A node that is not there is TERRACE_STATUS_INVALID.
+///
+/// # Safety
+/// As for terrace_heap_dram.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_heap_node(
+    node: u32,
+    bytes: usize,
+    options: *const HeapOptions,
+    out: *mut *mut Heap,
+) -> Status {
+    // SAFETY: the caller's promise.
+    status(|| unsafe { start(HeapMemory::Node { node, bytes }, options, out) })
+}
+
+/// Makes a heap in a part of a region and gives it to *out. The part begins at the offset and has
+/// so many bytes, 8388608 at least, both multiples of 4096; 0 bytes are all to the region's end.
+///
+/// Nobody else may use the part, and no other heap may. The heap keeps the region: its handle may
+/// be closed. What objects hold is written to the region's file in time, but a heap cannot be
+/// opened again from it.
+///
+/// Fails as terrace_heap_dram does. With metadata together the region's cap holds 4 MiB at least.
+///
+/// # Safety
+/// The region is NULL, or came from terrace_region_open or terrace_region_scratch and was not
+/// closed; otherwise as for terrace_heap_dram.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_heap_region(
+    region: *const Region,
+    offset: usize,
+    bytes: usize,
+    options: *const HeapOptions,
+    out: *mut *mut Heap,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise.
+        let region = Arc::clone(&unsafe { shared(region, "region") }?.region);
+        let rest = region.len().saturating_sub(offset);
+        let bytes = if bytes == 0 { rest } else { bytes };
+        // SAFETY: the caller's promise.
+        unsafe { start(HeapMemory::Region { region, offset, bytes }, options, out) }
+    })
+}
+
+/// Ends a heap and frees every object of it at once; NULL is allowed.
+///
+/// Every pointer that came from the heap is invalid from here on: reading, writing or freeing one
+/// is as wrong as after free(), and may reach memory that is somebody else's by then. Containers
+/// that have their memory from the heap end before it. No other thread is in a call with it.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_heap_dram, terrace_heap_node or terrace_heap_region and
+/// is not used again, nor any pointer that came from it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_heap_close(heap: *mut Heap) {
+    let _ = attempt(|| {
+        // SAFETY: the caller's promise.
+        drop(unsafe { take_handle(heap) });
+        Ok(())
+    });
+}
+
+/// Frees every object at once and keeps the heap. Pointers are invalid as after
+/// terrace_heap_close.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_heap_dram, terrace_heap_node or terrace_heap_region and
+/// was not closed; no pointer that came from it is used again, and no other thread is in a call
+/// with it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_heap_reset(heap: *const Heap) -> Status {
+    // SAFETY: the caller's promise, for both.
+    status(|| Ok(unsafe { shared(heap, "heap")?.heap.reset() }?))
+}
+
+/// Gives free memory back: what this thread keeps for its next requests, and what the heap does.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_heap_dram, terrace_heap_node or terrace_heap_region and
+/// was not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_heap_trim(heap: *const Heap) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise.
+        unsafe { shared(heap, "heap") }?.heap.trim();
+        Ok(())
+    })
+}

@@ -1,0 +1,49 @@
+//! The C and C++ interface of heaps and regions.
+//!
+//! `include/terrace.h` is made from this crate by cbindgen, its comments from the ones here: they
+//! speak to who writes C. `include/terrace_pmr.hpp` puts C++ on top, with a
+//! `std::pmr::memory_resource`. Why it is as it is stands in `docs/design/capi.md`.
+//!
+//! ```text
+//!   C++   terrace::heap_resource, terrace::heap, terrace::region     throw
+//!           |
+//!   C     terrace_heap_alloc, terrace_region_open, ...               a status, or NULL
+//!           |
+//!   this  checks arguments, catches panics, keeps the last failure
+//!           |
+//!         terrace-heap, terrace-region, terrace-market
+//! ```
+//!
+//! # Rules that hold everywhere
+//!
+//! - Every function that can fail does its work in [`status::attempt`]: nothing unwinds into C.
+//! - NULL is answered, never read. Numbers that stand for a choice are checked: no C value becomes
+//!   a Rust enum unseen.
+//! - A handle is a box; what it names is shared by count, so that handles may be closed in any
+//!   order.
+
+pub mod arguments;
+pub mod heap;
+pub mod ledger;
+pub mod object;
+pub mod pin;
+pub mod region;
+pub mod stats;
+pub mod status;
+
+use std::ffi::{CStr, c_char};
+
+const VERSION: &CStr = version();
+
+const fn version() -> &'static CStr {
+    match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
+        Ok(version) => version,
+        Err(_) => c"",
+    }
+}
+
+/// The version of the library, as "0.1.0". Never NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn terrace_version() -> *const c_char {
+    VERSION.as_ptr()
+}

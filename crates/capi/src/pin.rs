@@ -1,0 +1,174 @@
+//! What users ask of a region's blocks.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use terrace_region::Advice;
+
+use crate::arguments::{place, shared, take_handle};
+use crate::region::Region;
+use crate::status::{Failure, Status, attempt, status};
+
+/// A part of a region that stays in memory, and at its addresses, until terrace_region_unpin.
+///
+/// What a system call, a device or another process must not find absent is pinned before.
+pub struct Pin {
+    /// Ended before the region may end.
+    pin: terrace_region::Pin,
+    _region: Arc<terrace_region::Region>,
+}
+
+/// How bytes of a region are used, for terrace_region_advise.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub enum AdviceChoice {
+    /// Blocks are touched one after the other: the next ones are asked for ahead, as without
+    /// advice. Holds for the whole region.
+    Sequential = 0,
+    /// Blocks are touched in no order: nothing is asked for ahead. Holds for the whole region.
+    Random = 1,
+    /// The bytes never change again: blocks leave without a look at whether they did. What is
+    /// written to them nevertheless may be lost.
+    Immutable = 2,
+    /// The bytes may change, as without advice.
+    Mutable = 3,
+}
+
+/// Brings a part of a region into memory, keeps it there, and gives the pin to *out.
+///
+/// TERRACE_STATUS_INVALID for a part that does not lie inside; TERRACE_STATUS_IO for a block that
+/// cannot be read; TERRACE_STATUS_TIMEOUT when the part takes more than the cap leaves.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_region_open or terrace_region_scratch and was not
+/// closed; out is NULL or leads to room for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_region_pin(
+    region: *const Region,
+    offset: u64,
+    len: u64,
+    out: *mut *mut Pin,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise, for both.
+        let (out, region) = unsafe { (place(out, "out")?, shared(region, "region")?) };
+        let pin = region.region.pin(offset, len)?;
+        out.put_handle(Pin { pin, _region: Arc::clone(&region.region) });
+        Ok(())
+    })
+}
+
+/// The first byte that is pinned; NULL for NULL.
+///
+/// # Safety
+/// The pin is NULL, or came from terrace_region_pin and was not given back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_pin_data(pin: *const Pin) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    let data = attempt(|| Ok(unsafe { shared(pin, "pin") }?.pin.as_ptr().cast()));
+    data.unwrap_or(std::ptr::null_mut())
+}
+
+/// Bytes that are pinned, as many as were asked for; 0 for NULL.
+///
+/// # Safety
+/// As for terrace_pin_data.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_pin_len(pin: *const Pin) -> usize {
+    // SAFETY: the caller's promise.
+    attempt(|| Ok(unsafe { shared(pin, "pin") }?.pin.len())).unwrap_or(0)
+}
+
+/// Lets what is pinned leave memory again; NULL is allowed.
+///
+/// # Safety
+/// The pin is NULL, or came from terrace_region_pin and is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_region_unpin(pin: *mut Pin) {
+    let _ = attempt(|| {
+        // SAFETY: the caller's promise.
+        drop(unsafe { take_handle(pin) });
+        Ok(())
+    });
+}
+
+/// Asks for a part ahead of its use, and does not wait.
+///
+/// TERRACE_STATUS_INVALID for a part that does not lie inside.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_region_open or terrace_region_scratch and was not
+/// closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_region_prefetch(
+    region: *const Region,
+    offset: u64,
+    len: u64,
+) -> Status {
+    // SAFETY: the caller's promise.
+    status(|| Ok(unsafe { shared(region, "region") }?.region.prefetch(offset, len)?))
+}
+
+/// Has a part leave memory, written back where it changed; it comes back when somebody touches it.
+///
+/// TERRACE_STATUS_INVALID for a part that does not lie inside; TERRACE_STATUS_IO for a block that
+/// cannot be written, which stays; TERRACE_STATUS_TIMEOUT while blocks are pinned.
+///
+/// # Safety
+/// As for terrace_region_prefetch.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_region_evict(
+    region: *const Region,
+    offset: u64,
+    len: u64,
+) -> Status {
+    // SAFETY: the caller's promise.
+    status(|| Ok(unsafe { shared(region, "region") }?.region.evict(offset, len)?))
+}
+
+/// Makes what was written to a part before this call durable. It stays in memory.
+///
+/// Fails as terrace_region_evict does, and with TERRACE_STATUS_IO when the device does not sync.
+///
+/// # Safety
+/// As for terrace_region_prefetch.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_region_flush(
+    region: *const Region,
+    offset: u64,
+    len: u64,
+) -> Status {
+    // SAFETY: the caller's promise.
+    status(|| Ok(unsafe { shared(region, "region") }?.region.flush(offset, len)?))
+}
+
+/// Says how a part is used: advice is a terrace_advice.
+///
+/// TERRACE_STATUS_INVALID for a part that does not lie inside and for other advice. Immutable bytes
+/// are written back first, which fails as terrace_region_evict does.
+///
+/// # Safety
+/// As for terrace_region_prefetch.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_region_advise(
+    region: *const Region,
+    offset: u64,
+    len: u64,
+    advice: u32,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise.
+        let region = &unsafe { shared(region, "region") }?.region;
+        let advice = match advice {
+            0 => Advice::Sequential,
+            1 => Advice::Random,
+            2 => Advice::Immutable,
+            3 => Advice::Mutable,
+            other => {
+                let text = format!("region {}: {other} is no terrace_advice", region.name());
+                return Err(Failure::invalid(text));
+            }
+        };
+        Ok(region.advise(offset, len, advice)?)
+    })
+}

@@ -1,0 +1,232 @@
+//! What calls answer, and this thread's last failure.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CString, c_char};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use terrace_heap::HeapError;
+use terrace_region::RegionError;
+
+/// What a call answers.
+///
+/// Functions that answer a pointer answer NULL where this would not be TERRACE_STATUS_OK;
+/// terrace_last_status and terrace_last_error tell more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub enum Status {
+    /// It is done.
+    Ok = 0,
+    /// An argument is NULL, out of range, or makes no sense with the others. Nothing was done.
+    Invalid = 1,
+    /// Memory, addresses, budget or space on a device are not to be had.
+    NoRoom = 2,
+    /// The file, the device or the kernel failed.
+    Io = 3,
+    /// The kernel does not offer what it takes, or not to this process.
+    Unsupported = 4,
+    /// Blocks stayed pinned, or their transfers did not end, within the region's patience.
+    Timeout = 5,
+    /// The library has a fault. It goes on, but what the call should have done may be half done.
+    Panic = 6,
+}
+
+/// A call that did not do what it should.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    status: Status,
+    text: String,
+}
+
+impl Failure {
+    pub(crate) fn invalid(text: impl Into<String>) -> Self {
+        Self { status: Status::Invalid, text: text.into() }
+    }
+
+    /// Of a file: what was tried, and the kernel's word.
+    pub(crate) fn io(what: impl std::fmt::Display, error: &io::Error) -> Self {
+        Self { status: kernel(error), text: format!("{what}: {error}") }
+    }
+
+    fn panic(payload: &(dyn Any + Send)) -> Self {
+        let text = payload.downcast_ref::<&str>().map(ToString::to_string);
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+        let text = text.unwrap_or_else(|| "without a word".to_owned());
+        Self { status: Status::Panic, text: format!("panic: {text}") }
+    }
+}
+
+/// The kind of what the kernel said.
+fn kernel(error: &io::Error) -> Status {
+    match error.kind() {
+        io::ErrorKind::OutOfMemory
+        | io::ErrorKind::StorageFull
+        | io::ErrorKind::QuotaExceeded
+        | io::ErrorKind::FileTooLarge => Status::NoRoom,
+        io::ErrorKind::InvalidInput => Status::Invalid,
+        io::ErrorKind::Unsupported => Status::Unsupported,
+        _ => Status::Io,
+    }
+}
+
+/// The same where something was not to be had, which is for want of room unless the kernel says
+/// otherwise.
+fn exhausted(error: &io::Error) -> Status {
+    match kernel(error) {
+        Status::Io => Status::NoRoom,
+        other => other,
+    }
+}
+
+impl From<RegionError> for Failure {
+    fn from(error: RegionError) -> Self {
+        Self { status: region(&error), text: error.to_string() }
+    }
+}
+
+fn region(error: &RegionError) -> Status {
+    match error {
+        RegionError::Config { .. } | RegionError::Range { .. } => Status::Invalid,
+        RegionError::Platform { .. } => Status::Unsupported,
+        RegionError::System { source, .. } => exhausted(source),
+        RegionError::Read { .. } | RegionError::Write { .. } | RegionError::Sync { .. } => {
+            Status::Io
+        }
+        RegionError::Timeout { .. } => Status::Timeout,
+    }
+}
+
+impl From<HeapError> for Failure {
+    fn from(error: HeapError) -> Self {
+        let status = match &error {
+            HeapError::Config { .. } => Status::Invalid,
+            HeapError::System { source, .. } => exhausted(source),
+            HeapError::Region { source, .. } => region(source),
+            HeapError::Arena { .. } | HeapError::NoRoom { .. } => Status::NoRoom,
+        };
+        Self { status, text: error.to_string() }
+    }
+}
+
+struct Last {
+    status: Status,
+    text: CString,
+}
+
+thread_local! {
+    static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
+}
+
+/// Does the work of a call; what fails, or panics, becomes this thread's last failure.
+pub(crate) fn attempt<T>(work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Status> {
+    // What a panic leaves behind is for the types below to be sound with: they poison their locks,
+    // or change nothing in steps under them.
+    let done = catch_unwind(AssertUnwindSafe(work));
+    done.unwrap_or_else(|payload| Err(Failure::panic(&*payload))).map_err(remember)
+}
+
+/// As [`attempt`], for calls that answer a status alone.
+pub(crate) fn status(work: impl FnOnce() -> Result<(), Failure>) -> Status {
+    attempt(work).err().unwrap_or(Status::Ok)
+}
+
+#[cold]
+fn remember(Failure { status, text }: Failure) -> Status {
+    let text: Vec<u8> = text.into_bytes().into_iter().filter(|byte| *byte != 0).collect();
+    let text = CString::new(text).unwrap_or_default();
+    // A thread that ends has nobody left to ask.
+    let _ = LAST.try_with(|last| {
+        if let Ok(mut last) = last.try_borrow_mut() {
+            *last = Some(Last { status, text });
+        }
+    });
+    status
+}
+
+/// The status of this thread's last failure; TERRACE_STATUS_OK before the first one. Calls that
+/// succeed leave it as it is.
+#[unsafe(no_mangle)]
+pub extern "C" fn terrace_last_status() -> Status {
+    let status = LAST.try_with(|last| last.borrow().as_ref().map(|last| last.status));
+    status.ok().flatten().unwrap_or(Status::Ok)
+}
+
+/// This thread's last failure in a sentence: what was asked, what went wrong, and what would be
+/// right; empty before the first one. Never NULL. The text stays until the next failure on this
+/// thread, or the thread's end.
+#[unsafe(no_mangle)]
+pub extern "C" fn terrace_last_error() -> *const c_char {
+    let text = LAST.try_with(|last| last.borrow().as_ref().map(|last| last.text.as_ptr()));
+    text.ok().flatten().unwrap_or(c"".as_ptr())
+}
+
+/// The name of a status in words, as "no room". Never NULL.
+#[unsafe(no_mangle)]
+pub extern "C" fn terrace_status_name(status: u32) -> *const c_char {
+    let names = [
+        c"ok",
+        c"invalid argument",
+        c"no room",
+        c"input or output failed",
+        c"unsupported",
+        c"timeout",
+        c"panic",
+    ];
+    let index = usize::try_from(status).unwrap_or(usize::MAX);
+    names.get(index).unwrap_or(&c"unknown status").as_ptr()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+
+    use super::*;
+
+    fn last() -> (Status, String) {
+        // SAFETY: the text stays until the next failure, and is copied here.
+        let text = unsafe { CStr::from_ptr(terrace_last_error()) };
+        (terrace_last_status(), text.to_string_lossy().into_owned())
+    }
+
+    #[test]
+    fn a_panic_is_an_answer() {
+        assert_eq!(last(), (Status::Ok, String::new()));
+        assert_eq!(status(|| panic!("at {}", 7)), Status::Panic);
+        assert_eq!(last(), (Status::Panic, "panic: at 7".to_owned()));
+        assert_eq!(status(|| panic!("plain")), Status::Panic);
+        assert_eq!(last().1, "panic: plain");
+        assert_eq!(status(|| std::panic::panic_any(7)), Status::Panic);
+        assert_eq!(last().1, "panic: without a word");
+    }
+
+    #[test]
+    fn the_last_failure_is_this_threads_and_stays() {
+        assert_eq!(status(|| Err(Failure::invalid("a\0b"))), Status::Invalid);
+        assert_eq!(status(|| Ok(())), Status::Ok);
+        assert_eq!(last(), (Status::Invalid, "ab".to_owned()));
+        let other = std::thread::spawn(last).join().expect("no panic");
+        assert_eq!(other, (Status::Ok, String::new()));
+    }
+
+    #[test]
+    fn every_error_has_its_status() {
+        let (region, heap) = (|| "r".to_owned(), || "h".to_owned());
+        let config = RegionError::Config { region: region(), reason: "no".into() };
+        assert_eq!(Failure::from(config).status, Status::Invalid);
+        let source = io::Error::other("no userfaultfd");
+        let platform = RegionError::Platform { region: region(), what: "x", source };
+        assert_eq!(Failure::from(platform).status, Status::Unsupported);
+        let source = io::Error::other("no budget");
+        let system = RegionError::System { region: region(), what: "x", source };
+        assert_eq!(Failure::from(system).status, Status::NoRoom);
+        let sync = RegionError::Sync { region: region(), message: "EIO".into() };
+        let nested = HeapError::Region { heap: heap(), source: sync };
+        assert_eq!(Failure::from(nested).status, Status::Io);
+        let source = io::Error::from(io::ErrorKind::InvalidInput);
+        let node = HeapError::System { heap: heap(), what: "x", source };
+        assert_eq!(Failure::from(node).status, Status::Invalid);
+        let full = HeapError::NoRoom { heap: heap(), bytes: 9 };
+        assert_eq!(Failure::from(full).text, "heap h: no room for 9 bytes");
+    }
+}
