@@ -39,7 +39,9 @@ impl Waiter {
             Ok(()) => state.done.push(block),
             Err(error) => drop(state.error.get_or_insert(error)),
         }
-        self.changed.notify_all();
+        if state.left == 0 {
+            self.changed.notify_all();
+        }
         true
     }
 
