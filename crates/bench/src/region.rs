@@ -1,9 +1,10 @@
 //! What does memory over a file cost, block by block?
 //!
-//! Threads touch blocks of 256 KiB in no order, over eight times as much data as may be in memory;
-//! and each its part of them in order. Blocks are moved into place; moved, of data that never
-//! change; and copied by one thread that answers the faults, protected from writes to know which
-//! are dirty - the way UMap works (Peng et al., 2019). The runs take turns.
+//! Threads touch blocks in no order, over eight times as much data as may be in memory; and each
+//! its part of them in order. Blocks are moved into place; moved, of data that never change; and
+//! copied by one thread that answers the faults, protected from writes to know which are dirty -
+//! the way UMap works (Peng et al., 2019). They have 256 KiB, or 2 MiB, where what is moved is a
+//! huge page. The runs take turns.
 //!
 //! The processor's time is that of the process, the touching threads included.
 
@@ -28,7 +29,9 @@ use crate::pages::home;
 use crate::report::Report;
 use crate::statistic::median;
 
-const BLOCK_BYTES: u64 = 256 << 10;
+const BLOCK_BYTES: [u64; 2] = [256 << 10, 2 << 20];
+/// Larger blocks are tried where the cap has so many of them.
+const BLOCKS_MIN: u64 = 16;
 /// In memory at most where nobody says, and data of eight times as much.
 const CAP_BYTES: u64 = 64 * MIB;
 const DATA_SHARE: u64 = 8;
@@ -48,7 +51,7 @@ struct Targets {
 struct Config {
     data_bytes: u64,
     cap_bytes: u64,
-    block_bytes: u64,
+    block_bytes: Vec<u64>,
     threads: usize,
     seconds: f64,
     rounds: usize,
@@ -85,6 +88,7 @@ struct Row {
 /// What touching blocks gave, in a round or as medians of all.
 #[derive(Clone, Debug, Serialize)]
 struct Line {
+    block_bytes: u64,
     way: Way,
     sequential: bool,
     blocks_per_second: f64,
@@ -98,14 +102,24 @@ struct Line {
 #[derive(Clone, Debug, Serialize)]
 struct Summary {
     lines: Vec<Line>,
-    device_mib_per_second: f64,
-    /// Moved over copied, in no order, of data that may change and that do not.
-    throughput_ratios: [f64; 2],
-    processor_ratios: [f64; 2],
-    /// Moved in order, over the device's bandwidth.
-    bandwidth_ratio: f64,
+    ratios: Vec<Ratios>,
     targets: Targets,
 }
+
+/// What moving is over copying, by blocks of one size.
+#[derive(Clone, Debug, Serialize)]
+struct Ratios {
+    block_bytes: u64,
+    device_mib_per_second: f64,
+    /// In no order, of data that may change and that do not.
+    throughput: [f64; 2],
+    processor: [f64; 2],
+    /// Moved in order, over the device's bandwidth.
+    bandwidth: f64,
+}
+
+/// What the device read alone, by blocks of one size.
+type Device = (u64, f64);
 
 /// Runs the experiment.
 ///
@@ -116,7 +130,7 @@ pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> 
     let config = Config {
         data_bytes: cap_bytes * DATA_SHARE,
         cap_bytes,
-        block_bytes: BLOCK_BYTES,
+        block_bytes: sizes(cap_bytes),
         threads: setting.engine.threads,
         seconds: setting.pages.seconds,
         rounds: setting.rounds.get(),
@@ -127,18 +141,28 @@ pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> 
     let mut rows = Vec::new();
     let mut device = Vec::new();
     for round in 0..config.rounds {
-        for sequential in [false, true] {
-            for step in 0..Way::ALL.len() {
+        for block_bytes in config.block_bytes.iter().copied() {
+            let size = format_bytes(block_bytes);
+            for step in 0..2 * Way::ALL.len() {
                 let way = Way::ALL[(step + round) % Way::ALL.len()];
+                let sequential = step >= Way::ALL.len();
                 let order = if sequential { "in order" } else { "in no order" };
-                observe(&format!("{}, {order}, round {}", way.name(), round + 1));
-                rows.push(Row { round, line: touch(&blocks, &config, way, sequential)? });
+                observe(&format!("{size}, {}, {order}, round {}", way.name(), round + 1));
+                let line = touch(&blocks, &config, block_bytes, way, sequential)?;
+                rows.push(Row { round, line });
             }
+            observe(&format!("{size}, the device alone"));
+            device.push((block_bytes, bandwidth(&*blocks, &config, block_bytes)?));
         }
-        observe("the device alone");
-        device.push(bandwidth(&*blocks, &config)?);
     }
     finding(&config, &rows, &device)
+}
+
+/// The sizes of blocks that are tried: the first one whatever the cap.
+fn sizes(cap_bytes: u64) -> Vec<u64> {
+    let [first, rest @ ..] = BLOCK_BYTES;
+    let fits = |size: &u64| size * BLOCKS_MIN <= cap_bytes;
+    std::iter::once(first).chain(rest.into_iter().filter(fits)).collect()
 }
 
 fn refused(error: impl std::fmt::Display) -> BenchError {
@@ -157,7 +181,13 @@ fn data(home: &std::path::Path, config: &Config) -> Result<FileBlocks> {
     FileBlocks::open(file, config.data_bytes, EngineChoice::Auto).map_err(refused)
 }
 
-fn touch(blocks: &Arc<dyn Blocks>, config: &Config, way: Way, sequential: bool) -> Result<Line> {
+fn touch(
+    blocks: &Arc<dyn Blocks>,
+    config: &Config,
+    block_bytes: u64,
+    way: Way,
+    sequential: bool,
+) -> Result<Line> {
     let source = Source {
         blocks: Arc::clone(blocks),
         offset: 0,
@@ -167,7 +197,7 @@ fn touch(blocks: &Arc<dyn Blocks>, config: &Config, way: Way, sequential: bool) 
     let method = if way == Way::Copied { Method::Copy } else { Method::Move };
     let region = RegionConfig {
         cap_bytes: config.cap_bytes,
-        block_bytes: to_usize(BLOCK_BYTES),
+        block_bytes: to_usize(block_bytes),
         method: Some(method),
         // A thread that answers faults with copies does so one after the other.
         depth: if way == Way::Copied { 1 } else { DEPTH_MAX },
@@ -192,10 +222,11 @@ fn touch(blocks: &Arc<dyn Blocks>, config: &Config, way: Way, sequential: bool) 
         stop.store(true, Ordering::Relaxed);
         let came = (after.fills - before.fills) as f64;
         Ok(Line {
+            block_bytes,
             way,
             sequential,
             blocks_per_second: came / took,
-            mib_per_second: came * BLOCK_BYTES as f64 / MIB as f64 / took,
+            mib_per_second: came * block_bytes as f64 / MIB as f64 / took,
             processor_us: busy * 1e6 / came,
             fault_p50_us: after.fault.p50_ns as f64 / 1e3,
             fault_p99_us: after.fault.p99_ns as f64 / 1e3,
@@ -224,16 +255,16 @@ fn walk(region: &Region, stop: &AtomicBool, thread: usize, threads: usize, seque
 }
 
 /// MiB that the device reads a second by blocks in order, many at a time.
-fn bandwidth(blocks: &dyn Blocks, config: &Config) -> Result<f64> {
+fn bandwidth(blocks: &dyn Blocks, config: &Config, block_bytes: u64) -> Result<f64> {
     let mut buffers: Vec<AlignedBuffer> =
-        (0..DEPTH).map(|_| AlignedBuffer::zeroed(to_usize(BLOCK_BYTES))).collect();
+        (0..DEPTH).map(|_| AlignedBuffer::zeroed(to_usize(block_bytes))).collect();
     let (began, mut read) = (Instant::now(), 0);
     while began.elapsed().as_secs_f64() < config.seconds / 2.0 {
         let mut batch: Vec<Io<'_>> = buffers
             .iter_mut()
             .map(|buffer| {
                 let offset = read % config.data_bytes;
-                read += BLOCK_BYTES;
+                read += block_bytes;
                 Io::read(offset, buffer)
             })
             .collect();
@@ -243,13 +274,16 @@ fn bandwidth(blocks: &dyn Blocks, config: &Config) -> Result<f64> {
     Ok(read as f64 / MIB as f64 / began.elapsed().as_secs_f64())
 }
 
-fn line(rows: &[Row], way: Way, sequential: bool) -> Line {
+fn line(rows: &[Row], block_bytes: u64, way: Way, sequential: bool) -> Line {
     let mid = |of: fn(&Line) -> f64| {
-        let same = |line: &&Line| line.way == way && line.sequential == sequential;
+        let same = |line: &&Line| {
+            (line.block_bytes, line.way, line.sequential) == (block_bytes, way, sequential)
+        };
         let values: Vec<f64> = rows.iter().map(|row| &row.line).filter(same).map(of).collect();
         median(&values).unwrap_or(f64::NAN)
     };
     Line {
+        block_bytes,
         way,
         sequential,
         blocks_per_second: mid(|line| line.blocks_per_second),
@@ -260,25 +294,30 @@ fn line(rows: &[Row], way: Way, sequential: bool) -> Line {
     }
 }
 
-fn summarise(rows: &[Row], device: &[f64]) -> Summary {
-    let lines: Vec<Line> = [false, true]
-        .into_iter()
-        .flat_map(|sequential| Way::ALL.map(|way| line(rows, way, sequential)))
-        .collect();
-    let device = median(device).unwrap_or(f64::NAN);
-    let over = |of: fn(&Line) -> f64| [0, 1].map(|way| of(&lines[way]) / of(&lines[2]));
-    Summary {
-        throughput_ratios: over(|line| line.blocks_per_second),
-        processor_ratios: over(|line| line.processor_us),
-        bandwidth_ratio: lines[3].mib_per_second / device,
-        device_mib_per_second: device,
-        targets: TARGETS,
-        lines,
-    }
+fn summarise(config: &Config, rows: &[Row], device: &[Device]) -> Summary {
+    let sizes = || config.block_bytes.iter().copied();
+    let lines = |size| {
+        [false, true].into_iter().flat_map(move |order| Way::ALL.map(|way| (size, way, order)))
+    };
+    let lines = sizes().flat_map(lines).map(|(size, way, order)| line(rows, size, way, order));
+    let ratios = |size| {
+        let [moved, immutable, copied] = Way::ALL.map(|way| line(rows, size, way, false));
+        let over = |of: fn(&Line) -> f64| [&moved, &immutable].map(|line| of(line) / of(&copied));
+        let same = device.iter().filter(|(block_bytes, _)| *block_bytes == size);
+        let device = median(&same.map(|(_, speed)| *speed).collect::<Vec<_>>()).unwrap_or(f64::NAN);
+        Ratios {
+            block_bytes: size,
+            device_mib_per_second: device,
+            throughput: over(|line| line.blocks_per_second),
+            processor: over(|line| line.processor_us),
+            bandwidth: line(rows, size, Way::Moved, true).mib_per_second / device,
+        }
+    };
+    Summary { lines: lines.collect(), ratios: sizes().map(ratios).collect(), targets: TARGETS }
 }
 
-fn finding(config: &Config, rows: &[Row], device: &[f64]) -> Result<Finding> {
-    let summary = summarise(rows, device);
+fn finding(config: &Config, rows: &[Row], device: &[Device]) -> Result<Finding> {
+    let summary = summarise(config, rows, device);
     Ok(Finding {
         failed: 0,
         more: vec![],
@@ -295,10 +334,11 @@ fn order(line: &Line) -> &'static str {
 
 fn grid(summary: &Summary) -> Grid {
     let titles =
-        ["touched", "blocks", "blocks/s", "MiB/s", "processor us", "fault p50 us", "p99 us"];
+        ["of", "touched", "blocks", "blocks/s", "MiB/s", "processor us", "fault p50 us", "p99 us"];
     let mut grid = Grid::new(titles);
     for line in &summary.lines {
         grid.push([
+            format_bytes(line.block_bytes),
             order(line).to_owned(),
             line.way.name().to_owned(),
             format!("{:.0}", line.blocks_per_second),
@@ -312,28 +352,33 @@ fn grid(summary: &Summary) -> Grid {
 }
 
 fn notes(config: &Config, summary: &Summary) -> Vec<String> {
-    let Summary { throughput_ratios: fast, processor_ratios: busy, .. } = summary;
-    vec![
+    let ratios = summary.ratios.iter().map(|ratios| {
+        let Ratios { throughput: fast, processor: busy, .. } = ratios;
         format!(
-            "in no order, moved over copied: throughput {:.2}, immutable {:.2}, target {}; \
-             processor {:.2}, immutable {:.2}, target {}",
-            fast[0], fast[1], TARGETS.throughput, busy[0], busy[1], TARGETS.processor
-        ),
-        format!(
-            "moved in order: {:.2} of the device's {:.0} MiB/s, target {}",
-            summary.bandwidth_ratio, summary.device_mib_per_second, TARGETS.bandwidth
-        ),
-        format!(
-            "{} of data, {} in memory at most, blocks of {}; {} threads; {} s each, medians of {} \
-             rounds",
-            format_bytes(config.data_bytes),
-            format_bytes(config.cap_bytes),
-            format_bytes(config.block_bytes),
-            config.threads,
-            config.seconds,
-            config.rounds
-        ),
-    ]
+            "blocks of {}: moved over copied, in no order: throughput {:.2}, immutable {:.2}, \
+             target {}; processor {:.2}, immutable {:.2}, target {}; moved in order: {:.2} of the \
+             device's {:.0} MiB/s, target {}",
+            format_bytes(ratios.block_bytes),
+            fast[0],
+            fast[1],
+            TARGETS.throughput,
+            busy[0],
+            busy[1],
+            TARGETS.processor,
+            ratios.bandwidth,
+            ratios.device_mib_per_second,
+            TARGETS.bandwidth
+        )
+    });
+    let setting = format!(
+        "{} of data, {} in memory at most; {} threads; {} s each, medians of {} rounds",
+        format_bytes(config.data_bytes),
+        format_bytes(config.cap_bytes),
+        config.threads,
+        config.seconds,
+        config.rounds
+    );
+    ratios.chain([setting]).collect()
 }
 
 fn picture(summary: &Summary) -> Bars {
@@ -346,10 +391,12 @@ fn picture(summary: &Summary) -> Bars {
             .map(|line| Some(line.mib_per_second))
             .collect(),
     };
+    let first = summary.lines.iter().filter(|line| line.way == Way::Moved);
+    let name = |line: &Line| format!("{}, {}", format_bytes(line.block_bytes), order(line));
     Bars {
         title: "Blocks of a file, touched through memory".into(),
         unit: "MiB a second".into(),
-        categories: vec!["in no order".into(), "in order".into()],
+        categories: first.map(name).collect(),
         series: Way::ALL.map(of).to_vec(),
     }
 }
@@ -360,9 +407,18 @@ mod tests {
 
     #[test]
     fn ratios_are_moved_over_copied() {
-        let row = |way, sequential, speed: f64| Row {
+        let config = Config {
+            data_bytes: 0,
+            cap_bytes: 0,
+            block_bytes: vec![256 << 10, 2 << 20],
+            threads: 1,
+            seconds: 1.0,
+            rounds: 1,
+        };
+        let row = |block_bytes, way, sequential, speed: f64| Row {
             round: 0,
             line: Line {
+                block_bytes,
                 way,
                 sequential,
                 blocks_per_second: speed,
@@ -374,13 +430,26 @@ mod tests {
         };
         let rows: Vec<Row> = [(Way::Moved, 30.0), (Way::MovedImmutable, 40.0), (Way::Copied, 10.0)]
             .into_iter()
-            .flat_map(|(way, speed)| [row(way, false, speed), row(way, true, 2.0 * speed)])
+            .flat_map(|(way, speed)| {
+                let large = 2.0 * speed * speed;
+                [
+                    row(256 << 10, way, false, speed),
+                    row(256 << 10, way, true, 2.0 * speed),
+                    row(2 << 20, way, false, large),
+                    row(2 << 20, way, true, large),
+                ]
+            })
             .collect();
-        let summary = summarise(&rows, &[20.0, 30.0, 40.0]);
-        assert_eq!(summary.throughput_ratios, [3.0, 4.0]);
-        assert!((summary.processor_ratios[1] - 0.25).abs() < 1e-9);
-        assert_eq!((summary.bandwidth_ratio, summary.device_mib_per_second), (0.5, 30.0));
+        let device = [(2 << 20, 1.0), (256 << 10, 20.0), (256 << 10, 30.0), (256 << 10, 40.0)];
+        let summary = summarise(&config, &rows, &device);
+        let [small, large] = &summary.ratios[..] else { panic!("two sizes") };
+        assert_eq!(small.throughput, [3.0, 4.0]);
+        assert!((small.processor[1] - 0.25).abs() < 1e-9);
+        assert_eq!((small.bandwidth, small.device_mib_per_second), (0.5, 30.0));
+        assert_eq!((large.throughput, large.device_mib_per_second), ([9.0, 16.0], 1.0));
         assert!(grid(&summary).to_string().contains("moved, immutable"));
-        assert_eq!(picture(&summary).series[2].values, [Some(2.5), Some(5.0)]);
+        assert_eq!(picture(&summary).series[2].values[..2], [Some(2.5), Some(5.0)]);
+        assert_eq!(picture(&summary).categories[3], "2MiB, in order");
+        assert!(notes(&config, &summary)[1].starts_with("blocks of 2MiB: "));
     }
 }

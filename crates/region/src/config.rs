@@ -74,7 +74,8 @@ pub struct RegionConfig {
     /// Its name in errors, statistics and the ledger.
     pub name: String,
     /// Bytes that come and go together: a power of two from [`BLOCK_BYTES_MIN`] to
-    /// [`BLOCK_BYTES_MAX`].
+    /// [`BLOCK_BYTES_MAX`]. Blocks of the largest size are moved as one huge page: the cheapest
+    /// ones where most of a block is used once it is there.
     pub block_bytes: usize,
     /// Bytes that are in memory at most, staging included; two blocks for each pager at least.
     pub cap_bytes: u64,

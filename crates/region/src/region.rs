@@ -83,6 +83,10 @@ pub(crate) enum Want {
 }
 
 impl Inbox {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { commands: Mutex::default(), bell: Arc::new(Doorbell::new()?) })
+    }
+
     fn send(&self, command: Command) {
         lock(&self.commands).push(command);
         self.bell.ring();
@@ -498,10 +502,7 @@ impl Shared {
         };
         // Where there are no huge pages there is nothing to ask for or to decline.
         let _ = mapping.advise_huge(has_huge_pages(method, block_bytes));
-        let inbox = || -> std::io::Result<Inbox> {
-            Ok(Inbox { commands: Mutex::default(), bell: Arc::new(Doorbell::new()?) })
-        };
-        let inboxes = (0..pagers).map(|_| inbox()).collect::<Result<Vec<_>, _>>();
+        let inboxes = (0..pagers).map(|_| Inbox::new()).collect::<Result<Vec<_>, _>>();
         Ok(Self {
             cap_frames: AtomicUsize::new(cap_frames(&name, block_bytes, pagers, config.cap_bytes)?),
             consumer: config.ledger.register(&name, Class::Region),

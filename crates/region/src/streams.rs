@@ -66,7 +66,8 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// A block was touched: the blocks to ask for now, `most` of them at most and one at least.
+    /// A block was touched. The blocks that are to be asked for, `most` of them at most, which is
+    /// not zero.
     pub(crate) fn touch(&mut self, block: usize, most: usize) -> Option<Range<usize>> {
         self.clock += 1;
         let near = self.streams.iter_mut().filter(|stream| stream.is_near(block));

@@ -6,13 +6,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{KIB, METHODS, MIB, Memory, blank, config, over_file_by};
-use terrace_region::RegionConfig;
+use terrace_region::{Method, RegionConfig};
 use terrace_sys::size::to_usize;
 use terrace_testkit::{Rng, with_seed};
 
 /// Seconds that a race runs; more by `TERRACE_SOAK_SECONDS`.
 fn seconds() -> u64 {
     std::env::var("TERRACE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
+}
+
+/// A writer's words: one in every page, a few of them hot, written to while they are taken out.
+fn count_up(memory: Memory, len: u64, writer: u64, seed: u64, stop: &AtomicBool, of: Method) {
+    let mut rng = Rng::new(seed + writer);
+    let mut words = vec![0_u64; to_usize(len / 4096)];
+    let hot = |rng: &mut Rng| rng.below(4) * 997 % (len / 4096);
+    while !stop.load(Ordering::Relaxed) {
+        let is_hot = rng.below(4) > 0;
+        let page = if is_hot { hot(&mut rng) } else { rng.below(len / 4096) };
+        let word = memory.word(page * 4096 + 8 * writer);
+        let last = &mut words[to_usize(page)];
+        assert_eq!(word.load(Ordering::Relaxed), *last, "page {page}");
+        *last += 1;
+        word.store(*last, Ordering::Relaxed);
+    }
+    for (page, last) in (0..).zip(&words) {
+        let word = memory.word(page * 4096 + 8 * writer);
+        assert_eq!(word.load(Ordering::Relaxed), *last, "{of} page {page}");
+    }
 }
 
 /// Each writer has words of its own all over the region and counts them up; a word that a writer
@@ -44,25 +64,7 @@ fn a_hot_writer_loses_nothing() {
             std::thread::scope(|scope| {
                 for writer in 0..WRITERS {
                     let stop = &stop;
-                    scope.spawn(move || {
-                        let mut rng = Rng::new(seed + writer);
-                        let mut words = vec![0_u64; to_usize(len / 4096)];
-                        // A few blocks are hot, and are written to while they are taken out.
-                        let hot = |rng: &mut Rng| rng.below(4) * 997 % (len / 4096);
-                        while !stop.load(Ordering::Relaxed) {
-                            let is_hot = rng.below(4) > 0;
-                            let page = if is_hot { hot(&mut rng) } else { rng.below(len / 4096) };
-                            let word = memory.word(page * 4096 + 8 * writer);
-                            let last = &mut words[to_usize(page)];
-                            assert_eq!(word.load(Ordering::Relaxed), *last, "page {page}");
-                            *last += 1;
-                            word.store(*last, Ordering::Relaxed);
-                        }
-                        for (page, last) in (0..).zip(&words) {
-                            let word = memory.word(page * 4096 + 8 * writer);
-                            assert_eq!(word.load(Ordering::Relaxed), *last, "{method} page {page}");
-                        }
-                    });
+                    scope.spawn(move || count_up(memory, len, writer, seed, stop, method));
                 }
                 let until = Instant::now() + Duration::from_secs(seconds());
                 let mut rng = Rng::new(seed + 77);
