@@ -31,6 +31,7 @@
 
 mod allocator;
 mod arena;
+mod buffer;
 mod cache;
 mod config;
 mod error;
@@ -42,6 +43,7 @@ mod stats;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use allocator_api2;
+pub use buffer::HeapBuffer;
 pub use config::{HeapConfig, HeapMemory, Metadata, Retain};
 pub use error::HeapError;
 pub use heap::Heap;

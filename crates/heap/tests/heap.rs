@@ -254,6 +254,24 @@ fn a_reset_frees_all_at_once() {
 }
 
 #[test]
+fn copies_stay_while_somebody_has_them() {
+    for heap in heaps(32 * MIB) {
+        let bytes: Vec<u8> = (0..MIB + 5).map(|at| at.to_le_bytes()[0]).collect();
+        let copy = heap.copy(&bytes, 64).expect("room");
+        assert!(copy.as_ref().as_ptr().addr().is_multiple_of(64));
+        assert!(copy.heap().contains(copy.as_ref().as_ptr()));
+        let empty = heap.copy(&[], 64).expect("nothing needs no room");
+        drop(heap);
+        assert!(copy.as_ref() == bytes && empty.as_ref().is_empty());
+        let heap = copy.heap().clone();
+        drop(copy);
+        heap.trim();
+        assert_eq!(heap.stats().expect("statistics").large_bytes, 0, "{}", heap.name());
+        assert!(heap.copy(&bytes, 3).expect_err("no alignment").to_string().contains("of 3"));
+    }
+}
+
+#[test]
 fn one_region_serves_many_heaps() {
     let region = region(64 * MIB, 16 * MIB);
     let heaps: Vec<Heap> = (0..4)

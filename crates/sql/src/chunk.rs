@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use terrace_pool::{PageRef, Space};
 use terrace_tier::store::Stored;
 
+use crate::home::Home;
 use crate::segment::Encoding;
 use crate::statistics::SegmentStatistics;
 
@@ -33,6 +34,8 @@ pub struct ColumnSegment {
     pub len_bytes: u64,
     /// What is known of the values without reading them.
     pub statistics: SegmentStatistics,
+    /// Where it is read.
+    pub(crate) home: Home,
 }
 
 /// What happens to the pages and extents of a chunk when its last owner lets go.
@@ -93,6 +96,20 @@ impl Chunk {
     #[must_use]
     pub fn pages(&self, projection: &[usize]) -> Vec<PageRef> {
         projection.iter().map(|&column| self.columns[column].page).collect()
+    }
+
+    /// As [`Chunk::pages`], of those columns alone that are read in the pool; the others are asked
+    /// for where they are.
+    pub(crate) fn pages_ahead(&self, projection: &[usize]) -> Vec<PageRef> {
+        let mut pages = Vec::with_capacity(projection.len());
+        for column in projection {
+            let segment = &self.columns[*column];
+            match segment.home.copied() {
+                Some(copied) => copied.prefetch(),
+                None => pages.push(segment.page),
+            }
+        }
+        pages
     }
 
     /// The catalog names the chunk now: its extents outlive the process.

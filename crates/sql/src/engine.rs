@@ -5,7 +5,7 @@ mod open;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use terrace_exec::aside;
@@ -17,6 +17,7 @@ use terrace_tier::store::{Blocks, Store};
 use crate::catalog::Catalog;
 use crate::data_dir::DataDir;
 use crate::error::SqlError;
+use crate::home::{self, HeapDefinition, Heaps, Keeper, KeeperParts};
 use crate::memory::Reserve;
 use crate::pins::PagePins;
 use crate::query::{Queries, QueryResources};
@@ -77,6 +78,9 @@ pub struct Engine {
 pub(crate) struct EngineState {
     // Fields are dropped in this order: nothing may use the store's file or the directory's lock
     // once they are gone.
+    /// Started with the first heap.
+    keeper: OnceLock<Keeper>,
+    heaps: Arc<Heaps>,
     catalog: Arc<Catalog>,
     resources: QueryResources,
     queries: Arc<Queries>,
@@ -231,6 +235,45 @@ impl EngineState {
     /// What every session begins with, as SET has it.
     pub(crate) fn settings(&self) -> &[(String, String)] {
         &self.settings
+    }
+
+    /// The heaps that segments may live in.
+    pub(crate) fn heaps(&self) -> &Heaps {
+        &self.heaps
+    }
+
+    /// Makes a heap; with `keep`, one that is there is left as it is.
+    pub(crate) fn create_heap(
+        &self,
+        name: &str,
+        definition: &HeapDefinition,
+        keep: bool,
+    ) -> Result<(), SqlError> {
+        let place = (self.ledger(), self.data_dir.path());
+        aside(|| self.heaps.create(name, definition, keep, place))?;
+        if self.keeper.get().is_none() {
+            let keeper = Keeper::start(KeeperParts {
+                catalog: Arc::clone(&self.catalog),
+                heaps: Arc::clone(&self.heaps),
+                budget: Arc::clone(&self.resources.budget),
+                pins: Arc::clone(self.pins()),
+            });
+            let keeper = keeper.map_err(|e| SqlError::Task(format!("the thread of homes: {e}")))?;
+            // Another session was faster: one thread is enough.
+            drop(self.keeper.set(keeper));
+        }
+        Ok(())
+    }
+
+    /// Drops a heap, if there is one; what is in it goes back to the pool.
+    pub(crate) async fn drop_heap(&self, name: &str) -> Result<bool, SqlError> {
+        let Some(heap) = self.heaps.take(name) else { return Ok(false) };
+        let schemas = self.catalog.schemas().into_iter();
+        for table in schemas.flat_map(|schema| self.catalog.tables(&schema)) {
+            table.wishes().forget(&heap);
+            home::leave(&table.snapshot(), &heap);
+        }
+        Ok(true)
     }
 
     /// The names of the memory tiers, by their index in the pool.

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
+use terrace_heap::HeapError;
 use terrace_pool::PoolError;
+use terrace_region::RegionError;
 use terrace_sys::size::format_bytes;
 use terrace_tier::TierError;
 use terrace_tier::store::StoreError;
@@ -95,6 +97,26 @@ pub enum SqlError {
     TenantExists {
         /// The tenant.
         name: String,
+    },
+    /// A heap cannot be made, or has no room.
+    #[error(transparent)]
+    Heap(#[from] HeapError),
+    /// The memory over a heap's file cannot be made.
+    #[error(transparent)]
+    Region(#[from] RegionError),
+    /// A heap of this name exists.
+    #[error("heap {name} already exists; drop it first, or say CREATE HEAP IF NOT EXISTS")]
+    HeapExists {
+        /// The heap.
+        name: String,
+    },
+    /// No heap has this name.
+    #[error("there is no heap {name}; there is {known}")]
+    MissingHeap {
+        /// The name.
+        name: String,
+        /// What SET TIER takes.
+        known: String,
     },
     /// A text that is no SLA.
     #[error(transparent)]

@@ -9,6 +9,7 @@
 
 mod build_side;
 mod define;
+mod heap;
 pub(crate) mod hint;
 mod modify;
 mod options;
@@ -55,6 +56,7 @@ use crate::view;
 use build_side::BuildSide;
 use selectivity::Selectivity;
 
+pub use heap::HeapStatement;
 pub(crate) use settings::{
     MARKET as MARKET_SETTING, TENANT as TENANT_SETTING, check as check_settings,
 };
@@ -174,6 +176,7 @@ impl Session {
             SessionStatement::Query { action, id } => return self.act_on(action, id),
             SessionStatement::Tenant(statement) => return self.act_on_tenant(statement).await,
             SessionStatement::Tier(statement) => return self.alter_tier(&statement),
+            SessionStatement::Heap(statement) => return self.act_on_heap(statement).await,
         };
         settings::refuse(&statement)?;
         if self.reset(&statement)? {

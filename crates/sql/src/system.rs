@@ -2,6 +2,7 @@
 //! a query scans them.
 
 mod consumers;
+mod heaps;
 mod market;
 mod queries;
 mod segments;
@@ -34,8 +35,9 @@ struct View {
     values: fn(&EngineState) -> Vec<ArrayRef>,
 }
 
-const VIEWS: [View; 6] = [
+const VIEWS: [View; 7] = [
     View { name: "consumers", columns: consumers::columns, values: consumers::values },
+    View { name: "heaps", columns: heaps::columns, values: heaps::values },
     View { name: "market", columns: market::columns, values: market::values },
     View { name: "queries", columns: queries::columns, values: queries::values },
     View { name: "segments", columns: segments::columns, values: segments::values },

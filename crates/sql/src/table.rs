@@ -20,6 +20,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use crate::catalog::{Journal, Transaction, put_chunks};
 use crate::chunk::Chunk;
 use crate::error::SqlError;
+use crate::home::Wishes;
 use crate::segment::Encoding;
 use crate::sketch::Sketch;
 use crate::statistics;
@@ -95,6 +96,7 @@ pub struct Table {
     next_chunk: AtomicU64,
     dropped: AtomicBool,
     writer: Arc<AsyncMutex<()>>,
+    wishes: Wishes,
 }
 
 impl Table {
@@ -107,6 +109,7 @@ impl Table {
             next_chunk: AtomicU64::new(next_chunk),
             dropped: AtomicBool::new(false),
             writer: Arc::default(),
+            wishes: Wishes::default(),
         }
     }
 
@@ -150,6 +153,11 @@ impl Table {
     #[must_use]
     pub fn space(&self) -> &Space {
         &self.parts.space
+    }
+
+    /// Where its segments are wished to be.
+    pub(crate) fn wishes(&self) -> &Wishes {
+        &self.wishes
     }
 
     /// The chunks as the last committed statement left them. They stay readable for as long as the

@@ -11,6 +11,7 @@ use super::record::{ChunkRecord, SegmentRecord, TableRecord};
 use super::{Names, SchemaNames, Tenant, table_space};
 use crate::chunk::{Chunk, ColumnSegment};
 use crate::error::SqlError;
+use crate::home::Home;
 use crate::sketch::Sketch;
 use crate::table::{Table, TableParts};
 
@@ -70,7 +71,8 @@ fn adopt_segment(
         journal.file.damaged(format!("table {schema_name}.{name} cannot have its bytes: {error}"))
     })?;
     let page = space.adopt(stored)?;
-    Ok(ColumnSegment { page, stored, encoding, len_bytes, statistics })
+    let home = Home::default();
+    Ok(ColumnSegment { page, stored, encoding, len_bytes, statistics, home })
 }
 
 /// A table of these parts.

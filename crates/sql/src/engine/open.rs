@@ -1,7 +1,7 @@
 //! Puts an engine together from its parts.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use terrace_market::{Class, Ledger};
 use terrace_pool::{Placement, Pool, PoolConfig};
@@ -219,6 +219,8 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
         market.choose(kind.parse()?);
     }
     Ok(EngineState {
+        keeper: OnceLock::new(),
+        heaps: Arc::default(),
         catalog,
         resources: QueryResources { budget, pool, pins, market },
         queries,

@@ -61,7 +61,7 @@ impl ReadAhead {
                 break;
             }
             if self.first_to_ask(*next) {
-                pages.extend(next_chunk.pages(columns));
+                pages.extend(next_chunk.pages_ahead(columns));
             }
             if ahead >= self.plan.bytes {
                 break;

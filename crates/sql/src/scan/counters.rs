@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
 use terrace_sys::size::to_u64;
 
+use crate::home::Copied;
+
 /// Where the bytes of segments came from.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
@@ -22,6 +24,12 @@ impl Origin {
             Some(_) => Self::Remote,
             None => Self::Store,
         }
+    }
+
+    /// The origin of a segment's copy in a heap; where it is a file's, nobody knows which part of
+    /// it is in memory.
+    pub(super) fn of_copy(copy: &Copied) -> Self {
+        if copy.is_dram() { Self::Dram } else { Self::Remote }
     }
 }
 

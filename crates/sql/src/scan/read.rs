@@ -15,6 +15,7 @@ use super::counters::{Origin, ScanCounters};
 use super::select::{self, ChunkFacts, Left, RowFilter};
 use crate::chunk::Chunk;
 use crate::error::SqlError;
+use crate::home::Copied;
 use crate::pins::{CopyRoom, PagePins, PinRoom};
 use crate::segment::{Encoding, Segment, SegmentError};
 
@@ -113,21 +114,35 @@ impl ChunkReader {
     /// Pins the segments of all columns; none where that is more than may be pinned, or than the
     /// pool has frames for.
     async fn pin_all(&self, chunk: &Chunk) -> Result<Option<Vec<Segment>>, SqlError> {
-        let segments = self.columns.iter().map(|column| &chunk.columns[*column]);
-        let bytes = segments.map(|segment| segment.stored.extent.len_bytes).sum();
-        let Some(mut room) = self.pins.reserve(bytes) else { return Ok(None) };
-        let pages = chunk.pages(&self.columns);
-        let origins = self.origins(chunk);
+        let segments = || self.columns.iter().map(|column| &chunk.columns[*column]);
+        let copies: Vec<_> = segments().map(|segment| segment.home.read()).collect();
+        let in_pool = || self.columns.iter().zip(&copies).filter(|(_, copy)| copy.is_none());
+        let columns: Vec<usize> = in_pool().map(|(column, _)| *column).collect();
+        let lens = columns.iter().map(|column| chunk.columns[*column].stored.extent.len_bytes);
+        let Some(mut room) = self.pins.reserve(lens.sum()) else { return Ok(None) };
+        let pages = chunk.pages(&columns);
+        let origins: Vec<_> = self.columns.iter().zip(&copies).map(origin_in(chunk)).collect();
         let waiting = self.counters.as_ref().map(|counters| counters.time_waiting.timer());
-        let fetched = chunk.space().fetch(&pages).await;
+        let fetched = match pages.as_slice() {
+            [] => Ok(Vec::new()),
+            pages => chunk.space().fetch(pages).await,
+        };
         drop(waiting);
         let pinned = match fetched {
             Err(PoolError::Exhausted { .. }) => return Ok(None),
             fetched => fetched?,
         };
         self.count(chunk, 0, &origins);
-        let bytes = pinned.into_iter().map(|page| Bytes::from_owner(room.pin(page)));
-        let segments = bytes.enumerate().map(|(index, bytes)| self.segment(index, bytes));
+        let mut pinned = pinned.into_iter();
+        let segments = copies.into_iter().enumerate().map(|(index, copy)| {
+            let page = if copy.is_none() { pinned.next() } else { None };
+            let bytes = match (copy, page) {
+                (Some(copy), _) => copy.bytes(),
+                (None, Some(page)) => Bytes::from_owner(room.pin(page)),
+                (None, None) => return Err(no_page()),
+            };
+            self.segment(index, bytes)
+        });
         segments.collect::<Result<_, _>>().map(Some)
     }
 
@@ -196,6 +211,13 @@ impl ChunkReader {
         is_counted: bool,
     ) -> Result<Segment, SqlError> {
         let column = self.columns[index];
+        let home = &chunk.columns[column].home;
+        if let Some(copy) = if is_counted { home.read() } else { home.copied() } {
+            if is_counted {
+                self.count(chunk, index, &[Origin::of_copy(&copy)]);
+            }
+            return self.segment(index, copy.bytes());
+        }
         let len_bytes = chunk.columns[column].stored.extent.len_bytes;
         let mut room: PinRoom = self.pins.reserve_for_a_copy(len_bytes);
         let pages = chunk.pages(&[column]);
@@ -206,16 +228,8 @@ impl ChunkReader {
         if is_counted {
             self.count(chunk, index, &[origin]);
         }
-        let page = pinned
-            .into_iter()
-            .next()
-            .ok_or_else(|| SqlError::Task("a fetch of one page returned none".to_owned()))?;
+        let page = pinned.into_iter().next().ok_or_else(no_page)?;
         self.segment(index, Bytes::from_owner(room.pin(page)))
-    }
-
-    fn origins(&self, chunk: &Chunk) -> Vec<Origin> {
-        let pages = chunk.pages(&self.columns);
-        pages.iter().map(|page| Origin::of_tier(chunk.space().tier_of(*page))).collect()
     }
 
     /// Counts the columns from `first` on as read from these origins.
@@ -274,6 +288,18 @@ impl ChunkReader {
     fn malformed(&self, index: usize, source: SegmentError) -> SqlError {
         let column = self.schema.field(index).name().clone();
         SqlError::Segment { table: self.table.to_string(), column, source }
+    }
+}
+
+fn no_page() -> SqlError {
+    SqlError::Task("a fetch returned less than it was asked for".to_owned())
+}
+
+/// Where the bytes of a column of `chunk` come from, which has a copy in a heap or not.
+fn origin_in(chunk: &Chunk) -> impl Fn((&usize, &Option<Arc<Copied>>)) -> Origin {
+    move |(column, copy)| match copy {
+        Some(copy) => Origin::of_copy(copy),
+        None => Origin::of_tier(chunk.space().tier_of(chunk.columns[*column].page)),
     }
 }
 

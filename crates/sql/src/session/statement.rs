@@ -1,10 +1,10 @@
-//! Statements of a session: DataFusion's, those about queries that run, tenants and tiers.
+//! Statements of a session: DataFusion's, those about queries that run, tenants, tiers and heaps.
 //!
 //! ```text
 //! SUSPEND QUERY 7;  RESUME QUERY 7;  CANCEL QUERY 7;
 //! ```
 //!
-//! The number is that of `terrace.queries`. Tenants and tiers have modules of their own.
+//! The number is that of `terrace.queries`. The others have modules of their own.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,6 +14,7 @@ use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+use super::heap::{self, HeapStatement};
 use super::tenant::{self, TenantStatement};
 use super::tier::{self, AlterTier};
 use super::words::is_word;
@@ -34,6 +35,8 @@ pub enum SessionStatement {
     Tenant(TenantStatement),
     /// One that changes a memory tier.
     Tier(AlterTier),
+    /// One about a heap, or where a table lives.
+    Heap(HeapStatement),
 }
 
 /// What a statement does to another query.
@@ -66,6 +69,7 @@ impl fmt::Display for SessionStatement {
             Self::Query { action, id } => write!(f, "{} QUERY {id}", action.keyword()),
             Self::Tenant(statement) => statement.fmt(f),
             Self::Tier(statement) => statement.fmt(f),
+            Self::Heap(statement) => statement.fmt(f),
         }
     }
 }
@@ -92,6 +96,8 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
             SessionStatement::Tenant(statement)
         } else if tier::is_next(&parser.parser) {
             SessionStatement::Tier(tier::parse(&mut parser.parser).map_err(refused)?)
+        } else if heap::is_next(&parser.parser) {
+            SessionStatement::Heap(heap::parse(&mut parser.parser).map_err(refused)?)
         } else {
             SessionStatement::Sql(Box::new(parser.parse_statement()?))
         });

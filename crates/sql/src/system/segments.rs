@@ -73,10 +73,13 @@ fn rows(engine: &EngineState) -> Vec<Row> {
     for table in tables {
         for chunk in &table.snapshot().chunks {
             for (column, segment) in chunk.columns.iter().enumerate() {
-                let tier = chunk.space().tier_of(segment.page);
-                let tier = tier.and_then(|tier| tiers.get(tier)).map_or("store", String::as_str);
+                let tier = segment.home.heap_name().unwrap_or_else(|| {
+                    let tier = chunk.space().tier_of(segment.page);
+                    let name = tier.and_then(|tier| tiers.get(tier));
+                    name.cloned().unwrap_or_else(|| "store".to_owned())
+                });
                 let (table, chunk) = (Arc::clone(&table), Arc::clone(chunk));
-                rows.push(Row { table, chunk, column, tier: tier.to_owned() });
+                rows.push(Row { table, chunk, column, tier });
             }
         }
     }

@@ -10,6 +10,7 @@ use super::block::{Columns, len};
 use crate::chunk::{Chunk, ColumnSegment};
 use crate::error::SqlError;
 use crate::failpoint::Point;
+use crate::home::Home;
 use crate::segment::{BlockPlan, CompactPlan, Encoding, SegmentError, SegmentPlan};
 use crate::sketch::Sketch;
 use crate::statistics::{Collector, SegmentStatistics};
@@ -149,7 +150,8 @@ pub(super) fn write_chunk(table: &Table, gathered: Gathered) -> Result<Written, 
     let segments = segments.map(|((page, stored), (encoding, len_bytes, known))| {
         let (statistics, sketch) = known;
         sketches.push(sketch);
-        ColumnSegment { page, stored, encoding, len_bytes: to_u64(len_bytes), statistics }
+        let (len_bytes, home) = (to_u64(len_bytes), Home::default());
+        ColumnSegment { page, stored, encoding, len_bytes, statistics, home }
     });
     let segments = segments.collect();
     let id = table.next_chunk_id();

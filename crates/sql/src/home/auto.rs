@@ -1,0 +1,73 @@
+//! The automatic mode: what is read most lives in the fastest heap.
+//!
+//! A byte that lives in a heap saves, each time it is read, what it would take to bring it from
+//! where it were else. That is the same for every byte, so the benefit of a segment per byte is how
+//! often it is read. Those with the most are chosen first, until a heap is full. One that is there
+//! counts half as much again, so that nothing goes to and fro.
+
+/// A segment that may be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    /// Reads lately.
+    pub(super) reads: u32,
+    pub(super) bytes: u64,
+    /// The heap that it lives in, by its place.
+    pub(super) at: Option<usize>,
+}
+
+impl Candidate {
+    fn benefit(&self) -> u64 {
+        let reads = u64::from(self.reads);
+        2 * reads + if self.at.is_some() { reads.max(1) } else { 0 }
+    }
+}
+
+/// The heap of each candidate. `rooms` are the bytes of the heaps, the fastest first.
+pub(super) fn plan(candidates: &[Candidate], rooms: &[u64]) -> Vec<Option<usize>> {
+    let mut order: Vec<usize> = (0..candidates.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(candidates[*at].benefit()));
+    let mut rooms = rooms.to_vec();
+    let mut homes = vec![None; candidates.len()];
+    for at in order.into_iter().filter(|at| candidates[*at].benefit() > 0) {
+        let bytes = candidates[at].bytes;
+        let heap = rooms.iter().position(|room| *room >= bytes);
+        if let Some(heap) = heap {
+            rooms[heap] -= bytes;
+        }
+        homes[at] = heap;
+    }
+    homes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(reads: u32, bytes: u64, at: Option<usize>) -> Candidate {
+        Candidate { reads, bytes, at }
+    }
+
+    #[test]
+    fn what_is_read_most_is_nearest() {
+        let all = [
+            candidate(1, 10, None),
+            candidate(9, 10, None),
+            candidate(0, 10, None),
+            candidate(5, 30, None),
+        ];
+        assert_eq!(plan(&all, &[10, 40]), [Some(1), Some(0), None, Some(1)]);
+        assert_eq!(plan(&all, &[10]), [None, Some(0), None, None]);
+        assert_eq!(plan(&all, &[]), [None; 4]);
+    }
+
+    #[test]
+    fn nothing_goes_to_and_fro() {
+        let there = candidate(10, 10, Some(0));
+        assert_eq!(plan(&[candidate(14, 10, None), there], &[10]), [None, Some(0)]);
+        assert_eq!(plan(&[candidate(16, 10, None), there], &[10]), [Some(0), None]);
+        // What nobody reads stays until somebody wants its place.
+        let idle = candidate(0, 10, Some(0));
+        assert_eq!(plan(&[idle], &[10]), [Some(0)]);
+        assert_eq!(plan(&[idle, candidate(1, 10, None)], &[10]), [None, Some(0)]);
+    }
+}

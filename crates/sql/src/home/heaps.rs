@@ -1,0 +1,260 @@
+//! The heaps of an engine, by name.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use terrace_heap::{Heap, HeapBuffer, HeapConfig, HeapError, HeapMemory, Metadata, Retain};
+use terrace_market::Ledger;
+use terrace_region::{Contents, Region, RegionConfig, Source};
+use terrace_sys::file::DirectFile;
+use terrace_sys::size::{parse_bytes, to_usize};
+use terrace_tier::store::{EngineChoice, FileBlocks};
+
+use super::dram_share;
+use crate::error::SqlError;
+
+/// What `pool` and `auto` mean to a table: no heap may be called so.
+const RESERVED: [&str; 2] = ["pool", "auto"];
+
+/// Where the bytes of a heap live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Memory {
+    Dram,
+    Node(u32),
+    /// A temporary file in this directory, or in that of the database.
+    File(Option<PathBuf>),
+}
+
+impl FromStr for Memory {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once(':') {
+            None if text == "dram" => Ok(Self::Dram),
+            None if text == "file" => Ok(Self::File(None)),
+            Some(("file", directory)) => Ok(Self::File(Some(directory.into()))),
+            Some(("node", node)) => node.parse().map(Self::Node).map_err(|e| e.to_string()),
+            _ => Err("there is dram, node:NUMBER, file and file:DIRECTORY".to_owned()),
+        }
+    }
+}
+
+/// How a heap is to be.
+#[derive(Clone, Debug)]
+pub(crate) struct HeapDefinition {
+    memory: Memory,
+    bytes: u64,
+    dram_bytes: Option<u64>,
+    block_bytes: usize,
+    metadata: Metadata,
+    retain: Retain,
+}
+
+impl HeapDefinition {
+    /// By options as the statement has them.
+    pub(crate) fn of(options: &[(String, String)]) -> Result<Self, SqlError> {
+        let mut definition = Self {
+            memory: Memory::Dram,
+            bytes: 0,
+            dram_bytes: None,
+            block_bytes: 256 << 10,
+            metadata: Metadata::Separate,
+            retain: Retain::default(),
+        };
+        for (key, value) in options {
+            definition.take(key, value).map_err(|instead| SqlError::Refused {
+                what: format!("{key} = '{value}' for a heap"),
+                instead,
+            })?;
+        }
+        let refused = |what: &str, instead: &str| {
+            Err(SqlError::Refused { what: what.to_owned(), instead: instead.to_owned() })
+        };
+        if definition.bytes == 0 {
+            return refused("a heap without a size", "say size = '1GiB', for example");
+        }
+        if definition.dram_bytes.is_some() && !matches!(definition.memory, Memory::File(_)) {
+            return refused("dram for a heap that is not over a file", "leave it out");
+        }
+        Ok(definition)
+    }
+
+    fn take(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "memory" => self.memory = value.parse()?,
+            "size" => self.bytes = parse_bytes(value)?,
+            "dram" => self.dram_bytes = Some(parse_bytes(value)?),
+            "block" => self.block_bytes = to_usize(parse_bytes(value)?),
+            "metadata" => {
+                let places = [Metadata::Separate, Metadata::Together];
+                let place = places.into_iter().find(|place| place.as_str() == value);
+                self.metadata = place.ok_or("there is separate and together")?;
+            }
+            "retain" => {
+                self.retain = match value {
+                    "on" => Retain::default(),
+                    "off" => Retain::Off,
+                    _ => return Err("there is on and off".to_owned()),
+                }
+            }
+            _ => {
+                return Err("options are memory, size, dram, block, metadata and retain".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&self, name: &str, ledger: &Ledger, home: &Path) -> Result<Heap, SqlError> {
+        let bytes = to_usize(self.bytes);
+        let (memory, ledger) = match &self.memory {
+            Memory::Dram => (HeapMemory::Dram { bytes }, Some(ledger.clone())),
+            Memory::Node(node) => (HeapMemory::Node { node: *node, bytes }, None),
+            Memory::File(directory) => {
+                let directory = directory.as_deref().unwrap_or(home);
+                let region = self.region(name, ledger, directory)?;
+                (HeapMemory::region(Arc::new(region)), None)
+            }
+        };
+        let (metadata, retain) = (self.metadata, self.retain);
+        let config = HeapConfig { metadata, retain, ledger, ..HeapConfig::new(name, memory) };
+        Ok(Heap::new(config)?)
+    }
+
+    fn region(&self, name: &str, ledger: &Ledger, directory: &Path) -> Result<Region, SqlError> {
+        let no_file = |error: std::io::Error| SqlError::Refused {
+            what: format!("a heap with a file in {}: {error}", directory.display()),
+            instead: "name a directory that can be written".to_owned(),
+        };
+        let file = DirectFile::temporary(directory).map_err(no_file)?;
+        let blocks = FileBlocks::open(file, self.bytes, EngineChoice::Auto).map_err(no_file)?;
+        let (blocks, contents) = (Arc::new(blocks), Contents::Blank);
+        let source = Source { blocks, offset: 0, len: self.bytes, contents };
+        let config = RegionConfig {
+            block_bytes: self.block_bytes,
+            cap_bytes: self.dram_bytes.unwrap_or_else(|| dram_share(ledger.budget())),
+            ..RegionConfig::new(name, ledger.clone())
+        };
+        Ok(Region::new(config, source)?)
+    }
+}
+
+/// A heap with its name.
+#[derive(Debug)]
+pub(crate) struct NamedHeap {
+    heap: Heap,
+    memory: Memory,
+}
+
+impl NamedHeap {
+    pub(crate) fn name(&self) -> &str {
+        self.heap.name()
+    }
+
+    pub(crate) fn heap(&self) -> &Heap {
+        &self.heap
+    }
+
+    /// Whether its bytes are in DRAM, whatever happens.
+    pub(crate) fn is_dram(&self) -> bool {
+        self.memory == Memory::Dram
+    }
+
+    /// Whether reading it costs no transfer.
+    pub(super) fn is_memory(&self) -> bool {
+        !matches!(self.memory, Memory::File(_))
+    }
+
+    pub(super) fn copy(&self, bytes: &[u8], align: usize) -> Result<HeapBuffer, HeapError> {
+        self.heap.copy(bytes, align)
+    }
+}
+
+/// The heaps of an engine.
+#[derive(Debug, Default)]
+pub(crate) struct Heaps {
+    named: Mutex<BTreeMap<String, Arc<NamedHeap>>>,
+}
+
+impl Heaps {
+    fn named(&self) -> MutexGuard<'_, BTreeMap<String, Arc<NamedHeap>>> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a heap; with `keep`, one that is there is left as it is.
+    pub(crate) fn create(
+        &self,
+        name: &str,
+        definition: &HeapDefinition,
+        keep: bool,
+        (ledger, directory): (&Ledger, &Path),
+    ) -> Result<(), SqlError> {
+        if RESERVED.contains(&name) {
+            return Err(SqlError::Refused {
+                what: format!("a heap called {name}"),
+                instead: "the name means something else to SET TIER".to_owned(),
+            });
+        }
+        if self.get(name).is_some() {
+            return if keep { Ok(()) } else { Err(SqlError::HeapExists { name: name.to_owned() }) };
+        }
+        let heap = definition.open(name, ledger, directory)?;
+        let memory = definition.memory.clone();
+        // Two at a time: the second one finds it there.
+        let mut named = self.named();
+        if named.contains_key(name) && !keep {
+            return Err(SqlError::HeapExists { name: name.to_owned() });
+        }
+        named.entry(name.to_owned()).or_insert_with(|| Arc::new(NamedHeap { heap, memory }));
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<NamedHeap>> {
+        self.named().get(name).cloned()
+    }
+
+    /// Forgets a heap. It lives for as long as segments do that are in it.
+    pub(crate) fn take(&self, name: &str) -> Option<Arc<NamedHeap>> {
+        self.named().remove(name)
+    }
+
+    /// All of them, by name.
+    pub(crate) fn all(&self) -> Vec<Arc<NamedHeap>> {
+        self.named().values().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(text: &[(&str, &str)]) -> Vec<(String, String)> {
+        text.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn options_say_what_a_heap_is() {
+        let all = [("memory", "file:/tmp"), ("size", "1GiB"), ("dram", "64MiB"), ("retain", "off")];
+        let definition = HeapDefinition::of(&options(&all)).expect("a heap");
+        assert_eq!(definition.memory, Memory::File(Some("/tmp".into())));
+        assert_eq!((definition.bytes, definition.dram_bytes), (1 << 30, Some(64 << 20)));
+        assert_eq!(definition.retain, Retain::Off);
+    }
+
+    #[test]
+    fn what_makes_no_heap_is_named() {
+        let cases: [(&[(&str, &str)], &str); 6] = [
+            (&[], "size"),
+            (&[("size", "x")], "size = 'x'"),
+            (&[("size", "1GiB"), ("dram", "1MiB")], "not over a file"),
+            (&[("memory", "disk")], "node:NUMBER"),
+            (&[("metadata", "far")], "separate"),
+            (&[("colour", "red")], "colour = 'red'"),
+        ];
+        for (given, told) in cases {
+            let error = HeapDefinition::of(&options(given)).expect_err("no heap").to_string();
+            assert!(error.contains(told), "{error}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Statements about heaps, and about where tables live.
+//!
+//! ```text
+//! CREATE HEAP [IF NOT EXISTS] far WITH (memory = 'file', size = '4GiB', dram = '64MiB');
+//! DROP HEAP [IF EXISTS] far;
+//! ALTER TABLE orders [COLUMN o_comment] [CHUNK 3] SET TIER far;
+//! ```
+//!
+//! `pool` is the tier where all segments begin; `auto` leaves the choice to the engine. Heaps and
+//! what was said of tables last as long as the engine.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use super::words::{self, is_word, listed, name, options, take_all};
+use super::{Planned, Session};
+use crate::error::SqlError;
+use crate::home::{HeapDefinition, Scope, Target, Wish, move_table};
+use crate::table::Table;
+
+/// A statement about a heap, or the home of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HeapStatement {
+    /// Makes a heap.
+    Create {
+        /// Its name.
+        name: String,
+        /// Whether one of this name is left as it is.
+        keep: bool,
+        /// Its options with their values.
+        options: Vec<(String, String)>,
+    },
+    /// Drops a heap; what is in it goes back to the pool.
+    Drop {
+        /// Its name.
+        name: String,
+        /// Whether there need not be one.
+        if_exists: bool,
+    },
+    /// Says where segments of a table live.
+    SetTier {
+        /// The schema, if it is named.
+        schema: Option<String>,
+        /// The table.
+        table: String,
+        /// One column alone.
+        column: Option<String>,
+        /// One chunk alone, as `terrace.segments` counts them.
+        chunk: Option<u64>,
+        /// A heap, `pool` or `auto`.
+        tier: String,
+    },
+}
+
+impl fmt::Display for HeapStatement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create { name, keep, options } => {
+                let keep = if *keep { "IF NOT EXISTS " } else { "" };
+                write!(f, "CREATE HEAP {keep}{name} WITH ({})", listed(options))
+            }
+            Self::Drop { name, if_exists } => {
+                write!(f, "DROP HEAP {}{name}", if *if_exists { "IF EXISTS " } else { "" })
+            }
+            Self::SetTier { schema, table, column, chunk, tier } => {
+                f.write_str("ALTER TABLE ")?;
+                schema.iter().try_for_each(|schema| write!(f, "{schema}."))?;
+                f.write_str(table)?;
+                column.iter().try_for_each(|column| write!(f, " COLUMN {column}"))?;
+                chunk.iter().try_for_each(|chunk| write!(f, " CHUNK {chunk}"))?;
+                write!(f, " SET TIER {tier}")
+            }
+        }
+    }
+}
+
+/// Whether a statement about a heap or a home follows.
+pub(super) fn is_next(parser: &Parser<'_>) -> bool {
+    words::is_next(parser, &["create", "drop"], "heap") || is_set_tier(parser)
+}
+
+/// Whether the statement is an ALTER TABLE with SET TIER in it.
+fn is_set_tier(parser: &Parser<'_>) -> bool {
+    let token = |n| parser.peek_nth_token(n).token;
+    let ends = |token: &Token| matches!(token, Token::SemiColon | Token::EOF);
+    words::is_next(parser, &["alter"], "table")
+        && (2..)
+            .take_while(|n| !ends(&token(*n)))
+            .any(|n| is_word(&token(n), "set") && is_word(&token(n + 1), "tier"))
+}
+
+/// Reads the statement that [`is_next`] has found.
+pub(super) fn parse(parser: &mut Parser<'_>) -> Result<HeapStatement, ParserError> {
+    let verb = parser.next_token().token;
+    parser.advance_token();
+    if is_word(&verb, "create") {
+        let keep = take_all(parser, &["if", "not", "exists"]);
+        let name = name(parser)?;
+        let has_options = take_all(parser, &["with"]);
+        let options = if has_options { options(parser)? } else { Vec::new() };
+        Ok(HeapStatement::Create { name, keep, options })
+    } else if is_word(&verb, "drop") {
+        let if_exists = take_all(parser, &["if", "exists"]);
+        Ok(HeapStatement::Drop { name: name(parser)?, if_exists })
+    } else {
+        set_tier(parser)
+    }
+}
+
+fn set_tier(parser: &mut Parser<'_>) -> Result<HeapStatement, ParserError> {
+    let first = name(parser)?;
+    let (schema, table) = match parser.consume_token(&Token::Period) {
+        true => (Some(first), name(parser)?),
+        false => (None, first),
+    };
+    let column = if take_all(parser, &["column"]) { Some(name(parser)?) } else { None };
+    let has_chunk = take_all(parser, &["chunk"]);
+    let chunk = if has_chunk { Some(parser.parse_literal_uint()?) } else { None };
+    if !take_all(parser, &["set", "tier"]) {
+        let next = parser.peek_token();
+        return parser.expected("[COLUMN name] [CHUNK number] SET TIER name", next);
+    }
+    Ok(HeapStatement::SetTier { schema, table, column, chunk, tier: name(parser)? })
+}
+
+impl Session {
+    /// Carries a statement about a heap out.
+    pub(super) async fn act_on_heap(&self, statement: HeapStatement) -> Result<Planned, SqlError> {
+        match statement {
+            HeapStatement::Create { name, keep, options } => {
+                let definition = HeapDefinition::of(&options)?;
+                self.engine.create_heap(&name, &definition, keep)?;
+            }
+            HeapStatement::Drop { name, if_exists } => {
+                if !self.engine.drop_heap(&name).await? && !if_exists {
+                    return Err(self.missing_heap(name));
+                }
+            }
+            HeapStatement::SetTier { schema, table, column, chunk, tier } => {
+                let table = self.own_table(schema, table)?;
+                self.set_tier(&table, column.as_deref(), chunk, &tier).await?;
+            }
+        }
+        Ok(Planned::nothing())
+    }
+
+    fn missing_heap(&self, name: String) -> SqlError {
+        let heaps = self.engine.heaps().all();
+        let names = heaps.iter().map(|heap| heap.name().to_owned());
+        let known: Vec<String> =
+            ["pool".to_owned(), "auto".to_owned()].into_iter().chain(names).collect();
+        SqlError::MissingHeap { name, known: known.join(", ") }
+    }
+
+    fn own_table(&self, schema: Option<String>, name: String) -> Result<Arc<Table>, SqlError> {
+        let state = self.context().state();
+        let schema =
+            schema.unwrap_or_else(|| state.config_options().catalog.default_schema.clone());
+        self.engine.catalog().table(&schema, &name).ok_or_else(|| SqlError::Refused {
+            what: format!("a home for {schema}.{name}"),
+            instead: "name a table of the database; SHOW TABLES lists them".to_owned(),
+        })
+    }
+
+    async fn set_tier(
+        &self,
+        table: &Arc<Table>,
+        column: Option<&str>,
+        chunk: Option<u64>,
+        tier: &str,
+    ) -> Result<(), SqlError> {
+        let columns = table.schema().fields().len();
+        let place = |name: &str| {
+            table.schema().index_of(name).map_err(|_| SqlError::Refused {
+                what: format!("the column {name} of {}", table.full_name()),
+                instead: "name one of its columns".to_owned(),
+            })
+        };
+        let column = column.map(place).transpose()?;
+        let wish = match tier {
+            "auto" => Wish::Auto,
+            "pool" => Wish::There(Target::Pool),
+            name => {
+                let heap = self.engine.heaps().get(name);
+                let heap = heap.ok_or_else(|| self.missing_heap(name.to_owned()))?;
+                Wish::There(Target::Heap(heap))
+            }
+        };
+        if let Some(id) = chunk {
+            let there = table.current()?.chunks.iter().any(|chunk| chunk.id == id);
+            if !there || matches!(wish, Wish::Auto) {
+                return Err(SqlError::Refused {
+                    what: format!("chunk {id} of {} on {tier}", table.full_name()),
+                    instead: "terrace.segments lists chunks; auto is for tables and columns".into(),
+                });
+            }
+        }
+        if let Wish::There(target) = &wish {
+            let (budget, pins) = (&self.engine.resources().budget, self.engine.pins());
+            move_table(table, &Scope { column, chunk }, target, (budget, pins)).await?;
+        }
+        // What is said of one chunk holds for that one, until something is said of all.
+        if chunk.is_none() {
+            table.wishes().set(columns, column, &wish);
+        }
+        Ok(())
+    }
+}

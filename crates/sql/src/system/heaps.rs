@@ -1,0 +1,64 @@
+//! `terrace.heaps`: the heaps that segments may live in.
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::Field;
+use terrace_heap::HeapStats;
+use terrace_region::RegionStats;
+
+use super::{number, numbers, text, texts};
+use crate::engine::EngineState;
+
+pub(super) fn columns() -> Vec<Field> {
+    vec![
+        text("heap"),
+        text("memory"),
+        text("metadata"),
+        number("bytes"),
+        number("taken_bytes"),
+        number("small_bytes"),
+        number("large_bytes"),
+        number("metadata_bytes"),
+        number("free_bytes"),
+        number("resident_bytes"),
+        number("read_bytes"),
+        number("written_bytes"),
+        number("faults"),
+        number("fault_p50_ns"),
+        number("fault_p99_ns"),
+    ]
+}
+
+struct Row {
+    heap: HeapStats,
+    /// Of a heap over a file.
+    region: Option<RegionStats>,
+}
+
+pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
+    let heaps = engine.heaps().all();
+    let rows: Vec<Row> = heaps
+        .iter()
+        .filter_map(|heap| {
+            let region = heap.heap().region().map(|region| region.stats());
+            heap.heap().stats().ok().map(|heap| Row { heap, region })
+        })
+        .collect();
+    let region = |of: fn(&RegionStats) -> u64| numbers(&rows, |row| row.region.as_ref().map(of));
+    vec![
+        texts(&rows, |row| Some(row.heap.name.clone())),
+        texts(&rows, |row| Some(row.heap.memory.to_owned())),
+        texts(&rows, |row| Some(row.heap.metadata.as_str().to_owned())),
+        numbers(&rows, |row| Some(row.heap.bytes)),
+        numbers(&rows, |row| Some(row.heap.taken_bytes)),
+        numbers(&rows, |row| Some(row.heap.small_bytes)),
+        numbers(&rows, |row| Some(row.heap.large_bytes)),
+        numbers(&rows, |row| Some(row.heap.metadata_bytes)),
+        numbers(&rows, |row| Some(row.heap.free_bytes)),
+        region(|stats| stats.resident_bytes),
+        region(|stats| stats.read_bytes),
+        region(|stats| stats.written_bytes),
+        region(|stats| stats.faults),
+        region(|stats| stats.fault.p50_ns),
+        region(|stats| stats.fault.p99_ns),
+    ]
+}
