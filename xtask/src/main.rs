@@ -9,6 +9,7 @@ mod cargo;
 mod ci;
 mod counts;
 mod features;
+mod install;
 mod job;
 mod lab;
 mod loom;
@@ -35,7 +36,9 @@ cargo x COMMAND
   lab     the low crates in emulated machines with two and three memory nodes: [--patched]
           [--checked] [--kernel FILE] [--nodes LIST] [--no-bench] [--timeout SECONDS]
   soak    the long versions of the tests: [--seconds N] [--rounds N] [--seed N]
-  job     the README's main job at a small scale";
+  job     the README's main job at a small scale
+  install  the C and C++ library, headers, and packages for CMake and pkg-config:
+          --prefix DIR [--debug]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -57,6 +60,7 @@ fn run(command: &str, rest: &[String]) -> Result<(), String> {
     match command {
         "soak" => return soak::run(&root, rest),
         "lab" => return lab::run(&root, rest),
+        "install" => return install::run(&root, rest),
         _ => {}
     }
     if let Some(unknown) = rest.first() {

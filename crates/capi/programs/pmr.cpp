@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -80,6 +81,32 @@ void larger_than_its_cap(const std::string &directory) {
     expect(stats.poisoned == 0 && stats.latched[0] == '\0', "the file took everything");
 }
 
+// One heap serves threads at once, and one thread frees what another had.
+void threads() {
+    terrace::heap_resource memory(terrace::heap::dram(256 * MIB));
+    using strings = std::pmr::vector<std::pmr::string>;
+    std::vector<strings> all;
+    for (int number = 0; number < 4; number++) {
+        all.emplace_back(&memory);
+    }
+    std::vector<std::thread> workers;
+    for (strings &own : all) {
+        workers.emplace_back([&own] {
+            for (std::uint64_t key = 0; key < KEYS / 4; key++) {
+                own.emplace_back(text(key));
+            }
+        });
+    }
+    for (std::thread &worker : workers) {
+        worker.join();
+    }
+    for (const strings &own : all) {
+        for (std::uint64_t key = 0; key < KEYS / 4; key++) {
+            expect(std::string_view(own[key]) == text(key), "threads do not meet in one object");
+        }
+    }
+}
+
 void resources() {
     terrace::ledger ledger(64 * MIB);
     terrace_heap_options options = terrace_heap_options_default();
@@ -149,6 +176,7 @@ int main(int argc, char **argv) {
     try {
         resources();
         errors(directory);
+        threads();
         larger_than_its_cap(directory);
     } catch (const std::exception &error) {
         std::fprintf(stderr, "%s\n", error.what());
