@@ -374,7 +374,7 @@ void *terrace_heap_realloc(const struct terrace_heap *heap,
 /// nobody uses it any more.
 enum terrace_status terrace_heap_free(const struct terrace_heap *heap, void *pointer);
 
-/// As terrace_heap_free, faster, for who remembers the size and the alignment that the object was
+/// As terrace_heap_free, for who remembers the size and the alignment that the object was
 /// last allocated with.
 ///
 /// # Safety
@@ -880,7 +880,7 @@ void *terrace_heap_realloc(const struct terrace_heap *heap,
 /// nobody uses it any more.
 enum terrace_status terrace_heap_free(const struct terrace_heap *heap, void *pointer);
 
-/// As terrace_heap_free, faster, for who remembers the size and the alignment that the object was
+/// As terrace_heap_free, for who remembers the size and the alignment that the object was
 /// last allocated with.
 ///
 /// # Safety

@@ -146,7 +146,7 @@ pub unsafe extern "C" fn terrace_heap_free(heap: *const Heap, pointer: *mut c_vo
     })
 }
 
-/// As terrace_heap_free, faster, for who remembers the size and the alignment that the object was
+/// As terrace_heap_free, for who remembers the size and the alignment that the object was
 /// last allocated with.
 ///
 /// # Safety

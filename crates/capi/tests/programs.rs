@@ -105,7 +105,7 @@ fn with_both_libraries(compiler: &str, flags: &[&str], names: &[&str]) {
 #[test]
 fn programs_in_c_run_with_either_library() {
     if has(&["cc"]) {
-        with_both_libraries("cc", C, &["heap.c", "errors.c"]);
+        with_both_libraries("cc", C, &["heap.c", "errors.c", "cost.c"]);
     }
 }
 
@@ -143,13 +143,14 @@ fn cmake_finds_the_package() {
     if !has(&["cmake", "cc", "c++"]) {
         return;
     }
-    for library in ["-Dterrace_STATIC=OFF", "-Dterrace_STATIC=ON"] {
+    let (all, some) = (&["heap", "errors", "cost", "pmr"][..], &["errors", "pmr"][..]);
+    for (library, names) in [("-Dterrace_STATIC=OFF", all), ("-Dterrace_STATIC=ON", some)] {
         let build = directory();
         let mut configure = command("cmake", &["-S"]);
         configure.arg(package().join("programs")).arg("-B").arg(build.path()).arg(library);
         run(configure.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix().display())));
         run(command("cmake", &["--build"]).arg(build.path()));
-        for name in ["heap", "errors", "pmr"] {
+        for name in names {
             play(&build.path().join(name));
         }
     }
