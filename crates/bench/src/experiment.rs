@@ -17,7 +17,7 @@ use crate::report::Report;
 use crate::suite::feed::Generator;
 use crate::{
     adaptive, clients, dram_curve, encodings, hash_index, market, migration, operators,
-    out_of_core, paged_scan, pages, region, suspend, tenants, tiers,
+    out_of_core, paged_scan, pages, region, segments, suspend, tenants, tiers,
 };
 
 /// What an experiment is told.
@@ -137,11 +137,13 @@ pub enum Experiment {
     Migration,
     /// [`region`].
     Region,
+    /// [`segments`].
+    Segments,
 }
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 20] = [
+    pub const ALL: [Experiment; 21] = [
         Experiment::Market,
         Experiment::PagedScan,
         Experiment::Tiers,
@@ -162,6 +164,7 @@ impl Experiment {
         Experiment::Background,
         Experiment::Migration,
         Experiment::Region,
+        Experiment::Segments,
     ];
 
     /// Its name on the command line.
@@ -185,6 +188,7 @@ impl Experiment {
             Experiment::Background => "background",
             Experiment::Migration => "migration",
             Experiment::Region => "region",
+            Experiment::Segments => "segments",
         }
     }
 
@@ -217,6 +221,7 @@ impl Experiment {
             Experiment::Background => "does migration in the background delay who reads?",
             Experiment::Migration => "what does it cost to move pages to another memory node?",
             Experiment::Region => "what does memory over a file cost, block by block?",
+            Experiment::Segments => "what do queries over tables in a heap cost?",
         }
     }
 
@@ -258,6 +263,7 @@ impl Experiment {
             Experiment::Background => pages::background::run(setting, observe),
             Experiment::Migration => migration::run(setting, observe),
             Experiment::Region => region::run(setting, observe),
+            Experiment::Segments => Box::pin(segments::run(setting, observe)).await,
         }
     }
 }

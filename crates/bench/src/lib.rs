@@ -29,6 +29,7 @@ pub mod peer;
 pub mod region;
 pub mod report;
 pub mod scratch;
+pub mod segments;
 pub mod statistic;
 pub mod suite;
 pub mod suspend;
