@@ -1,4 +1,4 @@
-//! What does it cost to keep tables in a heap, and does the allocator's way of taking memory matter?
+//! What does it cost to keep tables in a heap, and does it matter how the heap takes memory?
 //!
 //! TPC-H over plain tables whose segments are all moved to a heap: in DRAM; over a file of which
 //! all may be in DRAM; and over a file of which a fifth may, by blocks of several sizes, with an
@@ -66,7 +66,7 @@ struct Row {
     large_bytes: u64,
     metadata_bytes: u64,
     taken_bytes: u64,
-    /// Queries whose answers are not those of the tables in DRAM.
+    /// Queries whose answers are not those of the placement that came first.
     wrong: Vec<u32>,
 }
 
