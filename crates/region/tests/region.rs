@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 use common::{KIB, METHODS, MIB, Memory, blank, config, file_of, over_file, over_file_by, stamp};
 use terrace_market::Ledger;
 use terrace_region::{Advice, Contents, Region, RegionConfig, RegionError, Source};
+use terrace_sys::file::DirectFile;
 use terrace_sys::mischief;
 use terrace_sys::size::to_usize;
-use terrace_tier::store::MemoryBlocks;
+use terrace_testkit::device::{LoopDevice, or_skip};
+use terrace_tier::store::{EngineChoice, FileBlocks, MemoryBlocks};
 
 /// A step that touches every block whatever its size.
 const BLOCK: usize = 64 << 10;
@@ -50,6 +52,35 @@ fn bytes_of_a_file_are_read_and_written_whatever_the_cap() {
             assert_eq!(bytes[to_usize(at)], !stamp(at), "{method} {at}");
         }
         assert_eq!(bytes[5 * to_usize(MIB) + 1233], 7);
+    }
+}
+
+/// A region over a part of a block device: what is beside it stays as it is.
+#[test]
+fn bytes_of_a_device_are_read_and_written() {
+    let Some(device) = or_skip("a block device", LoopDevice::attach(16 * MIB)) else { return };
+    for (round, method) in (1..).zip(METHODS) {
+        let over = |offset, len| {
+            let file = DirectFile::device(device.path()).expect("opened");
+            let blocks = FileBlocks::open(file, 16 * MIB, EngineChoice::Auto).expect("blocks");
+            let blocks = Arc::new(blocks);
+            let source = Source { blocks, offset, len, contents: Contents::Stored };
+            Region::new(config(method, MIB), source).expect("a region")
+        };
+        let region = over(4 * MIB, 8 * MIB);
+        let memory = Memory::of(&region);
+        for at in (0..8 * MIB).step_by(5000) {
+            memory.write(at, stamp(at) ^ round);
+        }
+        // The device is open once at a time, and what was written is there.
+        drop(region);
+        let region = over(0, 16 * MIB);
+        let memory = Memory::of(&region);
+        for at in (0..8 * MIB).step_by(5000) {
+            assert_eq!(memory.read(4 * MIB + at), stamp(at) ^ round, "{method} {at}");
+        }
+        assert!((0..4 * MIB).step_by(4096).all(|at| memory.read(at) == 0), "{method}: before it");
+        assert!((12 * MIB..16 * MIB).step_by(4096).all(|at| memory.read(at) == 0), "behind it");
     }
 }
 
