@@ -85,7 +85,7 @@ pub struct RegionConfig {
     pub pagers: usize,
     /// Blocks that a pager reads at a time, 1 to [`DEPTH_MAX`].
     pub depth: usize,
-    /// How blocks get into their place; [`Method::Move`] where the kernel has it if none is named.
+    /// How blocks get into their place; the cheaper one by a trial if none is named.
     pub method: Option<Method>,
     /// How long `pin`, `evict` and `flush` wait for a block before they are an error.
     pub patience: Duration,

@@ -23,6 +23,7 @@
 //! does (Peng et al., "UMap: Enabling Application-driven Optimizations for Page Management", 2019).
 
 mod block;
+mod calibrate;
 mod config;
 mod error;
 mod pager;

@@ -13,6 +13,7 @@ use terrace_sys::map::Mapping;
 use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64, to_usize};
 
 use crate::block::Word;
+use crate::calibrate;
 use crate::config::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, Method, RegionConfig, Source,
 };
@@ -491,15 +492,7 @@ impl Shared {
         let blocks = len.div_ceil(block_bytes);
         let stripe_bytes = STRIPE_BYTES_MIN.max(len.div_ceil(STRIPES_MAX));
         let pagers = config.pagers;
-        let features = open_fault(&name)?.features();
-        let method = match (config.method, features.moves) {
-            (Some(Method::Move), false) => {
-                return Err(wrong("the kernel does not move pages (Linux 6.8 does)".into()));
-            }
-            (Some(method), _) => method,
-            (None, true) => Method::Move,
-            (None, false) => Method::Copy,
-        };
+        let method = method(&name, config.method, block_bytes)?;
         // Where there are no huge pages there is nothing to ask for or to decline.
         let _ = mapping.advise_huge(has_huge_pages(method, block_bytes));
         let inboxes = (0..pagers).map(|_| Inbox::new()).collect::<Result<Vec<_>, _>>();
@@ -525,6 +518,23 @@ impl Shared {
             recorders: (0..pagers).map(|_| Recorder::new()).collect(),
             name,
         })
+    }
+}
+
+/// How blocks get into their place: as it was asked for, or the cheaper way.
+fn method(name: &str, asked: Option<Method>, block_bytes: usize) -> Result<Method, RegionError> {
+    let fault = open_fault(name)?;
+    match (asked, fault.features().moves) {
+        (Some(Method::Move), false) => {
+            let reason = "the kernel does not move pages (Linux 6.8 does)".to_owned();
+            Err(RegionError::Config { region: name.to_owned(), reason })
+        }
+        (Some(method), _) => Ok(method),
+        (None, false) => Ok(Method::Copy),
+        (None, true) => {
+            let huge = has_huge_pages(Method::Move, block_bytes);
+            Ok(calibrate::cheaper(&fault, block_bytes, huge))
+        }
     }
 }
 

@@ -1,0 +1,105 @@
+//! Which way to get blocks into their place is the cheaper one on this machine.
+//!
+//! Moving changes page tables alone, and from Linux 6.18 on flushes translation caches once for
+//! many pages; before, once for each. So both ways are timed, once in a process for each size of
+//! blocks: in, and out again. That takes a few milliseconds.
+
+use std::io;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use terrace_sys::map::Mapping;
+use terrace_sys::userfault::Userfault;
+
+use crate::config::Method;
+use crate::lock;
+
+/// Times that each way is tried; the least counts.
+const ROUNDS: usize = 5;
+
+static KNOWN: Mutex<Vec<(usize, Method)>> = Mutex::new(Vec::new());
+
+/// What a block costs in and out.
+#[derive(Clone, Copy, Debug)]
+struct Costs {
+    moved: Duration,
+    copied: Duration,
+}
+
+impl Costs {
+    fn cheaper(self) -> Method {
+        if self.moved <= self.copied { Method::Move } else { Method::Copy }
+    }
+}
+
+/// The cheaper way for blocks of a size, where the kernel has both.
+pub(crate) fn cheaper(fault: &Userfault, block_bytes: usize, huge: bool) -> Method {
+    let known = |known: &[(usize, Method)]| {
+        known.iter().find(|(bytes, _)| *bytes == block_bytes).map(|(_, method)| *method)
+    };
+    if let Some(method) = known(&lock(&KNOWN)) {
+        return method;
+    }
+    let method = match measure(fault, block_bytes, huge) {
+        Ok(costs) => {
+            tracing::debug!(block_bytes, ?costs, "blocks in and out");
+            costs.cheaper()
+        }
+        Err(error) => {
+            tracing::warn!(block_bytes, %error, "blocks are copied: they could not be moved");
+            Method::Copy
+        }
+    };
+    lock(&KNOWN).push((block_bytes, method));
+    method
+}
+
+fn measure(fault: &Userfault, block_bytes: usize, huge: bool) -> io::Result<Costs> {
+    let reserve = || {
+        let mapping = Mapping::reserve(block_bytes)?;
+        // Where there are no huge pages there is nothing to ask for or to decline.
+        let _ = mapping.advise_huge(huge);
+        io::Result::Ok(mapping)
+    };
+    let (place, frame) = (reserve()?, reserve()?);
+    // Nobody answers faults here: what has no page is not touched once it is registered.
+    frame.populate(0, block_bytes)?;
+    fault.register(&place, 0, block_bytes, false)?;
+    fault.register(&frame, 0, block_bytes, false)?;
+    let bytes = vec![1; block_bytes];
+    let mut least = Costs { moved: Duration::MAX, copied: Duration::MAX };
+    for _ in 0..ROUNDS {
+        let began = Instant::now();
+        let moves = |to, from| fault.move_pages((to, 0), (from, 0), block_bytes, true);
+        moves(&place, &frame).and_then(|()| moves(&frame, &place)).map_err(|e| e.error)?;
+        least.moved = least.moved.min(began.elapsed());
+        let began = Instant::now();
+        fault.copy_in(&place, 0, &bytes, false).map_err(|partial| partial.error)?;
+        place.decommit(0, block_bytes)?;
+        least.copied = least.copied.min(began.elapsed());
+    }
+    Ok(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_are_timed_and_the_cheaper_one_is_kept() {
+        let fault = crate::pager::open_fault("test").expect("a userfaultfd");
+        for (block_bytes, huge) in [(64 << 10, false), (256 << 10, false), (2 << 20, true)] {
+            if !fault.features().moves {
+                return;
+            }
+            let costs = measure(&fault, block_bytes, huge).expect("timed");
+            let bounds = Duration::from_nanos(100)..Duration::from_secs(1);
+            assert!(bounds.contains(&costs.moved) && bounds.contains(&costs.copied), "{costs:?}");
+            let first = cheaper(&fault, block_bytes, huge);
+            assert_eq!(cheaper(&fault, block_bytes, huge), first);
+        }
+        let (fast, slow) = (Duration::from_micros(1), Duration::from_micros(2));
+        assert_eq!(Costs { moved: fast, copied: slow }.cheaper(), Method::Move);
+        assert_eq!(Costs { moved: slow, copied: fast }.cheaper(), Method::Copy);
+    }
+}
