@@ -193,7 +193,13 @@ fn a_range_is_filled() {
             assert!(matches!(error, HeapError::NoRoom { .. }), "{error}");
             let ratio = (64 * MIB) as f64 / (count * size) as f64;
             assert!(ratio <= at_most, "{retain:?}, {size} bytes: {ratio:.3}");
-            assert!(heap.stats().expect("statistics").refusals > 0);
+            let stats = heap.stats().expect("statistics");
+            assert!(stats.refusals > 0, "{stats:?}");
+            if size == 16 * KIB {
+                let few = retain != Retain::Off;
+                assert_eq!(stats.extents < 1000, few, "{retain:?}: {stats:?}");
+                assert_eq!(stats.extents > 4000, !few, "{retain:?}: {stats:?}");
+            }
         }
     }
 }
