@@ -24,7 +24,8 @@ struct Caches(Vec<Cache>);
 
 struct Cache {
     life: u64,
-    index: c_uint,
+    /// None where the allocator has no more.
+    index: Option<c_uint>,
     heap: Weak<Inner>,
 }
 
@@ -34,8 +35,8 @@ impl Drop for Caches {
         LAST.set((0, 0));
         for cache in self.0.drain(..) {
             // A heap that has ended, or begun anew, has ended its caches itself.
-            if let Some(heap) = cache.heap.upgrade() {
-                heap.end_cache(cache.life, cache.index);
+            if let Some((heap, index)) = cache.heap.upgrade().zip(cache.index) {
+                heap.end_cache(cache.life, index);
             }
         }
     }
@@ -54,22 +55,22 @@ fn find(heap: &Arc<Inner>, life: u64) -> c_int {
         // A collection of the allocator's own, in the middle of a change here, goes without.
         let mut caches = caches.try_borrow_mut().ok()?;
         let known = caches.0.iter().find(|cache| cache.life == life).map(|cache| cache.index);
-        known.or_else(|| caches.add(heap, life))
+        Some(known.unwrap_or_else(|| caches.add(heap, life)))
     });
-    let flags = match found.ok().flatten() {
-        Some(index) => MALLOCX_TCACHE(index as usize),
-        None => return MALLOCX_TCACHE_NONE,
-    };
+    let Some(index) = found.ok().flatten() else { return MALLOCX_TCACHE_NONE };
+    let flags = index.map_or(MALLOCX_TCACHE_NONE, |index| MALLOCX_TCACHE(index as usize));
     LAST.set((life, flags));
     flags
 }
 
 impl Caches {
     fn add(&mut self, heap: &Arc<Inner>, life: u64) -> Option<c_uint> {
-        self.0.retain(|cache| cache.heap.upgrade().is_some_and(|heap| heap.life() == cache.life));
-        let index = heap.begin_cache()?;
-        self.0.push(Cache { life, index, heap: Arc::downgrade(heap) });
-        Some(index)
+        let own = Arc::downgrade(heap);
+        // Heaps that have ended, and former lives of this one.
+        self.0.retain(|cache| cache.heap.strong_count() > 0 && !cache.heap.ptr_eq(&own));
+        let index = heap.begin_cache();
+        self.0.push(Cache { life, index, heap: own });
+        index
     }
 }
 
@@ -78,7 +79,7 @@ pub(crate) fn flush(heap: &Arc<Inner>) {
     let life = heap.life();
     let index = CACHES.try_with(|caches| {
         let caches = caches.try_borrow().ok()?;
-        caches.0.iter().find(|cache| cache.life == life).map(|cache| cache.index)
+        caches.0.iter().find(|cache| cache.life == life).and_then(|cache| cache.index)
     });
     if let Some(index) = index.ok().flatten()
         && let Err(refused) = arena::flush_cache(index)

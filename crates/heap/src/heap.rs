@@ -90,7 +90,10 @@ impl Heap {
             caches: Mutex::default(),
             name: config.name,
         };
-        inner.set_up(config.retain, config.decay_ms).map_err(refused(&inner.name))?;
+        // Extents of a region that the arena retains have nothing to give back.
+        let is_kept = inner.region.is_some() && config.retain != Retain::Off;
+        let decay_ms = config.decay_ms.filter(|_| !is_kept);
+        inner.set_up(config.retain, decay_ms).map_err(refused(&inner.name))?;
         let inner = Arc::new(inner);
         stats::register(&inner);
         Ok(Self { inner })
@@ -262,8 +265,6 @@ impl Heap {
     /// Nobody uses an object of the heap any more, and no other thread is in a call of it.
     pub unsafe fn reset(&self) -> Result<(), HeapError> {
         let inner = &self.inner;
-        // Caches that threads know are not those of the new life.
-        inner.life.store(LIVES.fetch_add(1, Ordering::Relaxed), Ordering::Release);
         inner.end_caches();
         inner.arena.reset().map_err(refused(&inner.name))
     }
@@ -305,16 +306,19 @@ impl Inner {
         Some(index)
     }
 
-    /// Ends the cache of a thread that ends.
+    /// Ends the cache of a thread that ends. A reset waits for it, or has ended it before.
     pub(crate) fn end_cache(&self, life: u64, index: c_uint) {
-        if self.life() == life && lock(&self.caches).remove(&index) {
+        let mut caches = lock(&self.caches);
+        if self.life() == life && caches.remove(&index) {
             end(index);
         }
     }
 
+    /// Ends all caches. Those that threads know are not those of the life that begins.
     fn end_caches(&self) {
-        let caches = std::mem::take(&mut *lock(&self.caches));
-        caches.into_iter().for_each(end);
+        let mut caches = lock(&self.caches);
+        self.life.store(LIVES.fetch_add(1, Ordering::Relaxed), Ordering::Release);
+        caches.drain().for_each(end);
     }
 
     pub(crate) fn stats(&self) -> Result<HeapStats, Refused> {

@@ -115,10 +115,7 @@ impl Range {
         let place = self.start.wrapping_add(taken.page * PAGE_BYTES);
         match &self.mapping {
             // Fresh or given back, such pages read as zero; what is not asked for is paid later.
-            Some(_) => {
-                *zero = true;
-                *commit |= self.consumer.is_none();
-            }
+            Some(_) => *zero = true,
             None => {
                 *commit = true;
                 if *zero {
