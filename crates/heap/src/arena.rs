@@ -122,6 +122,11 @@ impl Arena {
         run(self.key("purge"))
     }
 
+    /// Gives pages back that have been free for long enough.
+    pub(crate) fn decay(&self) -> Result<(), Refused> {
+        run(self.key("decay"))
+    }
+
     /// Frees all objects.
     pub(crate) fn reset(&self) -> Result<(), Refused> {
         run(self.key("reset"))

@@ -256,6 +256,14 @@ impl Heap {
         }
     }
 
+    /// Gives back what has been free for long enough. Calls that allocate and free do so as well,
+    /// every now and then; an idle heap needs this one.
+    pub fn tick(&self) {
+        if let Err(refused) = self.inner.arena.decay() {
+            tracing::warn!(key = refused.key, error = %refused.source, "nothing given back");
+        }
+    }
+
     /// Frees every object at once.
     ///
     /// # Errors

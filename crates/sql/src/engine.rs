@@ -249,8 +249,6 @@ impl EngineState {
         definition: &HeapDefinition,
         keep: bool,
     ) -> Result<(), SqlError> {
-        let place = (self.ledger(), self.data_dir.path());
-        aside(|| self.heaps.create(name, definition, keep, place))?;
         if self.keeper.get().is_none() {
             let keeper = Keeper::start(KeeperParts {
                 catalog: Arc::clone(&self.catalog),
@@ -262,18 +260,20 @@ impl EngineState {
             // Another session was faster: one thread is enough.
             drop(self.keeper.set(keeper));
         }
-        Ok(())
+        let place = (self.ledger(), self.data_dir.path());
+        aside(|| self.heaps.create(name, definition, keep, place))
     }
 
     /// Drops a heap, if there is one; what is in it goes back to the pool.
-    pub(crate) async fn drop_heap(&self, name: &str) -> Result<bool, SqlError> {
-        let Some(heap) = self.heaps.take(name) else { return Ok(false) };
-        let schemas = self.catalog.schemas().into_iter();
-        for table in schemas.flat_map(|schema| self.catalog.tables(&schema)) {
-            table.wishes().forget(&heap);
-            home::leave(&table.snapshot(), &heap);
-        }
-        Ok(true)
+    pub(crate) fn drop_heap(&self, name: &str) -> bool {
+        aside(|| {
+            let Some(heap) = self.heaps.take(name) else { return false };
+            let schemas = self.catalog.schemas().into_iter();
+            for table in schemas.flat_map(|schema| self.catalog.tables(&schema)) {
+                home::leave(&table.snapshot(), &heap);
+            }
+            true
+        })
     }
 
     /// The names of the memory tiers, by their index in the pool.

@@ -63,10 +63,9 @@ impl Home {
         self.copied().map(|copied| copied.heap.name().to_owned())
     }
 
-    /// As [`Home::copied`], for a reader.
-    pub(crate) fn read(&self) -> Option<Arc<Copied>> {
+    /// Somebody reads the segment.
+    pub(crate) fn count(&self) {
         self.reads.fetch_add(1, Ordering::Relaxed);
-        self.copied()
     }
 
     /// Reads since the last calls, each of which halves what it leaves.
@@ -75,13 +74,21 @@ impl Home {
         self.reads.fetch_update(Ordering::Relaxed, Ordering::Relaxed, halve).unwrap_or(0)
     }
 
-    /// From now on the segment is read there.
-    fn switch(&self, copy: Option<Arc<Copied>>) {
+    /// From now on the segment is read there; false, and nothing done, where the heap has been
+    /// dropped meanwhile.
+    fn switch(&self, copy: Option<Arc<Copied>>) -> bool {
+        // A heap that is dropped waits for this, and then sees what is in it.
+        let heap = copy.as_ref().map(|copy| Arc::clone(&copy.heap));
+        let _stays = match heap.as_ref().map(|heap| heap.stay()) {
+            Some(None) => return false,
+            stays => stays,
+        };
         let mut current = self.copy.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *current, copy);
         drop(current);
         // Freeing may wait for a page fault: nobody waits for the lock meanwhile.
         drop(before);
+        true
     }
 }
 

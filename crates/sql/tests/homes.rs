@@ -113,6 +113,10 @@ async fn columns_and_chunks_have_homes_of_their_own() {
     // What comes later follows what was said of the column.
     run(&session, "INSERT INTO t SELECT id, key, pad FROM t LIMIT 10").await;
     until(&session, homes, "key 1\npad 0\npad 1\npad 2\npad 3\npad 4").await;
+    // What was said of a chunk holds, also against what was said of its column.
+    run(&session, "ALTER TABLE t COLUMN pad CHUNK 2 SET TIER pool").await;
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!(show(&session, homes).await, "key 1\npad 0\npad 1\npad 3\npad 4");
     run(&session, "DROP HEAP far").await;
     assert_eq!(show(&session, homes).await, "key 1");
     run(&session, "DROP HEAP IF EXISTS far").await;

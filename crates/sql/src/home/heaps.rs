@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use terrace_heap::{Heap, HeapBuffer, HeapConfig, HeapError, HeapMemory, Metadata, Retain};
 use terrace_market::Ledger;
@@ -145,6 +145,8 @@ impl HeapDefinition {
 pub(crate) struct NamedHeap {
     heap: Heap,
     memory: Memory,
+    /// Nothing more moves to it.
+    dropped: RwLock<bool>,
 }
 
 impl NamedHeap {
@@ -154,6 +156,17 @@ impl NamedHeap {
 
     pub(crate) fn heap(&self) -> &Heap {
         &self.heap
+    }
+
+    /// Keeps it from being dropped; none when it has been.
+    pub(super) fn stay(&self) -> Option<RwLockReadGuard<'_, bool>> {
+        let dropped = self.dropped.read().unwrap_or_else(PoisonError::into_inner);
+        (!*dropped).then_some(dropped)
+    }
+
+    /// Whether it has been dropped.
+    pub(super) fn is_dropped(&self) -> bool {
+        self.stay().is_none()
     }
 
     /// Whether its bytes are in DRAM, whatever happens.
@@ -206,7 +219,10 @@ impl Heaps {
         if named.contains_key(name) && !keep {
             return Err(SqlError::HeapExists { name: name.to_owned() });
         }
-        named.entry(name.to_owned()).or_insert_with(|| Arc::new(NamedHeap { heap, memory }));
+        let dropped = RwLock::new(false);
+        named
+            .entry(name.to_owned())
+            .or_insert_with(|| Arc::new(NamedHeap { heap, memory, dropped }));
         Ok(())
     }
 
@@ -214,9 +230,12 @@ impl Heaps {
         self.named().get(name).cloned()
     }
 
-    /// Forgets a heap. It lives for as long as segments do that are in it.
+    /// Forgets a heap, to which nothing more moves. It lives for as long as segments do that are in
+    /// it.
     pub(crate) fn take(&self, name: &str) -> Option<Arc<NamedHeap>> {
-        self.named().remove(name)
+        let heap = self.named().remove(name)?;
+        *heap.dropped.write().unwrap_or_else(PoisonError::into_inner) = true;
+        Some(heap)
     }
 
     /// All of them, by name.

@@ -9,18 +9,22 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures::executor::block_on;
-use terrace_sys::size::MIB;
+use terrace_exec::aside;
+use terrace_sys::size::{MIB, to_u64};
 
 use super::auto::{Candidate, plan};
-use super::{Heaps, NamedHeap, Scope, Target, Wish, move_table};
+use super::moves::move_segment;
+use super::{Heaps, NamedHeap, Target, Wish};
 use crate::catalog::Catalog;
-use crate::chunk::Chunk;
+use crate::chunk::{Chunk, ColumnSegment};
 use crate::memory::MemoryBudget;
 use crate::pins::PagePins;
 use crate::table::Table;
 
 /// How often it looks.
 const ROUND: Duration = Duration::from_secs(1);
+/// How often at the least, where a heap has no room.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Bytes that the engine moves by itself in a round, at most.
 const MOVED_BYTES_MAX: u64 = 256 * MIB;
 
@@ -52,22 +56,31 @@ impl Keeper {
     pub(crate) fn start(parts: Parts) -> std::io::Result<Self> {
         let bell = Arc::new(Bell::default());
         let own = Arc::clone(&bell);
-        let thread =
-            std::thread::Builder::new().name("terrace-homes".to_owned()).spawn(move || {
-                while own.waits() {
-                    parts.round()
-                }
-            })?;
+        let keep = move || {
+            let mut pause = ROUND;
+            while own.waits(pause) {
+                // What does not fit costs a copy each time it is tried.
+                let is_full = parts.round(&own);
+                pause = if is_full { (2 * pause).min(PAUSE_MAX) } else { ROUND };
+            }
+        };
+        let thread = std::thread::Builder::new().name("terrace-homes".to_owned()).spawn(keep)?;
         Ok(Self { bell, thread: Some(thread) })
     }
 }
 
 impl Bell {
     /// Waits for the next round; false at the end.
-    fn waits(&self) -> bool {
+    fn waits(&self, pause: Duration) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.rung.wait_timeout_while(ended, ROUND, |ended| !*ended);
+        let waited = self.rung.wait_timeout_while(ended, pause, |ended| !*ended);
         !*waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl Bell {
+    fn has_ended(&self) -> bool {
+        *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -76,8 +89,8 @@ impl Drop for Keeper {
         *self.bell.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.bell.rung.notify_all();
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so.
-            let _ = thread.join();
+            // One that panicked has said so; one that copies a segment ends after it.
+            let _ = aside(|| thread.join());
         }
     }
 }
@@ -95,69 +108,112 @@ struct Own {
     column: usize,
 }
 
+impl Own {
+    fn segment(&self) -> &ColumnSegment {
+        &self.chunk.columns[self.column]
+    }
+}
+
+/// One look at all tables.
+struct Round<'a> {
+    parts: &'a Parts,
+    bell: &'a Bell,
+    left_bytes: u64,
+    /// A heap had no room.
+    is_full: bool,
+}
+
 impl Parts {
-    fn round(&self) {
-        let catalog = &self.catalog;
+    /// One look; whether a heap had no room for something.
+    fn round(&self, bell: &Bell) -> bool {
+        let mut round = Round { parts: self, bell, left_bytes: MOVED_BYTES_MAX, is_full: false };
+        round.run();
+        round.is_full
+    }
+}
+
+impl Round<'_> {
+    fn run(&mut self) {
+        let catalog = &self.parts.catalog;
         let tables = catalog.schemas().into_iter().flat_map(|schema| catalog.tables(&schema));
         let mut own = Vec::new();
-        for table in tables {
-            for (column, wish) in table.wishes().all() {
-                match wish {
-                    Wish::There(target) => self.move_to(&table, column, None, &target),
-                    Wish::Auto => own.extend(table.snapshot().chunks.iter().map(|chunk| Own {
-                        table: Arc::clone(&table),
-                        chunk: Arc::clone(chunk),
-                        column,
-                    })),
+        for table in tables.filter(|table| !table.wishes().is_empty()) {
+            let version = table.snapshot();
+            table.wishes().tidy(&version);
+            for chunk in &version.chunks {
+                for column in 0..chunk.columns.len() {
+                    let (table, chunk) = (Arc::clone(&table), Arc::clone(chunk));
+                    let wish = table.wishes().of(chunk.id, column);
+                    let segment = Own { table, chunk, column };
+                    match wish {
+                        Some(Wish::There(target)) => self.put(&segment, &target),
+                        Some(Wish::Auto) => own.push(segment),
+                        None => {}
+                    }
                 }
             }
         }
         self.decide(&own);
+        // Without a call nobody looks whether freed pages have been kept long enough.
+        self.parts.heaps.all().iter().for_each(|heap| heap.heap().tick());
     }
 
     /// Moves what may live in any heap.
-    fn decide(&self, own: &[Own]) {
-        let mut heaps = self.heaps.all();
+    fn decide(&mut self, own: &[Own]) {
+        let mut heaps = self.parts.heaps.all();
         heaps.retain(|heap| heap.is_memory());
         heaps.sort_by_key(|heap| !heap.is_dram());
-        // An allocator does not fill its range to the last byte.
-        let room = |heap: &Arc<NamedHeap>| terrace_sys::size::to_u64(heap.heap().addresses().1);
-        let rooms: Vec<u64> = heaps.iter().map(|heap| room(heap) / 10 * 9).collect();
+        let at = |own: &Own| {
+            let copied = own.segment().home.copied()?;
+            heaps.iter().position(|heap| Arc::ptr_eq(heap, &copied.heap))
+        };
         let candidates: Vec<Candidate> = own
             .iter()
-            .map(|Own { chunk, column, .. }| {
-                let segment = &chunk.columns[*column];
-                let copied = segment.home.copied();
-                let at = copied.and_then(|copied| {
-                    heaps.iter().position(|heap| Arc::ptr_eq(heap, &copied.heap))
-                });
-                Candidate { reads: segment.home.reads_lately(), bytes: segment.len_bytes, at }
+            .map(|own| {
+                let (reads, bytes) = (own.segment().home.reads_lately(), own.segment().len_bytes);
+                Candidate { reads, bytes, at: at(own) }
             })
             .collect();
-        let homes = plan(&candidates, &rooms);
-        let changes = || candidates.iter().zip(&homes).zip(own).filter(|((c, to), _)| c.at != **to);
+        let room = |(place, heap): (usize, &Arc<NamedHeap>)| {
+            let ours = candidates.iter().filter(|candidate| candidate.at == Some(place));
+            room(heap, ours.map(|candidate| candidate.bytes).sum())
+        };
+        let homes = plan(&candidates, &heaps.iter().enumerate().map(room).collect::<Vec<_>>());
         // Those that leave make room for those that come.
-        for ((_, _), own) in changes().filter(|((_, to), _)| to.is_none()) {
-            self.move_to(&own.table, own.column, Some(own.chunk.id), &Target::Pool);
+        for (own, _) in own.iter().zip(&homes).filter(|(_, to)| to.is_none()) {
+            self.put(own, &Target::Pool);
         }
-        let mut moved = 0;
-        for ((candidate, to), own) in changes() {
-            let Some(heap) = to.and_then(|to| heaps.get(to)) else { continue };
-            moved += candidate.bytes;
-            if moved > MOVED_BYTES_MAX {
-                return;
+        for (own, to) in own.iter().zip(homes) {
+            if let Some(heap) = to.and_then(|to| heaps.get(to)) {
+                self.put(own, &Target::Heap(Arc::clone(heap)));
             }
-            let target = Target::Heap(Arc::clone(heap));
-            self.move_to(&own.table, own.column, Some(own.chunk.id), &target);
         }
     }
 
-    fn move_to(&self, table: &Table, column: usize, chunk: Option<u64>, target: &Target) {
-        let scope = Scope { column: Some(column), chunk };
-        let moved = block_on(move_table(table, &scope, target, (&self.budget, &self.pins)));
-        if let Err(error) = moved {
-            let (table, column) = (table.full_name(), table.schema().field(column).name());
-            tracing::debug!(table, column, %error, "segments stay where they are for now");
+    /// Moves a segment, if it is elsewhere and nobody else moves the table.
+    fn put(&mut self, own: &Own, target: &Target) {
+        let bytes = own.segment().len_bytes;
+        if self.bell.has_ended() || self.left_bytes < bytes {
+            return;
+        }
+        let Some(_moving) = own.table.wishes().try_lock() else { return };
+        let parts = (&*self.parts.budget, &self.parts.pins);
+        match block_on(move_segment(&own.chunk, own.column, target, parts)) {
+            Ok(true) => self.left_bytes -= bytes,
+            Ok(false) => {}
+            Err(error) => {
+                self.is_full = true;
+                let table = own.table.full_name();
+                tracing::debug!(table, own.column, %error, "a segment stays where it is");
+            }
         }
     }
+}
+
+/// Bytes that a heap has for segments whose home the engine decides on, of which it has some. An
+/// allocator does not fill its range to the last byte.
+fn room(heap: &NamedHeap, ours: u64) -> u64 {
+    let all = to_u64(heap.heap().addresses().1) / 10 * 9;
+    let held = heap.heap().stats().map_or(0, |stats| stats.small_bytes + stats.large_bytes);
+    all.saturating_sub(held.saturating_sub(ours))
 }

@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terrace_exec::aside;
 use terrace_heap::HeapError;
-use terrace_sys::size::MIB;
+use terrace_sys::size::{MIB, to_u64};
+use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncGuard};
 
 use super::{Copied, NamedHeap};
 use crate::chunk::{Chunk, ColumnSegment};
 use crate::error::SqlError;
 use crate::memory::MemoryBudget;
 use crate::pins::PagePins;
-use crate::table::Table;
+use crate::table::{Table, TableVersion};
 
 /// DRAM that a heap takes at a time, at the least.
 const TAKEN_BYTES_MIN: u64 = 8 * MIB;
@@ -60,34 +61,62 @@ pub(crate) enum Wish {
     Auto,
 }
 
-/// What was said of the columns of a table, by place.
+/// What was said of the segments of a table.
 #[derive(Debug, Default)]
-pub(crate) struct Wishes(Mutex<BTreeMap<usize, Wish>>);
+pub(crate) struct Wishes {
+    /// By column, and chunk where it was said of one.
+    said: Mutex<BTreeMap<(usize, Option<u64>), Wish>>,
+    /// Held while segments of the table are moved and what was said is written down.
+    moving: AsyncMutex<()>,
+}
 
 impl Wishes {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Wish>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn said(&self) -> MutexGuard<'_, BTreeMap<(usize, Option<u64>), Wish>> {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers what was said of a column, or of all of them.
-    pub(crate) fn set(&self, columns: usize, column: Option<usize>, wish: &Wish) {
-        let mut wishes = self.lock();
-        let all = column.map_or(0..columns, |column| column..column + 1);
-        wishes.extend(all.map(|column| (column, wish.clone())));
+    /// Waits for others who move segments of the table.
+    pub(crate) async fn lock(&self) -> AsyncGuard<'_, ()> {
+        self.moving.lock().await
     }
 
-    /// What was said, by column.
-    pub(crate) fn all(&self) -> Vec<(usize, Wish)> {
-        self.lock().iter().map(|(column, wish)| (*column, wish.clone())).collect()
+    /// As [`Wishes::lock`], or none while others do.
+    pub(super) fn try_lock(&self) -> Option<AsyncGuard<'_, ()>> {
+        self.moving.try_lock().ok()
     }
 
-    /// Nobody wants this heap any more.
-    pub(crate) fn forget(&self, heap: &Arc<NamedHeap>) {
-        let wants = |wish: &Wish| match wish {
-            Wish::There(Target::Heap(wanted)) => Arc::ptr_eq(wanted, heap),
+    /// Whether anything was said.
+    pub(super) fn is_empty(&self) -> bool {
+        self.said().is_empty()
+    }
+
+    /// Writes down what was said. What is said of all chunks holds for each, whatever was said of
+    /// it before.
+    pub(crate) fn set(&self, columns: usize, scope: &Scope, wish: &Wish) {
+        let mut said = self.said();
+        for column in scope.column.map_or(0..columns, |column| column..column + 1) {
+            if scope.chunk.is_none() {
+                said.retain(|(other, _), _| *other != column);
+            }
+            said.insert((column, scope.chunk), wish.clone());
+        }
+    }
+
+    /// What was said of a segment, of its column if not of itself.
+    pub(super) fn of(&self, chunk: u64, column: usize) -> Option<Wish> {
+        let said = self.said();
+        said.get(&(column, Some(chunk))).or_else(|| said.get(&(column, None))).cloned()
+    }
+
+    /// Chunks that are no more, and heaps that were dropped, are nobody's wish.
+    pub(super) fn tidy(&self, version: &TableVersion) {
+        let lives = |id: &u64| version.chunks.iter().any(|chunk| chunk.id == *id);
+        let is_dropped = |wish: &Wish| match wish {
+            Wish::There(Target::Heap(heap)) => heap.is_dropped(),
             _ => false,
         };
-        self.lock().retain(|_, wish| !wants(wish));
+        self.said()
+            .retain(|(_, chunk), wish| chunk.as_ref().is_none_or(lives) && !is_dropped(wish));
     }
 }
 
@@ -116,12 +145,35 @@ pub(crate) async fn move_table(
         }
     }
     let bytes = moved.iter().map(|(chunk, column, _)| chunk.columns[*column].len_bytes).sum();
-    aside(|| {
-        for (chunk, column, copy) in moved {
-            chunk.columns[column].home.switch(copy);
-        }
+    let is_dropped = aside(|| {
+        let switched =
+            moved.into_iter().map(|(chunk, column, copy)| chunk.columns[column].home.switch(copy));
+        switched.fold(false, |dropped, done| dropped | !done)
     });
-    Ok(bytes)
+    match target {
+        Target::Heap(heap) if is_dropped => {
+            Err(SqlError::MissingHeap { name: heap.name().to_owned(), known: "pool".to_owned() })
+        }
+        _ => Ok(bytes),
+    }
+}
+
+/// Moves one segment; false where it is there already.
+pub(super) async fn move_segment(
+    chunk: &Chunk,
+    column: usize,
+    target: &Target,
+    (budget, pins): (&MemoryBudget, &Arc<PagePins>),
+) -> Result<bool, SqlError> {
+    let segment = &chunk.columns[column];
+    if target.is(segment.home.copied().as_deref()) {
+        return Ok(false);
+    }
+    let copy = match target {
+        Target::Pool => None,
+        Target::Heap(heap) => Some(copied(chunk, segment, heap, budget, pins).await?),
+    };
+    Ok(segment.home.switch(copy))
 }
 
 /// A copy of a segment in a heap, which no reader knows yet.
@@ -145,10 +197,14 @@ async fn copied(
 
 /// Writes a segment to a heap; one in DRAM gets what the pool can spare.
 fn write(heap: &Arc<NamedHeap>, bytes: &[u8], budget: &MemoryBudget) -> Result<Copied, HeapError> {
-    let need = TAKEN_BYTES_MIN.max(2 * terrace_sys::size::to_u64(bytes.len()));
+    let need = TAKEN_BYTES_MIN.max(2 * to_u64(bytes.len()));
     for _ in 0..ROOM_TRIES {
         match Copied::new(heap, bytes) {
-            Err(HeapError::NoRoom { .. }) if heap.is_dram() && budget.reclaim(need, true) => {}
+            // The range may be what is full: then the budget is not asked.
+            Err(HeapError::NoRoom { .. })
+                if heap.is_dram()
+                    && budget.ledger().available() < need
+                    && budget.reclaim(need, true) => {}
             done => return done,
         }
     }

@@ -135,7 +135,7 @@ impl Session {
                 self.engine.create_heap(&name, &definition, keep)?;
             }
             HeapStatement::Drop { name, if_exists } => {
-                if !self.engine.drop_heap(&name).await? && !if_exists {
+                if !self.engine.drop_heap(&name) && !if_exists {
                     return Err(self.missing_heap(name));
                 }
             }
@@ -198,14 +198,13 @@ impl Session {
                 });
             }
         }
+        let scope = Scope { column, chunk };
+        let _moving = table.wishes().lock().await;
         if let Wish::There(target) = &wish {
             let (budget, pins) = (&self.engine.resources().budget, self.engine.pins());
-            move_table(table, &Scope { column, chunk }, target, (budget, pins)).await?;
+            move_table(table, &scope, target, (budget, pins)).await?;
         }
-        // What is said of one chunk holds for that one, until something is said of all.
-        if chunk.is_none() {
-            table.wishes().set(columns, column, &wish);
-        }
+        table.wishes().set(columns, &scope, &wish);
         Ok(())
     }
 }
