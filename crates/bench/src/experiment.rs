@@ -16,8 +16,8 @@ use crate::pages::workloads::Kind;
 use crate::report::Report;
 use crate::suite::feed::Generator;
 use crate::{
-    adaptive, clients, dram_curve, encodings, hash_index, market, migration, operators,
-    out_of_core, paged_scan, pages, region, segments, suspend, tenants, tiers,
+    adaptive, allocations, clients, dram_curve, encodings, hash_index, market, migration,
+    operators, out_of_core, paged_scan, pages, region, segments, suspend, tenants, tiers,
 };
 
 /// What an experiment is told.
@@ -37,6 +37,8 @@ pub struct Setting {
     pub queries: Vec<u32>,
     /// Key-value pairs of an index.
     pub pairs: u64,
+    /// Allocations of the largest run of allocators.
+    pub objects: u64,
     /// What experiments over pages of the pool are told.
     pub pages: PageOptions,
     /// Reports of the lab that migration shows beside its own.
@@ -139,11 +141,13 @@ pub enum Experiment {
     Region,
     /// [`segments`].
     Segments,
+    /// [`allocations`].
+    Allocations,
 }
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 21] = [
+    pub const ALL: [Experiment; 22] = [
         Experiment::Market,
         Experiment::PagedScan,
         Experiment::Tiers,
@@ -165,6 +169,7 @@ impl Experiment {
         Experiment::Migration,
         Experiment::Region,
         Experiment::Segments,
+        Experiment::Allocations,
     ];
 
     /// Its name on the command line.
@@ -189,6 +194,7 @@ impl Experiment {
             Experiment::Migration => "migration",
             Experiment::Region => "region",
             Experiment::Segments => "segments",
+            Experiment::Allocations => "allocations",
         }
     }
 
@@ -222,6 +228,7 @@ impl Experiment {
             Experiment::Migration => "what does it cost to move pages to another memory node?",
             Experiment::Region => "what does memory over a file cost, block by block?",
             Experiment::Segments => "what do queries over tables in a heap cost?",
+            Experiment::Allocations => "does it matter where an allocator keeps its metadata?",
         }
     }
 
@@ -264,6 +271,7 @@ impl Experiment {
             Experiment::Migration => migration::run(setting, observe),
             Experiment::Region => region::run(setting, observe),
             Experiment::Segments => Box::pin(segments::run(setting, observe)).await,
+            Experiment::Allocations => allocations::run(setting, observe),
         }
     }
 }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adaptive;
+pub mod allocations;
 pub mod chart;
 pub mod clients;
 pub mod dram_curve;

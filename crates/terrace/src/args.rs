@@ -240,6 +240,12 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub pairs: u64,
 
+    /// Allocations of the largest run of allocations, which the others follow; 10000000 are the
+    /// published experiment
+    #[arg(long, value_name = "N", default_value_t = 1_000_000,
+          value_parser = value_parser!(u64).range(1..=100_000_000))]
+    pub objects: u64,
+
     /// A report of `cargo x lab` that migration shows beside this machine's (repeatable)
     #[arg(long, value_name = "FILE")]
     pub lab: Vec<PathBuf>,

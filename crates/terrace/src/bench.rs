@@ -30,6 +30,7 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
         rounds: args.rounds,
         queries: chosen(&args.queries),
         pairs: args.pairs,
+        objects: args.objects,
         pages: args.pages.options(settings.placement, settings.prices),
         lab: args.lab.clone(),
         program: this_program()?,
