@@ -69,7 +69,8 @@ impl HeapMemory {
 pub enum Metadata {
     /// In DRAM, wherever the data are: allocating touches nothing of a slow tier.
     Separate,
-    /// In the heap's memory, beside the data.
+    /// In the heap's memory, beside the data. Over a region, a child process that is made by `fork`
+    /// ends at once.
     Together,
 }
 
@@ -116,7 +117,8 @@ pub struct HeapConfig {
     pub retain: Retain,
     /// Whether each thread keeps objects that it freed, up to 32 KiB each, for its next requests.
     pub thread_caches: bool,
-    /// How long freed pages are kept before they are given back, in milliseconds; none: for good.
+    /// How long freed pages are kept before they are given back, in milliseconds, by a call that
+    /// comes then or [`crate::Heap::tick`]; none: for good.
     pub decay_ms: Option<u32>,
     /// The budget that memory in use counts against. A region counts its blocks by itself, so a
     /// heap over one has none.
