@@ -10,7 +10,7 @@ use std::fmt;
 
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
-use super::words::{self, is_word, listed, name, options, set_options, take_all};
+use super::words::{self, is_word, listed, name, set_options};
 use super::{Planned, Session};
 use crate::catalog::Tenant;
 use crate::error::SqlError;
@@ -74,17 +74,14 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<TenantStatement, ParserEr
     let verb = parser.next_token().token;
     parser.advance_token();
     if is_word(&verb, "create") {
-        let keep = take_all(parser, &["if", "not", "exists"]);
-        let name = name(parser)?;
-        let has_options = take_all(parser, &["with"]);
-        let options = if has_options { options(parser)? } else { Vec::new() };
+        let (keep, name, options) = words::created(parser)?;
         Ok(TenantStatement::Create { name, keep, options })
     } else if is_word(&verb, "alter") {
         let name = name(parser)?;
         Ok(TenantStatement::Alter { name, options: set_options(parser, "SET (sla = '...')")? })
     } else {
-        let if_exists = take_all(parser, &["if", "exists"]);
-        Ok(TenantStatement::Drop { name: name(parser)?, if_exists })
+        let (if_exists, name) = words::dropped(parser)?;
+        Ok(TenantStatement::Drop { name, if_exists })
     }
 }
 
