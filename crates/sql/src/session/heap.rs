@@ -15,7 +15,7 @@ use std::sync::Arc;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::words::{self, is_word, listed, name, take_all};
+use super::words::{self, Created, is_word, listed, name, take_all};
 use super::{Planned, Session};
 use crate::error::SqlError;
 use crate::home::{HeapDefinition, Scope, Target, Wish, move_table};
@@ -97,7 +97,7 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<HeapStatement, ParserErro
     let verb = parser.next_token().token;
     parser.advance_token();
     if is_word(&verb, "create") {
-        let (keep, name, options) = words::created(parser)?;
+        let Created { keep, name, options } = words::created(parser)?;
         Ok(HeapStatement::Create { name, keep, options })
     } else if is_word(&verb, "drop") {
         let (if_exists, name) = words::dropped(parser)?;

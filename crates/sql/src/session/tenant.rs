@@ -10,7 +10,7 @@ use std::fmt;
 
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
-use super::words::{self, is_word, listed, name, set_options};
+use super::words::{self, Created, is_word, listed, name, set_options};
 use super::{Planned, Session};
 use crate::catalog::Tenant;
 use crate::error::SqlError;
@@ -74,7 +74,7 @@ pub(super) fn parse(parser: &mut Parser<'_>) -> Result<TenantStatement, ParserEr
     let verb = parser.next_token().token;
     parser.advance_token();
     if is_word(&verb, "create") {
-        let (keep, name, options) = words::created(parser)?;
+        let Created { keep, name, options } = words::created(parser)?;
         Ok(TenantStatement::Create { name, keep, options })
     } else if is_word(&verb, "alter") {
         let name = name(parser)?;

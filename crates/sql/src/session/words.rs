@@ -46,18 +46,24 @@ pub(super) fn options(parser: &mut Parser<'_>) -> Result<Vec<(String, String)>, 
     }
 }
 
-/// What follows CREATE and the noun: whether one that is there is kept, the name, and the options.
-pub(super) fn created(
-    parser: &mut Parser<'_>,
-) -> Result<(bool, String, Vec<(String, String)>), ParserError> {
+/// What follows CREATE and the noun.
+pub(super) struct Created {
+    /// Whether one that is there is kept.
+    pub(super) keep: bool,
+    pub(super) name: String,
+    pub(super) options: Vec<(String, String)>,
+}
+
+/// Reads what follows CREATE and the noun: `[IF NOT EXISTS] name [WITH (...)]`.
+pub(super) fn created(parser: &mut Parser<'_>) -> Result<Created, ParserError> {
     let keep = take_all(parser, &["if", "not", "exists"]);
     let name = name(parser)?;
     let has_options = take_all(parser, &["with"]);
     let options = if has_options { options(parser)? } else { Vec::new() };
-    Ok((keep, name, options))
+    Ok(Created { keep, name, options })
 }
 
-/// What follows DROP and the noun: whether there need not be one, and the name.
+/// Reads what follows DROP and the noun: whether there need not be one, and the name.
 pub(super) fn dropped(parser: &mut Parser<'_>) -> Result<(bool, String), ParserError> {
     let if_exists = take_all(parser, &["if", "exists"]);
     Ok((if_exists, name(parser)?))
