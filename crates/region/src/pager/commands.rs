@@ -21,6 +21,10 @@ impl Pager {
             Command::Ahead(blocks) => self.ahead.extend(blocks),
             Command::Follow(asked) => self.follow(asked),
             Command::Want(want, blocks, waiter) => {
+                if want == Want::Evict {
+                    // Who asked for them ahead has changed their mind.
+                    self.ahead.retain(|block| blocks.binary_search(block).is_err());
+                }
                 for block in blocks {
                     self.waiters.entry(block).or_default().push((want, Arc::clone(&waiter)));
                 }
@@ -38,7 +42,11 @@ impl Pager {
         let blocks: Vec<usize> = self.waiters.keys().copied().collect();
         for block in blocks {
             match self.place(block) {
-                Place::Absent if self.has_waiter(block, Want::Pin) => self.begin(block, now),
+                Place::Absent if self.has_waiter(block, Want::Pin) => {
+                    let state = self.block(block);
+                    (state.faulted, state.marker) = (false, false);
+                    self.begin(block, now);
+                }
                 Place::Absent => self.end_waiters(block),
                 Place::Poisoned => {
                     for (_, waiter) in self.waiters.remove(&block).unwrap_or_default() {

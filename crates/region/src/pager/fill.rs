@@ -23,7 +23,6 @@ const COPY_AGAIN: Duration = Duration::from_millis(10);
 
 impl Pager {
     pub(super) fn begin(&mut self, block: usize, since: Instant) {
-        self.block(block).faulted = true;
         let can = self.filling_count < self.shared.depth;
         let slot = if can { self.take_frame(self.shared.block_len(block)) } else { None };
         match slot {

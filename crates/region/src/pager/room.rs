@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::{ASIDE, ASIDE_SHARE, FRAMES_MIN, Pager};
 use crate::block::Place;
 use crate::config::Method;
+use crate::region::Want;
 
 impl Pager {
     /// Serves who waits for a frame, and keeps frames ready for who will.
@@ -22,6 +23,12 @@ impl Pager {
                 self.wanted.pop_front();
                 continue;
             };
+            if !self.block(block).faulted && !self.has_waiter(block, Want::Pin) {
+                // Who wanted to pin it waits no longer.
+                self.block(block).place = Place::Absent;
+                self.wanted.pop_front();
+                continue;
+            }
             if self.filling_count >= self.shared.depth {
                 return;
             }
