@@ -118,7 +118,7 @@ pub struct HeapConfig {
     /// Whether each thread keeps objects that it freed, up to 32 KiB each, for its next requests.
     pub thread_caches: bool,
     /// How long freed pages are kept before they are given back, in milliseconds, by a call that
-    /// comes then or [`crate::Heap::tick`]; none: for good.
+    /// comes then or [`crate::Heap::decay`]; none: for good.
     pub decay_ms: Option<u32>,
     /// The budget that memory in use counts against. A region counts its blocks by itself, so a
     /// heap over one has none.

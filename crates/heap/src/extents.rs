@@ -21,14 +21,6 @@ pub(crate) struct Extents {
     none_of: usize,
 }
 
-/// Pages that were taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
-    pub(crate) page: usize,
-    /// None of them was taken before.
-    pub(crate) fresh: bool,
-}
-
 impl Extents {
     pub(crate) fn new(pages: usize) -> Self {
         let free = vec![0; pages.div_ceil(BITS)].into_boxed_slice();
@@ -45,11 +37,11 @@ impl Extents {
         self.mark - self.free_count
     }
 
-    /// Takes `count` pages, the first a multiple of `align` pages beyond `phase`.
-    pub(crate) fn take(&mut self, count: usize, align: usize, phase: usize) -> Option<Taken> {
-        let page = self.take_free(count, align, phase);
-        if let Some(page) = page {
-            return Some(Taken { page, fresh: false });
+    /// Takes `count` pages, the first a multiple of `align` pages beyond `phase`; the first one's
+    /// number.
+    pub(crate) fn take(&mut self, count: usize, align: usize, phase: usize) -> Option<usize> {
+        if let Some(page) = self.take_free(count, align, phase) {
+            return Some(page);
         }
         let page = next(self.mark, align, phase);
         let end = page.checked_add(count).filter(|end| *end <= self.pages)?;
@@ -58,7 +50,7 @@ impl Extents {
         if skipped < page {
             self.give(skipped, page - skipped);
         }
-        Some(Taken { page, fresh: true })
+        Some(page)
     }
 
     /// Gives pages back.
@@ -151,13 +143,13 @@ mod tests {
     fn what_is_given_back_is_taken_first() {
         let mut extents = Extents::new(1000);
         let first = extents.take(10, 1, 0).expect("room");
-        assert_eq!(first, Taken { page: 0, fresh: true });
+        assert_eq!(first, 0);
         let second = extents.take(100, 64, 0).expect("room");
-        assert_eq!(second, Taken { page: 64, fresh: true });
-        assert_eq!(extents.take(54, 1, 0), Some(Taken { page: 10, fresh: false }));
+        assert_eq!(second, 64);
+        assert_eq!(extents.take(54, 1, 0), Some(10));
         extents.give(0, 10);
-        assert_eq!(extents.take(11, 1, 0), Some(Taken { page: 164, fresh: true }));
-        assert_eq!(extents.take(10, 1, 0), Some(Taken { page: 0, fresh: false }));
+        assert_eq!(extents.take(11, 1, 0), Some(164));
+        assert_eq!(extents.take(10, 1, 0), Some(0));
         assert_eq!(extents.take(1000, 1, 0), None);
         assert_eq!(extents.taken(), 175);
     }
@@ -183,7 +175,7 @@ mod tests {
                 let fits = (0..=PAGES - count).filter(|page| page % align == 3 % align);
                 let fits = fits.filter(|page| !model[*page..page + count].contains(&true)).count();
                 match extents.take(count, align, 3) {
-                    Some(Taken { page, .. }) => {
+                    Some(page) => {
                         prop_assert_eq!(page % align, 3 % align);
                         prop_assert!(!model[page..page + count].contains(&true));
                         model[page..page + count].fill(true);

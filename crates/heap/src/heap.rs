@@ -146,7 +146,7 @@ impl Heap {
 
     pub(crate) fn take(&self, layout: Layout, flags: c_int) -> Option<NonNull<u8>> {
         if layout.size() == 0 {
-            return Some(dangling(layout));
+            return Some(layout.dangling_ptr());
         }
         // SAFETY: the size is not zero; the flags name an arena that lives and a cache of it that
         // is this thread's.
@@ -189,7 +189,7 @@ impl Heap {
         if new.size() == 0 {
             // SAFETY: the caller's promise.
             unsafe { self.deallocate(object, old) };
-            return Ok(dangling(new));
+            return Ok(new.dangling_ptr());
         }
         // SAFETY: the caller's promise; the new size is not zero.
         unsafe { self.resize(object, new) }
@@ -258,7 +258,7 @@ impl Heap {
 
     /// Gives back what has been free for long enough. Calls that allocate and free do so as well,
     /// every now and then; an idle heap needs this one.
-    pub fn tick(&self) {
+    pub fn decay(&self) {
         if let Err(refused) = self.inner.arena.decay() {
             tracing::warn!(key = refused.key, error = %refused.source, "nothing given back");
         }
@@ -404,11 +404,6 @@ fn first_block(config: &HeapConfig) -> Result<Option<Pin>, HeapError> {
     let pinned = region.pin(to_u64(*offset), to_u64(FIRST_BLOCK_BYTES.min(*bytes)));
     let pin = pinned.map_err(|source| HeapError::Region { heap: config.name.clone(), source })?;
     Ok(Some(pin))
-}
-
-/// What stands for an object without bytes.
-fn dangling(layout: Layout) -> NonNull<u8> {
-    layout.dangling_ptr()
 }
 
 fn align_flag(size: usize, align: usize) -> c_int {

@@ -106,13 +106,13 @@ impl Range {
         let (count, align) = (size.div_ceil(PAGE_BYTES), (align / PAGE_BYTES).max(1));
         let first = self.start.addr() / PAGE_BYTES;
         let phase = (align - first % align) % align;
-        let taken = lock(&self.extents).take(count, align, phase);
-        let Some(taken) = taken else { return self.refuse() };
+        let page = lock(&self.extents).take(count, align, phase);
+        let Some(page) = page else { return self.refuse() };
         if *commit && !self.pay(size) {
-            lock(&self.extents).give(taken.page, count);
+            lock(&self.extents).give(page, count);
             return self.refuse();
         }
-        let place = self.start.wrapping_add(taken.page * PAGE_BYTES);
+        let place = self.start.wrapping_add(page * PAGE_BYTES);
         match &self.mapping {
             // Fresh or given back, such pages read as zero; what is not asked for is paid later.
             Some(_) => *zero = true,
@@ -137,14 +137,15 @@ impl Range {
         done
     }
 
-    /// As [`Range::drop_pages`]; pages of a region stay what they are.
-    fn drops_pages(&self, place: *mut u8, len: usize) -> bool {
-        self.mapping.is_none() || self.drop_pages(place, len)
-    }
-
-    fn give(&self, place: *mut u8, size: usize) {
-        let page = (place.addr() - self.start.addr()) / PAGE_BYTES;
-        lock(&self.extents).give(page, size / PAGE_BYTES);
+    /// Takes an extent back, without its pages; those of a region stay what they are.
+    fn give(&self, place: *mut u8, size: usize, committed: bool) -> bool {
+        let has_pages = committed && self.mapping.is_some();
+        let done = !has_pages || self.drop_pages(place, size);
+        if done {
+            let page = (place.addr() - self.start.addr()) / PAGE_BYTES;
+            lock(&self.extents).give(page, size / PAGE_BYTES);
+        }
+        done
     }
 }
 
@@ -186,11 +187,7 @@ unsafe extern "C" fn dalloc(
 ) -> bool {
     // SAFETY: as in `alloc`.
     let range = unsafe { range(hooks) };
-    if !range.gives_back || committed && !range.drops_pages(place.cast(), size) {
-        return true;
-    }
-    range.give(place.cast(), size);
-    false
+    !(range.gives_back && range.give(place.cast(), size, committed))
 }
 
 // SAFETY: jemalloc alone calls it, with hooks of a range that lives.
@@ -203,9 +200,7 @@ unsafe extern "C" fn destroy(
 ) {
     // SAFETY: as in `alloc`.
     let range = unsafe { range(hooks) };
-    if !committed || range.drops_pages(place.cast(), size) {
-        range.give(place.cast(), size);
-    }
+    range.give(place.cast(), size, committed);
 }
 
 // SAFETY: jemalloc alone calls it, with hooks of a range that lives.

@@ -127,8 +127,3 @@ pub(crate) fn leave(version: &TableVersion, heap: &Arc<NamedHeap>) {
         }
     }
 }
-
-/// Bytes of a budget that a heap over a file may have in DRAM where nobody says.
-fn dram_share(budget: u64) -> u64 {
-    budget / 8
-}

@@ -22,7 +22,8 @@ impl Pager {
             Command::Follow(asked) => self.follow(asked),
             Command::Want(want, blocks, waiter) => {
                 if want == Want::Evict {
-                    // Who asked for them ahead has changed their mind.
+                    // Who asked for them ahead has changed their mind. Parts of a range are in
+                    // order.
                     self.ahead.retain(|block| blocks.binary_search(block).is_err());
                 }
                 for block in blocks {

@@ -12,11 +12,13 @@ use terrace_sys::file::DirectFile;
 use terrace_sys::size::{parse_bytes, to_usize};
 use terrace_tier::store::{EngineChoice, FileBlocks};
 
-use super::dram_share;
 use crate::error::SqlError;
 
 /// What `pool` and `auto` mean to a table: no heap may be called so.
 const RESERVED: [&str; 2] = ["pool", "auto"];
+
+/// A heap over a file may have one part in so many of the budget in DRAM where nobody says.
+const DRAM_SHARE: u64 = 8;
 
 /// Where the bytes of a heap live.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,7 +135,7 @@ impl HeapDefinition {
         let source = Source { blocks, offset: 0, len: self.bytes, contents };
         let config = RegionConfig {
             block_bytes: self.block_bytes,
-            cap_bytes: self.dram_bytes.unwrap_or_else(|| dram_share(ledger.budget())),
+            cap_bytes: self.dram_bytes.unwrap_or(ledger.budget() / DRAM_SHARE),
             ..RegionConfig::new(name, ledger.clone())
         };
         Ok(Region::new(config, source)?)

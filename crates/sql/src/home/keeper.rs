@@ -76,9 +76,7 @@ impl Bell {
         let waited = self.rung.wait_timeout_while(ended, pause, |ended| !*ended);
         !*waited.unwrap_or_else(PoisonError::into_inner).0
     }
-}
 
-impl Bell {
     fn has_ended(&self) -> bool {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,7 +117,7 @@ struct Round<'a> {
     parts: &'a Parts,
     bell: &'a Bell,
     left_bytes: u64,
-    /// A heap had no room.
+    /// Something could not be moved, for want of room mostly.
     is_full: bool,
 }
 
@@ -155,11 +153,14 @@ impl Round<'_> {
         }
         self.decide(&own);
         // Without a call nobody looks whether freed pages have been kept long enough.
-        self.parts.heaps.all().iter().for_each(|heap| heap.heap().tick());
+        self.parts.heaps.all().iter().for_each(|heap| heap.heap().decay());
     }
 
     /// Moves what may live in any heap.
     fn decide(&mut self, own: &[Own]) {
+        if own.is_empty() {
+            return;
+        }
         let mut heaps = self.parts.heaps.all();
         heaps.retain(|heap| heap.is_memory());
         heaps.sort_by_key(|heap| !heap.is_dram());

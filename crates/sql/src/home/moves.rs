@@ -50,6 +50,19 @@ impl Target {
             _ => false,
         }
     }
+
+    /// What a segment has there besides its page.
+    async fn copy(
+        &self,
+        chunk: &Chunk,
+        segment: &ColumnSegment,
+        (budget, pins): (&MemoryBudget, &Arc<PagePins>),
+    ) -> Result<Option<Arc<Copied>>, SqlError> {
+        match self {
+            Self::Pool => Ok(None),
+            Self::Heap(heap) => copied(chunk, segment, heap, budget, pins).await.map(Some),
+        }
+    }
 }
 
 /// What was said of a column's segments.
@@ -124,37 +137,32 @@ impl Wishes {
 /// read to their end where they were.
 ///
 /// # Errors
-/// [`SqlError::Heap`] when there is no room; those of reading.
+/// [`SqlError::Heap`] when there is no room, [`SqlError::MissingHeap`] when the heap is dropped
+/// meanwhile; those of reading.
 pub(crate) async fn move_table(
     table: &Table,
     scope: &Scope,
     target: &Target,
-    (budget, pins): (&MemoryBudget, &Arc<PagePins>),
-) -> Result<u64, SqlError> {
+    parts: (&MemoryBudget, &Arc<PagePins>),
+) -> Result<(), SqlError> {
     let version = table.current()?;
     let mut moved = Vec::new();
     for chunk in &version.chunks {
         for (column, segment) in chunk.columns.iter().enumerate() {
             if scope.has(chunk, column) && !target.is(segment.home.copied().as_deref()) {
-                let copy = match target {
-                    Target::Pool => None,
-                    Target::Heap(heap) => Some(copied(chunk, segment, heap, budget, pins).await?),
-                };
-                moved.push((Arc::clone(chunk), column, copy));
+                moved.push((segment, target.copy(chunk, segment, parts).await?));
             }
         }
     }
-    let bytes = moved.iter().map(|(chunk, column, _)| chunk.columns[*column].len_bytes).sum();
     let is_dropped = aside(|| {
-        let switched =
-            moved.into_iter().map(|(chunk, column, copy)| chunk.columns[column].home.switch(copy));
+        let switched = moved.into_iter().map(|(segment, copy)| segment.home.switch(copy));
         switched.fold(false, |dropped, done| dropped | !done)
     });
     match target {
         Target::Heap(heap) if is_dropped => {
             Err(SqlError::MissingHeap { name: heap.name().to_owned(), known: "pool".to_owned() })
         }
-        _ => Ok(bytes),
+        _ => Ok(()),
     }
 }
 
@@ -163,17 +171,13 @@ pub(super) async fn move_segment(
     chunk: &Chunk,
     column: usize,
     target: &Target,
-    (budget, pins): (&MemoryBudget, &Arc<PagePins>),
+    parts: (&MemoryBudget, &Arc<PagePins>),
 ) -> Result<bool, SqlError> {
     let segment = &chunk.columns[column];
     if target.is(segment.home.copied().as_deref()) {
         return Ok(false);
     }
-    let copy = match target {
-        Target::Pool => None,
-        Target::Heap(heap) => Some(copied(chunk, segment, heap, budget, pins).await?),
-    };
-    Ok(segment.home.switch(copy))
+    Ok(segment.home.switch(target.copy(chunk, segment, parts).await?))
 }
 
 /// A copy of a segment in a heap, which no reader knows yet.
