@@ -89,8 +89,9 @@ pub(crate) struct Block {
     pub(crate) place: Place,
     /// Whether the source has bytes of it.
     pub(crate) stored: bool,
-    /// Of the bytes that the source has, or of zeros.
-    pub(crate) fingerprint: u128,
+    /// Of the bytes that the source has, or of zeros, once it was taken. It holds for as long as
+    /// nothing is written: nobody else writes to the source.
+    pub(crate) fingerprint: Option<u128>,
     /// Of the bytes that are being written.
     pub(crate) next_fingerprint: u128,
     /// Written to since it was read, as far as faults told; counts where blocks are copied.
@@ -117,7 +118,7 @@ impl Block {
         Self {
             place: Place::Absent,
             stored,
-            fingerprint: 0,
+            fingerprint: None,
             next_fingerprint: 0,
             dirty: false,
             faulted: false,

@@ -7,10 +7,12 @@ use std::time::Duration;
 use terrace_market::Ledger;
 use terrace_tier::store::Blocks;
 
-/// The smallest block: below, a fault costs more than its transfer.
-pub const BLOCK_BYTES_MIN: usize = 64 << 10;
-/// The largest block, a huge page.
-pub const BLOCK_BYTES_MAX: usize = 2 << 20;
+/// The smallest block, a page.
+pub const BLOCK_BYTES_MIN: usize = 4 << 10;
+/// The largest block.
+pub const BLOCK_BYTES_MAX: usize = 4 << 20;
+/// Blocks of so many bytes and more are made of huge pages.
+pub(crate) const HUGE_BYTES: usize = 2 << 20;
 
 /// Blocks that a pager reads at a time, at most: as many as keep a device busy.
 pub const DEPTH_MAX: usize = 16;
@@ -74,8 +76,9 @@ pub struct RegionConfig {
     /// Its name in errors, statistics and the ledger.
     pub name: String,
     /// Bytes that come and go together: a power of two from [`BLOCK_BYTES_MIN`] to
-    /// [`BLOCK_BYTES_MAX`]. Blocks of the largest size are moved as one huge page: the cheapest
-    /// ones where most of a block is used once it is there.
+    /// [`BLOCK_BYTES_MAX`]. Those of 2 MiB and more are moved as huge pages: the cheapest ones
+    /// where most of a block is used once it is there. Below 64 KiB a fault costs more than its
+    /// transfer. The region keeps about 120 bytes of notes on each block, which no budget counts.
     pub block_bytes: usize,
     /// Bytes that are in memory at most, staging included; two blocks for each pager at least.
     pub cap_bytes: u64,

@@ -1,6 +1,6 @@
 //! Regions: memory whose bytes live in a file, a device or another store.
 //!
-//! A [`Region`] is a range of addresses over a [`Source`]. A block of it (64 KiB to 2 MiB) comes
+//! A [`Region`] is a range of addresses over a [`Source`]. A block of it (4 KiB to 4 MiB) comes
 //! into memory when somebody touches it, and leaves when the region's cap is reached. Who touches
 //! memory needs to know nothing of this: any code may use the addresses, in system calls too.
 //!

@@ -12,7 +12,8 @@
 //! A block that leaves is moved out of its place first; only then is it looked at: what differs by
 //! its fingerprint from what the source has is written. Nobody can write to it meanwhile, so no
 //! write is lost, and blocks that were only read cost no transfer. (Protecting a block after it was
-//! moved in would leave a moment in which a write goes unnoticed.)
+//! moved in would leave a moment in which a write goes unnoticed.) What was read or written once
+//! has a fingerprint when it is read again.
 
 mod commands;
 mod evict;
@@ -108,6 +109,8 @@ pub(crate) struct Pager {
     is_full: bool,
     streams: Streams,
     faults: Vec<Fault>,
+    /// Of a whole block of zeros, once it was taken.
+    zeros: Option<u128>,
 }
 
 impl Pager {
@@ -160,6 +163,7 @@ impl Pager {
             is_full: false,
             streams: Streams::default(),
             faults: Vec::new(),
+            zeros: None,
             fault,
             ring,
             transfers,
@@ -270,6 +274,12 @@ impl Pager {
         // SAFETY: inside of a mapping that this thread alone reads and writes, but for transfers;
         // the slice borrows the pager.
         unsafe { std::slice::from_raw_parts_mut(mapping.as_ptr().add(at), len) }
+    }
+
+    fn fingerprint_of_zeros(&mut self, len: usize) -> u128 {
+        let take = || fingerprint(&vec![0; len]);
+        let is_whole = len == self.shared.block_bytes;
+        if is_whole { *self.zeros.get_or_insert_with(take) } else { take() }
     }
 
     fn clear_slot(&mut self, slot: Slot) {

@@ -15,7 +15,7 @@ use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64, to_usize};
 use crate::block::Word;
 use crate::calibrate;
 use crate::config::{
-    BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, Method, RegionConfig, Source,
+    BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, HUGE_BYTES, Method, RegionConfig, Source,
 };
 use crate::error::RegionError;
 use crate::lock;
@@ -467,7 +467,7 @@ impl Shared {
             || !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block_bytes)
         {
             return Err(wrong(format!(
-                "a block of {block_bytes} bytes cannot be; powers of two from 64 KiB to 2 MiB can"
+                "a block of {block_bytes} bytes cannot be; powers of two from 4 KiB to 4 MiB can"
             )));
         }
         if !source.offset.is_multiple_of(to_u64(PAGE_BYTES)) || source.len == 0 {
@@ -538,11 +538,11 @@ fn method(name: &str, asked: Option<Method>, block_bytes: usize) -> Result<Metho
     }
 }
 
-/// Whether a block may be one huge page, which is moved as one. A fault then asks for a huge page's
-/// entry too: a table of pages in its place would have the kernel split what is moved there. Blocks
-/// that share a huge page would split it, and copied ones are made of pages.
+/// Whether a block may be made of huge pages, which are moved as such. A fault then asks for a huge
+/// page's entry too: a table of pages in its place would have the kernel split what is moved there.
+/// Blocks that share a huge page would split it, and copied ones are made of pages.
 fn has_huge_pages(method: Method, block_bytes: usize) -> bool {
-    method == Method::Move && block_bytes == BLOCK_BYTES_MAX
+    method == Method::Move && block_bytes >= HUGE_BYTES
 }
 
 /// Where a file ends that ends inside of the region's last page, and does so after every write.

@@ -44,11 +44,14 @@ fn a_hot_writer_loses_nothing() {
     // are written at least.
     let small = (64 << 10, 16 * MIB, MIB, 100);
     let huge = (2 << 20, 64 * MIB, 8 * MIB, 20);
+    let pages = (4 << 10, 4 * MIB, 256 * KIB, 100);
     let cases = [
         (METHODS[0], false, small),
         (METHODS[1], false, small),
         (METHODS[0], true, small),
         (METHODS[0], true, huge),
+        (METHODS[0], true, pages),
+        (METHODS[1], true, pages),
     ];
     for (method, file, (block_bytes, len, cap, least)) in cases {
         with_seed(|seed| {

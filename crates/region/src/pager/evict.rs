@@ -41,7 +41,7 @@ impl Pager {
         let len = self.shared.block_len(block);
         // SAFETY: the block's pages have just been moved to the frame; nothing is in flight.
         let found = fingerprint(unsafe { self.bytes(slot, len) });
-        if found == self.block(block).fingerprint && !self.block(block).torn {
+        if self.block(block).fingerprint == Some(found) && !self.block(block).torn {
             self.stuck.remove(&block);
             self.set_aside(block, slot);
         } else {
@@ -160,7 +160,7 @@ impl Pager {
         state.stored = true;
         state.dirty = false;
         state.torn = false;
-        state.fingerprint = state.next_fingerprint;
+        state.fingerprint = Some(state.next_fingerprint);
         self.stuck.remove(&block);
         self.shared.counters.write_backs.add(1);
         *lock(&self.shared.counters.latched) = None;

@@ -43,10 +43,8 @@ impl Pager {
         }
         let len = self.shared.block_len(block);
         // SAFETY: the frame was taken with pages for the block, and nothing is in flight.
-        let bytes = unsafe { self.bytes(slot, len) };
-        bytes.fill(0);
-        let fingerprint = fingerprint(bytes);
-        self.block(block).fingerprint = fingerprint;
+        unsafe { self.bytes(slot, len) }.fill(0);
+        self.block(block).fingerprint = Some(self.fingerprint_of_zeros(len));
         self.shared.counters.zeroed.add(1);
         self.came(block, slot, since);
     }
@@ -120,14 +118,15 @@ impl Pager {
     fn read(&mut self, block: usize) {
         let Place::Filling(slot, since) = self.place(block) else { return };
         let (done, len) = (self.block(block).done, self.shared.block_len(block));
-        let (moves, immutable) =
-            (self.shared.method == Method::Move, self.shared.words[block].is_immutable());
+        let compares =
+            self.shared.method == Method::Move && !self.shared.words[block].is_immutable();
+        let is_new = compares && self.block(block).fingerprint.is_none();
         // SAFETY: the frame has pages for the block, and its transfer has ended.
         let bytes = unsafe { self.bytes(slot, len) };
         bytes[done..].fill(0);
-        if moves && !immutable {
-            let fingerprint = fingerprint(bytes);
-            self.block(block).fingerprint = fingerprint;
+        if is_new {
+            let found = fingerprint(bytes);
+            self.block(block).fingerprint = Some(found);
         }
         self.block(block).failures = 0;
         self.shared.counters.fills.add(1);
