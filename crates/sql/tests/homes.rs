@@ -100,6 +100,31 @@ async fn a_heap_over_a_file_keeps_to_its_dram() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn emulated_memory_is_as_far_as_was_said() {
+    let (_engine, session) = engine_with_heaps().await;
+    table(&session, "t", 200_000).await;
+    let expected = show(&session, QUERY).await;
+    let mut took = Vec::new();
+    for memory in ["emu", "emu@1ms"] {
+        let text = format!(
+            "CREATE HEAP emulated WITH (memory = '{memory}', size = '64MiB', dram = '1MiB', \
+             block = '64KiB')"
+        );
+        run(&session, &text).await;
+        run(&session, "ALTER TABLE t SET TIER emulated").await;
+        let began = Instant::now();
+        assert_eq!(show(&session, QUERY).await, expected);
+        took.push(began.elapsed());
+        let query = "SELECT resident_bytes <= 1048576, written_bytes > 4194304, \
+                     read_bytes > 4194304 FROM terrace.heaps WHERE heap = 'emulated'";
+        assert_eq!(show(&session, query).await, "true true true");
+        run(&session, "DROP HEAP emulated").await;
+    }
+    // Some 60 blocks come, sixteen of them at a time at best.
+    assert!(took[1] > took[0] && took[1] > Duration::from_millis(4), "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn columns_and_chunks_have_homes_of_their_own() {
     let (_engine, session) = engine_with_heaps().await;
     table(&session, "t", 200_000).await;
@@ -171,6 +196,7 @@ async fn what_cannot_be_is_named() {
         ("CREATE HEAP x WITH (size = '1MiB')", "8MiB"),
         ("CREATE HEAP x WITH (memory = 'node:77', size = '64MiB')", "node"),
         ("CREATE HEAP x WITH (memory = 'file:/nowhere', size = '64MiB')", "/nowhere"),
+        ("CREATE HEAP x WITH (memory = 'emu@soon', size = '64MiB')", "soon"),
         ("DROP HEAP x", "there is no heap x"),
         ("ALTER TABLE t SET TIER x", "there is no heap x; there is pool, auto, far, near, other"),
         ("ALTER TABLE nothing SET TIER near", "nothing"),

@@ -189,7 +189,8 @@ fn parse_emulated(rest: &str) -> Result<TierSpec, String> {
     Ok(TierSpec::Emulated { capacity_bytes: parse_capacity(size)?, latency_ns })
 }
 
-fn parse_latency(text: &str) -> Result<u64, String> {
+/// Nanoseconds of a delay such as `250ns` or `2us`, at most 1 ms.
+pub(crate) fn parse_latency(text: &str) -> Result<u64, String> {
     let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000)];
     let parsed = units.iter().find_map(|(unit, factor)| {
         text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(*factor)

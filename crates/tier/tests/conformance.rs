@@ -5,7 +5,9 @@ use std::sync::Arc;
 use terrace_sys::file::DirectFile;
 use terrace_testkit::device::{LoopDevice, or_skip};
 use terrace_testkit::{FaultyBlocks, store_conformance};
-use terrace_tier::store::{Blocks, Done, EngineChoice, FileBlocks, Io, MemoryBlocks};
+use terrace_tier::store::{
+    Blocks, Distance, Done, EmulatedBlocks, EngineChoice, FileBlocks, Io, MemoryBlocks,
+};
 
 fn file(bytes: u64, choice: EngineChoice) -> Option<Arc<dyn Blocks>> {
     let file = DirectFile::temporary(&std::env::temp_dir()).expect("a writable directory");
@@ -76,6 +78,10 @@ impl Blocks for DeviceBlocks {
 }
 
 store_conformance!(memory, |bytes| Some(Arc::new(MemoryBlocks::new(bytes))));
+store_conformance!(emulated, |bytes| Some(Arc::new(EmulatedBlocks::over_memory(
+    bytes,
+    Distance::default()
+))));
 store_conformance!(file_uring, |bytes| file(bytes, EngineChoice::Uring));
 store_conformance!(file_pread, |bytes| file(bytes, EngineChoice::Pread));
 store_conformance!(device_uring, |bytes| DeviceBlocks::make(bytes, EngineChoice::Uring));

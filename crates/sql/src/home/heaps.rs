@@ -10,14 +10,15 @@ use terrace_market::Ledger;
 use terrace_region::{Contents, Region, RegionConfig, Source};
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::{parse_bytes, to_usize};
-use terrace_tier::store::{EngineChoice, FileBlocks};
+use terrace_tier::store::{Blocks, Distance, EmulatedBlocks, EngineChoice, FileBlocks};
 
 use crate::error::SqlError;
 
 /// What `pool` and `auto` mean to a table: no heap may be called so.
 const RESERVED: [&str; 2] = ["pool", "auto"];
 
-/// A heap over a file may have one part in so many of the budget in DRAM where nobody says.
+/// A heap over a file or emulated memory may have one part in so many of the budget in DRAM where
+/// nobody says.
 const DRAM_SHARE: u64 = 8;
 
 /// Where the bytes of a heap live.
@@ -27,18 +28,34 @@ enum Memory {
     Node(u32),
     /// A temporary file in this directory, or in that of the database.
     File(Option<PathBuf>),
+    /// Memory that takes as long as an appliance at this distance. It is DRAM, as much as was ever
+    /// written, and counts against no budget: it stands for a device.
+    Emulated(Distance),
+}
+
+impl Memory {
+    /// Whether the heap is over a region, which has a part of its bytes in DRAM.
+    fn is_beyond(&self) -> bool {
+        matches!(self, Self::File(_) | Self::Emulated(_))
+    }
 }
 
 impl FromStr for Memory {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(latency) = text.strip_prefix("emu@") {
+            return latency.parse().map(Self::Emulated);
+        }
         match text.split_once(':') {
             None if text == "dram" => Ok(Self::Dram),
             None if text == "file" => Ok(Self::File(None)),
+            None if text == "emu" => Ok(Self::Emulated(Distance::default())),
             Some(("file", directory)) => Ok(Self::File(Some(directory.into()))),
             Some(("node", node)) => node.parse().map(Self::Node).map_err(|e| e.to_string()),
-            _ => Err("there is dram, node:NUMBER, file and file:DIRECTORY".to_owned()),
+            _ => Err("there is dram, node:NUMBER, file, file:DIRECTORY, emu and emu@LATENCY, \
+                      such as emu@10us"
+                .to_owned()),
         }
     }
 }
@@ -77,8 +94,8 @@ impl HeapDefinition {
         if definition.bytes == 0 {
             return refused("a heap without a size", "say size = '1GiB', for example");
         }
-        if definition.dram_bytes.is_some() && !matches!(definition.memory, Memory::File(_)) {
-            return refused("dram for a heap that is not over a file", "leave it out");
+        if definition.dram_bytes.is_some() && !definition.memory.is_beyond() {
+            return refused("dram for a heap that is not over a file or emu", "leave it out");
         }
         Ok(definition)
     }
@@ -114,9 +131,12 @@ impl HeapDefinition {
             Memory::Dram => (HeapMemory::Dram { bytes }, Some(ledger.clone())),
             Memory::Node(node) => (HeapMemory::Node { node: *node, bytes }, None),
             Memory::File(directory) => {
-                let directory = directory.as_deref().unwrap_or(home);
-                let region = self.region(name, ledger, directory)?;
-                (HeapMemory::region(Arc::new(region)), None)
+                let blocks = self.file(directory.as_deref().unwrap_or(home))?;
+                (self.over(name, ledger, Arc::new(blocks))?, None)
+            }
+            Memory::Emulated(distance) => {
+                let blocks = EmulatedBlocks::over_memory(self.bytes, *distance);
+                (self.over(name, ledger, Arc::new(blocks))?, None)
             }
         };
         let (metadata, retain) = (self.metadata, self.retain);
@@ -124,21 +144,28 @@ impl HeapDefinition {
         Ok(Heap::new(config)?)
     }
 
-    fn region(&self, name: &str, ledger: &Ledger, directory: &Path) -> Result<Region, SqlError> {
+    fn file(&self, directory: &Path) -> Result<FileBlocks, SqlError> {
         let no_file = |error: std::io::Error| SqlError::Refused {
             what: format!("a heap with a file in {}: {error}", directory.display()),
             instead: "name a directory that can be written".to_owned(),
         };
         let file = DirectFile::temporary(directory).map_err(no_file)?;
-        let blocks = FileBlocks::open(file, self.bytes, EngineChoice::Auto).map_err(no_file)?;
-        let (blocks, contents) = (Arc::new(blocks), Contents::Blank);
-        let source = Source { blocks, offset: 0, len: self.bytes, contents };
+        FileBlocks::open(file, self.bytes, EngineChoice::Auto).map_err(no_file)
+    }
+
+    fn over(
+        &self,
+        name: &str,
+        ledger: &Ledger,
+        blocks: Arc<dyn Blocks>,
+    ) -> Result<HeapMemory, SqlError> {
+        let source = Source { blocks, offset: 0, len: self.bytes, contents: Contents::Blank };
         let config = RegionConfig {
             block_bytes: self.block_bytes,
             cap_bytes: self.dram_bytes.unwrap_or(ledger.budget() / DRAM_SHARE),
             ..RegionConfig::new(name, ledger.clone())
         };
-        Ok(Region::new(config, source)?)
+        Ok(HeapMemory::region(Arc::new(Region::new(config, source)?)))
     }
 }
 
@@ -178,7 +205,7 @@ impl NamedHeap {
 
     /// Whether reading it costs no transfer.
     pub(super) fn is_memory(&self) -> bool {
-        !matches!(self.memory, Memory::File(_))
+        !self.memory.is_beyond()
     }
 
     pub(super) fn copy(&self, bytes: &[u8], align: usize) -> Result<HeapBuffer, HeapError> {
@@ -261,15 +288,23 @@ mod tests {
         assert_eq!(definition.memory, Memory::File(Some("/tmp".into())));
         assert_eq!((definition.bytes, definition.dram_bytes), (1 << 30, Some(64 << 20)));
         assert_eq!(definition.retain, Retain::Off);
+        for (text, latency_us) in [("emu", 10), ("emu@10us", 10), ("emu@1ms", 1000)] {
+            let memory: Memory = text.parse().expect("emulated");
+            let Memory::Emulated(distance) = &memory else { panic!("{memory:?}") };
+            assert_eq!(distance.latency, std::time::Duration::from_micros(latency_us));
+            assert!(memory.is_beyond());
+        }
     }
 
     #[test]
     fn what_makes_no_heap_is_named() {
-        let cases: [(&[(&str, &str)], &str); 6] = [
+        let cases: [(&[(&str, &str)], &str); 8] = [
             (&[], "size"),
             (&[("size", "x")], "size = 'x'"),
             (&[("size", "1GiB"), ("dram", "1MiB")], "not over a file"),
             (&[("memory", "disk")], "node:NUMBER"),
+            (&[("memory", "disk")], "emu@10us"),
+            (&[("memory", "emu@far")], "\"far\" is not a delay"),
             (&[("metadata", "far")], "separate"),
             (&[("colour", "red")], "colour = 'red'"),
         ];

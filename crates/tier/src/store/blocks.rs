@@ -17,7 +17,7 @@ pub use terrace_sys::transfer::{Buffer, Done, Io};
 /// ```text
 ///  Store      extents, free map, checksums, latch
 ///    |  run(batch, done), ensure, punch, truncate, sync
-///  Blocks     memory | file x { io_uring, pread } | faulty(any of them)
+///  Blocks     memory | file x { io_uring, pread } | faulty(any of them) | emulated(any of them)
 /// ```
 pub trait Blocks: Send + Sync {
     /// Performs the transfers, all in flight together as far as the engine can, and returns when
