@@ -1,6 +1,6 @@
 //! A block's state: what everybody sees, and what its pager knows.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Instant;
 
 /// What everybody sees of a block: whether it is in place and how often it is pinned.
@@ -13,7 +13,9 @@ pub(crate) struct Word(AtomicU32);
 const IN_PLACE: u32 = 1;
 /// Its bytes never change from here on.
 const IMMUTABLE: u32 = 2;
-const PIN: u32 = 4;
+/// Nobody needs its bytes.
+const UNUSED: u32 = 4;
+const PIN: u32 = 8;
 
 impl Word {
     /// Takes a pin if the block is in place.
@@ -52,6 +54,23 @@ impl Word {
 
     pub(crate) fn is_immutable(&self) -> bool {
         self.0.load(Ordering::Relaxed) & IMMUTABLE != 0
+    }
+
+    /// Says whether anybody needs its bytes. Who is to use them again says so before they are
+    /// written: a pager looks once the block is out of its place, so what it then finds unused has
+    /// not been written since.
+    pub(crate) fn set_unused(&self, unused: bool) {
+        match unused {
+            true => self.0.fetch_or(UNUSED, Ordering::Release),
+            false => self.0.fetch_and(!UNUSED, Ordering::SeqCst),
+        };
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether nobody needs its bytes.
+    pub(crate) fn is_unused(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.0.load(Ordering::SeqCst) & UNUSED != 0
     }
 }
 
@@ -114,6 +133,12 @@ pub(crate) struct Block {
 }
 
 impl Block {
+    /// What the source has of it, if anything, is not to be read again.
+    pub(crate) fn lose_bytes(&mut self) {
+        (self.stored, self.torn, self.fingerprint) = (false, false, None);
+        (self.hot, self.marker) = (false, false);
+    }
+
     pub(crate) fn new(stored: bool) -> Self {
         Self {
             place: Place::Absent,

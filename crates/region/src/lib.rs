@@ -26,6 +26,7 @@ mod block;
 mod calibrate;
 mod config;
 mod error;
+mod inbox;
 mod pager;
 mod region;
 mod stats;

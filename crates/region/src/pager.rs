@@ -21,10 +21,12 @@ mod faults;
 mod fill;
 mod frames;
 mod room;
+mod unused;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,7 +40,8 @@ use terrace_sys::userfault::{Fault, Userfault};
 use crate::block::{Block, Place, Slot};
 use crate::config::{Contents, DEPTH_MAX, Method};
 use crate::error::RegionError;
-use crate::region::{Shared, Want, system};
+use crate::inbox::{UNUSED_MAX, Want};
+use crate::region::{Shared, system};
 use crate::streams::Streams;
 use crate::transfers::Transfers;
 use crate::waiter::Waiter;
@@ -111,6 +114,8 @@ pub(crate) struct Pager {
     faults: Vec<Fault>,
     /// Of a whole block of zeros, once it was taken.
     zeros: Option<u128>,
+    /// Room for ranges that nobody needs; empty between two looks at them.
+    unused: Vec<Range<usize>>,
 }
 
 impl Pager {
@@ -164,6 +169,7 @@ impl Pager {
             streams: Streams::default(),
             faults: Vec::new(),
             zeros: None,
+            unused: Vec::with_capacity(UNUSED_MAX),
             fault,
             ring,
             transfers,
@@ -226,6 +232,7 @@ impl Pager {
             self.transfers.ended().into_iter().for_each(|ended| self.ended(ended));
             self.answer()?;
             inbox.take().into_iter().for_each(|command| self.obey(command));
+            self.drop_unused(inbox);
             self.look_at_waiters();
             self.balance();
         }

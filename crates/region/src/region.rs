@@ -1,13 +1,12 @@
 //! A region as its users see it.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use terrace_market::{Class, Consumer};
-use terrace_sys::event_ring::Doorbell;
 use terrace_sys::histogram::Recorder;
 use terrace_sys::map::Mapping;
 use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64, to_usize};
@@ -18,7 +17,7 @@ use crate::config::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, HUGE_BYTES, Method, RegionConfig, Source,
 };
 use crate::error::RegionError;
-use crate::lock;
+use crate::inbox::{Command, Inbox, Want};
 use crate::pager::{Pager, open_fault};
 use crate::stats::{Counters, RegionStats};
 use crate::waiter::Waiter;
@@ -56,46 +55,6 @@ pub(crate) struct Shared {
     pub(crate) stop: AtomicBool,
     pub(crate) counters: Counters,
     pub(crate) recorders: Vec<Recorder>,
-}
-
-/// What users ask of a pager.
-#[derive(Debug)]
-pub(crate) struct Inbox {
-    commands: Mutex<Vec<Command>>,
-    pub(crate) bell: Arc<Doorbell>,
-}
-
-#[derive(Debug)]
-pub(crate) enum Command {
-    Want(Want, Vec<usize>, Arc<Waiter>),
-    Ahead(Vec<usize>),
-    /// Who touches blocks in order comes to these next.
-    Follow(Range<usize>),
-    /// Something has changed that the pager looks at.
-    Look,
-}
-
-/// What is to become of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Want {
-    Pin,
-    Evict,
-    Flush,
-}
-
-impl Inbox {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self { commands: Mutex::default(), bell: Arc::new(Doorbell::new()?) })
-    }
-
-    fn send(&self, command: Command) {
-        lock(&self.commands).push(command);
-        self.bell.ring();
-    }
-
-    pub(crate) fn take(&self) -> Vec<Command> {
-        std::mem::take(&mut *lock(&self.commands))
-    }
 }
 
 impl Shared {
@@ -142,6 +101,11 @@ pub enum Advice {
     Immutable,
     /// Bytes may change, as without advice.
     Mutable,
+    /// Bytes are not needed any more. Blocks that lie in the range as a whole leave without being
+    /// written, and are read as zeros or as they were, until they are used again.
+    Unused,
+    /// Bytes are used again, as without advice; said before they are written to.
+    Used,
 }
 
 /// Memory over a source. See the crate's documentation.
@@ -327,7 +291,7 @@ impl Region {
         Ok(())
     }
 
-    /// Says how a range is used.
+    /// Says how a range is used. [`Advice::Unused`] and [`Advice::Used`] neither wait nor allocate.
     ///
     /// # Errors
     /// [`RegionError::Range`].
@@ -344,6 +308,8 @@ impl Region {
                 let immutable = advice == Advice::Immutable;
                 blocks.for_each(|block| self.shared.words[block].set_immutable(immutable));
             }
+            Advice::Unused => self.tell_unused(offset, len),
+            Advice::Used => blocks.for_each(|block| self.shared.words[block].set_unused(false)),
         }
         Ok(())
     }
@@ -370,6 +336,19 @@ impl Region {
             region: self.shared.name.clone(),
             message: error.to_string(),
         })
+    }
+
+    fn tell_unused(&self, offset: u64, len: u64) {
+        let block = to_u64(self.shared.block_bytes);
+        let end = offset + len;
+        let is_all = end == to_u64(self.shared.len);
+        let end = if is_all { end.div_ceil(block) } else { end / block };
+        let whole = to_usize(offset.div_ceil(block))..to_usize(end);
+        if whole.is_empty() {
+            return;
+        }
+        whole.clone().for_each(|block| self.shared.words[block].set_unused(true));
+        self.shared.inboxes.iter().for_each(|inbox| inbox.tell_unused(whole.clone()));
     }
 
     fn flush_blocks(&self, blocks: Range<usize>) -> Result<(), RegionError> {

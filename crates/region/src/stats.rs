@@ -26,6 +26,8 @@ pub struct RegionStats {
     pub returned: u64,
     /// Blocks that left memory.
     pub evicted: u64,
+    /// Those whose bytes nobody needed.
+    pub discarded: u64,
     /// Blocks written to the source.
     pub write_backs: u64,
     /// Blocks whose frame came by copying although the region moves.
@@ -70,6 +72,7 @@ pub(crate) struct Counters {
     pub(crate) taken_out: Count,
     pub(crate) returned: Count,
     pub(crate) evicted: Count,
+    pub(crate) discarded: Count,
     pub(crate) write_backs: Count,
     pub(crate) copied: Count,
     pub(crate) read_bytes: Count,
@@ -93,6 +96,7 @@ impl Counters {
             taken_out: self.taken_out.get(),
             returned: self.returned.get(),
             evicted: self.evicted.get(),
+            discarded: self.discarded.get(),
             write_backs: self.write_backs.get(),
             copied: self.copied.get(),
             read_bytes: self.read_bytes.get(),

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::Pager;
 use crate::block::Place;
 use crate::config::Method;
-use crate::region::{Command, Want};
+use crate::inbox::{Command, Want};
 
 const UNMAPPED: &str = "somebody unmapped it, or a part of it";
 

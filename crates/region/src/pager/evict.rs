@@ -10,8 +10,8 @@ use super::{Pager, STUCK, WRITES_MAX, fingerprint};
 use crate::block::{Place, Slot};
 use crate::config::Method;
 use crate::error::RegionError;
+use crate::inbox::Want;
 use crate::lock;
-use crate::region::Want;
 
 impl Pager {
     /// Takes a block out of its place; false while it is pinned, or held by the kernel.
@@ -34,6 +34,10 @@ impl Pager {
             return false;
         }
         self.shared.counters.taken_out.add(1);
+        if self.shared.words[block].is_unused() {
+            self.lose_bytes(block, slot);
+            return true;
+        }
         if self.shared.words[block].is_immutable() {
             self.set_aside(block, slot);
             return true;
@@ -116,7 +120,12 @@ impl Pager {
         self.shared.counters.taken_out.add(1);
         let (first, end) = (self.offset(block), self.offset(block) + self.shared.block_len(block));
         let is_ours = self.is_ours(first) && self.is_ours((end - 1) / PAGE_BYTES * PAGE_BYTES);
-        if is_ours && !dirty {
+        let is_unused = self.shared.words[block].is_unused();
+        if is_ours && dirty && is_unused {
+            // Who writes to it from here on waits.
+            self.protect(block, true);
+        }
+        if is_ours && (!dirty || self.shared.words[block].is_unused()) {
             self.drop_copied(block);
         } else if !self.lose_unmapped(block) {
             // Holes are filled: they would be faults of the transfer, which this thread answers.
@@ -148,6 +157,9 @@ impl Pager {
         self.block(block).place = Place::Absent;
         self.shared.counters.evicted.add(1);
         self.lose_frame();
+        if self.shared.words[block].is_unused() {
+            self.note_lost(block);
+        }
         self.wake(block);
     }
 

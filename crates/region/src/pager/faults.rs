@@ -11,7 +11,7 @@ use terrace_sys::userfault::Fault;
 
 use super::Pager;
 use crate::block::Place;
-use crate::region::Command;
+use crate::inbox::Command;
 
 /// A window is one part in so many of what may be in memory, at most.
 const WINDOW_SHARE: usize = 8;

@@ -13,8 +13,8 @@ use super::{Pager, RETRIES, fingerprint};
 use crate::block::{Place, Slot};
 use crate::config::Method;
 use crate::error::RegionError;
+use crate::inbox::Want;
 use crate::lock;
-use crate::region::Want;
 use crate::transfers::Ended;
 
 /// Tries to copy a page while memory is exhausted, and the time between them.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{ASIDE, ASIDE_SHARE, FRAMES_MIN, Pager};
 use crate::block::Place;
 use crate::config::Method;
-use crate::region::Want;
+use crate::inbox::Want;
 
 impl Pager {
     /// Serves who waits for a frame, and keeps frames ready for who will.

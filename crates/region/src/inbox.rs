@@ -1,0 +1,75 @@
+//! What users ask of pagers.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use terrace_sys::event_ring::Doorbell;
+
+use crate::lock;
+use crate::waiter::Waiter;
+
+/// Ranges that nobody needs which a pager is told of at a time.
+pub(crate) const UNUSED_MAX: usize = 256;
+
+/// What users ask of a pager.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    commands: Mutex<Vec<Command>>,
+    /// Blocks that nobody needs; who says so must not allocate.
+    unused: Mutex<Vec<Range<usize>>>,
+    pub(crate) bell: Arc<Doorbell>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Command {
+    Want(Want, Vec<usize>, Arc<Waiter>),
+    Ahead(Vec<usize>),
+    /// Who touches blocks in order comes to these next.
+    Follow(Range<usize>),
+    /// Something has changed that the pager looks at.
+    Look,
+}
+
+/// What is to become of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    Pin,
+    Evict,
+    Flush,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        let unused = Mutex::new(Vec::with_capacity(UNUSED_MAX));
+        Ok(Self { commands: Mutex::default(), unused, bell: Arc::new(Doorbell::new()?) })
+    }
+
+    pub(crate) fn send(&self, command: Command) {
+        lock(&self.commands).push(command);
+        self.bell.ring();
+    }
+
+    pub(crate) fn take(&self) -> Vec<Command> {
+        std::mem::take(&mut *lock(&self.commands))
+    }
+
+    /// Says that blocks are not needed. Where too many were said before, they are found when it is
+    /// their turn to leave.
+    pub(crate) fn tell_unused(&self, blocks: Range<usize>) {
+        let mut unused = lock(&self.unused);
+        if unused.len() < UNUSED_MAX {
+            unused.push(blocks);
+        }
+        let is_first = unused.len() == 1;
+        drop(unused);
+        if is_first {
+            self.bell.ring();
+        }
+    }
+
+    /// Exchanges the blocks that nobody needs for an empty list with room for more.
+    pub(crate) fn swap_unused(&self, empty: &mut Vec<Range<usize>>) {
+        debug_assert!(empty.is_empty() && empty.capacity() >= UNUSED_MAX);
+        std::mem::swap(&mut *lock(&self.unused), empty);
+    }
+}
