@@ -109,6 +109,20 @@ fn programs_in_c_run_with_either_library() {
     }
 }
 
+/// As plug-ins do it, without a setting of the loader's.
+#[test]
+fn a_program_that_runs_loads_the_library() {
+    if !has(&["cc"]) {
+        return;
+    }
+    let files = directory();
+    let program = files.path().join("program");
+    let mut compile = command("cc", C);
+    compile.arg("-pthread").arg("-I").arg(prefix().join("include"));
+    run(compile.arg(source("plugin.c")).arg("-o").arg(&program).arg("-ldl"));
+    run(Command::new(program).arg(prefix().join("lib/libterrace.so")));
+}
+
 #[test]
 fn programs_in_cpp_run_with_either_library() {
     if has(&["c++"]) {
