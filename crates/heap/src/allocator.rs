@@ -4,7 +4,6 @@ use std::alloc::Layout;
 use std::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, Allocator};
-use tikv_jemalloc_sys::MALLOCX_ZERO;
 
 use crate::Heap;
 
@@ -17,11 +16,11 @@ fn slice(object: NonNull<u8>, layout: Layout) -> NonNull<[u8]> {
 // dropped; a clone is the same heap, and moving one changes nothing.
 unsafe impl Allocator for Heap {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        self.take(layout, 0).map(|object| slice(object, layout)).ok_or(AllocError)
+        self.take(layout).map(|object| slice(object, layout)).ok_or(AllocError)
     }
 
     fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        self.take(layout, MALLOCX_ZERO).map(|object| slice(object, layout)).ok_or(AllocError)
+        self.take_zeroed(layout).map(|object| slice(object, layout)).ok_or(AllocError)
     }
 
     unsafe fn deallocate(&self, object: NonNull<u8>, layout: Layout) {

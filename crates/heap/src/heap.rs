@@ -17,10 +17,11 @@ use tikv_jemalloc_sys::{
 };
 
 use crate::arena::{self, Arena, Refused};
+use crate::blocks::UsedBlocks;
 use crate::cache;
 use crate::config::{HeapConfig, HeapMemory, Metadata, Retain};
 use crate::error::HeapError;
-use crate::hooks::Range;
+use crate::hooks::{Memory, Range};
 use crate::lock;
 use crate::stats::{self, HeapStats};
 
@@ -90,10 +91,7 @@ impl Heap {
             caches: Mutex::default(),
             name: config.name,
         };
-        // Extents of a region that the arena retains have nothing to give back.
-        let is_kept = inner.region.is_some() && config.retain != Retain::Off;
-        let decay_ms = config.decay_ms.filter(|_| !is_kept);
-        inner.set_up(config.retain, decay_ms).map_err(refused(&inner.name))?;
+        inner.set_up(config.retain, config.decay_ms).map_err(refused(&inner.name))?;
         let inner = Arc::new(inner);
         stats::register(&inner);
         Ok(Self { inner })
@@ -129,7 +127,7 @@ impl Heap {
     /// # Errors
     /// [`HeapError::NoRoom`].
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<u8>, HeapError> {
-        self.take(layout, 0).ok_or_else(|| self.no_room(layout))
+        self.take(layout).ok_or_else(|| self.no_room(layout))
     }
 
     /// An object whose bytes are zero.
@@ -137,20 +135,35 @@ impl Heap {
     /// # Errors
     /// As [`Heap::allocate`].
     pub fn allocate_zeroed(&self, layout: Layout) -> Result<NonNull<u8>, HeapError> {
-        self.take(layout, MALLOCX_ZERO).ok_or_else(|| self.no_room(layout))
+        self.take_zeroed(layout).ok_or_else(|| self.no_room(layout))
     }
 
     fn no_room(&self, layout: Layout) -> HeapError {
         HeapError::NoRoom { heap: self.inner.name.clone(), bytes: layout.size() }
     }
 
-    pub(crate) fn take(&self, layout: Layout, flags: c_int) -> Option<NonNull<u8>> {
+    pub(crate) fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
+        self.take_by(layout, self.flags(layout))
+    }
+
+    pub(crate) fn take_zeroed(&self, layout: Layout) -> Option<NonNull<u8>> {
+        if self.inner.region.is_none() {
+            return self.take_by(layout, self.flags(layout) | MALLOCX_ZERO);
+        }
+        // jemalloc takes pages that it gave back for zeros; those of a region may be as they were.
+        let object = self.take(layout)?;
+        // SAFETY: the object has so many bytes and is nobody else's.
+        unsafe { object.write_bytes(0, layout.size()) };
+        Some(object)
+    }
+
+    fn take_by(&self, layout: Layout, flags: c_int) -> Option<NonNull<u8>> {
         if layout.size() == 0 {
             return Some(layout.dangling_ptr());
         }
         // SAFETY: the size is not zero; the flags name an arena that lives and a cache of it that
         // is this thread's.
-        let place = unsafe { mallocx(layout.size(), self.flags(layout) | flags) };
+        let place = unsafe { mallocx(layout.size(), flags) };
         NonNull::new(place.cast())
     }
 
@@ -388,14 +401,15 @@ fn range(config: &HeapConfig) -> Result<Range, HeapError> {
     let bytes = config.memory.bytes();
     if let HeapMemory::Region { region, offset, .. } = &config.memory {
         let start = region.as_ptr().wrapping_add(*offset);
-        return Ok(Range::new((start, bytes), None, gives_back, consumer));
+        let blocks = UsedBlocks::new(Arc::clone(region), offset / PAGE_BYTES, bytes / PAGE_BYTES);
+        return Ok(Range::new((start, bytes), Memory::Region(blocks), gives_back, consumer));
     }
     let mapping = Mapping::reserve(bytes).map_err(system("reserving addresses"))?;
     if let HeapMemory::Node { node, .. } = config.memory {
         mapping.bind(node).map_err(system("binding memory to the node"))?;
     }
     let start = mapping.as_ptr();
-    Ok(Range::new((start, bytes), Some(mapping), gives_back, consumer))
+    Ok(Range::new((start, bytes), Memory::Own(mapping), gives_back, consumer))
 }
 
 /// Keeps the first block of a region's arena in memory.

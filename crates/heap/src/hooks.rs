@@ -14,6 +14,7 @@ use terrace_sys::map::Mapping;
 use terrace_sys::size::{PAGE_BYTES, to_u64};
 use tikv_jemalloc_sys::extent_hooks_t;
 
+use crate::blocks::UsedBlocks;
 use crate::extents::Extents;
 use crate::lock;
 
@@ -24,8 +25,7 @@ pub(crate) struct Range {
     hooks: extent_hooks_t,
     start: *mut u8,
     len: usize,
-    /// The range itself where it belongs to the heap; that of a region does not.
-    mapping: Option<Mapping>,
+    memory: Memory,
     extents: Mutex<Extents>,
     /// Whether what is freed comes back.
     gives_back: bool,
@@ -33,6 +33,15 @@ pub(crate) struct Range {
     /// Extents that were asked for, and those that there was no room for.
     pub(crate) calls: AtomicU64,
     pub(crate) refusals: AtomicU64,
+}
+
+/// What a range is made of.
+#[derive(Debug)]
+pub(crate) enum Memory {
+    /// A mapping of the heap's own.
+    Own(Mapping),
+    /// A part of a region.
+    Region(UsedBlocks),
 }
 
 // SAFETY: the pointer is an address of memory that lives as long as the heap, and is handed out by
@@ -50,7 +59,7 @@ impl std::fmt::Debug for Range {
 impl Range {
     pub(crate) fn new(
         (start, len): (*mut u8, usize),
-        mapping: Option<Mapping>,
+        memory: Memory,
         gives_back: bool,
         consumer: Option<Consumer>,
     ) -> Self {
@@ -67,7 +76,7 @@ impl Range {
         };
         let extents = Mutex::new(Extents::new(len / PAGE_BYTES));
         let (calls, refusals) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { hooks, start, len, mapping, extents, gives_back, consumer, calls, refusals }
+        Self { hooks, start, len, memory, extents, gives_back, consumer, calls, refusals }
     }
 
     pub(crate) fn start(&self) -> *mut u8 {
@@ -113,11 +122,13 @@ impl Range {
             return self.refuse();
         }
         let place = self.start.wrapping_add(page * PAGE_BYTES);
-        match &self.mapping {
+        match &self.memory {
             // Fresh or given back, such pages read as zero; what is not asked for is paid later.
-            Some(_) => *zero = true,
-            None => {
-                *commit = true;
+            Memory::Own(_) => *zero = true,
+            Memory::Region(blocks) => {
+                if *commit {
+                    blocks.take(page, count);
+                }
                 if *zero {
                     // SAFETY: the extent lies in the range and is nobody else's.
                     unsafe { place.write_bytes(0, size) };
@@ -127,23 +138,42 @@ impl Range {
         place.cast()
     }
 
-    /// Gives the pages of a part back to the kernel, and their bytes to the budget.
-    fn drop_pages(&self, place: *mut u8, len: usize) -> bool {
-        let Some(mapping) = &self.mapping else { return false };
-        let done = mapping.decommit(place.addr() - self.start.addr(), len).is_ok();
-        if done {
-            self.repay(len);
-        }
-        done
+    /// The number of the page at an address of the range.
+    fn page(&self, place: *mut u8) -> usize {
+        (place.addr() - self.start.addr()) / PAGE_BYTES
     }
 
-    /// Takes an extent back, without its pages; those of a region stay what they are.
+    /// Pays for the pages of a part, which somebody is about to use.
+    fn take_pages(&self, place: *mut u8, len: usize) -> bool {
+        if !self.pay(len) {
+            self.refuse();
+            return false;
+        }
+        if let Memory::Region(blocks) = &self.memory {
+            blocks.take(self.page(place), len / PAGE_BYTES);
+        }
+        true
+    }
+
+    /// Gives the pages of a part back to the kernel or the region, and their bytes to the budget.
+    fn drop_pages(&self, place: *mut u8, len: usize) -> bool {
+        match &self.memory {
+            Memory::Own(mapping) => {
+                if mapping.decommit(place.addr() - self.start.addr(), len).is_err() {
+                    return false;
+                }
+            }
+            Memory::Region(blocks) => blocks.give(self.page(place), len / PAGE_BYTES),
+        }
+        self.repay(len);
+        true
+    }
+
+    /// Takes an extent back, with its pages if it has any.
     fn give(&self, place: *mut u8, size: usize, committed: bool) -> bool {
-        let has_pages = committed && self.mapping.is_some();
-        let done = !has_pages || self.drop_pages(place, size);
+        let done = !committed || self.drop_pages(place, size);
         if done {
-            let page = (place.addr() - self.start.addr()) / PAGE_BYTES;
-            lock(&self.extents).give(page, size / PAGE_BYTES);
+            lock(&self.extents).give(self.page(place), size / PAGE_BYTES);
         }
         done
     }
@@ -206,19 +236,14 @@ unsafe extern "C" fn destroy(
 // SAFETY: jemalloc alone calls it, with hooks of a range that lives.
 unsafe extern "C" fn commit(
     hooks: *mut extent_hooks_t,
-    _place: *mut c_void,
+    place: *mut c_void,
     _size: usize,
-    _offset: usize,
+    offset: usize,
     len: usize,
     _arena: c_uint,
 ) -> bool {
     // SAFETY: as in `alloc`.
-    let range = unsafe { range(hooks) };
-    let paid = range.pay(len);
-    if !paid {
-        range.refuse();
-    }
-    !paid
+    !unsafe { range(hooks) }.take_pages(place.cast::<u8>().wrapping_add(offset), len)
 }
 
 // SAFETY: jemalloc alone calls it, with hooks of a range that lives.

@@ -31,6 +31,7 @@
 
 mod allocator;
 mod arena;
+mod blocks;
 mod buffer;
 mod cache;
 mod config;

@@ -2,7 +2,7 @@
 
 use super::{FRAMES_MIN, Pager};
 use crate::block::{Place, Slot};
-use crate::config::Method;
+use crate::config::{DEPTH_MAX, Method};
 use crate::inbox::Inbox;
 use crate::lock;
 
@@ -11,19 +11,23 @@ impl Pager {
     pub(super) fn drop_unused(&mut self, inbox: &Inbox) {
         let mut ranges = std::mem::take(&mut self.unused);
         inbox.swap_unused(&mut ranges);
-        let any = !ranges.is_empty();
         for block in ranges.drain(..).flatten() {
             if self.shared.pager_of(block) == self.number && self.shared.words[block].is_unused() {
                 self.drop_block(block);
+                self.drop_spare();
             }
         }
         self.unused = ranges;
-        if any && self.wanted.is_empty() && self.shared.method == Method::Move {
-            while self.frames > FRAMES_MIN
-                && let Some(slot) = self.free.pop()
-            {
-                self.drop_frame(slot);
-            }
+    }
+
+    /// Gives frames back that nobody waits for.
+    fn drop_spare(&mut self) {
+        while self.shared.method == Method::Move
+            && self.free.len() > self.wanted.len().min(DEPTH_MAX)
+            && self.frames > FRAMES_MIN
+            && let Some(slot) = self.free.pop()
+        {
+            self.drop_frame(slot);
         }
     }
 

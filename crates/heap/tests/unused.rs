@@ -1,0 +1,119 @@
+//! What is freed in a heap over a region leaves memory, and is not written.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use terrace_heap::{Heap, HeapConfig, HeapMemory, Retain};
+use terrace_market::Ledger;
+use terrace_region::{Contents, Region, RegionConfig, Source};
+use terrace_sys::size::{to_u64, to_usize};
+use terrace_testkit::{Rng, with_seed};
+use terrace_tier::store::MemoryBlocks;
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+const BLOCK: usize = 64 * KIB;
+
+fn region(bytes: usize, cap: usize) -> Arc<Region> {
+    let blocks = Arc::new(MemoryBlocks::new(to_u64(bytes)));
+    let source = Source { blocks, offset: 0, len: to_u64(bytes), contents: Contents::Blank };
+    let config =
+        RegionConfig { block_bytes: BLOCK, ..RegionConfig::new("below", Ledger::new(to_u64(cap))) };
+    Arc::new(Region::new(config, source).expect("a region"))
+}
+
+fn heap(region: &Arc<Region>, retain: Retain, decay_ms: u32) -> Heap {
+    let memory = HeapMemory::region(Arc::clone(region));
+    let decay_ms = Some(decay_ms);
+    Heap::new(HeapConfig { retain, decay_ms, ..HeapConfig::new("freed", memory) }).expect("a heap")
+}
+
+fn bytes(object: NonNull<u8>, len: usize) -> &'static mut [u8] {
+    // SAFETY: an object of this test with as many bytes, which it alone uses until it is freed.
+    unsafe { std::slice::from_raw_parts_mut(object.as_ptr(), len) }
+}
+
+fn wait_for(what: &str, region: &Region, is_done: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(10);
+    while !is_done() {
+        assert!(Instant::now() < until, "{what}: {:?}", region.stats());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn what_is_freed_leaves_memory_and_is_not_written() {
+    const OBJECT: usize = 100 * KIB;
+    for retain in [Retain::default(), Retain::Off] {
+        let region = region(64 * MIB, 32 * MIB);
+        let heap = heap(&region, retain, 60_000);
+        let layout = Layout::from_size_align(OBJECT, 64).expect("a layout");
+        for round in 0..3 {
+            let objects: Vec<NonNull<u8>> =
+                (0..100).map(|_| heap.allocate_zeroed(layout).expect("room")).collect();
+            for object in &objects {
+                let bytes = bytes(*object, OBJECT);
+                assert!(bytes.iter().all(|byte| *byte == 0), "round {round}");
+                bytes.fill(9);
+            }
+            let resident = region.stats().resident_bytes;
+            assert!(resident >= to_u64(100 * OBJECT), "{retain:?}: {resident}");
+            for object in objects {
+                // SAFETY: an object of this heap and layout, used no more.
+                unsafe { heap.deallocate(object, layout) };
+            }
+            heap.trim();
+            wait_for("memory comes back", &region, || {
+                region.stats().resident_bytes <= to_u64(4 * BLOCK)
+            });
+        }
+        let stats = region.stats();
+        assert_eq!((stats.written_bytes, stats.read_bytes), (0, 0), "{retain:?}");
+        assert!(stats.discarded >= 3 * 100 * to_u64(OBJECT / BLOCK), "{stats:?}");
+        drop(heap);
+        wait_for("all comes back", &region, || region.stats().resident_bytes <= 2 * to_u64(BLOCK));
+    }
+}
+
+/// Objects of many sizes that are replaced while blocks come and go, given back at once and after a
+/// while: those that live are as they were left.
+#[test]
+fn what_lives_beside_it_is_kept() {
+    const HELD: usize = 400;
+    for (retain, decay_ms) in [(Retain::default(), 0), (Retain::Off, 0), (Retain::default(), 20)] {
+        with_seed(|seed| {
+            let region = region(64 * MIB, 2 * MIB);
+            let heap = heap(&region, retain, decay_ms);
+            let mut rng = Rng::new(seed);
+            let mut held: Vec<(NonNull<u8>, Layout, u8)> = Vec::new();
+            let mut frees = false;
+            for step in 0..8_000_u64 {
+                frees = held.len() == HELD || frees && held.len() > HELD / 4;
+                if frees {
+                    let number = to_usize(rng.below(to_u64(held.len())));
+                    let (object, layout, stamp) = held.swap_remove(number);
+                    let is_kept = bytes(object, layout.size()).iter().all(|byte| *byte == stamp);
+                    assert!(is_kept, "{retain:?}, step {step}");
+                    // SAFETY: an object of this heap and layout, used no more.
+                    unsafe { heap.deallocate(object, layout) };
+                    continue;
+                }
+                let large = rng.below(4) == 0;
+                let size = 1 + rng.below(if large { 200 << 10 } else { 8 << 10 });
+                let layout = Layout::from_size_align(to_usize(size), 8);
+                let layout = layout.expect("a layout");
+                let stamp = u8::try_from(1 + rng.below(250)).unwrap_or(1);
+                let object = heap.allocate(layout).expect("room");
+                bytes(object, layout.size()).fill(stamp);
+                held.push((object, layout, stamp));
+            }
+            heap.trim();
+            let stats = region.stats();
+            assert!(stats.write_backs > 100, "{retain:?}: {stats:?}");
+            // What is given back late has left memory before.
+            assert!(stats.discarded > 100 || decay_ms > 0, "{retain:?}: {stats:?}");
+        });
+    }
+}
