@@ -39,6 +39,18 @@ pub fn nodes_of(mapping: &Mapping, offsets: &[usize]) -> io::Result<Vec<i32>> {
     Ok(status)
 }
 
+/// The node that the page of an address lies on, of whatever mapping; below zero an error number of
+/// the kernel, as for a page that was never touched.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn node_of(address: *const u8) -> io::Result<i32> {
+    let page = address.wrapping_sub(address.addr() % PAGE_BYTES).cast_mut();
+    let mut status = [UNSET];
+    call_move_pages(&[page], None, &mut status)?;
+    Ok(status[0])
+}
+
 /// Moves pages to a node, in one call; where each one is afterwards, as [`nodes_of`] has it, or
 /// why it was not tried, below zero. `-EAGAIN` and `-EBUSY` pass, and so may a page that stayed:
 /// the kernel gives up the rest of the call after pages that it could not move. Whoever wants them
@@ -96,7 +108,8 @@ fn call_move_pages(
     debug_assert!(addresses.len() == status.len(), "a status for each page");
     debug_assert!(nodes.is_none_or(|nodes| nodes.len() == addresses.len()), "a node for each");
     // SAFETY: the arrays are borrowed for the call and have one element for each page; the
-    // addresses are of pages of a mapping that the caller borrows. Moving changes no byte.
+    // addresses are of pages of a mapping that the caller borrows, or nothing is moved. Moving
+    // changes no byte.
     let result = unsafe {
         libc::syscall(
             libc::SYS_move_pages,
