@@ -111,6 +111,9 @@ struct Summary {
 struct Ratios {
     block_bytes: u64,
     device_mib_per_second: f64,
+    /// What the device alone reads in no order by as many blocks at a time as there are threads,
+    /// over one block at a time.
+    device_gain: f64,
     /// In no order, of data that may change and that do not.
     throughput: [f64; 2],
     processor: [f64; 2],
@@ -118,8 +121,16 @@ struct Ratios {
     bandwidth: f64,
 }
 
-/// What the device read alone, by blocks of one size.
-type Device = (u64, f64);
+/// What the device read alone, in MiB a second, by blocks of one size.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Device {
+    block_bytes: u64,
+    /// In order, many at a time.
+    in_order: f64,
+    /// In no order, one at a time, and as many as there are threads.
+    one: f64,
+    threads: f64,
+}
 
 /// Runs the experiment.
 ///
@@ -152,7 +163,7 @@ pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> 
                 rows.push(Row { round, line });
             }
             observe(&format!("{size}, the device alone"));
-            device.push((block_bytes, bandwidth(&*blocks, &config, block_bytes)?));
+            device.push(alone(&*blocks, &config, block_bytes)?);
         }
     }
     finding(&config, &rows, &device)
@@ -234,36 +245,66 @@ fn touch(
     })
 }
 
+/// Numbers by chance.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, count: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % count
+    }
+}
+
 /// Touches pages until it is told to stop: those of blocks drawn by chance, or all in order.
 fn walk(region: &Region, stop: &AtomicBool, thread: usize, threads: usize, sequential: bool) {
     let (len, block) = (region.len(), region.block_bytes());
     let mut at = thread * (len / threads) / block * block;
-    let mut state = 88_172_645_463_325_252 + thread as u64;
+    let mut chance = Chance(88_172_645_463_325_252 + thread as u64);
     let mut sum = 0_u64;
     while !stop.load(Ordering::Relaxed) {
         if sequential {
             at = (at + PAGE_BYTES) % len;
         } else {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            at = to_usize(state % (len / block) as u64) * block;
+            at = to_usize(chance.below((len / block) as u64)) * block;
         }
         sum += u64::from(region.load(at));
     }
     std::hint::black_box(sum);
 }
 
-/// MiB that the device reads a second by blocks in order, many at a time.
-fn bandwidth(blocks: &dyn Blocks, config: &Config, block_bytes: u64) -> Result<f64> {
+/// What the device reads alone.
+fn alone(blocks: &dyn Blocks, config: &Config, block_bytes: u64) -> Result<Device> {
+    let read = |depth, sequential| bandwidth(blocks, config, block_bytes, depth, sequential);
+    Ok(Device {
+        block_bytes,
+        in_order: read(DEPTH, true)?,
+        one: read(1, false)?,
+        threads: read(config.threads, false)?,
+    })
+}
+
+/// MiB that the device reads a second, so many blocks at a time.
+fn bandwidth(
+    blocks: &dyn Blocks,
+    config: &Config,
+    block_bytes: u64,
+    depth: usize,
+    sequential: bool,
+) -> Result<f64> {
     let mut buffers: Vec<AlignedBuffer> =
-        (0..DEPTH).map(|_| AlignedBuffer::zeroed(to_usize(block_bytes))).collect();
+        (0..depth).map(|_| AlignedBuffer::zeroed(to_usize(block_bytes))).collect();
     let (began, mut read) = (Instant::now(), 0);
+    let mut chance = Chance(88_172_645_463_325_252);
     while began.elapsed().as_secs_f64() < config.seconds / 2.0 {
         let mut batch: Vec<Io<'_>> = buffers
             .iter_mut()
             .map(|buffer| {
-                let offset = read % config.data_bytes;
+                let offset = match sequential {
+                    true => read % config.data_bytes,
+                    false => chance.below(config.data_bytes / block_bytes) * block_bytes,
+                };
                 read += block_bytes;
                 Io::read(offset, buffer)
             })
@@ -303,11 +344,15 @@ fn summarise(config: &Config, rows: &[Row], device: &[Device]) -> Summary {
     let ratios = |size| {
         let [moved, immutable, copied] = Way::ALL.map(|way| line(rows, size, way, false));
         let over = |of: fn(&Line) -> f64| [&moved, &immutable].map(|line| of(line) / of(&copied));
-        let same = device.iter().filter(|(block_bytes, _)| *block_bytes == size);
-        let device = median(&same.map(|(_, speed)| *speed).collect::<Vec<_>>()).unwrap_or(f64::NAN);
+        let same = || device.iter().filter(move |device| device.block_bytes == size);
+        let mid = |of: fn(&Device) -> f64| {
+            median(&same().map(of).collect::<Vec<_>>()).unwrap_or(f64::NAN)
+        };
+        let device = mid(|device| device.in_order);
         Ratios {
             block_bytes: size,
             device_mib_per_second: device,
+            device_gain: mid(|device| device.threads / device.one),
             throughput: over(|line| line.blocks_per_second),
             processor: over(|line| line.processor_us),
             bandwidth: line(rows, size, Way::Moved, true).mib_per_second / device,
@@ -357,7 +402,8 @@ fn notes(config: &Config, summary: &Summary) -> Vec<String> {
         format!(
             "blocks of {}: moved over copied, in no order: throughput {:.2}, immutable {:.2}, \
              target {}; processor {:.2}, immutable {:.2}, target {}; moved in order: {:.2} of the \
-             device's {:.0} MiB/s, target {}",
+             device's {:.0} MiB/s, target {}; {} blocks at a time give {:.2} of what the device \
+             reads one at a time",
             format_bytes(ratios.block_bytes),
             fast[0],
             fast[1],
@@ -367,7 +413,9 @@ fn notes(config: &Config, summary: &Summary) -> Vec<String> {
             TARGETS.processor,
             ratios.bandwidth,
             ratios.device_mib_per_second,
-            TARGETS.bandwidth
+            TARGETS.bandwidth,
+            config.threads,
+            ratios.device_gain
         )
     });
     let setting = format!(
@@ -441,11 +489,18 @@ mod tests {
             })
             .collect();
         let device = [(2 << 20, 1.0), (256 << 10, 20.0), (256 << 10, 30.0), (256 << 10, 40.0)];
+        let device = device.map(|(block_bytes, in_order)| Device {
+            block_bytes,
+            in_order,
+            one: 10.0,
+            threads: in_order / 2.0,
+        });
         let summary = summarise(&config, &rows, &device);
         let [small, large] = &summary.ratios[..] else { panic!("two sizes") };
         assert_eq!(small.throughput, [3.0, 4.0]);
         assert!((small.processor[1] - 0.25).abs() < 1e-9);
         assert_eq!((small.bandwidth, small.device_mib_per_second), (0.5, 30.0));
+        assert_eq!(small.device_gain, 1.5);
         assert_eq!((large.throughput, large.device_mib_per_second), ([9.0, 16.0], 1.0));
         assert!(grid(&summary).to_string().contains("moved, immutable"));
         assert_eq!(picture(&summary).series[2].values[..2], [Some(2.5), Some(5.0)]);
