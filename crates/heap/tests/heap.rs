@@ -11,6 +11,7 @@ use terrace_heap::{Heap, HeapConfig, HeapError, HeapMemory, Metadata, Retain, al
 use terrace_market::Ledger;
 use terrace_region::{Contents, Region, RegionConfig, Source};
 use terrace_sys::size::to_u64;
+use terrace_testkit::needs;
 use terrace_tier::store::MemoryBlocks;
 
 const KIB: usize = 1 << 10;
@@ -27,17 +28,18 @@ fn region(bytes: usize, cap: usize) -> Arc<Region> {
     Arc::new(Region::new(config, source).expect("a region"))
 }
 
-/// A heap over each kind of memory, with metadata in each place.
+/// A heap over each kind of memory that there is here, with metadata in each place; the last one is
+/// over a region, its metadata there, too, where there are regions.
 fn heaps(bytes: usize) -> Vec<Heap> {
+    let (nodes, regions) = (needs::nodes(), needs::regions());
     let memories = || {
-        [
-            HeapMemory::Dram { bytes },
-            HeapMemory::Node { node: 0, bytes },
-            HeapMemory::region(region(bytes, 16 * MIB)),
-        ]
+        let node = nodes.then_some(HeapMemory::Node { node: 0, bytes });
+        let region = regions.then(|| HeapMemory::region(region(bytes, 16 * MIB)));
+        [HeapMemory::Dram { bytes }].into_iter().chain(node).chain(region)
     };
     let both = [Metadata::Separate, Metadata::Together];
-    let all = both.into_iter().flat_map(|metadata| memories().map(|memory| (memory, metadata)));
+    let all =
+        both.into_iter().flat_map(|metadata| memories().map(move |memory| (memory, metadata)));
     all.map(|(memory, metadata)| {
         let name = format!("{} {}", memory.kind(), metadata.as_str());
         Heap::new(HeapConfig { metadata, ..HeapConfig::new(name, memory) }).expect("a heap")
@@ -136,6 +138,9 @@ fn objects_know_their_length() {
 
 #[test]
 fn collections_live_in_a_region_larger_than_its_cap() {
+    if !needs::regions() {
+        return;
+    }
     let heap = heaps(64 * MIB).pop().expect("over a region, its metadata there, too");
     let mut numbers = HeapVec::new_in(heap.clone());
     numbers.extend(0..4_u64 << 20);
@@ -155,6 +160,9 @@ fn collections_live_in_a_region_larger_than_its_cap() {
 /// Objects that nobody touches: what is in memory afterwards is what the allocator wrote.
 #[test]
 fn separate_metadata_touch_nothing_of_the_range() {
+    if !needs::regions() {
+        return;
+    }
     let touched = |metadata| {
         let region = region(512 * MIB, 64 * MIB);
         let memory = HeapMemory::region(Arc::clone(&region));
@@ -279,6 +287,9 @@ fn copies_stay_while_somebody_has_them() {
 
 #[test]
 fn one_region_serves_many_heaps() {
+    if !needs::regions() {
+        return;
+    }
     let region = region(64 * MIB, 16 * MIB);
     let heaps: Vec<Heap> = (0..4)
         .map(|part| {
@@ -303,13 +314,6 @@ fn what_cannot_be_is_named() {
     let small = HeapMemory::Dram { bytes: MIB };
     let error = Heap::new(HeapConfig::new("small", small)).expect_err("too small").to_string();
     assert!(error.contains("small") && error.contains("8MiB"), "{error}");
-    let region = region(16 * MIB, 16 * MIB);
-    let beyond = HeapMemory::Region { region: region.clone(), offset: 8 * MIB, bytes: 16 * MIB };
-    let error = Heap::new(HeapConfig::new("beyond", beyond)).expect_err("outside").to_string();
-    assert!(error.contains("region below"), "{error}");
-    let memory = HeapMemory::region(region);
-    let config = HeapConfig { ledger: Some(Ledger::new(1)), ..HeapConfig::new("twice", memory) };
-    assert!(Heap::new(config).expect_err("counted twice").to_string().contains("ledger"));
     let node = HeapMemory::Node { node: 777, bytes: 16 * MIB };
     let error = Heap::new(HeapConfig::new("far", node)).expect_err("no such node").to_string();
     assert!(error.contains("heap far") && error.contains("node"), "{error}");
@@ -317,6 +321,20 @@ fn what_cannot_be_is_named() {
     let heap = Heap::new(HeapConfig::new("full", memory)).expect("a heap");
     let error = heap.allocate(layout(17 * MIB, 8)).expect_err("no room").to_string();
     assert_eq!(error, "heap full: no room for 17825792 bytes");
+}
+
+#[test]
+fn what_cannot_be_in_a_region_is_named() {
+    if !needs::regions() {
+        return;
+    }
+    let region = region(16 * MIB, 16 * MIB);
+    let beyond = HeapMemory::Region { region: region.clone(), offset: 8 * MIB, bytes: 16 * MIB };
+    let error = Heap::new(HeapConfig::new("beyond", beyond)).expect_err("outside").to_string();
+    assert!(error.contains("region below"), "{error}");
+    let memory = HeapMemory::region(region);
+    let config = HeapConfig { ledger: Some(Ledger::new(1)), ..HeapConfig::new("twice", memory) };
+    assert!(Heap::new(config).expect_err("counted twice").to_string().contains("ledger"));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use terrace_heap::{Heap, HeapConfig, HeapMemory, Metadata};
 use terrace_sys::migrate::node_of;
 use terrace_sys::numa::nodes;
+use terrace_testkit::needs;
 
 const MIB: usize = 1 << 20;
 
@@ -28,6 +29,9 @@ fn objects(heap: &Heap, count: usize, layout: Layout) -> Vec<NonNull<u8>> {
 /// first block is then the first that it takes of the heap's addresses.
 #[test]
 fn objects_lie_on_the_node_of_their_heap() {
+    if !needs::nodes() {
+        return;
+    }
     for node in nodes() {
         for metadata in [Metadata::Separate, Metadata::Together] {
             let memory = HeapMemory::Node { node: node.id, bytes: 64 * MIB };

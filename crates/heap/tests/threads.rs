@@ -13,7 +13,7 @@ use terrace_heap::{Heap, HeapConfig, HeapMemory, Metadata, Retain};
 use terrace_market::Ledger;
 use terrace_region::{Contents, Region, RegionConfig, Source};
 use terrace_sys::size::to_u64;
-use terrace_testkit::{Rng, soak_time};
+use terrace_testkit::{Rng, needs, soak_time};
 use terrace_tier::store::MemoryBlocks;
 
 const THREADS: usize = 64;
@@ -107,19 +107,26 @@ fn churn(
     held.into_iter().for_each(|object| object.free(heaps));
 }
 
-fn heaps() -> Vec<Heap> {
+/// A region for half of the heaps, where there are regions.
+fn region() -> Option<Arc<Region>> {
+    if !needs::regions() {
+        return None;
+    }
     let len = to_u64(4 * HEAP_BYTES);
     let blocks = Arc::new(MemoryBlocks::new(len));
     let source = Source { blocks, offset: 0, len, contents: Contents::Blank };
     let region = Region::new(RegionConfig::new("below", Ledger::new(128 << 20)), source);
-    let region = Arc::new(region.expect("a region"));
-    let memory = |at: usize| match at {
-        0..4 => HeapMemory::Dram { bytes: HEAP_BYTES },
-        _ => HeapMemory::Region {
-            region: Arc::clone(&region),
-            offset: (at - 4) * HEAP_BYTES,
-            bytes: HEAP_BYTES,
-        },
+    Some(Arc::new(region.expect("a region")))
+}
+
+fn heaps() -> Vec<Heap> {
+    let region = region();
+    let memory = |at: usize| match &region {
+        Some(region) if at >= 4 => {
+            let (region, offset) = (Arc::clone(region), (at - 4) * HEAP_BYTES);
+            HeapMemory::Region { region, offset, bytes: HEAP_BYTES }
+        }
+        _ => HeapMemory::Dram { bytes: HEAP_BYTES },
     };
     let make = |at: usize| {
         let metadata = if at.is_multiple_of(2) { Metadata::Separate } else { Metadata::Together };

@@ -9,7 +9,7 @@ use terrace_heap::{Heap, HeapConfig, HeapMemory, Retain};
 use terrace_market::Ledger;
 use terrace_region::{Contents, Region, RegionConfig, Source};
 use terrace_sys::size::{to_u64, to_usize};
-use terrace_testkit::{Rng, with_seed};
+use terrace_testkit::{Rng, needs, with_seed};
 use terrace_tier::store::MemoryBlocks;
 
 const KIB: usize = 1 << 10;
@@ -46,6 +46,9 @@ fn wait_for(what: &str, region: &Region, is_done: impl Fn() -> bool) {
 #[test]
 fn what_is_freed_leaves_memory_and_is_not_written() {
     const OBJECT: usize = 100 * KIB;
+    if !needs::regions() {
+        return;
+    }
     for retain in [Retain::default(), Retain::Off] {
         let region = region(64 * MIB, 32 * MIB);
         let heap = heap(&region, retain, 60_000);
@@ -82,6 +85,9 @@ fn what_is_freed_leaves_memory_and_is_not_written() {
 #[test]
 fn what_lives_beside_it_is_kept() {
     const HELD: usize = 400;
+    if !needs::regions() {
+        return;
+    }
     for (retain, decay_ms) in [(Retain::default(), 0), (Retain::Off, 0), (Retain::default(), 20)] {
         with_seed(|seed| {
             let region = region(64 * MIB, 2 * MIB);

@@ -83,16 +83,16 @@ fn measure(fault: &Userfault, block_bytes: usize, huge: bool) -> io::Result<Cost
 
 #[cfg(test)]
 mod tests {
+    use terrace_testkit::needs;
+
     use super::*;
 
     #[test]
-    #[expect(clippy::print_stderr, reason = "a skip is loud")]
     fn both_ways_are_timed_and_the_cheaper_one_is_kept() {
-        let fault = crate::pager::open_fault("test").expect("a userfaultfd");
-        if !fault.features().moves {
-            eprintln!("SKIPPED both_ways_are_timed_and_the_cheaper_one_is_kept: Linux before 6.8");
+        if !needs::moves() {
             return;
         }
+        let fault = crate::pager::open_fault("test").expect("a userfaultfd");
         for (block_bytes, huge) in [(64 << 10, false), (256 << 10, false), (2 << 20, true)] {
             let costs = measure(&fault, block_bytes, huge).expect("timed");
             let bounds = Duration::from_nanos(100)..Duration::from_secs(1);

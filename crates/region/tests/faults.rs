@@ -7,12 +7,12 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{KIB, METHODS, MIB, Memory, blank, config, file_of, over_file_by};
+use common::{KIB, MIB, Memory, a_method, blank, config, file_of, methods, over_file_by};
 use terrace_market::Ledger;
 use terrace_region::{Contents, Method, Region, RegionConfig, RegionError, Source};
 use terrace_sys::mischief;
 use terrace_sys::probe::Probe;
-use terrace_testkit::{Fault, FaultyBlocks, Target, When};
+use terrace_testkit::{Fault, FaultyBlocks, Target, When, needs};
 use terrace_tier::store::MemoryBlocks;
 
 fn faulty(method: Method, len: u64, contents: Contents) -> (Region, Arc<FaultyBlocks>) {
@@ -28,7 +28,7 @@ fn touch_all(memory: Memory, len: u64, value: u8) {
 
 #[test]
 fn a_read_error_passes_and_a_lasting_one_is_one_block_s() {
-    for method in METHODS {
+    for method in methods() {
         let (region, blocks) = faulty(method, 4 * MIB, Contents::Stored);
         let memory = Memory::of(&region);
         blocks.inject(Target::Read, When::Nth(1), Fault::Eio);
@@ -47,7 +47,7 @@ fn a_read_error_passes_and_a_lasting_one_is_one_block_s() {
 
 #[test]
 fn what_the_source_refuses_stays_and_is_told() {
-    for method in METHODS {
+    for method in methods() {
         for fault in [Fault::Eio, Fault::Full] {
             let (region, blocks) = faulty(method, 4 * MIB, Contents::Blank);
             let memory = Memory::of(&region);
@@ -72,7 +72,7 @@ fn what_the_source_refuses_stays_and_is_told() {
 /// who asks explicitly gets an error, and all go on when there is room.
 #[test]
 fn a_full_source_makes_waiters_wait_until_there_is_room() {
-    for method in METHODS {
+    for method in methods() {
         let (region, blocks) = faulty(method, 4 * MIB, Contents::Blank);
         let memory = Memory::of(&region);
         blocks.inject(Target::Write, When::Always, Fault::Full);
@@ -98,7 +98,7 @@ fn a_full_source_makes_waiters_wait_until_there_is_room() {
 
 #[test]
 fn a_source_that_fails_now_and_then_loses_nothing() {
-    for method in METHODS {
+    for method in methods() {
         let (region, blocks) = faulty(method, 4 * MIB, Contents::Blank);
         let memory = Memory::of(&region);
         blocks.inject(Target::Write, When::OneIn(5), Fault::Eio);
@@ -125,8 +125,9 @@ fn part() -> Option<String> {
 
 #[test]
 fn who_touches_what_cannot_be_read_gets_sigbus() {
+    let Some(method) = a_method() else { return };
     if part().is_some() {
-        let (region, blocks) = faulty(METHODS[0], 4 * MIB, Contents::Stored);
+        let (region, blocks) = faulty(method, 4 * MIB, Contents::Stored);
         blocks.inject(Target::Read, When::Always, Fault::Eio);
         Memory::of(&region).read(MIB);
         return;
@@ -137,7 +138,8 @@ fn who_touches_what_cannot_be_read_gets_sigbus() {
 
 #[test]
 fn a_child_process_has_no_part_in_it() {
-    let region = blank(4 * MIB, config(METHODS[0], MIB));
+    let Some(method) = a_method() else { return };
+    let region = blank(4 * MIB, config(method, MIB));
     let memory = Memory::of(&region);
     touch_all(memory, 4 * MIB, 1);
     // SAFETY: the child reads a byte; it takes no lock and allocates nothing.
@@ -171,9 +173,14 @@ fn lose_a_part(method: Method, block_bytes: usize) -> Region {
 
 #[test]
 fn what_somebody_unmaps_hurts_nobody_else() {
+    let methods = methods();
+    if methods.is_empty() {
+        return;
+    }
     if part().is_some() {
         // They are not dropped: what they would unmap is somebody else's by now, perhaps.
-        let _regions = [256 << 10, 2 << 20].map(|block| METHODS.map(|way| lose_a_part(way, block)));
+        let by = |block| methods.iter().map(move |way| lose_a_part(*way, block));
+        let _regions: Vec<Region> = [256 << 10, 2 << 20].into_iter().flat_map(by).collect();
         mischief::leave(7);
     }
     let status = child("what_somebody_unmaps_hurts_nobody_else", "unmap");
@@ -181,7 +188,6 @@ fn what_somebody_unmaps_hurts_nobody_else() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a skip is loud")]
 fn who_may_not_have_one_is_told_what_would_help() {
     if part().is_some() {
         mischief::become_nobody().expect("root can be anybody");
@@ -199,10 +205,7 @@ fn who_may_not_have_one_is_told_what_would_help() {
     let is_root = Probe::detect().root;
     let setting = std::fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd");
     if !is_root || setting.is_ok_and(|value| value.trim() == "1") {
-        eprintln!(
-            "SKIPPED who_may_not_have_one_is_told_what_would_help: everybody may, or no root"
-        );
-        return;
+        return needs::skip("everybody may have one, or this is not root, who can be anybody");
     }
     let status = child("who_may_not_have_one_is_told_what_would_help", "nobody");
     assert_eq!(status.code(), Some(7), "{status}");

@@ -5,7 +5,7 @@ mod common;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{KIB, METHODS, MIB, Memory, blank, config, over_file_by};
+use common::{KIB, MIB, Memory, blank, config, methods, over_file_by};
 use terrace_region::{Method, RegionConfig};
 use terrace_sys::size::to_usize;
 use terrace_testkit::{Rng, with_seed};
@@ -46,13 +46,15 @@ fn a_hot_writer_loses_nothing() {
     let huge = (2 << 20, 64 * MIB, 8 * MIB, 20);
     let pages = (4 << 10, 4 * MIB, 256 * KIB, 100);
     let cases = [
-        (METHODS[0], false, small),
-        (METHODS[1], false, small),
-        (METHODS[0], true, small),
-        (METHODS[0], true, huge),
-        (METHODS[0], true, pages),
-        (METHODS[1], true, pages),
+        (Method::Move, false, small),
+        (Method::Copy, false, small),
+        (Method::Move, true, small),
+        (Method::Move, true, huge),
+        (Method::Move, true, pages),
+        (Method::Copy, true, pages),
     ];
+    let methods = methods();
+    let cases = cases.into_iter().filter(|(method, ..)| methods.contains(method));
     for (method, file, (block_bytes, len, cap, least)) in cases {
         with_seed(|seed| {
             let setting = RegionConfig { block_bytes, pagers: 2, ..config(method, 2 * cap) };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{KIB, METHODS, MIB, Memory, blank, config, file_of, over_file_by, stamp};
+use common::{KIB, MIB, Memory, blank, config, file_of, methods, over_file_by, stamp};
 use terrace_region::{Advice, Contents, Method, Region, RegionConfig, Source};
 use terrace_sys::size::to_usize;
 use terrace_testkit::{Fault, FaultyBlocks, Rng, Target, When, with_seed};
@@ -30,7 +30,7 @@ fn wait_for(what: &str, region: &Region, is_done: impl Fn(&Region) -> bool) {
 
 #[test]
 fn what_nobody_needs_leaves_without_being_written() {
-    for method in METHODS {
+    for method in methods() {
         let region = blank(4 * MIB, by_small_blocks(method, 8 * MIB));
         let memory = Memory::of(&region);
         (0..4 * MIB).step_by(4096).for_each(|at| memory.write(at, 7));
@@ -62,7 +62,7 @@ fn what_nobody_needs_leaves_without_being_written() {
 
 #[test]
 fn blocks_that_are_needed_in_part_stay_whole() {
-    for method in METHODS {
+    for method in methods() {
         let path = file_of(2 * MIB + 1234);
         let config = by_small_blocks(method, MIB);
         let region = over_file_by(path.path(), to_usize(BLOCK), 2 * MIB + 1234, config);
@@ -89,7 +89,7 @@ fn blocks_that_are_needed_in_part_stay_whole() {
 /// What a full device refuses and what it cannot read is of no matter once nobody needs it.
 #[test]
 fn failures_are_forgotten_with_the_bytes() {
-    for method in METHODS {
+    for method in methods() {
         let blocks = Arc::new(FaultyBlocks::new(Arc::new(MemoryBlocks::new(MIB)), 1));
         let (offset, len) = (0, MIB);
         let source = Source { blocks: blocks.clone(), offset, len, contents: Contents::Stored };
@@ -133,7 +133,7 @@ fn what_is_used_again_is_kept_whoever_evicts_it() {
     const BLOCKS: u64 = 16;
     let seconds = std::env::var("TERRACE_SOAK_SECONDS").ok().and_then(|text| text.parse().ok());
     let time = Duration::from_secs(seconds.unwrap_or(2));
-    for method in METHODS {
+    for method in methods() {
         with_seed(|seed| {
             let all = THREADS * BLOCKS * BLOCK;
             let config = RegionConfig { pagers: 2, ..by_small_blocks(method, all / 4) };

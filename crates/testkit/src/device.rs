@@ -5,6 +5,9 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+pub use crate::needs::or_skip;
+use crate::needs::report;
+
 /// A block device over a file, detached when dropped.
 #[derive(Debug)]
 pub struct LoopDevice {
@@ -76,17 +79,6 @@ impl Drop for SmallFileSystem {
     }
 }
 
-/// What a test needs, or a loud word that it is skipped and why.
-pub fn or_skip<T>(what: &str, made: Result<T, String>) -> Option<T> {
-    match made {
-        Ok(made) => Some(made),
-        Err(reason) => {
-            report(&format!("SKIPPED: {what} cannot be made here: {reason}"));
-            None
-        }
-    }
-}
-
 fn command(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program)
         .args(arguments)
@@ -96,11 +88,4 @@ fn command(program: &str, arguments: &[&str]) -> Result<String, String> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim()))
-}
-
-/// Past the capture of the test harness, so that a skipped test shows in every run.
-fn report(message: &str) {
-    use std::io::Write;
-    // Nothing is left to tell when standard error itself is gone.
-    drop(writeln!(std::io::stderr(), "{message}"));
 }

@@ -6,12 +6,14 @@
 //! | [`conformance`] | what every implementation of blocks keeps, one line to instantiate |
 //! | [`seed`] | random tests that print how to run them again |
 //! | [`device`] | block devices and small file systems for tests |
+//! | [`needs`] | what tests take of the kernel, and a loud word where it is not there |
 
 #![forbid(unsafe_code)]
 
 pub mod conformance;
 pub mod device;
 pub mod faulty;
+pub mod needs;
 pub mod seed;
 
 pub use faulty::{Fault, FaultyBlocks, Target, When};

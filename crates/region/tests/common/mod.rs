@@ -13,13 +13,25 @@ use terrace_market::Ledger;
 use terrace_region::{Contents, Method, Region, RegionConfig, Source};
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::to_usize;
+use terrace_testkit::needs;
 use terrace_tier::store::{EngineChoice, FileBlocks, MemoryBlocks};
 
 pub const KIB: u64 = 1 << 10;
 pub const MIB: u64 = 1 << 20;
 
-/// Every way to get blocks into their place, the one that regions choose first.
-pub const METHODS: [Method; 2] = [Method::Move, Method::Copy];
+/// Every way to get blocks into their place that this kernel has; a word where one is missing.
+pub fn methods() -> Vec<Method> {
+    match needs::regions() {
+        true if needs::moves() => vec![Method::Move, Method::Copy],
+        true => vec![Method::Copy],
+        false => Vec::new(),
+    }
+}
+
+/// The first of them.
+pub fn a_method() -> Option<Method> {
+    methods().first().copied()
+}
 
 /// What a test file has at a place.
 pub fn stamp(at: u64) -> u8 {

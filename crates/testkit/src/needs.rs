@@ -1,0 +1,69 @@
+//! What tests take of the kernel, and a loud word where it is not there.
+//!
+//! Tests run everywhere. Each one asks here for what it takes; without it the test passes, and says
+//! in a line on standard error that it was skipped, and why.
+
+use std::io::Write as _;
+
+use terrace_sys::event_ring::EventRing;
+use terrace_sys::map::Mapping;
+use terrace_sys::migrate::node_of;
+use terrace_sys::size::PAGE_BYTES;
+use terrace_sys::userfault::{Userfault, UserfaultFeatures};
+
+/// Whether regions can be made: userfaultfd with poison and protection, and io_uring.
+#[must_use]
+pub fn regions() -> bool {
+    or_skip("a region", paging()).is_some()
+}
+
+/// Whether regions can move their blocks.
+#[must_use]
+pub fn moves() -> bool {
+    let moving = paging().and_then(|features| match features.moves {
+        true => Ok(()),
+        false => Err("userfaultfd cannot move pages (Linux 6.8)".to_owned()),
+    });
+    or_skip("a region that moves its blocks", moving).is_some()
+}
+
+/// Whether memory can be had of a NUMA node, and the node of memory is told.
+#[must_use]
+pub fn nodes() -> bool {
+    or_skip("memory of a node", placed()).is_some()
+}
+
+fn placed() -> Result<(), String> {
+    let mapping = Mapping::reserve(PAGE_BYTES).map_err(|error| error.to_string())?;
+    mapping.bind(0).map_err(|error| format!("mbind: {error}"))?;
+    node_of(mapping.as_ptr()).map_err(|error| format!("move_pages: {error}"))?;
+    Ok(())
+}
+
+fn paging() -> Result<UserfaultFeatures, String> {
+    let fault = Userfault::open().map_err(|error| format!("userfaultfd: {error}"))?;
+    let features = fault.features();
+    if !features.poisons || !features.protects {
+        return Err("userfaultfd cannot poison and protect pages (Linux 6.6)".to_owned());
+    }
+    EventRing::new(2).map_err(|error| format!("io_uring: {error}"))?;
+    Ok(features)
+}
+
+/// What a test needs, or a loud word that it is skipped and why.
+pub fn or_skip<T>(what: &str, made: Result<T, String>) -> Option<T> {
+    made.map_err(|reason| skip(&format!("{what} cannot be made here: {reason}"))).ok()
+}
+
+/// Says that this test, or a part of it, is skipped.
+pub fn skip(reason: &str) {
+    // The harness names the thread of a test after it.
+    let thread = std::thread::current();
+    report(&format!("SKIPPED {}: {reason}", thread.name().unwrap_or("a thread")));
+}
+
+/// Past the capture of the test harness, so that a skipped test shows in every run.
+pub(crate) fn report(message: &str) {
+    // Nothing is left to tell when standard error itself is gone.
+    drop(writeln!(std::io::stderr(), "{message}"));
+}
