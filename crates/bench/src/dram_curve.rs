@@ -192,7 +192,7 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
     );
     Ok(Finding {
         failed: rows.iter().filter(|row| row.error.is_some()).count(),
-        more: vec![curve(config, &summary)],
+        more: vec![curve(config, &summary).into()],
         grid,
         notes: failed.chain([last]).collect(),
         picture: bars(config, &summary),

@@ -9,11 +9,12 @@ use terrace_sql::EngineConfig;
 use crate::chart::Bars;
 use crate::error::{BenchError, Result};
 use crate::grid::Grid;
-use crate::lines::Lines;
 use crate::paged_scan::ample_dram;
 use crate::pages::PageOptions;
 use crate::pages::workloads::Kind;
+use crate::picture::Picture;
 use crate::report::Report;
+use crate::segments::SegmentOptions;
 use crate::suite::feed::Generator;
 use crate::{
     adaptive, allocations, clients, dram_curve, encodings, hash_index, market, migration,
@@ -41,6 +42,8 @@ pub struct Setting {
     pub objects: u64,
     /// What experiments over pages of the pool are told.
     pub pages: PageOptions,
+    /// What the experiment over segments is told.
+    pub segments: SegmentOptions,
     /// Reports of the lab that migration shows beside its own.
     pub lab: Vec<PathBuf>,
     /// This program, which generates in a process of its own.
@@ -97,7 +100,7 @@ pub struct Finding {
     /// Queries of ours that failed or gave a wrong answer.
     pub failed: usize,
     /// More pictures, each in a file of its own.
-    pub more: Vec<Lines>,
+    pub more: Vec<Picture>,
 }
 
 /// An experiment that can be run again.
@@ -227,7 +230,9 @@ impl Experiment {
             Experiment::Background => "does migration in the background delay who reads?",
             Experiment::Migration => "what does it cost to move pages to another memory node?",
             Experiment::Region => "what does memory over a file cost, block by block?",
-            Experiment::Segments => "what do queries over tables in a heap cost?",
+            Experiment::Segments => {
+                "what do tables in a heap cost, and does it matter where its metadata are?"
+            }
             Experiment::Allocations => "does it matter where an allocator keeps its metadata?",
         }
     }

@@ -27,6 +27,7 @@ pub mod out_of_core;
 pub mod paged_scan;
 pub mod pages;
 pub mod peer;
+pub mod picture;
 pub mod region;
 pub mod report;
 pub mod scratch;

@@ -18,6 +18,7 @@ use crate::chart::{Bars, Series};
 use crate::error::Result;
 use crate::experiment::{Finding, Setting};
 use crate::grid::Grid;
+use crate::picture::Picture;
 use crate::report::Report;
 
 /// What the tenants share, unless a budget is named.
@@ -182,7 +183,7 @@ fn finding(config: &Config, rows: &[Row], first: Option<&Score>) -> Result<Findi
         grid,
         notes,
         picture: picture(config, &summary, rows),
-        more: more.into_iter().flatten().collect(),
+        more: more.into_iter().flatten().map(Picture::from).collect(),
         report: Report::new("market", config, rows, &summary)?,
     })
 }
@@ -219,7 +220,7 @@ mod tests {
         let config = Config { budget_bytes: 64 * MIB, seeds: vec![1], seconds: 1 };
         let finding = finding(&config, &rows, Some(&default)).expect("finding");
         assert_eq!((finding.grid.len(), finding.picture.categories.len()), (8, 8));
-        let names: Vec<&str> = finding.more.iter().map(|lines| lines.name.as_str()).collect();
+        let names: Vec<&str> = finding.more.iter().map(Picture::name).collect();
         assert_eq!(names, ["figure-2", "figure-3", "grants"]);
     }
 }

@@ -124,7 +124,7 @@ fn finding(machines: &[Machine]) -> Result<Finding> {
     };
     Ok(Finding {
         failed: 0,
-        more: vec![lines(machines)],
+        more: vec![lines(machines).into()],
         notes: notes(machines, &summary),
         picture: picture(machines),
         report: Report::new("migration", &config, machines, &summary)?,
@@ -231,6 +231,7 @@ mod tests {
     use terrace_tier::mover::survey::Chosen;
 
     use super::*;
+    use crate::picture::Picture;
     use crate::scratch::Scratch;
 
     fn survey(ways: &[(&str, f64)], between_nodes: bool) -> Survey {
@@ -277,7 +278,8 @@ mod tests {
         assert_eq!((bests[1].batching_gain, bests[1].move_pages2_gain), (Some(7.0), Some(1.4)));
         let finding = finding(&machines).expect("found");
         assert!(finding.notes.iter().any(|note| note.contains("emulated")));
-        assert_eq!(finding.more[0].panels[1].lines.len(), 3);
+        let Picture::Lines(lines) = &finding.more[0] else { panic!("bars") };
+        assert_eq!(lines.panels[1].lines.len(), 3);
         assert_eq!(finding.picture.series.len(), 5);
         std::fs::write(&path, "{}").expect("written");
         let refused = read(&path).expect_err("no report").to_string();

@@ -1,396 +1,499 @@
 //! What does it cost to keep tables in a heap, and does it matter how the heap takes memory?
 //!
-//! TPC-H over plain tables whose segments are all moved to a heap: in DRAM; over a file of which
-//! all may be in DRAM; and over a file of which a fifth may, by blocks of several sizes, with an
-//! arena that keeps what is freed or gives it back, and with its metadata in DRAM or beside the
-//! data. Placements take turns in each round: the tables move there, and each query runs twice, of
-//! which the second time counts.
+//! TPC-H and TPC-DS over plain tables whose segments are all moved to a heap: figures 5, 6, 7a and
+//! 7b of Weisgut et al., "Separated Allocator Metadata in Disaggregated In-Memory Databases: Friend
+//! or Foe?" (2022), section IV.B to IV.E. Heaps are over a file, or over memory that is as far as
+//! the study's appliance may have been (`emu`).
 //!
-//! This is section IV.B to IV.E of Weisgut et al. (2022): figures 5, 6, 7a and 7b.
+//! | module | figure |
+//! |---|---|
+//! | [`blocks`] | 5: blocks from 4 KiB to 4 MiB, in an arena that keeps what is freed or not |
+//! | [`footprint`] | 6: bytes of data and of metadata |
+//! | [`separation`] | 7a and 7b: metadata in DRAM over metadata beside the data |
+//!
+//! What is compared takes turns within a round, and the ratio of a round is that of its two runs:
+//! devices drift by more than what is looked for from one minute to the next. Every answer is
+//! compared with that of the same tables before they were moved anywhere.
+
+mod blocks;
+mod footprint;
+mod place;
+mod separation;
+mod tables;
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
 
 use serde::Serialize;
 use terrace_heap::HeapStats;
-use terrace_sql::{Encoding, Engine, EngineConfig, Session};
+use terrace_sql::EngineConfig;
 use terrace_sys::size::format_bytes;
 
-use crate::chart::{Bars, Series};
+use crate::chart::Bars;
 use crate::error::{BenchError, Result};
 use crate::experiment::{Conditions, Finding, Setting};
 use crate::grid::Grid;
+use crate::paged_scan::ample_dram;
+use crate::picture::Picture;
 use crate::report::Report;
-use crate::statistic::median;
-use crate::suite::load::{load, refused};
-use crate::suite::table::Generated;
-use crate::timing::{Timed, ours};
-use crate::tpch::query::Query;
-use crate::tpch::table::Table;
+use crate::suite::table::Benchmark;
 
-const BLOCKS: [&str; 4] = ["64KiB", "256KiB", "1MiB", "2MiB"];
-/// The paper's best, which its other experiments use.
-const BLOCK: &str = "256KiB";
-/// One part in so many of the data may be in DRAM.
-const CAP_SHARE: u64 = 5;
-/// What the paper found: metadata's share of TPC-H (fig. 6), and the changes of run and migration
-/// time by separation (fig. 7a, 7b), at the least and at the most.
-const PUBLISHED: Published =
-    Published { metadata_share: 0.0035, run_change: [-0.02, 0.02], move_change: [-0.018, 0.028] };
-/// What memory over a file may cost where everything fits.
-const FITTING_TARGET: f64 = 1.02;
+use blocks::Curve;
+use footprint::Share;
+use place::{Passes, Place, Visit};
+use separation::Change;
+use tables::Tables;
 
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Published {
-    metadata_share: f64,
-    run_change: [f64; 2],
-    move_change: [f64; 2],
+/// Figures 6 and 7b are at the scale and so many doublings of it, as published.
+const DOUBLINGS: u32 = 3;
+
+/// A figure of the study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Figure {
+    /// 5: run time by the size of blocks.
+    #[serde(rename = "5")]
+    Blocks,
+    /// 6: bytes of data and metadata.
+    #[serde(rename = "6")]
+    Footprint,
+    /// 7a: run time by where metadata are.
+    #[serde(rename = "7a")]
+    Queries,
+    /// 7b: time of migration by where metadata are.
+    #[serde(rename = "7b")]
+    Migration,
 }
 
-/// Where the tables are.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Place {
-    name: String,
-    /// The options of the heap.
-    options: String,
+impl Figure {
+    /// All of them.
+    pub const ALL: [Figure; 4] =
+        [Figure::Blocks, Figure::Footprint, Figure::Queries, Figure::Migration];
+
+    /// Its number in the study.
+    pub fn name(self) -> &'static str {
+        match self {
+            Figure::Blocks => "5",
+            Figure::Footprint => "6",
+            Figure::Queries => "7a",
+            Figure::Migration => "7b",
+        }
+    }
+
+    /// Whether queries run for it.
+    fn asks(self) -> bool {
+        matches!(self, Figure::Blocks | Figure::Queries)
+    }
 }
 
+impl FromStr for Figure {
+    type Err = BenchError;
+
+    fn from_str(text: &str) -> Result<Figure> {
+        let found = Figure::ALL.into_iter().find(|figure| figure.name() == text);
+        found.ok_or_else(|| BenchError::input("there are the figures 5, 6, 7a and 7b"))
+    }
+}
+
+/// What the experiment is told beside what all are told.
 #[derive(Clone, Debug, Serialize)]
-struct Row {
-    round: usize,
-    place: String,
-    migration_seconds: f64,
-    /// The sum over the queries.
-    run_seconds: f64,
+pub struct SegmentOptions {
+    /// Which figures.
+    pub figures: Vec<Figure>,
+    /// Whose tables and queries.
+    #[serde(serialize_with = "names")]
+    pub benchmarks: Vec<Benchmark>,
+    /// TPC-DS queries; all where none is given.
+    pub tpcds_queries: Vec<u32>,
+    /// Directory of their texts; a package where none is given.
+    pub queries_dir: Option<PathBuf>,
+    /// What heaps are in, as `CREATE HEAP` has it.
+    pub memories: Vec<String>,
+    /// The largest scale of figures 6 and 7b; the scale of the others where none is given.
+    pub scale_max: Option<f64>,
+    /// Runs of each query that count, in a round.
+    pub runs: NonZeroUsize,
+    /// Runs of each query before them, for figure 7a.
+    pub warm_runs: usize,
+}
+
+fn names<S: serde::Serializer>(
+    benchmarks: &[Benchmark],
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_seq(benchmarks.iter().map(|benchmark| benchmark.name()))
+}
+
+/// Under what it ran.
+#[derive(Clone, Debug, Serialize)]
+struct Config {
+    #[serde(flatten)]
+    conditions: Conditions,
+    #[serde(flatten)]
+    options: SegmentOptions,
+}
+
+/// Bytes that moving the tables took, by the allocator's count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+struct Footprint {
     small_bytes: u64,
     large_bytes: u64,
     metadata_bytes: u64,
+    /// Bytes of addresses.
     taken_bytes: u64,
-    /// Queries whose answers are not those of the placement that came first.
+}
+
+impl Footprint {
+    fn between(before: &HeapStats, after: &HeapStats) -> Footprint {
+        let more = |of: fn(&HeapStats) -> u64| of(after).saturating_sub(of(before));
+        Footprint {
+            small_bytes: more(|stats| stats.small_bytes),
+            large_bytes: more(|stats| stats.large_bytes),
+            metadata_bytes: more(|stats| stats.metadata_bytes),
+            taken_bytes: more(|stats| stats.taken_bytes),
+        }
+    }
+}
+
+/// What a visit gave.
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    figure: Figure,
+    benchmark: &'static str,
+    scale: f64,
+    memory: String,
+    case: String,
+    round: usize,
+    migration_seconds: f64,
+    /// The sum over the queries.
+    run_seconds: f64,
+    /// The mean of each query's runs that count.
+    query_seconds: BTreeMap<u32, f64>,
+    #[serde(flatten)]
+    footprint: Footprint,
+    /// Queries whose answers are wrong.
     wrong: Vec<u32>,
 }
 
-/// Medians of the rounds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// Rows of one figure over the same tables.
+#[derive(Clone, Copy, Debug)]
+struct Group<'a> {
+    rows: &'a [Row],
+    figure: Figure,
+    benchmark: &'static str,
+    scale: f64,
+}
+
+impl<'a> Group<'a> {
+    /// The groups of a figure, in the order in which they were measured.
+    fn all(rows: &'a [Row], figure: Figure) -> Vec<Group<'a>> {
+        let mut groups: Vec<Group<'a>> = Vec::new();
+        for row in rows.iter().filter(|row| row.figure == figure) {
+            if !groups.iter().any(|group| group.has(row)) {
+                groups.push(Group { rows, figure, benchmark: row.benchmark, scale: row.scale });
+            }
+        }
+        groups
+    }
+
+    fn has(&self, row: &Row) -> bool {
+        let same_scale = row.scale.total_cmp(&self.scale).is_eq();
+        row.figure == self.figure && row.benchmark == self.benchmark && same_scale
+    }
+
+    /// What heaps were in, but for DRAM, in the order in which they were measured.
+    fn memories(&self) -> Vec<&'a str> {
+        let mut memories: Vec<&str> = Vec::new();
+        for row in self.rows.iter().filter(|row| self.has(row) && row.memory != "dram") {
+            if !memories.contains(&row.memory.as_str()) {
+                memories.push(&row.memory);
+            }
+        }
+        memories
+    }
+
+    /// A figure of each row of a case, by rounds.
+    fn of(&self, memory: &str, case: &str, what: fn(&Row) -> f64) -> Vec<f64> {
+        let same = |row: &&Row| self.has(row) && row.memory == memory && row.case == case;
+        let mut rows: Vec<&Row> = self.rows.iter().filter(same).collect();
+        rows.sort_by_key(|row| row.round);
+        rows.into_iter().map(what).collect()
+    }
+}
+
+/// One by one.
+fn ratios(above: &[f64], below: &[f64]) -> Vec<f64> {
+    above.iter().zip(below).map(|(above, below)| above / below).collect()
+}
+
+/// A line of the table: what was found, beside what was published.
+#[derive(Clone, Debug, Default)]
 struct Line {
-    place: String,
-    migration_seconds: f64,
-    run_seconds: f64,
-    /// Over the tables in DRAM.
-    over_dram: f64,
-    data_bytes: u64,
-    metadata_bytes: u64,
-    taken_bytes: u64,
+    case: String,
+    seconds: String,
+    found: String,
+    published: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct Summary {
-    data_bytes: u64,
-    lines: Vec<Line>,
-    /// Separate over together, less one.
-    run_change: f64,
-    migration_change: f64,
-    metadata_share: f64,
-    fitting: f64,
-    published: Published,
-    fitting_target: f64,
+    blocks: Vec<Curve>,
+    footprint: Vec<Share>,
+    queries: Vec<Change>,
+    migration: Vec<Change>,
 }
 
-/// The placements; the first one is what the others are compared with.
-fn places(data_bytes: u64) -> Vec<Place> {
-    let size = format!("size = '{}'", 4 * data_bytes + (256 << 20));
-    let cap = (data_bytes / CAP_SHARE).max(16 << 20);
-    let far = |name: String, dram: u64, block: &str, rest: &str| Place {
-        name,
-        options: format!("memory = 'file', {size}, dram = '{dram}', block = '{block}', {rest}"),
-    };
-    let mut places = vec![Place { name: "dram".into(), options: size.clone() }];
-    places.push(far("fitting".into(), 2 * data_bytes, BLOCK, "retain = 'on'"));
-    for block in BLOCKS {
-        for retain in ["on", "off"] {
-            let rest = format!("retain = '{retain}'");
-            places.push(far(format!("{block}, retain {retain}"), cap, block, &rest));
-        }
+/// An engine with a budget for everything at a scale, heaps included.
+fn engine(setting: &Setting, scale: f64) -> EngineConfig {
+    let mut config = setting.engine.clone();
+    if !setting.dram_is_named {
+        // The heap in DRAM and operators, beside the pool.
+        config.dram_bytes = 2 * ample_dram(scale);
     }
-    let together = "retain = 'off', metadata = 'together'";
-    places.push(far("together".into(), cap, BLOCK, together));
-    places
+    config
 }
 
-/// The placement whose metadata are separate and that is otherwise as "together".
-fn separate() -> String {
-    format!("{BLOCK}, retain off")
+/// The scales of figures 6 and 7b: doublings of the first one up to the last.
+fn scales(first: f64, last: Option<f64>) -> Vec<f64> {
+    let all = (0..=DOUBLINGS).map(|doubling| first * f64::from(1_u32 << doubling));
+    all.filter(|scale| *scale <= last.unwrap_or(first).max(first)).collect()
 }
 
 /// Runs the experiment.
 ///
 /// # Errors
-/// When the tables cannot be loaded or moved; a query with a wrong answer is counted.
+/// When tables cannot be loaded or moved, or a query fails; one with a wrong answer is counted.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
-    let mut config = setting.ample_engine();
-    // The heap in DRAM and operators, beside the pool.
-    config.dram_bytes =
-        if setting.dram_is_named { config.dram_bytes } else { 2 * config.dram_bytes };
-    let conditions = setting.conditions(&config);
-    let (engine, session) = prepare(&config, setting, observe).await?;
-    let data_bytes = bytes(&engine);
-    let places = places(data_bytes);
-    let mut rows: Vec<Row> = Vec::new();
-    for round in 0..setting.rounds.get() {
-        let mut answers = BTreeMap::new();
-        // No placement is always the one after the same other one.
-        let turns = places.iter().cycle().skip(round * 3).take(places.len());
-        for place in turns {
-            observe(&format!("{}, round {}", place.name, round + 1));
-            let row = measure(setting, &session, place, round, &mut answers).await?;
-            rows.push(row);
+    let options = &setting.segments;
+    let mut rows = Vec::new();
+    for benchmark in &options.benchmarks {
+        for (index, scale) in scales(setting.scale, options.scale_max).into_iter().enumerate() {
+            let mut figures = options.figures.clone();
+            figures.retain(|figure| index == 0 || !figure.asks());
+            if figures.is_empty() {
+                continue;
+            }
+            let asks = figures.iter().any(|figure| figure.asks());
+            let tables = Tables::load(setting, (*benchmark, scale, asks), observe).await?;
+            for figure in figures {
+                measure(setting, figure, &tables, &mut rows, observe).await?;
+            }
         }
     }
-    drop(engine);
-    finding(&conditions, &rows, &places, data_bytes)
+    let conditions = setting.conditions(&engine(setting, setting.scale));
+    finding(&Config { conditions, options: options.clone() }, &rows)
 }
 
-async fn prepare(
-    config: &EngineConfig,
-    setting: &Setting,
-    observe: &mut dyn FnMut(&str),
-) -> Result<(Engine, Session)> {
-    let engine = Engine::open(config).map_err(refused)?;
-    let loading = |table: Table| observe(&format!("loading {table}"));
-    load(&engine, &setting.generator(), Encoding::Plain, loading).await?;
-    let session = engine.session().map_err(refused)?;
-    Ok((engine, session))
-}
-
-/// Bytes of all segments.
-fn bytes(engine: &Engine) -> u64 {
-    let catalog = engine.catalog();
-    let tables = catalog.schemas().into_iter().flat_map(|schema| catalog.tables(&schema));
-    tables.map(|table| table.snapshot().extent_bytes()).sum()
-}
-
-async fn statement(session: &Session, text: &str) -> Result<()> {
-    session.sql(text).await.map(drop).map_err(refused)
-}
-
-/// Moves the tables to a place, runs the queries, and moves the tables back.
+/// All visits of a figure. The first one is made once before and not counted: then everything that
+/// is made once is there.
 async fn measure(
     setting: &Setting,
-    session: &Session,
-    place: &Place,
-    round: usize,
-    answers: &mut BTreeMap<u32, Timed>,
-) -> Result<Row> {
-    statement(session, &format!("CREATE HEAP home WITH ({})", place.options)).await?;
-    let began = Instant::now();
-    for table in Table::all() {
-        statement(session, &format!("ALTER TABLE {} SET TIER home", table.name())).await?;
+    figure: Figure,
+    tables: &Tables,
+    rows: &mut Vec<Row>,
+    observe: &mut dyn FnMut(&str),
+) -> Result<()> {
+    let visits = visits(figure, setting, tables.data_bytes);
+    if let Some(first) = visits.first() {
+        tables.visit(&Visit { passes: Passes::None, ..first.clone() }).await?;
     }
-    let migration_seconds = began.elapsed().as_secs_f64();
-    let held = stats()?;
-    let (mut run_seconds, mut wrong) = (0.0, Vec::new());
-    for number in &setting.queries {
-        let query = Query::of(*number)?;
-        let text = query.text(setting.scale);
-        ours(session, &text).await?;
-        let timed = ours(session, &text).await?;
-        run_seconds += timed.seconds;
-        match answers.get(number) {
-            Some(expected) if timed.compare(&query, expected).is_err() => wrong.push(*number),
-            Some(_) => {}
-            None => drop(answers.insert(*number, timed)),
+    for visit in &visits {
+        let Visit { place: Place { memory, case, .. }, round, .. } = visit;
+        let (name, benchmark, scale) = (figure.name(), tables.benchmark.name(), tables.scale);
+        let round = round + 1;
+        observe(&format!("figure {name}, {benchmark} {scale}: {memory}, {case}, round {round}"));
+        rows.push(tables.visit(visit).await?);
+    }
+    Ok(())
+}
+
+/// What is measured for a figure, in order.
+fn visits(figure: Figure, setting: &Setting, data_bytes: u64) -> Vec<Visit> {
+    let options = &setting.segments;
+    let rounds = match figure {
+        // A count of bytes is the same each time.
+        Figure::Footprint => 1,
+        _ => setting.rounds.get(),
+    };
+    let mut visits = Vec::new();
+    for round in 0..rounds {
+        for memory in &options.memories {
+            visits.extend(match figure {
+                Figure::Blocks => blocks::visits(memory, data_bytes, round, options),
+                Figure::Footprint => footprint::visits(memory, data_bytes),
+                _ => separation::visits(figure, memory, data_bytes, round, options),
+            });
         }
     }
-    statement(session, "DROP HEAP home").await?;
-    Ok(Row {
-        round,
-        place: place.name.clone(),
-        migration_seconds,
-        run_seconds,
-        small_bytes: held.small_bytes,
-        large_bytes: held.large_bytes,
-        metadata_bytes: held.metadata_bytes,
-        taken_bytes: held.taken_bytes,
-        wrong,
-    })
+    visits
 }
 
-fn stats() -> Result<HeapStats> {
-    let found = terrace_heap::heaps().into_iter().find(|heap| heap.name == "home");
-    found.ok_or_else(|| BenchError::Engine("the heap is gone".to_owned()))
-}
-
-fn line(rows: &[Row], place: &Place, dram: f64) -> Line {
-    let mine = || rows.iter().filter(|row| row.place == place.name);
-    let mid = |of: fn(&Row) -> f64| median(&mine().map(of).collect::<Vec<_>>()).unwrap_or(f64::NAN);
-    let most = |of: fn(&Row) -> u64| mine().map(of).max().unwrap_or(0);
-    let run_seconds = mid(|row| row.run_seconds);
-    Line {
-        place: place.name.clone(),
-        migration_seconds: mid(|row| row.migration_seconds),
-        run_seconds,
-        over_dram: run_seconds / dram,
-        data_bytes: most(|row| row.small_bytes + row.large_bytes),
-        metadata_bytes: most(|row| row.metadata_bytes),
-        taken_bytes: most(|row| row.taken_bytes),
-    }
-}
-
-fn summarise(rows: &[Row], places: &[Place], data_bytes: u64) -> Summary {
-    let dram = places.first().map_or(f64::NAN, |first| line(rows, first, 1.0).run_seconds);
-    let lines: Vec<Line> = places.iter().map(|place| line(rows, place, dram)).collect();
-    let of = |name: &str| lines.iter().find(|line| line.place == name);
-    let change = |what: fn(&Line) -> f64| match (of(&separate()), of("together")) {
-        (Some(separate), Some(together)) => what(separate) / what(together) - 1.0,
-        _ => f64::NAN,
-    };
-    let share = |line: &Line| line.metadata_bytes as f64 / line.data_bytes as f64;
+fn summarise(rows: &[Row]) -> Summary {
+    let groups = |figure| Group::all(rows, figure);
     Summary {
-        data_bytes,
-        run_change: change(|line| line.run_seconds),
-        migration_change: change(|line| line.migration_seconds),
-        metadata_share: of(&separate()).map_or(f64::NAN, share),
-        fitting: of("fitting").map_or(f64::NAN, |line| line.over_dram),
-        published: PUBLISHED,
-        fitting_target: FITTING_TARGET,
-        lines,
+        blocks: groups(Figure::Blocks).iter().flat_map(blocks::curves).collect(),
+        footprint: groups(Figure::Footprint).iter().flat_map(footprint::shares).collect(),
+        queries: groups(Figure::Queries).iter().flat_map(separation::changes).collect(),
+        migration: groups(Figure::Migration).iter().flat_map(separation::changes).collect(),
     }
 }
 
-fn finding(
-    conditions: &Conditions,
-    rows: &[Row],
-    places: &[Place],
-    data_bytes: u64,
-) -> Result<Finding> {
-    let summary = summarise(rows, places, data_bytes);
+fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
+    let summary = summarise(rows);
+    let mut pictures = pictures(&summary).into_iter();
+    let first = pictures.next().map(|(_, bars)| bars);
     Ok(Finding {
         failed: rows.iter().map(|row| row.wrong.len()).sum(),
-        more: Vec::new(),
-        notes: notes(conditions, rows, &summary),
-        picture: picture(conditions, &summary),
-        report: Report::new("segments", conditions, rows, &summary)?,
+        notes: notes(config, rows, &summary),
+        picture: first.ok_or_else(|| BenchError::input("name a figure and a benchmark"))?,
+        more: pictures.map(|(name, bars)| Picture::Bars { name, bars }).collect(),
+        report: Report::new("segments", config, rows, &summary)?,
         grid: grid(&summary),
     })
 }
 
+/// The pictures by name, in the order of the study.
+fn pictures(summary: &Summary) -> Vec<(String, Bars)> {
+    let blocks = blocks::pictures(&summary.blocks);
+    let footprint = footprint::picture(&summary.footprint).map(|bars| ("6".to_owned(), bars));
+    let changes = [("7a", &summary.queries), ("7b", &summary.migration)];
+    let changes = changes.into_iter().filter_map(|(name, changes)| {
+        separation::picture(name, changes).map(|bars| (name.to_owned(), bars))
+    });
+    blocks.into_iter().chain(footprint).chain(changes).collect()
+}
+
 fn grid(summary: &Summary) -> Grid {
-    let mut grid =
-        Grid::new(["place", "moved in s", "run in s", "over dram", "data", "metadata", "taken"]);
-    for line in &summary.lines {
-        grid.push([
-            line.place.clone(),
-            format!("{:.2}", line.migration_seconds),
-            format!("{:.2}", line.run_seconds),
-            format!("{:.2}", line.over_dram),
-            format_bytes(line.data_bytes),
-            format_bytes(line.metadata_bytes),
-            format_bytes(line.taken_bytes),
-        ]);
+    let mut grid = Grid::new(["fig.", "data", "memory", "case", "s", "found", "published"]);
+    let mut push = |figure: &str, benchmark: &str, scale: f64, memory: &str, lines: Vec<Line>| {
+        let data = format!("{benchmark} {scale}");
+        for Line { case, seconds, found, published } in lines {
+            let memory = memory.to_owned();
+            grid.push([figure.into(), data.clone(), memory, case, seconds, found, published]);
+        }
+    };
+    for curve in &summary.blocks {
+        push("5", curve.benchmark, curve.scale, &curve.memory, curve.lines());
+    }
+    for share in &summary.footprint {
+        push("6", share.benchmark, share.scale, &share.memory, share.lines());
+    }
+    for (figure, changes) in [("7a", &summary.queries), ("7b", &summary.migration)] {
+        for change in changes {
+            push(figure, change.benchmark, change.scale, &change.memory, change.lines());
+        }
     }
     grid
 }
 
-fn percent(change: f64) -> String {
-    format!("{:+.1} %", change * 100.0)
-}
-
-fn notes(conditions: &Conditions, rows: &[Row], summary: &Summary) -> Vec<String> {
+fn notes(config: &Config, rows: &[Row], summary: &Summary) -> Vec<String> {
     let wrong = rows.iter().filter(|row| !row.wrong.is_empty());
-    let mut notes: Vec<String> =
-        wrong.map(|row| format!("{}: wrong answers of {:?}", row.place, row.wrong)).collect();
-    let Published { metadata_share, run_change, move_change } = summary.published;
-    let (runs, moves) = (run_change.map(percent), move_change.map(percent));
-    notes.extend([
-        format!(
-            "all of it in DRAM, over a file: {:.3} of the time in DRAM, target {FITTING_TARGET}",
-            summary.fitting
-        ),
-        format!(
-            "metadata apart over together: run {} (published {} to {}), migration {} (published \
-             {} to {})",
-            percent(summary.run_change),
-            runs[0],
-            runs[1],
-            percent(summary.migration_change),
-            moves[0],
-            moves[1],
-        ),
-        format!(
-            "metadata are {:.2} % of the data (published {:.2} %)",
-            summary.metadata_share * 100.0,
-            metadata_share * 100.0
-        ),
-        format!(
-            "scale {}, {} of segments, a fifth of them in DRAM at most; {} threads, medians of {} \
-             rounds",
-            conditions.scale,
-            format_bytes(summary.data_bytes),
-            conditions.threads,
-            conditions.rounds
-        ),
-    ]);
-    notes
-}
-
-fn picture(conditions: &Conditions, summary: &Summary) -> Bars {
-    let of = |suffix: &str| Series {
-        name: format!("retain {suffix}"),
-        values: BLOCKS
-            .iter()
-            .map(|block| {
-                let name = format!("{block}, retain {suffix}");
-                let line = summary.lines.iter().find(|line| line.place == name);
-                line.map(|line| line.over_dram)
-            })
-            .collect(),
-    };
-    Bars {
-        title: format!("TPC-H scale {}, a fifth of the data in DRAM", conditions.scale),
-        unit: "time over that in DRAM".into(),
-        categories: BLOCKS.map(str::to_owned).to_vec(),
-        series: vec![of("on"), of("off")],
+    let mut notes: Vec<String> = wrong
+        .map(|row| {
+            let Row { benchmark, memory, case, wrong, .. } = row;
+            format!("{benchmark}, {memory}, {case}: wrong answers of {wrong:?}")
+        })
+        .collect();
+    notes.extend(summary.blocks.iter().map(Curve::note));
+    for changes in [&summary.queries, &summary.migration] {
+        notes.extend(separation::note(changes));
     }
+    let Config { conditions, options } = config;
+    notes.push(format!(
+        "found: figure 5 time over that in DRAM, figures 7a and 7b metadata separate over \
+         together; means of {} rounds with 95 % confidence intervals, a fifth of the data in DRAM \
+         at most; budget {}, {} threads, {} runs of a query after {}",
+        conditions.rounds,
+        format_bytes(conditions.dram_bytes),
+        conditions.threads,
+        options.runs,
+        options.warm_runs
+    ));
+    notes
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn places_are_compared_with_dram() {
-        let places = places(1000 << 20);
-        assert_eq!(places.len(), 2 + 2 * BLOCKS.len() + 1);
-        assert!(places[2].options.contains("dram = '209715200'"), "{}", places[2].options);
-        let row = |round, place: &Place, run_seconds| Row {
-            round,
-            place: place.name.clone(),
-            migration_seconds: 2.0,
+    pub(super) fn options() -> SegmentOptions {
+        SegmentOptions {
+            figures: Figure::ALL.to_vec(),
+            benchmarks: vec![Benchmark::TpcH],
+            tpcds_queries: vec![],
+            queries_dir: None,
+            memories: vec!["file".into(), "emu".into()],
+            scale_max: None,
+            runs: NonZeroUsize::MIN,
+            warm_runs: 1,
+        }
+    }
+
+    /// A row of TPC-H at scale 1 for a visit, with made-up times.
+    pub(super) fn made_up(visit: &Visit, migration_seconds: f64, run_seconds: f64) -> Row {
+        Row {
+            figure: visit.figure,
+            benchmark: "tpch",
+            scale: 1.0,
+            memory: visit.place.memory.clone(),
+            case: visit.place.case.clone(),
+            round: visit.round,
+            migration_seconds,
             run_seconds,
-            small_bytes: 100,
-            large_bytes: 900,
-            metadata_bytes: 5,
-            taken_bytes: 1100,
+            query_seconds: BTreeMap::new(),
+            footprint: Footprint {
+                small_bytes: 100,
+                large_bytes: 900,
+                metadata_bytes: 5,
+                taken_bytes: 1100,
+            },
             wrong: vec![],
-        };
-        let seconds = |name: &str| match name {
-            "dram" => 1.0,
-            "fitting" => 1.01,
-            "together" => 4.0,
-            _ => 3.0,
-        };
-        let rows: Vec<Row> = (0..3)
-            .flat_map(|round| places.iter().map(move |place| (round, place)))
-            .map(|(round, place)| row(round, place, seconds(&place.name)))
-            .collect();
-        let summary = summarise(&rows, &places, 1000);
-        assert!((summary.run_change + 0.25).abs() < 1e-9, "{}", summary.run_change);
-        assert!(summary.migration_change.abs() < 1e-9);
-        assert!((summary.fitting - 1.01).abs() < 1e-9);
-        assert!((summary.metadata_share - 0.005).abs() < 1e-9);
-        let conditions = Conditions { scale: 1.0, dram_bytes: 1, threads: 2, rounds: 3 };
-        assert_eq!(picture(&conditions, &summary).series[1].values[1], Some(3.0));
-        assert!(notes(&conditions, &rows, &summary)[1].contains("run -25.0 %"));
-        assert!(grid(&summary).to_string().contains("together"));
+        }
+    }
+
+    #[test]
+    fn scales_double_up_to_the_last() {
+        assert_eq!(scales(1.0, None), [1.0]);
+        assert_eq!(scales(1.0, Some(8.0)), [1.0, 2.0, 4.0, 8.0]);
+        assert_eq!(scales(1.0, Some(100.0)).len(), 4);
+        assert_eq!(scales(0.5, Some(1.9)), [0.5, 1.0]);
+        assert_eq!(scales(4.0, Some(1.0)), [4.0]);
+    }
+
+    #[test]
+    fn figures_have_the_names_of_the_study() {
+        for figure in Figure::ALL {
+            assert_eq!(figure.name().parse::<Figure>().expect("known"), figure);
+            assert_eq!(serde_json::to_value(figure).expect("json"), figure.name());
+        }
+        assert!("8".parse::<Figure>().expect_err("elsewhere").to_string().contains("7a and 7b"));
+    }
+
+    #[test]
+    fn a_finding_has_lines_and_pictures_for_every_figure() {
+        let options = options();
+        let mut rows = Vec::new();
+        for memory in &options.memories {
+            rows.extend(blocks::visits(memory, 1000, 0, &options));
+            rows.extend(footprint::visits(memory, 1000));
+            for figure in [Figure::Queries, Figure::Migration] {
+                rows.extend(separation::visits(figure, memory, 1000, 0, &options));
+            }
+        }
+        let mut rows: Vec<Row> = rows.iter().map(|visit| made_up(visit, 1.0, 2.0)).collect();
+        rows[3].wrong = vec![7, 21];
+        let conditions = Conditions { scale: 1.0, dram_bytes: 1, threads: 2, rounds: 1 };
+        let finding = finding(&Config { conditions, options }, &rows).expect("found");
+        assert_eq!(finding.failed, 2);
+        assert!(finding.notes[0].contains("wrong answers of [7, 21]"), "{:?}", finding.notes);
+        let names: Vec<&str> = finding.more.iter().map(Picture::name).collect();
+        assert_eq!(names, ["6", "7a", "7b"]);
+        let table = finding.grid.to_string();
+        for figure in Figure::ALL {
+            let begins = format!("\n{}", figure.name());
+            assert!(table.contains(&begins), "{begins}: {table}");
+        }
+        assert_eq!(finding.report.config["benchmarks"][0], "tpch");
     }
 }

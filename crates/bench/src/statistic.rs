@@ -1,5 +1,9 @@
 //! Medians and means of repeated measurements, and how sure they are.
 
+use std::fmt;
+
+use serde::Serialize;
+
 /// Student's t for an interval of 95 %, by degrees of freedom from 1 on; the last one serves for
 /// more, where it is a little too wide.
 const STUDENT_95: [f64; 30] = [
@@ -45,6 +49,32 @@ pub fn confidence_95(values: &[f64]) -> Option<f64> {
     Some(t * deviation / f64::from(freedom + 1).sqrt())
 }
 
+/// A mean, and half the width of its 95 % confidence interval where there are two values or more.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The arithmetic mean; not a number without any value.
+    pub mean: f64,
+    /// Half the width of the interval.
+    pub half_width: Option<f64>,
+}
+
+impl Estimate {
+    /// Of repeated measurements.
+    pub fn of(values: &[f64]) -> Estimate {
+        Estimate { mean: mean(values).unwrap_or(f64::NAN), half_width: confidence_95(values) }
+    }
+}
+
+impl fmt::Display for Estimate {
+    /// As `1.003 +- 0.010`, or the mean alone.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.half_width {
+            Some(half) => write!(f, "{:.3} +- {half:.3}", self.mean),
+            None => write!(f, "{:.3}", self.mean),
+        }
+    }
+}
+
 /// The geometric mean of positive values. `None` of no values.
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     let count = u32::try_from(values.len()).ok().filter(|count| *count > 0)?;
@@ -86,6 +116,13 @@ mod tests {
         let many: Vec<f64> = (0..100).map(|at| f64::from(at % 2)).collect();
         let half = confidence_95(&many).expect("many values");
         assert!((half - 2.042 * (25.0_f64 / 99.0).sqrt() / 10.0).abs() < 1e-12, "{half}");
+    }
+
+    #[test]
+    fn estimates_print_their_interval() {
+        assert_eq!(Estimate::of(&[1.25]).to_string(), "1.250");
+        assert_eq!(Estimate::of(&[1.0, 1.0]).to_string(), "1.000 +- 0.000");
+        assert!(Estimate::of(&[]).mean.is_nan());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use terrace_sql::Session;
 
 use crate::error::{BenchError, Result};
 use crate::suite::answer::Answer;
+use crate::suite::reference::Reference;
 use crate::suite::run::start;
 use crate::tpch::check::{Precision, check};
 use crate::tpch::query::Query;
@@ -26,6 +27,25 @@ impl Timed {
     /// Rows of the result.
     pub fn rows(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
+    }
+
+    /// The result as text.
+    ///
+    /// # Errors
+    /// When a value cannot be printed.
+    pub fn answer(&self) -> Result<Answer> {
+        Answer::of(&self.batches)
+    }
+
+    /// The result with the names of its columns, to compare others with.
+    ///
+    /// # Errors
+    /// As [`Timed::answer`].
+    pub fn reference(&self) -> Result<Reference> {
+        let first = self.batches.first().map(RecordBatch::schema);
+        let names = first.iter().flat_map(|schema| schema.fields().iter());
+        let columns = names.map(|field| field.name().clone()).collect();
+        Ok(Reference { columns, answer: self.answer()? })
     }
 
     /// Compares the result with that of another run.

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, value_parser};
 use terrace_bench::pages::PageOptions;
 use terrace_bench::pages::cost::Prices;
+use terrace_bench::segments::{Figure, SegmentOptions};
 use terrace_bench::suite::table::Benchmark;
 use terrace_bench::tpcds::QUERY_COUNT;
 use terrace_bench::tpcds::judge::Peer;
@@ -79,7 +80,7 @@ pub enum Command {
     /// Say what this machine offers, what was chosen, and what is missing
     Doctor(DoctorArgs),
     /// Run an experiment; without a name, list them
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
     /// Write generated tables to standard output as Arrow streams
     #[command(name = terrace_bench::suite::feed::GENERATE_COMMAND, hide = true)]
     Generate(GenerateArgs),
@@ -228,7 +229,7 @@ pub struct BenchArgs {
           allow_negative_numbers = true)]
     pub scale: f64,
 
-    /// Rounds; medians count
+    /// Rounds; medians count, means in segments and allocations
     #[arg(long, value_name = "N", default_value = "3")]
     pub rounds: NonZeroUsize,
 
@@ -251,11 +252,68 @@ pub struct BenchArgs {
     pub lab: Vec<PathBuf>,
 
     #[command(flatten)]
+    pub segments: SegmentArgs,
+
+    #[command(flatten)]
     pub pages: PageArgs,
 
     /// Write the report to this file, and a picture beside it
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+/// Options of segments.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "segments")]
+pub struct SegmentArgs {
+    /// Figures of the study to repeat: 5 (blocks), 6 (footprint), 7a (queries), 7b (migration)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "5,6,7a,7b")]
+    pub figures: Vec<Figure>,
+
+    /// Whose tables and queries: tpch, tpcds
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "tpch")]
+    pub benchmarks: Vec<Benchmark>,
+
+    /// TPC-DS queries to run, such as 1,3,72; all where none is given
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = tpcds_number)]
+    pub tpcds_queries: Vec<u32>,
+
+    /// Directory with the texts of the TPC-DS queries; without one they come from a package
+    #[arg(long, value_name = "DIR")]
+    pub queries_dir: Option<PathBuf>,
+
+    /// What heaps are in, as CREATE HEAP has it: file, file:DIRECTORY, emu, emu@LATENCY
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "emu")]
+    pub memories: Vec<String>,
+
+    /// Figures 6 and 7b also at twice, four and eight times the scale, up to this one; 8 is
+    /// published
+    #[arg(long, value_name = "FACTOR", value_parser = scale)]
+    pub scale_max: Option<f64>,
+
+    /// Runs of each query that count in each round; 5 are published for figure 7a
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub runs: NonZeroUsize,
+
+    /// Runs of each query before them, for figure 7a; 5 are published
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub warm_runs: usize,
+}
+
+impl SegmentArgs {
+    /// The options.
+    pub fn options(&self) -> SegmentOptions {
+        SegmentOptions {
+            figures: self.figures.clone(),
+            benchmarks: self.benchmarks.clone(),
+            tpcds_queries: self.tpcds_queries.clone(),
+            queries_dir: self.queries_dir.clone(),
+            memories: self.memories.clone(),
+            scale_max: self.scale_max,
+            runs: self.runs,
+            warm_runs: self.warm_runs,
+        }
+    }
 }
 
 /// Options of tpcc, random-read, ycsb, n-tier, cost and background, which run over pages without
@@ -462,6 +520,8 @@ mod tests {
             (vec!["tpcds", "--queries", "0"], "1 to 99"),
             (vec!["tpcds", "--answers", "oracle"], "datafusion"),
             (vec!["sql", "--threads", "0"], "0"),
+            (vec!["bench", "segments", "--figures", "5,8"], "7a and 7b"),
+            (vec!["bench", "segments", "--benchmarks", "tpcc"], "tpcds"),
             (vec!["sql", "--format", "xml"], "ndjson"),
         ] {
             let message = parse(&words).expect_err("refused");

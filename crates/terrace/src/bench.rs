@@ -31,6 +31,7 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
         queries: chosen(&args.queries),
         pairs: args.pairs,
         objects: args.objects,
+        segments: args.segments.options(),
         pages: args.pages.options(settings.placement, settings.prices),
         lab: args.lab.clone(),
         program: this_program()?,
@@ -43,8 +44,8 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
     if let Some(file) = &args.json {
         finding.report.write(file)?;
         finding.picture.draw(&file.with_extension("svg"))?;
-        for lines in &finding.more {
-            lines.draw(&file.with_extension(format!("{}.svg", lines.name)))?;
+        for picture in &finding.more {
+            picture.draw(&file.with_extension(format!("{}.svg", picture.name())))?;
         }
     }
     let printed = print(&finding);

@@ -225,7 +225,7 @@ fn finding(setting: &Setting, rows: &[Row]) -> Result<Finding> {
     };
     Ok(Finding {
         failed: 0,
-        more: vec![lines(&summary)],
+        more: vec![lines(&summary).into()],
         notes: notes(&config, &summary),
         picture: picture(&summary),
         report: Report::new("n-tier", &config, rows, &summary)?,

@@ -166,7 +166,7 @@ fn finding(
     });
     Ok(Finding {
         failed: 0,
-        more: vec![by_second(&firsts.collect::<Vec<_>>())],
+        more: vec![by_second(&firsts.collect::<Vec<_>>()).into()],
         notes: vec![note(&config)],
         picture: picture(&summary),
         report: Report::new(kind.name(), &config, &rows, &summary)?,

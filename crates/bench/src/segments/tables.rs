@@ -1,0 +1,189 @@
+//! The tables of a benchmark, which are moved to heaps and asked there.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use terrace_heap::HeapStats;
+use terrace_sql::{Encoding, Engine, Session};
+
+use super::place::{Passes, Visit};
+use super::{Footprint, Row};
+use crate::error::{BenchError, Result};
+use crate::experiment::Setting;
+use crate::statistic::mean;
+use crate::suite::answer::Answer;
+use crate::suite::feed::Generator;
+use crate::suite::load::{load, refused};
+use crate::suite::reference::{Answers, KeptAnswers, Texts};
+use crate::suite::table::{Benchmark, Generated};
+use crate::timing::{Timed, ours};
+use crate::tpcds::QUERY_COUNT;
+use crate::tpcds::check::{MORE_ROWS, check as check_tpcds};
+use crate::tpcds::shape::Shape;
+use crate::tpcds::texts::texts as tpcds_texts;
+use crate::tpch::check::{Precision, check as check_tpch};
+use crate::tpch::query::Query;
+use crate::{tpcds, tpch};
+
+/// The heap that tables are moved to.
+const HEAP: &str = "home";
+
+/// An engine with the tables of a benchmark at a scale.
+pub(super) struct Tables {
+    pub(super) benchmark: Benchmark,
+    pub(super) scale: f64,
+    /// Bytes of all segments.
+    pub(super) data_bytes: u64,
+    names: Vec<&'static str>,
+    texts: Texts,
+    /// What the same tables answered before they were moved anywhere.
+    expected: KeptAnswers,
+    session: Session,
+    _engine: Engine,
+}
+
+impl Tables {
+    /// Generates and loads the tables, and answers the queries once if any will run.
+    pub(super) async fn load(
+        setting: &Setting,
+        (benchmark, scale, asks): (Benchmark, f64, bool),
+        observe: &mut dyn FnMut(&str),
+    ) -> Result<Tables> {
+        let config = super::engine(setting, scale);
+        let engine = Engine::open(&config).map_err(refused)?;
+        let generator = Generator { scale, ..setting.generator() };
+        let names = match benchmark {
+            Benchmark::TpcH => fill::<tpch::table::Table>(&engine, &generator, observe).await?,
+            Benchmark::TpcDs => fill::<tpcds::table::Table>(&engine, &generator, observe).await?,
+        };
+        let texts = if asks { texts(setting, benchmark, scale).await? } else { Texts::new() };
+        let session = engine.session().map_err(refused)?;
+        observe("computing the answers to compare with");
+        let expected = KeptAnswers::keep(answers(&session, benchmark, &texts).await?)?;
+        let data_bytes = bytes(&engine);
+        Ok(Tables {
+            benchmark,
+            scale,
+            data_bytes,
+            names,
+            texts,
+            expected,
+            session,
+            _engine: engine,
+        })
+    }
+
+    /// Moves the tables to a new heap, runs queries, and moves the tables back.
+    pub(super) async fn visit(&self, visit: &Visit) -> Result<Row> {
+        let place = &visit.place;
+        self.run(&format!("CREATE HEAP {HEAP} WITH ({})", place.options)).await?;
+        let before = stats()?;
+        let began = Instant::now();
+        for table in &self.names {
+            self.run(&format!("ALTER TABLE {table} SET TIER {HEAP}")).await?;
+        }
+        let migration_seconds = began.elapsed().as_secs_f64();
+        let footprint = Footprint::between(&before, &stats()?);
+        let (query_seconds, wrong) = self.ask(visit.passes).await?;
+        self.run(&format!("DROP HEAP {HEAP}")).await?;
+        Ok(Row {
+            figure: visit.figure,
+            benchmark: self.benchmark.name(),
+            scale: self.scale,
+            memory: place.memory.clone(),
+            case: place.case.clone(),
+            round: visit.round,
+            migration_seconds,
+            run_seconds: query_seconds.values().sum(),
+            query_seconds,
+            footprint,
+            wrong,
+        })
+    }
+
+    async fn run(&self, text: &str) -> Result<()> {
+        self.session.sql(text).await.map(drop).map_err(refused)
+    }
+
+    /// The mean time of each query, and those with a wrong answer.
+    async fn ask(&self, passes: Passes) -> Result<(BTreeMap<u32, f64>, Vec<u32>)> {
+        let numbers: Vec<u32> = self.texts.keys().copied().collect();
+        let mut seconds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+        let mut wrong = Vec::new();
+        for (number, counts) in passes.runs(&numbers) {
+            let timed = ours(&self.session, &self.texts[&number]).await.map_err(|error| {
+                BenchError::Engine(format!("{} {number}: {error}", self.benchmark.name()))
+            })?;
+            if counts {
+                seconds.entry(number).or_default().push(timed.seconds);
+                if !wrong.contains(&number) && self.check(number, &timed).is_err() {
+                    wrong.push(number);
+                }
+            }
+        }
+        let means = seconds.into_iter().filter_map(|(number, all)| Some((number, mean(&all)?)));
+        Ok((means.collect(), wrong))
+    }
+
+    fn check(&self, number: u32, timed: &Timed) -> std::result::Result<(), String> {
+        let found: Answer = timed.answer().map_err(|error| error.to_string())?;
+        let expected = self.expected.get(number)?;
+        match self.benchmark {
+            Benchmark::TpcH => {
+                let query = Query::of(number).map_err(|error| error.to_string())?;
+                check_tpch(&query, Precision::Exact, &expected.answer, &found)
+            }
+            Benchmark::TpcDs => check_tpcds(&Shape::of(&self.texts[&number]), &expected, &found),
+        }
+    }
+}
+
+async fn fill<T: Generated>(
+    engine: &Engine,
+    generator: &Generator,
+    observe: &mut dyn FnMut(&str),
+) -> Result<Vec<&'static str>> {
+    let loading = |table: T| observe(&format!("loading {table} at scale {}", generator.scale));
+    load(engine, generator, Encoding::Plain, loading).await?;
+    Ok(T::all().iter().map(|table| table.name()).collect())
+}
+
+async fn texts(setting: &Setting, benchmark: Benchmark, scale: f64) -> Result<Texts> {
+    let options = &setting.segments;
+    match benchmark {
+        Benchmark::TpcH => {
+            let text = |number: &u32| Ok((*number, Query::of(*number)?.text(scale)));
+            setting.queries.iter().map(text).collect()
+        }
+        Benchmark::TpcDs => {
+            let all: Vec<u32> = (1..=QUERY_COUNT).collect();
+            let named = &options.tpcds_queries;
+            let chosen = if named.is_empty() { &all } else { named };
+            tpcds_texts(options.queries_dir.as_deref(), chosen).await
+        }
+    }
+}
+
+/// What the tables answer now; of TPC-DS more rows than asked for, so that ties show.
+async fn answers(session: &Session, benchmark: Benchmark, texts: &Texts) -> Result<Answers> {
+    let mut answers = Answers::new();
+    for (number, text) in texts {
+        let text = match benchmark {
+            Benchmark::TpcH => text.clone(),
+            Benchmark::TpcDs => Shape::of(text).widened(MORE_ROWS),
+        };
+        answers.insert(*number, Ok(ours(session, &text).await?.reference()?));
+    }
+    Ok(answers)
+}
+
+fn bytes(engine: &Engine) -> u64 {
+    let catalog = engine.catalog();
+    let tables = catalog.schemas().into_iter().flat_map(|schema| catalog.tables(&schema));
+    tables.map(|table| table.snapshot().extent_bytes()).sum()
+}
+
+fn stats() -> Result<HeapStats> {
+    let found = terrace_heap::heaps().into_iter().rfind(|heap| heap.name == HEAP);
+    found.ok_or_else(|| BenchError::Engine("the heap is gone".to_owned()))
+}
