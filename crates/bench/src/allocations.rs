@@ -1,16 +1,17 @@
 //! Does it matter where an allocator keeps its metadata?
 //!
 //! The micro-benchmarks of Weisgut et al., "Separated Allocator Metadata in Disaggregated In-Memory
-//! Databases: Friend or Foe?" (2022), figures 8 and 9: sequences of allocations on a region over a
-//! file and on a memory node, with metadata in DRAM and beside the data. The same with objects that
-//! are touched; and what the paper leaves to others: objects that are freed and allocated by
-//! chance.
+//! Databases: Friend or Foe?" (2022), figures 8 and 9: sequences of allocations on a region, over a
+//! file or emulated memory, and on a memory node, with metadata in DRAM and beside the data. The
+//! same with objects that are touched; and what the paper leaves to others: objects that are freed
+//! and allocated by chance, and what queries keep for a while.
 //!
 //! The two ways take turns, and which is first changes with every round. The ratio of a round is
 //! that of its two runs, which ask for the same sizes in the same order. What ends a heap is not
 //! measured.
 
 mod load;
+mod temporary;
 
 use serde::Serialize;
 use terrace_heap::Metadata;
@@ -387,7 +388,7 @@ mod tests {
             metadata_bytes: 1 << 20,
             taken_bytes: 1 << 21,
             outside: 0,
-            below: (case.place == Place::Region).then_some(below),
+            below: case.place.is_beyond().then_some(below),
         };
         let stage = Stage { objects: 1000, node: 0, home: std::env::temp_dir() };
         row(case, &stage, metadata, round, line)
@@ -419,7 +420,7 @@ mod tests {
         assert_eq!(failures(&Summary { separate_blocks_max: 1, outside: 1, ..summary }), 2);
         let finding = finding(&config(), &rows).expect("found");
         assert!(finding.notes[0].contains("inside 1.00 +- 0.03, which the interval is"));
-        assert_eq!(finding.picture.series[1].values.iter().flatten().count(), 4);
+        assert_eq!(finding.picture.series[1].values.iter().flatten().count(), 6);
         assert_eq!(finding.grid.len(), 2 * CASES.len());
     }
 
@@ -430,7 +431,7 @@ mod tests {
         for case in &CASES {
             let lines = WAYS.map(|metadata| measure(case, metadata, &stage, 1).expect("measured"));
             let came = lines.each_ref().map(|line| line.below.map(|below| below.came()));
-            assert_eq!(came[0].is_some(), case.place == Place::Region, "{}", case.name);
+            assert_eq!(came[0].is_some(), case.place.is_beyond(), "{}", case.name);
             if case.shows_the_allocator() {
                 assert_eq!(came[0], Some(0), "{}", case.name);
                 assert!(came[1] > Some(0), "{}", case.name);

@@ -12,8 +12,9 @@ use terrace_market::Ledger;
 use terrace_region::{Contents, Region, RegionConfig, Source};
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::{GIB, KIB, MIB, to_usize};
-use terrace_tier::store::{EngineChoice, FileBlocks};
+use terrace_tier::store::{Blocks, Distance, EmulatedBlocks, EngineChoice, FileBlocks};
 
+use super::temporary;
 use crate::error::{BenchError, Result};
 
 /// Allocations of the largest published run.
@@ -38,9 +39,30 @@ const TOUCH_BYTES: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Place {
+    /// A region over a file.
     Region,
+    /// A region over memory as far away as the study's appliance may have been.
+    Emulated,
     Node,
     Dram,
+}
+
+impl Place {
+    /// Whether a region has the bytes.
+    pub(super) fn is_beyond(self) -> bool {
+        matches!(self, Place::Region | Place::Emulated)
+    }
+}
+
+/// What is done with objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// They are allocated, and none is freed before the heap ends.
+    Allocate,
+    /// They are replaced one by one, by chance, after as many as there will be were allocated.
+    Replace,
+    /// They are what queries keep for a while; an operation is a query.
+    Temporary,
 }
 
 /// What is done to a heap.
@@ -51,11 +73,10 @@ pub(super) struct Case {
     /// Sizes of objects, uniformly by chance; one size where both are equal.
     pub(super) bytes_min: u64,
     pub(super) bytes_max: u64,
-    /// Allocations, or the objects that are held while they are replaced one by one, at the
-    /// published size.
+    /// Allocations, or the objects that are held while they are replaced one by one, or queries, at
+    /// the published size.
     pub(super) objects: u64,
-    /// Whether objects are replaced, by chance, after as many as there will be were allocated.
-    pub(super) churns: bool,
+    pub(super) work: Work,
     /// Whether the first bytes of every object are written.
     pub(super) touches: bool,
     /// Separate over together, as published.
@@ -70,7 +91,7 @@ const fn sequence(name: &'static str, bytes: u64, objects: u64) -> Case {
         bytes_min: bytes,
         bytes_max: bytes,
         objects,
-        churns: false,
+        work: Work::Allocate,
         touches: false,
         published: None,
     }
@@ -83,34 +104,56 @@ const MIXED: Case = Case {
     bytes_min: 1,
     bytes_max: 16 * KIB,
     objects: 2_000_000,
-    churns: true,
+    work: Work::Replace,
     ..SMALL
 };
 
-pub(super) const CASES: [Case; 9] = [
+const NODE_SMALL: Case = Case {
+    name: "fig. 9, small",
+    place: Place::Node,
+    bytes_min: 1,
+    bytes_max: 16 * KIB,
+    published: Some(0.9987),
+    ..SMALL
+};
+const NODE_LARGE: Case = Case {
+    name: "fig. 9, large",
+    place: Place::Node,
+    bytes_min: 16 * KIB,
+    bytes_max: 256 * KIB,
+    published: Some(0.9976),
+    ..SMALL
+};
+/// Sorted runs of these sizes, beside smaller objects.
+const TEMPORARY: Case = Case {
+    name: "temporary, region",
+    bytes_min: 16 * KIB,
+    bytes_max: 256 * KIB,
+    objects: 100_000,
+    work: Work::Temporary,
+    touches: true,
+    ..SMALL
+};
+
+pub(super) const CASES: [Case; 17] = [
     Case { published: Some(1.008), ..SMALL },
     Case { published: Some(1.002), ..LARGE },
     Case { name: "1 KiB, touched", touches: true, ..SMALL },
     Case { name: "16 KiB, touched", touches: true, ..LARGE },
-    Case {
-        name: "fig. 9, small",
-        place: Place::Node,
-        bytes_min: 1,
-        bytes_max: 16 * KIB,
-        published: Some(0.9987),
-        ..SMALL
-    },
-    Case {
-        name: "fig. 9, large",
-        place: Place::Node,
-        bytes_min: 16 * KIB,
-        bytes_max: 256 * KIB,
-        published: Some(0.9976),
-        ..SMALL
-    },
+    Case { name: "fig. 8, 1 KiB, emu", place: Place::Emulated, published: Some(1.008), ..SMALL },
+    Case { name: "fig. 8, 16 KiB, emu", place: Place::Emulated, published: Some(1.002), ..LARGE },
+    NODE_SMALL,
+    NODE_LARGE,
+    // The study has these on a node alone.
+    Case { name: "fig. 9, small, emu", place: Place::Emulated, published: None, ..NODE_SMALL },
+    Case { name: "fig. 9, large, emu", place: Place::Emulated, published: None, ..NODE_LARGE },
     Case { name: "mixed, DRAM", place: Place::Dram, ..MIXED },
     MIXED,
+    Case { name: "mixed, emu", place: Place::Emulated, ..MIXED },
     Case { name: "mixed, touched", touches: true, ..MIXED },
+    Case { name: "temporary, DRAM", place: Place::Dram, ..TEMPORARY },
+    TEMPORARY,
+    Case { name: "temporary, emu", place: Place::Emulated, ..TEMPORARY },
 ];
 
 impl Case {
@@ -121,20 +164,28 @@ impl Case {
     /// Objects at most at a time, where the largest run allocates so many.
     pub(super) fn objects(&self, largest: u64) -> u64 {
         let objects = (self.objects * largest / PUBLISHED_OBJECTS).max(1);
-        if self.touches { objects.min(TOUCHED_BYTES_MAX / self.mean_bytes()) } else { objects }
+        match self.work {
+            Work::Temporary => objects.min(TOUCHED_BYTES_MAX / temporary::QUERY_BYTES),
+            _ if self.touches => objects.min(TOUCHED_BYTES_MAX / self.mean_bytes()),
+            _ => objects,
+        }
     }
 
     /// Bytes of addresses that so many objects need: those of size classes are larger than what is
     /// asked for, and what is freed here and there is not all used again.
     fn address_bytes(&self, objects: u64) -> u64 {
-        let tenths = if self.churns { 20 } else { 13 };
-        let bytes = objects * self.mean_bytes() / 10 * tenths + 64 * MIB;
-        bytes.next_multiple_of(BLOCK_BYTES)
+        let mean = self.mean_bytes();
+        let bytes = match self.work {
+            Work::Allocate => objects * mean / 10 * 13,
+            Work::Replace => objects * mean * 2,
+            Work::Temporary => temporary::ADDRESS_BYTES,
+        };
+        (bytes + 64 * MIB).next_multiple_of(BLOCK_BYTES)
     }
 
     /// Whether memory of a region is touched by its allocator alone, if by anybody.
     pub(super) fn shows_the_allocator(&self) -> bool {
-        self.place == Place::Region && !self.touches
+        self.place.is_beyond() && !self.touches
     }
 }
 
@@ -193,35 +244,35 @@ impl Below {
 
 /// Operations, and how long they took.
 #[derive(Clone, Copy, Debug)]
-struct Took {
-    operations: u64,
-    time: Duration,
-    outside: u64,
+pub(super) struct Took {
+    pub(super) operations: u64,
+    pub(super) time: Duration,
+    pub(super) outside: u64,
 }
 
 /// Numbers by chance, the same for the same seed.
 #[derive(Clone, Debug)]
-struct Chance(u64);
+pub(super) struct Chance(u64);
 
 impl Chance {
-    fn new(seed: u64) -> Chance {
+    pub(super) fn new(seed: u64) -> Chance {
         Chance(88_172_645_463_325_252 ^ (seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 
     /// From 0 to below `count`.
-    fn below(&mut self, count: u64) -> u64 {
+    pub(super) fn below(&mut self, count: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0 % count
     }
 
-    fn size(&mut self, case: &Case) -> usize {
+    pub(super) fn size(&mut self, case: &Case) -> usize {
         to_usize(case.bytes_min + self.below(case.bytes_max - case.bytes_min + 1))
     }
 }
 
-fn refused(error: impl std::fmt::Display) -> BenchError {
+pub(super) fn refused(error: impl std::fmt::Display) -> BenchError {
     BenchError::Engine(error.to_string())
 }
 
@@ -231,8 +282,12 @@ pub(super) fn measure(case: &Case, metadata: Metadata, stage: &Stage, seed: u64)
     let objects = case.objects(stage.objects);
     let bytes = case.address_bytes(objects);
     let region = match case.place {
-        Place::Region => Some(Arc::new(region(stage, bytes)?)),
-        _ => None,
+        Place::Region => Some(Arc::new(region(file(stage, bytes)?, bytes)?)),
+        Place::Emulated => {
+            let blocks = EmulatedBlocks::over_memory(bytes, Distance::default());
+            Some(Arc::new(region(Arc::new(blocks), bytes)?))
+        }
+        Place::Node | Place::Dram => None,
     };
     let memory = match (&region, case.place) {
         (Some(region), _) => HeapMemory::region(Arc::clone(region)),
@@ -244,10 +299,10 @@ pub(super) fn measure(case: &Case, metadata: Metadata, stage: &Stage, seed: u64)
         HeapConfig { metadata, thread_caches: false, ..HeapConfig::new("allocations", memory) };
     let heap = Heap::new(config).map_err(refused)?;
     let chance = Chance::new(seed);
-    let took = if case.churns {
-        churn(&heap, case, objects, stage.objects, chance)?
-    } else {
-        fill(&heap, case, objects, chance)?
+    let took = match case.work {
+        Work::Allocate => fill(&heap, case, objects, chance)?,
+        Work::Replace => churn(&heap, case, objects, stage.objects, chance)?,
+        Work::Temporary => temporary::queries(&heap, case, objects, chance)?,
     };
     let below = region.as_deref().map(Below::of);
     let stats = heap.stats().map_err(refused)?;
@@ -266,13 +321,15 @@ pub(super) fn measure(case: &Case, metadata: Metadata, stage: &Stage, seed: u64)
     })
 }
 
-/// A region over a file that has room on its device for what is written alone.
-fn region(stage: &Stage, bytes: u64) -> Result<Region> {
+/// A file that has room on its device for what is written alone.
+fn file(stage: &Stage, bytes: u64) -> Result<Arc<dyn Blocks>> {
     let file = DirectFile::temporary(&stage.home).map_err(refused)?;
     file.truncate(bytes).map_err(refused)?;
-    let blocks = FileBlocks::open(file, bytes, EngineChoice::Auto).map_err(refused)?;
-    let source =
-        Source { blocks: Arc::new(blocks), offset: 0, len: bytes, contents: Contents::Blank };
+    Ok(Arc::new(FileBlocks::open(file, bytes, EngineChoice::Auto).map_err(refused)?))
+}
+
+fn region(blocks: Arc<dyn Blocks>, bytes: u64) -> Result<Region> {
+    let source = Source { blocks, offset: 0, len: bytes, contents: Contents::Blank };
     let config = RegionConfig {
         cap_bytes: CAP_BYTES,
         block_bytes: to_usize(BLOCK_BYTES),
@@ -291,7 +348,7 @@ fn object<'a>(heap: &'a Heap, case: &Case, bytes: usize) -> Result<HeapVec<u8, &
     Ok(object)
 }
 
-/// Allocates objects, none of which is freed before the heap ends.
+/// Allocates objects.
 fn fill(heap: &Heap, case: &Case, objects: u64, mut chance: Chance) -> Result<Took> {
     let mut outside = 0;
     let began = Instant::now();
@@ -308,7 +365,7 @@ fn fill(heap: &Heap, case: &Case, objects: u64, mut chance: Chance) -> Result<To
     Ok(Took { operations: objects, time: began.elapsed(), outside })
 }
 
-/// Replaces objects by chance: each step frees one and allocates another.
+/// Replaces objects: each step frees one and allocates another.
 fn churn(heap: &Heap, case: &Case, objects: u64, steps: u64, mut chance: Chance) -> Result<Took> {
     let held: Result<Vec<_>> =
         (0..objects).map(|_| object(heap, case, chance.size(case))).collect();
