@@ -149,6 +149,16 @@ pub(crate) fn take_statistics() -> Result<(), Refused> {
     unsafe { control::<u64, ()>("epoch".to_owned(), Some(1), None) }
 }
 
+/// How often statistics were taken.
+#[cfg(test)]
+pub(crate) fn statistics_taken() -> u64 {
+    let mut count = 0;
+    // SAFETY: the control gives a `uint64_t`.
+    let told = unsafe { control::<(), u64>("epoch".to_owned(), None, Some(&mut count)) };
+    told.expect("told");
+    count
+}
+
 /// Makes a cache; its objects are those of the arena that each call names.
 pub(crate) fn create_cache() -> Result<c_uint, Refused> {
     let mut index = 0;

@@ -295,7 +295,11 @@ impl Heap {
     /// # Errors
     /// [`HeapError::Arena`] when the allocator does not tell.
     pub fn stats(&self) -> Result<HeapStats, HeapError> {
-        self.inner.stats().map_err(refused(&self.inner.name))
+        self.inner.stats()
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
     }
 
     fn flags(&self, layout: Layout) -> c_int {
@@ -342,13 +346,17 @@ impl Inner {
         caches.drain().for_each(end);
     }
 
-    pub(crate) fn stats(&self) -> Result<HeapStats, Refused> {
-        arena::take_statistics()?;
+    pub(crate) fn stats(&self) -> Result<HeapStats, HeapError> {
+        arena::take_statistics().map_err(refused(&self.name))?;
         self.taken_stats()
     }
 
     /// By the statistics that were taken last.
-    pub(crate) fn taken_stats(&self) -> Result<HeapStats, Refused> {
+    pub(crate) fn taken_stats(&self) -> Result<HeapStats, HeapError> {
+        self.read_stats().map_err(refused(&self.name))
+    }
+
+    fn read_stats(&self) -> Result<HeapStats, Refused> {
         let of = |name| self.arena.statistic(name).map(to_u64);
         let (taken, peak) = self.range.taken();
         Ok(HeapStats {

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
-use crate::arena;
 use crate::config::Metadata;
-use crate::heap::Inner;
+use crate::error::HeapError;
+use crate::heap::{Heap, Inner};
 use crate::lock;
 
 /// What a heap holds, at one moment.
@@ -51,8 +51,50 @@ pub(crate) fn register(inner: &Arc<Inner>) {
 #[must_use]
 pub fn heaps() -> Vec<HeapStats> {
     let all: Vec<Arc<Inner>> = lock(&HEAPS).iter().filter_map(Weak::upgrade).collect();
-    if arena::take_statistics().is_err() {
-        return Vec::new();
+    taken_once(all.iter()).filter_map(Result::ok).collect()
+}
+
+/// The statistics of some heaps, in their order. Taking statistics goes over all arenas of the
+/// process, whoever asks; here that is done once, where [`Heap::stats`] does it for each heap.
+///
+/// # Errors
+/// As [`Heap::stats`].
+pub fn stats_of<'a>(
+    heaps: impl IntoIterator<Item = &'a Heap>,
+) -> Result<Vec<HeapStats>, HeapError> {
+    taken_once(heaps.into_iter().map(Heap::inner)).collect()
+}
+
+fn taken_once<'a>(
+    heaps: impl Iterator<Item = &'a Arc<Inner>>,
+) -> impl Iterator<Item = Result<HeapStats, HeapError>> {
+    let mut is_taken = false;
+    heaps.map(move |heap| {
+        let stats = if is_taken { heap.taken_stats() } else { heap.stats() };
+        is_taken |= stats.is_ok();
+        stats
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena;
+    use crate::{HeapConfig, HeapMemory};
+
+    #[test]
+    fn statistics_of_many_heaps_are_taken_once() {
+        let memory = || HeapMemory::Dram { bytes: 8 << 20 };
+        let heaps: Vec<Heap> = (0..5)
+            .map(|number| Heap::new(HeapConfig::new(number.to_string(), memory())))
+            .collect::<Result<_, _>>()
+            .expect("heaps");
+        let before = arena::statistics_taken();
+        let stats = stats_of(&heaps).expect("told");
+        let names: Vec<&str> = stats.iter().map(|heap| heap.name.as_str()).collect();
+        assert_eq!(names, ["0", "1", "2", "3", "4"]);
+        assert_eq!(arena::statistics_taken(), before + 1);
+        assert!(super::heaps().len() >= heaps.len());
+        assert_eq!(arena::statistics_taken(), before + 2);
     }
-    all.iter().filter_map(|heap| heap.taken_stats().ok()).collect()
 }
