@@ -146,7 +146,7 @@ typedef struct terrace_region_options {
     /// Bytes that are in memory at most, two blocks for each pager at least. 0: the whole budget of
     /// the ledger; an error without one.
     uint64_t cap_bytes;
-    /// Bytes that come and go together: a power of two from 65536 to 2097152. 0: 262144.
+    /// Bytes that come and go together: a power of two from 4096 to 4194304. 0: 262144.
     uint64_t block_bytes;
     /// Bytes that are asked for ahead of who touches blocks in order, at most. 0: 2097152;
     /// TERRACE_AHEAD_OFF: none.
@@ -264,7 +264,8 @@ enum terrace_status terrace_heap_node(uint32_t node,
 /// be closed. What objects hold is written to the region's file in time, but a heap cannot be
 /// opened again from it.
 ///
-/// Fails as terrace_heap_dram does. With metadata together the region's cap holds 4 MiB at least.
+/// Fails as terrace_heap_dram does. With metadata together the region's cap holds, for each of its
+/// pagers, 4 MiB and a block at least.
 ///
 /// # Safety
 /// The region is NULL, or came from terrace_region_open or terrace_region_scratch and was not
@@ -795,7 +796,8 @@ enum terrace_status terrace_heap_node(uint32_t node,
 /// be closed. What objects hold is written to the region's file in time, but a heap cannot be
 /// opened again from it.
 ///
-/// Fails as terrace_heap_dram does. With metadata together the region's cap holds 4 MiB at least.
+/// Fails as terrace_heap_dram does. With metadata together the region's cap holds, for each of its
+/// pagers, 4 MiB and a block at least.
 ///
 /// # Safety
 /// The region is NULL, or came from terrace_region_open or terrace_region_scratch and was not

@@ -171,7 +171,8 @@ pub unsafe extern "C" fn terrace_heap_node(
 /// be closed. What objects hold is written to the region's file in time, but a heap cannot be
 /// opened again from it.
 ///
-/// Fails as terrace_heap_dram does. With metadata together the region's cap holds 4 MiB at least.
+/// Fails as terrace_heap_dram does. With metadata together the region's cap holds, for each of its
+/// pagers, 4 MiB and a block at least.
 ///
 /// # Safety
 /// The region is NULL, or came from terrace_region_open or terrace_region_scratch and was not

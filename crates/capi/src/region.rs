@@ -56,7 +56,7 @@ pub struct RegionOptions {
     /// Bytes that are in memory at most, two blocks for each pager at least. 0: the whole budget of
     /// the ledger; an error without one.
     pub cap_bytes: u64,
-    /// Bytes that come and go together: a power of two from 65536 to 2097152. 0: 262144.
+    /// Bytes that come and go together: a power of two from 4096 to 4194304. 0: 262144.
     pub block_bytes: u64,
     /// Bytes that are asked for ahead of who touches blocks in order, at most. 0: 2097152;
     /// TERRACE_AHEAD_OFF: none.

@@ -9,7 +9,7 @@ use allocator_api2::vec::Vec as HeapVec;
 use hashbrown::{DefaultHashBuilder, HashMap};
 use terrace_heap::{Heap, HeapConfig, HeapError, HeapMemory, Metadata, Retain, allocator_api2};
 use terrace_market::Ledger;
-use terrace_region::{Contents, Region, RegionConfig, Source};
+use terrace_region::{Contents, Method, Region, RegionConfig, Source};
 use terrace_sys::size::to_u64;
 use terrace_testkit::needs;
 use terrace_tier::store::MemoryBlocks;
@@ -335,6 +335,29 @@ fn what_cannot_be_in_a_region_is_named() {
     let memory = HeapMemory::region(region);
     let config = HeapConfig { ledger: Some(Ledger::new(1)), ..HeapConfig::new("twice", memory) };
     assert!(Heap::new(config).expect_err("counted twice").to_string().contains("ledger"));
+}
+
+/// What the interface for C tells of caps.
+#[test]
+fn four_mib_and_a_block_for_each_pager_hold_the_first_metadata() {
+    if !needs::regions() {
+        return;
+    }
+    let moving = needs::moves().then_some(Method::Move);
+    for method in [Method::Copy].into_iter().chain(moving) {
+        for (block_bytes, pagers) in [(64 * KIB, 1), (256 * KIB, 2), (2 * MIB, 1)] {
+            let cap = to_u64((4 * MIB + block_bytes) * pagers);
+            let (len, contents) = (to_u64(64 * MIB), Contents::Blank);
+            let blocks = Arc::new(MemoryBlocks::new(len));
+            let source = Source { blocks, offset: 0, len, contents };
+            let below = RegionConfig::new("below", Ledger::new(cap));
+            let below = RegionConfig { block_bytes, pagers, method: Some(method), ..below };
+            let memory = HeapMemory::region(Arc::new(Region::new(below, source).expect("made")));
+            let metadata = Metadata::Together;
+            let heap = Heap::new(HeapConfig { metadata, ..HeapConfig::new("tight", memory) });
+            heap.unwrap_or_else(|error| panic!("{method}, {block_bytes}, {pagers}: {error}"));
+        }
+    }
 }
 
 #[test]
