@@ -80,6 +80,11 @@ typedef enum terrace_advice {
     TERRACE_ADVICE_IMMUTABLE = 2,
     /// The bytes may change, as without advice.
     TERRACE_ADVICE_MUTABLE = 3,
+    /// The bytes are not needed any more. Blocks that lie in the part as a whole leave without being
+    /// written, and are read as zeros or as they were, until they are used again.
+    TERRACE_ADVICE_UNUSED = 4,
+    /// The bytes are used again, as without advice; said before they are written to.
+    TERRACE_ADVICE_USED = 5,
 } terrace_advice;
 
 /// Where a heap keeps what it knows of its memory, for terrace_heap_options.metadata.
@@ -175,6 +180,8 @@ typedef struct terrace_region_stats {
     uint64_t returned;
     /// Blocks that left memory.
     uint64_t evicted;
+    /// Those whose bytes nobody needed.
+    uint64_t discarded;
     /// Blocks written to the file.
     uint64_t write_backs;
     /// Bytes read from the file.

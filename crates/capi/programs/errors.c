@@ -118,7 +118,7 @@ static void parts_of_regions(const char *directory) {
     terrace_pin *pin = NULL;
     SAYS(terrace_region_pin(region, 64 * MIB, 1, &pin), INVALID, "named");
     SAYS(terrace_region_pin(region, UINT64_MAX, 2, &pin), INVALID, "named");
-    SAYS(terrace_region_advise(region, 0, 1, 4), INVALID, "4 is no terrace_advice");
+    SAYS(terrace_region_advise(region, 0, 1, 6), INVALID, "6 is no terrace_advice");
     SAYS(terrace_region_set_cap(region, 1), INVALID, "too small");
     HOLDS(pin == NULL);
 

@@ -127,6 +127,18 @@ static void in_a_file(const char *path) {
     terrace_region_unpin(pin);
     must(terrace_region_evict(region, 64 * MIB, MIB), "evict");
     must(terrace_region_set_cap(region, 4 * MIB), "set cap");
+
+    /* Bytes that are not needed any more are not written; used again they are kept. */
+    memset(bytes + 80 * MIB, 7, MIB);
+    must(terrace_region_advise(region, 80 * MIB, MIB, TERRACE_ADVICE_UNUSED), "advise");
+    must(terrace_region_evict(region, 80 * MIB, MIB), "evict");
+    terrace_region_stats without;
+    must(terrace_region_get_stats(region, &without), "stats");
+    expect(without.discarded >= MIB / 65536, "blocks were discarded");
+    must(terrace_region_advise(region, 80 * MIB, MIB, TERRACE_ADVICE_USED), "advise");
+    strcpy(bytes + 80 * MIB, "again");
+    must(terrace_region_evict(region, 80 * MIB, MIB), "evict");
+    expect(strcmp(bytes + 80 * MIB, "again") == 0, "what is used again is kept");
     must(terrace_region_flush(region, 0, terrace_region_len(region)), "flush");
 
     terrace_region_stats stats;

@@ -32,6 +32,11 @@ pub enum AdviceChoice {
     Immutable = 2,
     /// The bytes may change, as without advice.
     Mutable = 3,
+    /// The bytes are not needed any more. Blocks that lie in the part as a whole leave without being
+    /// written, and are read as zeros or as they were, until they are used again.
+    Unused = 4,
+    /// The bytes are used again, as without advice; said before they are written to.
+    Used = 5,
 }
 
 /// Brings a part of a region into memory, keeps it there, and gives the pin to *out.
@@ -164,6 +169,8 @@ pub unsafe extern "C" fn terrace_region_advise(
             1 => Advice::Random,
             2 => Advice::Immutable,
             3 => Advice::Mutable,
+            4 => Advice::Unused,
+            5 => Advice::Used,
             other => {
                 let text = format!("region {}: {other} is no terrace_advice", region.name());
                 return Err(Failure::invalid(text));

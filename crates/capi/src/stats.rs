@@ -26,6 +26,8 @@ pub struct RegionStats {
     pub returned: u64,
     /// Blocks that left memory.
     pub evicted: u64,
+    /// Those whose bytes nobody needed.
+    pub discarded: u64,
     /// Blocks written to the file.
     pub write_backs: u64,
     /// Bytes read from the file.
@@ -105,6 +107,7 @@ pub unsafe extern "C" fn terrace_region_get_stats(
             ahead: stats.ahead,
             returned: stats.returned,
             evicted: stats.evicted,
+            discarded: stats.discarded,
             write_backs: stats.write_backs,
             read_bytes: stats.read_bytes,
             written_bytes: stats.written_bytes,
