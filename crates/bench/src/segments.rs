@@ -244,12 +244,13 @@ struct Summary {
     migration: Vec<Change>,
 }
 
-/// An engine with a budget for everything at a scale, heaps included.
+/// An engine with a budget for everything at a scale, heaps included, as far as there is memory.
 fn engine(setting: &Setting, scale: f64) -> EngineConfig {
     let mut config = setting.engine.clone();
     if !setting.dram_is_named {
-        // The heap in DRAM and operators, beside the pool.
-        config.dram_bytes = 2 * ample_dram(scale);
+        // The heap in DRAM and operators, beside the pool. What nobody named is half of the memory
+        // here: the rest is for emulated memory, which no budget counts.
+        config.dram_bytes = config.dram_bytes.min(2 * ample_dram(scale));
     }
     config
 }

@@ -129,7 +129,7 @@ const TEMPORARY: Case = Case {
     name: "temporary, region",
     bytes_min: 16 * KIB,
     bytes_max: 256 * KIB,
-    objects: 100_000,
+    objects: 10_000,
     work: Work::Temporary,
     touches: true,
     ..SMALL

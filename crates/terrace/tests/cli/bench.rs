@@ -40,6 +40,36 @@ fn tiers_writes_table_report_and_picture() {
     assert!(std::fs::read_to_string(home.path("tiers.svg")).is_ok());
 }
 
+#[test]
+fn segments_repeats_figures_over_tables_of_both_benchmarks() {
+    let home = Home::new();
+    let file = home.path("segments.json");
+    let texts = home.path("texts");
+    std::fs::create_dir_all(&texts).expect("made");
+    let text = "SELECT ss_store_sk, count(*) FROM store_sales GROUP BY 1 ORDER BY 1 LIMIT 2";
+    std::fs::write(format!("{texts}/7.sql"), text).expect("written");
+    let arguments = ["--scale", "0.01", "--scale-max", "0.02", "--rounds", "2", "--queries", "1,6"];
+    let kinds =
+        ["--figures", "6,7a,7b", "--benchmarks", "tpch,tpcds", "--memories", "file,emu@1us"];
+    let tpcds = ["--tpcds-queries", "7", "--queries-dir", &texts, "--json", &file];
+    let out = home.ok(&[&["bench", "segments"], &arguments[..], &kinds, &tpcds].concat());
+    assert!(out.contains("tpcds 0.02") && out.contains("figure 7b: separate over"), "{out}");
+    let report = json(&file);
+    // For each benchmark and memory: a footprint and four migrations at two scales, four visits
+    // with queries at one.
+    assert_eq!(report["rows"].as_array().expect("rows").len(), 2 * 2 * (2 * (1 + 4) + 4));
+    let queries = report["summary"]["queries"].as_array().expect("changes");
+    assert_eq!(queries.len(), 4);
+    assert!(queries[3]["ratio"]["half_width"].is_f64(), "{queries:?}");
+    assert!(report["summary"]["footprint"][0]["metadata_share"].as_f64() < Some(0.01));
+    for picture in ["segments.svg", "segments.7a.svg", "segments.7b.svg"] {
+        assert!(std::fs::read_to_string(home.path(picture)).is_ok(), "{picture}");
+    }
+    let small = ["--scale", "0.01", "--rounds", "1", "--queries", "6", "--figures", "5"];
+    let out = home.ok(&[&["bench", "segments"], &small[..]].concat());
+    assert!(out.contains("4KiB, retain off") && out.contains("best block"), "{out}");
+}
+
 /// An experiment on a machine where DuckDB is not and cannot be installed.
 fn without_duckdb(home: &Home, arguments: &[&str]) -> String {
     let mut command = home.command(arguments);
