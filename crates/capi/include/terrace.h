@@ -80,10 +80,11 @@ typedef enum terrace_advice {
     TERRACE_ADVICE_IMMUTABLE = 2,
     /// The bytes may change, as without advice.
     TERRACE_ADVICE_MUTABLE = 3,
-    /// The bytes are not needed any more. Blocks that lie in the part as a whole leave without being
-    /// written, and are read as zeros or as they were, until they are used again.
+    /// The bytes are not needed any more. Blocks that lie in the part as a whole leave without
+    /// being written, and are read as zeros or as they were, until they are used again.
     TERRACE_ADVICE_UNUSED = 4,
-    /// The bytes are used again, as without advice; said before they are written to.
+    /// The bytes are used again, as without advice, and may change; said before they are written
+    /// to.
     TERRACE_ADVICE_USED = 5,
 } terrace_advice;
 

@@ -32,10 +32,11 @@ pub enum AdviceChoice {
     Immutable = 2,
     /// The bytes may change, as without advice.
     Mutable = 3,
-    /// The bytes are not needed any more. Blocks that lie in the part as a whole leave without being
-    /// written, and are read as zeros or as they were, until they are used again.
+    /// The bytes are not needed any more. Blocks that lie in the part as a whole leave without
+    /// being written, and are read as zeros or as they were, until they are used again.
     Unused = 4,
-    /// The bytes are used again, as without advice; said before they are written to.
+    /// The bytes are used again, as without advice, and may change; said before they are written
+    /// to.
     Used = 5,
 }
 

@@ -27,7 +27,27 @@ impl UsedBlocks {
         let first = before.div_ceil(block_pages);
         let count = ((before + pages) / block_pages).saturating_sub(first);
         let used = Mutex::new(vec![0; count].into_boxed_slice());
-        Self { region, block_pages, before, first, used }
+        let blocks = Self { region, block_pages, before, first, used };
+        // Whatever was said of them before, those at its ends included.
+        blocks.tell_pages(before, pages);
+        blocks
+    }
+
+    /// The heap has ended: what is left of it leaves memory, and who has the region may use it.
+    pub(crate) fn end(&self) {
+        let pages = lock(&self.used).len() * self.block_pages;
+        let start = self.first * self.block_pages;
+        let (offset, len) = (to_u64(start * PAGE_BYTES), to_u64(pages * PAGE_BYTES));
+        if let Err(error) = self.region.evict(offset, len) {
+            tracing::warn!(region = self.region.name(), %error, "an ended heap stays in memory");
+        }
+        self.tell_pages(start, pages);
+    }
+
+    fn tell_pages(&self, start: usize, pages: usize) {
+        let (offset, len) = (to_u64(start * PAGE_BYTES), to_u64(pages * PAGE_BYTES));
+        let told = self.region.advise(offset, len, Advice::Used);
+        debug_assert!(told.is_ok(), "pages of the heap are the region's: {told:?}");
     }
 
     /// Pages are used from here on; said before anybody writes to them.

@@ -383,6 +383,11 @@ impl Drop for Inner {
         if let Err(refused) = self.arena.destroy() {
             tracing::error!(heap = self.name, key = refused.key, error = %refused.source,
                 "an arena stays");
+            return;
+        }
+        // A region that nobody else has goes with the heap, which has it twice.
+        if self.region.as_ref().is_some_and(|region| Arc::strong_count(region) > 2) {
+            self.range.end();
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::ffi::{c_uint, c_void};
 use std::ptr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use terrace_market::Consumer;
 use terrace_sys::map::Mapping;
@@ -30,6 +30,9 @@ pub(crate) struct Range {
     /// Whether what is freed comes back.
     gives_back: bool,
     consumer: Option<Consumer>,
+    /// Bytes of the last extent that the budget had no room for, until it had some: there is no use
+    /// in taking addresses for it.
+    unpaid: AtomicUsize,
     /// Extents that were asked for, and those that there was no room for.
     pub(crate) calls: AtomicU64,
     pub(crate) refusals: AtomicU64,
@@ -76,7 +79,8 @@ impl Range {
         };
         let extents = Mutex::new(Extents::new(len / PAGE_BYTES));
         let (calls, refusals) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { hooks, start, len, memory, extents, gives_back, consumer, calls, refusals }
+        let unpaid = AtomicUsize::new(0);
+        Self { hooks, start, len, memory, extents, gives_back, consumer, unpaid, calls, refusals }
     }
 
     pub(crate) fn start(&self) -> *mut u8 {
@@ -87,6 +91,13 @@ impl Range {
         self.len
     }
 
+    /// Nothing is used any more: the arena is gone.
+    pub(crate) fn end(&self) {
+        if let Memory::Region(blocks) = &self.memory {
+            blocks.end();
+        }
+    }
+
     /// Bytes that the arena has, and those that it had at most.
     pub(crate) fn taken(&self) -> (usize, usize) {
         let extents = lock(&self.extents);
@@ -95,7 +106,19 @@ impl Range {
 
     /// Takes bytes from the budget, if there is one.
     fn pay(&self, bytes: usize) -> bool {
-        self.consumer.as_ref().is_none_or(|consumer| consumer.try_grow(to_u64(bytes)).is_ok())
+        let Some(consumer) = &self.consumer else { return true };
+        let is_paid = consumer.try_grow(to_u64(bytes)).is_ok();
+        self.unpaid.store(if is_paid { 0 } else { bytes }, Ordering::Relaxed);
+        is_paid
+    }
+
+    /// Whether an extent that was just refused its pages would be again. The arena then asks for
+    /// addresses, and would for as long as there are any: it keeps those extents, in parts that it
+    /// cannot merge.
+    fn is_broke(&self) -> bool {
+        let unpaid = to_u64(self.unpaid.load(Ordering::Relaxed));
+        let has = |consumer: &Consumer| consumer.ledger().available() < unpaid;
+        unpaid > 0 && self.consumer.as_ref().is_some_and(has)
     }
 
     fn repay(&self, bytes: usize) {
@@ -112,6 +135,10 @@ impl Range {
     /// Takes an extent, with pages that are paid for where `commit` is set.
     fn alloc(&self, size: usize, align: usize, zero: &mut bool, commit: &mut bool) -> *mut c_void {
         self.calls.fetch_add(1, Ordering::Relaxed);
+        debug_assert!(*commit || !*zero, "zeros without pages");
+        if !*commit && self.is_broke() {
+            return self.refuse();
+        }
         let (count, align) = (size.div_ceil(PAGE_BYTES), (align / PAGE_BYTES).max(1));
         let first = self.start.addr() / PAGE_BYTES;
         let phase = (align - first % align) % align;

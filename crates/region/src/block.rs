@@ -15,7 +15,9 @@ const IN_PLACE: u32 = 1;
 const IMMUTABLE: u32 = 2;
 /// Nobody needs its bytes.
 const UNUSED: u32 = 4;
-const PIN: u32 = 8;
+/// Nobody has needed them for a while, and its pager has not taken note yet.
+const LOST: u32 = 8;
+const PIN: u32 = 16;
 
 impl Word {
     /// Takes a pin if the block is in place.
@@ -56,22 +58,44 @@ impl Word {
         self.0.load(Ordering::Relaxed) & IMMUTABLE != 0
     }
 
-    /// Says whether anybody needs its bytes. Who is to use them again says so before they are
-    /// written: a pager looks once the block is out of its place, so what it then finds unused has
-    /// not been written since.
-    pub(crate) fn set_unused(&self, unused: bool) {
-        match unused {
-            true => self.0.fetch_or(UNUSED, Ordering::Release),
-            false => self.0.fetch_and(!UNUSED, Ordering::SeqCst),
-        };
+    /// Says that nobody needs its bytes.
+    pub(crate) fn set_unused(&self) {
+        self.0.fetch_or(UNUSED | LOST, Ordering::SeqCst);
+    }
+
+    /// Says that its bytes are used, before they are written to. A pager looks once the block is
+    /// out of its place, so what it then finds unused has not been written since.
+    pub(crate) fn set_used(&self) {
+        self.0.fetch_and(!(UNUSED | IMMUTABLE), Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
-    /// Whether nobody needs its bytes.
+    /// Whether nobody needs its bytes now.
     pub(crate) fn is_unused(&self) -> bool {
-        fence(Ordering::SeqCst);
         self.0.load(Ordering::SeqCst) & UNUSED != 0
     }
+
+    /// Whether the bytes that the source has of it, or its frame out of its place, have become of
+    /// no use to anybody since a pager last took note of that.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.0.load(Ordering::SeqCst) & LOST != 0
+    }
+
+    /// Takes note of [`Word::is_lost`]; for its pager alone.
+    pub(crate) fn take_lost(&self) -> Lost {
+        fence(Ordering::SeqCst);
+        let word = self.0.fetch_and(!LOST, Ordering::SeqCst);
+        Lost { unused: word & UNUSED != 0, lost: word & LOST != 0 }
+    }
+}
+
+/// What a pager finds in a block's word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lost {
+    /// Nobody needs its bytes now: what is in its place is of no use.
+    pub(crate) unused: bool,
+    /// Nobody needed them for a while: what is out of its place is of no use.
+    pub(crate) lost: bool,
 }
 
 /// A frame of staging memory, as large as a block.
@@ -121,7 +145,8 @@ pub(crate) struct Block {
     pub(crate) marker: bool,
     /// Wanted again while it was aside.
     pub(crate) hot: bool,
-    /// The source has a part of it and a part of what it was before.
+    /// What the source has is not what it should have, whatever the fingerprint says: a part of a
+    /// write that failed, or bytes that nobody needed.
     pub(crate) torn: bool,
     /// Whether it is in the pager's queue, and in its list of blocks aside.
     pub(crate) queued: bool,
@@ -133,9 +158,10 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// What the source has of it, if anything, is not to be read again.
-    pub(crate) fn lose_bytes(&mut self) {
-        (self.stored, self.torn, self.fingerprint) = (false, false, None);
+    /// What the source has of it, if anything, is not to be read again. Where the source outlives
+    /// the region, zeros in its stead are to be written.
+    pub(crate) fn lose_bytes(&mut self, lasts: bool) {
+        (self.stored, self.torn, self.fingerprint) = (false, lasts, None);
         (self.hot, self.marker) = (false, false);
     }
 

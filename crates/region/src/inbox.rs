@@ -15,9 +15,16 @@ pub(crate) const UNUSED_MAX: usize = 256;
 #[derive(Debug)]
 pub(crate) struct Inbox {
     commands: Mutex<Vec<Command>>,
-    /// Blocks that nobody needs; who says so must not allocate.
-    unused: Mutex<Vec<Range<usize>>>,
+    unused: Mutex<Unused>,
     pub(crate) bell: Arc<Doorbell>,
+}
+
+/// Blocks that nobody needs; who says so must not allocate.
+#[derive(Debug)]
+struct Unused {
+    ranges: Vec<Range<usize>>,
+    /// There was no room for all of them.
+    more: bool,
 }
 
 #[derive(Debug)]
@@ -40,7 +47,7 @@ pub(crate) enum Want {
 
 impl Inbox {
     pub(crate) fn new() -> std::io::Result<Self> {
-        let unused = Mutex::new(Vec::with_capacity(UNUSED_MAX));
+        let unused = Mutex::new(Unused { ranges: Vec::with_capacity(UNUSED_MAX), more: false });
         Ok(Self { commands: Mutex::default(), unused, bell: Arc::new(Doorbell::new()?) })
     }
 
@@ -53,23 +60,27 @@ impl Inbox {
         std::mem::take(&mut *lock(&self.commands))
     }
 
-    /// Says that blocks are not needed. Where too many were said before, they are found when it is
-    /// their turn to leave.
+    /// Says that blocks are not needed.
     pub(crate) fn tell_unused(&self, blocks: Range<usize>) {
         let mut unused = lock(&self.unused);
-        if unused.len() < UNUSED_MAX {
-            unused.push(blocks);
+        let is_first = unused.ranges.is_empty();
+        if unused.ranges.len() < UNUSED_MAX {
+            unused.ranges.push(blocks);
+        } else {
+            unused.more = true;
         }
-        let is_first = unused.len() == 1;
         drop(unused);
         if is_first {
             self.bell.ring();
         }
     }
 
-    /// Exchanges the blocks that nobody needs for an empty list with room for more.
-    pub(crate) fn swap_unused(&self, empty: &mut Vec<Range<usize>>) {
+    /// Exchanges the blocks that nobody needs for an empty list with room for more; false where
+    /// there were more of them.
+    pub(crate) fn swap_unused(&self, empty: &mut Vec<Range<usize>>) -> bool {
         debug_assert!(empty.is_empty() && empty.capacity() >= UNUSED_MAX);
-        std::mem::swap(&mut *lock(&self.unused), empty);
+        let mut unused = lock(&self.unused);
+        std::mem::swap(&mut unused.ranges, empty);
+        !std::mem::take(&mut unused.more)
     }
 }

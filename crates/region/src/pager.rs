@@ -114,8 +114,10 @@ pub(crate) struct Pager {
     faults: Vec<Fault>,
     /// Of a whole block of zeros, once it was taken.
     zeros: Option<u128>,
-    /// Room for ranges that nobody needs; empty between two looks at them.
+    /// Ranges that nobody needs which were not looked at yet.
     unused: Vec<Range<usize>>,
+    /// There is more to do at once, but for faults that come first.
+    has_more: bool,
 }
 
 impl Pager {
@@ -170,6 +172,7 @@ impl Pager {
             faults: Vec::new(),
             zeros: None,
             unused: Vec::with_capacity(UNUSED_MAX),
+            has_more: false,
             fault,
             ring,
             transfers,
@@ -218,7 +221,9 @@ impl Pager {
                 || !self.waiters.is_empty()
                 || !self.stuck.is_empty()
                 || self.frames > self.cap();
-            self.ring.wait(waits.then_some(LOOK_AGAIN), &mut events)?;
+            let time =
+                if self.has_more { Some(Duration::ZERO) } else { waits.then_some(LOOK_AGAIN) };
+            self.ring.wait(time, &mut events)?;
             for event in events.drain(..) {
                 match event {
                     Event::Readable(FAULTS) => self.ring.poll(self.fault.as_fd(), FAULTS)?,
@@ -233,7 +238,8 @@ impl Pager {
             self.answer()?;
             inbox.take().into_iter().for_each(|command| self.obey(command));
             self.drop_unused(inbox);
-            self.look_at_waiters();
+            let is_late = self.look_at_waiters();
+            self.has_more = is_late || !self.unused.is_empty();
             self.balance();
         }
         Ok(())

@@ -53,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) looks_ahead: AtomicBool,
     pub(crate) inboxes: Vec<Inbox>,
     pub(crate) stop: AtomicBool,
+    /// Blocks that the source refuses to take.
+    pub(crate) stuck: AtomicUsize,
     pub(crate) counters: Counters,
     pub(crate) recorders: Vec<Recorder>,
 }
@@ -104,7 +106,7 @@ pub enum Advice {
     /// Bytes are not needed any more. Blocks that lie in the range as a whole leave without being
     /// written, and are read as zeros or as they were, until they are used again.
     Unused,
-    /// Bytes are used again, as without advice; said before they are written to.
+    /// Bytes are used again, as without advice, and may change; said before they are written to.
     Used,
 }
 
@@ -309,7 +311,7 @@ impl Region {
                 blocks.for_each(|block| self.shared.words[block].set_immutable(immutable));
             }
             Advice::Unused => self.tell_unused(offset, len),
-            Advice::Used => blocks.for_each(|block| self.shared.words[block].set_unused(false)),
+            Advice::Used => blocks.for_each(|block| self.shared.words[block].set_used()),
         }
         Ok(())
     }
@@ -347,7 +349,7 @@ impl Region {
         if whole.is_empty() {
             return;
         }
-        whole.clone().for_each(|block| self.shared.words[block].set_unused(true));
+        whole.clone().for_each(|block| self.shared.words[block].set_unused());
         self.shared.inboxes.iter().for_each(|inbox| inbox.tell_unused(whole.clone()));
     }
 
@@ -493,6 +495,7 @@ impl Shared {
             ahead_blocks: config.ahead_bytes / block_bytes,
             looks_ahead: AtomicBool::new(config.ahead_bytes > 0),
             stop: AtomicBool::new(false),
+            stuck: AtomicUsize::new(0),
             counters: Counters::default(),
             recorders: (0..pagers).map(|_| Recorder::new()).collect(),
             name,

@@ -112,6 +112,108 @@ fn failures_are_forgotten_with_the_bytes() {
     }
 }
 
+/// Zeros that take the place of bytes that nobody needed are stored like any others.
+#[test]
+fn zeros_are_stored_where_other_bytes_were() {
+    for method in methods() {
+        let path = file_of(MIB);
+        let open = || over_file_by(path.path(), to_usize(BLOCK), MIB, by_small_blocks(method, MIB));
+        let region = open();
+        let memory = Memory::of(&region);
+        assert_eq!(memory.read(5), stamp(5));
+        region.advise(0, BLOCK, Advice::Unused).expect("said");
+        region.evict(0, BLOCK).expect("gone");
+        region.advise(0, BLOCK, Advice::Used).expect("said");
+        (0..BLOCK).for_each(|at| memory.write(at, 0));
+        region.flush(0, BLOCK).expect("stored");
+        drop(region);
+        let region = open();
+        let memory = Memory::of(&region);
+        (0..BLOCK).for_each(|at| assert_eq!(memory.read(at), 0, "{method} {at}"));
+        assert_eq!(memory.read(BLOCK), stamp(BLOCK));
+    }
+}
+
+/// Who uses bytes again may change them, whatever was said of those that were there.
+#[test]
+fn what_never_changed_may_change_once_it_is_used_again() {
+    for method in methods() {
+        let region = blank(MIB, by_small_blocks(method, MIB));
+        let memory = Memory::of(&region);
+        memory.write(0, 1);
+        for advice in [Advice::Immutable, Advice::Unused, Advice::Used] {
+            region.advise(0, BLOCK, advice).expect("said");
+        }
+        memory.write(0, 5);
+        region.evict(0, BLOCK).expect("gone");
+        assert_eq!(memory.read(0), 5, "{method}");
+    }
+}
+
+/// However many parts are said to be of no use at a time, none of them is read again.
+#[test]
+fn more_parts_than_a_pager_is_told_of() {
+    const PARTS: u64 = 2000;
+    for method in methods() {
+        let config = RegionConfig { block_bytes: 4096, pagers: 2, ..config(method, 4 * MIB) };
+        let region = blank(2 * PARTS * 4096, RegionConfig { ahead_bytes: 0, ..config });
+        let memory = Memory::of(&region);
+        (0..2 * PARTS).for_each(|page| memory.write(page * 4096, 3));
+        region.evict(0, 2 * PARTS * 4096).expect("gone");
+        let parts = || (0..PARTS).map(|part| 2 * part * 4096);
+        parts().for_each(|at| region.advise(at, 4096, Advice::Unused).expect("said"));
+        parts().for_each(|at| region.advise(at, 4096, Advice::Used).expect("said"));
+        for at in parts() {
+            assert_eq!((memory.read(at), memory.read(at + 4096)), (0, 3), "{method} {at}");
+        }
+        assert_eq!(region.stats().read_bytes, PARTS * 4096, "{method}");
+    }
+}
+
+/// What is said while a block is being written, and used again before that has ended, is heard.
+#[test]
+fn blocks_that_are_being_written_are_not_read_again() {
+    for method in methods() {
+        let blocks = Arc::new(FaultyBlocks::new(Arc::new(MemoryBlocks::new(MIB)), 1));
+        let (offset, len) = (0, MIB);
+        let source = Source { blocks: blocks.clone(), offset, len, contents: Contents::Blank };
+        let region = Region::new(by_small_blocks(method, MIB), source).expect("a region");
+        let memory = Memory::of(&region);
+        memory.write(0, 7);
+        blocks.inject(Target::Write, When::Always, Fault::Delay(Duration::from_millis(300)));
+        std::thread::scope(|scope| {
+            let evicted = scope.spawn(|| region.evict(0, BLOCK));
+            wait_for("written", &region, |region| region.stats().taken_out == 1);
+            region.advise(0, BLOCK, Advice::Unused).expect("said");
+            region.advise(0, BLOCK, Advice::Used).expect("said");
+            evicted.join().expect("no panic").expect("gone");
+        });
+        assert_eq!((memory.read(0), region.stats().read_bytes), (0, 0), "{method}");
+        memory.write(0, 8);
+        region.evict(0, BLOCK).expect("gone");
+        assert_eq!(memory.read(0), 8, "{method}");
+    }
+}
+
+/// A lower cap takes out what is too much, and no more.
+#[test]
+fn a_lower_cap_takes_out_what_is_too_much() {
+    for method in methods() {
+        let blocks = Arc::new(FaultyBlocks::new(Arc::new(MemoryBlocks::new(16 * MIB)), 1));
+        let (offset, len) = (0, 16 * MIB);
+        let source = Source { blocks: blocks.clone(), offset, len, contents: Contents::Blank };
+        let region = Region::new(by_small_blocks(method, 16 * MIB), source).expect("a region");
+        let memory = Memory::of(&region);
+        (0..8 * MIB).step_by(4096).for_each(|at| memory.write(at, 7));
+        blocks.inject(Target::Write, When::Always, Fault::Delay(Duration::from_millis(50)));
+        region.set_cap(8 * MIB - BLOCK).expect("resized");
+        wait_for("a block leaves", &region, |region| {
+            region.stats().resident_bytes <= 8 * MIB - BLOCK
+        });
+        assert!(region.stats().taken_out <= 16, "{:?}", region.stats());
+    }
+}
+
 /// Uses a block of its own, finds what it wrote, and gives it up.
 fn use_and_give_up(region: &Region, memory: Memory, own: Range<u64>, rng: &mut Rng) {
     let any = |rng: &mut Rng| (own.start + rng.below(own.end - own.start)) * BLOCK;

@@ -1,13 +1,16 @@
 //! What users ask of blocks.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Pager;
 use crate::block::Place;
 use crate::config::Method;
 use crate::inbox::{Command, Want};
 
+/// How long waiters are served before faults are, looked at after so many blocks.
+const AT_ONCE: Duration = Duration::from_millis(5);
+const LOOKS: usize = 16;
 const UNMAPPED: &str = "somebody unmapped it, or a part of it";
 
 impl Pager {
@@ -33,15 +36,19 @@ impl Pager {
         }
     }
 
-    /// Goes on with the blocks that somebody waits for.
-    pub(super) fn look_at_waiters(&mut self) {
+    /// Goes on with the blocks that somebody waits for; true when there are more of them than there
+    /// is time for.
+    pub(super) fn look_at_waiters(&mut self) -> bool {
         let now = Instant::now();
         self.waiters.retain(|_, waiters| {
             waiters.retain(|(_, waiter)| !waiter.is_over());
             !waiters.is_empty()
         });
         let blocks: Vec<usize> = self.waiters.keys().copied().collect();
-        for block in blocks {
+        for (number, block) in (1..).zip(blocks) {
+            if number % LOOKS == 0 && now.elapsed() > AT_ONCE {
+                return true;
+            }
             match self.place(block) {
                 Place::Absent if self.has_waiter(block, Want::Pin) => {
                     let state = self.block(block);
@@ -71,6 +78,7 @@ impl Pager {
                 Place::Queued(_) | Place::Filling(..) | Place::Writing(..) => {}
             }
         }
+        false
     }
 
     fn serve_resident(&mut self, block: usize) {
@@ -110,7 +118,10 @@ impl Pager {
                 waiters.into_iter().for_each(|all| drop(self.waiters.insert(block, all)));
                 self.end_waiters(block);
             }
-            Place::Absent => self.end_waiters(block),
+            Place::Absent => {
+                self.drop_spare();
+                self.end_waiters(block);
+            }
             Place::Unmapped => self.tell_unmapped(block),
             _ => {}
         }

@@ -2,16 +2,25 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
 
 use terrace_sys::size::{PAGE_BYTES, to_u64};
 
-use super::{Pager, STUCK, WRITES_MAX, fingerprint};
-use crate::block::{Place, Slot};
+use super::{Pager, WRITES_MAX, fingerprint};
+use crate::block::{Lost, Place, Slot};
 use crate::config::Method;
 use crate::error::RegionError;
 use crate::inbox::Want;
 use crate::lock;
+
+/// What is found at a page of a block in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Page {
+    There,
+    /// Somebody dropped it; zeros are there now.
+    Filled,
+    /// Somebody unmapped it.
+    Gone,
+}
 
 impl Pager {
     /// Takes a block out of its place; false while it is pinned, or held by the kernel.
@@ -34,8 +43,8 @@ impl Pager {
             return false;
         }
         self.shared.counters.taken_out.add(1);
-        if self.shared.words[block].is_unused() {
-            self.lose_bytes(block, slot);
+        if self.take_lost(block).unused {
+            self.discard(block, slot);
             return true;
         }
         if self.shared.words[block].is_immutable() {
@@ -46,7 +55,7 @@ impl Pager {
         // SAFETY: the block's pages have just been moved to the frame; nothing is in flight.
         let found = fingerprint(unsafe { self.bytes(slot, len) });
         if self.block(block).fingerprint == Some(found) && !self.block(block).torn {
-            self.stuck.remove(&block);
+            self.note_stuck(block, false);
             self.set_aside(block, slot);
         } else {
             self.block(block).next_fingerprint = found;
@@ -70,19 +79,21 @@ impl Pager {
         self.transfer(block, true);
     }
 
-    /// Whether a page is still the region's: where somebody unmapped it, somebody else may have
-    /// mapped another since. A hole is filled with zeros.
-    fn is_ours(&self, page: usize) -> bool {
-        // Where there is a page it fails as well, by another error.
-        let filled = self.fault.zero(&self.shared.mapping, page, PAGE_BYTES);
-        !filled.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    /// Looks whether a page is still the region's: where somebody unmapped it, somebody else may
+    /// have mapped another since. A hole is filled with zeros.
+    fn look(&self, page: usize) -> Page {
+        match self.fault.zero(&self.shared.mapping, page, PAGE_BYTES) {
+            Ok(()) => Page::Filled,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Page::Gone,
+            Err(_) => Page::There,
+        }
     }
 
     /// Moves a block's pages to a frame, all or none of them. The kernel moves from one mapping
     /// alone: where the first page is ours, all are that it moves.
     fn move_out(&mut self, block: usize, slot: Slot) -> bool {
         let (at, len) = (self.offset(block), self.shared.block_len(block));
-        if !self.is_ours(at) {
+        if self.look(at) == Page::Gone {
             return false;
         }
         let shared = Arc::clone(&self.shared);
@@ -119,18 +130,18 @@ impl Pager {
         }
         self.shared.counters.taken_out.add(1);
         let (first, end) = (self.offset(block), self.offset(block) + self.shared.block_len(block));
-        let is_ours = self.is_ours(first) && self.is_ours((end - 1) / PAGE_BYTES * PAGE_BYTES);
-        let is_unused = self.shared.words[block].is_unused();
-        if is_ours && dirty && is_unused {
-            // Who writes to it from here on waits.
-            self.protect(block, true);
-        }
-        if is_ours && (!dirty || self.shared.words[block].is_unused()) {
-            self.drop_copied(block);
+        let [head, tail] = [first, (end - 1) / PAGE_BYTES * PAGE_BYTES].map(|page| self.look(page));
+        if !dirty && head == Page::There && tail == Page::There {
+            // It is protected: who writes to it waits.
+            let Lost { unused, .. } = self.take_lost(block);
+            self.drop_copied(block, unused);
         } else if !self.lose_unmapped(block) {
             // Holes are filled: they would be faults of the transfer, which this thread answers.
             self.protect(block, true);
-            self.write(block, None);
+            match self.take_lost(block) {
+                Lost { unused: true, .. } => self.drop_copied(block, true),
+                Lost { unused: false, .. } => self.write(block, None),
+            }
         }
         true
     }
@@ -139,26 +150,28 @@ impl Pager {
     /// the frame up and returns true.
     fn lose_unmapped(&mut self, block: usize) -> bool {
         let (at, len) = (self.offset(block), self.shared.block_len(block));
-        let is_unmapped = (at..at + len).step_by(PAGE_BYTES).any(|page| !self.is_ours(page));
+        let is_unmapped =
+            (at..at + len).step_by(PAGE_BYTES).any(|page| self.look(page) == Page::Gone);
         if is_unmapped {
             let (region, offset) = (&self.shared.name, to_u64(at));
             tracing::error!(region, offset, "somebody unmapped a part of the region");
             self.block(block).place = Place::Unmapped;
-            self.stuck.remove(&block);
+            self.note_stuck(block, false);
             self.lose_frame();
             self.wake(block);
         }
         is_unmapped
     }
 
-    fn drop_copied(&mut self, block: usize) {
+    fn drop_copied(&mut self, block: usize, unused: bool) {
         let (at, len) = (self.offset(block), self.shared.block_len(block));
         self.warn_of(self.shared.mapping.decommit(at, len), "dropping");
         self.block(block).place = Place::Absent;
         self.shared.counters.evicted.add(1);
         self.lose_frame();
-        if self.shared.words[block].is_unused() {
-            self.note_lost(block);
+        if unused {
+            self.shared.counters.discarded.add(1);
+            self.lose_bytes(block);
         }
         self.wake(block);
     }
@@ -173,7 +186,7 @@ impl Pager {
         state.dirty = false;
         state.torn = false;
         state.fingerprint = Some(state.next_fingerprint);
-        self.stuck.remove(&block);
+        self.note_stuck(block, false);
         self.shared.counters.write_backs.add(1);
         *lock(&self.shared.counters.latched) = None;
         // What was written before somebody asked for it was in the block when it was taken out.
@@ -187,8 +200,13 @@ impl Pager {
                 self.block(block).dirty = wanted && slot.is_none();
                 self.put_back(block, slot);
             }
+            // What became of no use while it was written has not been written to since.
+            Some(slot) if self.take_lost(block).lost => self.discard(block, slot),
             Some(slot) => self.set_aside(block, slot),
-            None => self.drop_copied(block),
+            None => {
+                let Lost { lost, .. } = self.take_lost(block);
+                self.drop_copied(block, lost);
+            }
         }
     }
 
@@ -206,7 +224,7 @@ impl Pager {
     pub(super) fn refused(&mut self, block: usize, message: &str) {
         let Place::Writing(slot, _) = self.place(block) else { return };
         self.writing_count -= 1;
-        self.stuck.insert(block, Instant::now() + STUCK);
+        self.note_stuck(block, true);
         // The source has a part of it, perhaps: it counts as changed, whatever it is found to be.
         self.block(block).dirty = true;
         self.block(block).torn = true;

@@ -38,9 +38,16 @@ impl Pager {
         self.block(block).place = Place::Filling(slot, since);
         self.block(block).done = 0;
         self.filling_count += 1;
+        if self.take_lost(block).lost {
+            self.lose_bytes(block);
+        }
         if self.block(block).stored {
             return self.transfer(block, false);
         }
+        self.fill_with_zeros(block, slot, since);
+    }
+
+    fn fill_with_zeros(&mut self, block: usize, slot: Slot, since: Instant) {
         let len = self.shared.block_len(block);
         // SAFETY: the frame was taken with pages for the block, and nothing is in flight.
         unsafe { self.bytes(slot, len) }.fill(0);
@@ -282,7 +289,12 @@ impl Pager {
     }
 
     fn poison(&mut self, block: usize, message: &str) {
-        let Place::Filling(slot, _) = self.place(block) else { return };
+        let Place::Filling(slot, since) = self.place(block) else { return };
+        if self.take_lost(block).lost {
+            // Nobody needs what could not be read.
+            self.lose_bytes(block);
+            return self.fill_with_zeros(block, slot, since);
+        }
         self.filling_count -= 1;
         let (at, len) = (self.offset(block), self.shared.block_len(block));
         self.warn_of(self.fault.poison(&self.shared.mapping, at, len), "poisoning");

@@ -66,7 +66,8 @@ impl Pager {
 
     /// Gives frames beyond the cap back.
     fn shrink(&mut self) {
-        while self.frames > self.cap().max(FRAMES_MIN) {
+        // What is being written leaves soon.
+        while self.frames - self.writing_count.min(self.frames) > self.cap().max(FRAMES_MIN) {
             let spare = self.free.pop().or_else(|| self.take_aside());
             match spare {
                 Some(slot) if self.shared.method == Method::Copy && self.free.is_empty() => {

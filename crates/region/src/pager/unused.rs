@@ -1,27 +1,54 @@
 //! Blocks that nobody needs leave memory without being written, and are not read again.
 
+use std::sync::atomic::Ordering;
+
 use super::{FRAMES_MIN, Pager};
-use crate::block::{Place, Slot};
-use crate::config::{DEPTH_MAX, Method};
+use crate::block::{Lost, Place, Slot};
+use crate::config::{Contents, DEPTH_MAX, Method};
 use crate::inbox::Inbox;
 use crate::lock;
 
+/// Blocks that are dropped, and looked at, between two looks at faults.
+const DROPS: usize = 32;
+const LOOKS: usize = 16 << 10;
+
 impl Pager {
-    /// Drops what users have said that they do not need.
+    /// Drops what users have said that they do not need, a part of it at a time: what is left stays
+    /// in the list.
     pub(super) fn drop_unused(&mut self, inbox: &Inbox) {
-        let mut ranges = std::mem::take(&mut self.unused);
-        inbox.swap_unused(&mut ranges);
-        for block in ranges.drain(..).flatten() {
-            if self.shared.pager_of(block) == self.number && self.shared.words[block].is_unused() {
-                self.drop_block(block);
-                self.drop_spare();
+        let (mut drops, mut looks) = (DROPS, LOOKS);
+        loop {
+            if self.unused.is_empty() && !inbox.swap_unused(&mut self.unused) {
+                self.unused.clear();
+                self.unused.push(0..self.shared.words.len());
+            }
+            let Some(blocks) = self.unused.pop() else { return };
+            let mut block = self.next_own(blocks.start);
+            while block < blocks.end {
+                if drops == 0 || looks == 0 {
+                    self.unused.push(block..blocks.end);
+                    return;
+                }
+                looks -= 1;
+                if self.shared.words[block].is_lost() {
+                    drops -= 1;
+                    self.drop_block(block);
+                    self.drop_spare();
+                }
+                block = self.next_own(block + 1);
             }
         }
-        self.unused = ranges;
+    }
+
+    /// The first block from this one on that is one of this pager's, or one beyond the last.
+    fn next_own(&self, block: usize) -> usize {
+        let (stripe, pagers) = (self.shared.stripe_blocks, self.shared.pagers);
+        let others = (self.number + pagers - self.shared.pager_of(block)) % pagers;
+        if others == 0 { block } else { (block / stripe + others) * stripe }
     }
 
     /// Gives frames back that nobody waits for.
-    fn drop_spare(&mut self) {
+    pub(super) fn drop_spare(&mut self) {
         while self.shared.method == Method::Move
             && self.free.len() > self.wanted.len().min(DEPTH_MAX)
             && self.frames > FRAMES_MIN
@@ -33,47 +60,74 @@ impl Pager {
 
     fn drop_block(&mut self, block: usize) {
         match self.place(block) {
-            Place::Absent => self.block(block).lose_bytes(),
-            Place::Aside(slot) => {
-                self.forget(block);
-                self.lose_bytes_of(block, slot);
+            Place::Absent => {
+                self.take_lost(block);
+                self.lose_bytes(block);
             }
-            Place::Resident => {
+            Place::Aside(slot) => {
+                self.take_lost(block);
+                self.forget(block);
+                self.lose_frame_of(block, slot);
+            }
+            // What is in its place may have been written since.
+            Place::Resident if self.shared.words[block].is_unused() => {
                 self.take_out(block);
             }
             Place::Poisoned => {
+                self.take_lost(block);
                 let (at, len) = (self.offset(block), self.shared.block_len(block));
                 self.warn_of(self.shared.mapping.decommit(at, len), "dropping");
                 self.block(block).place = Place::Absent;
-                self.block(block).lose_bytes();
+                self.lose_bytes(block);
             }
-            // They are looked at when they leave, or have been lost.
-            Place::Queued(_) | Place::Filling(..) | Place::Writing(..) | Place::Unmapped => {}
+            // They are looked at when they are filled or written, or have been lost.
+            Place::Resident
+            | Place::Queued(_)
+            | Place::Filling(..)
+            | Place::Writing(..)
+            | Place::Unmapped => {}
         }
     }
 
-    /// A block that was taken out of its place is needed by nobody.
-    pub(super) fn lose_bytes(&mut self, block: usize, slot: Slot) {
+    pub(super) fn take_lost(&self, block: usize) -> Lost {
+        self.shared.words[block].take_lost()
+    }
+
+    /// What the source has of a block is not to be read again.
+    pub(super) fn lose_bytes(&mut self, block: usize) {
+        let lasts = self.shared.source.contents == Contents::Stored;
+        self.note_stuck(block, false);
+        self.block(block).lose_bytes(lasts);
+    }
+
+    /// Nobody needs a block that is out of its place.
+    pub(super) fn discard(&mut self, block: usize, slot: Slot) {
         self.block(block).place = Place::Absent;
         self.shared.counters.evicted.add(1);
-        self.lose_bytes_of(block, slot);
+        self.lose_frame_of(block, slot);
     }
 
-    /// A block that left has no bytes any more.
-    pub(super) fn note_lost(&mut self, block: usize) {
+    fn lose_frame_of(&mut self, block: usize, slot: Slot) {
         self.shared.counters.discarded.add(1);
-        if self.stuck.remove(&block).is_some() && self.stuck.is_empty() {
-            *lock(&self.shared.counters.latched) = None;
-        }
-        self.block(block).lose_bytes();
-    }
-
-    fn lose_bytes_of(&mut self, block: usize, slot: Slot) {
-        self.note_lost(block);
+        self.lose_bytes(block);
         if self.shared.block_len(block) == self.shared.block_bytes {
             self.free.push(slot);
         } else {
             self.drop_frame(slot);
+        }
+    }
+
+    /// Keeps count of the blocks that the source refuses; the last one that is given up opens the
+    /// latch.
+    pub(super) fn note_stuck(&mut self, block: usize, is_stuck: bool) {
+        let all = &self.shared.stuck;
+        if is_stuck {
+            let until = std::time::Instant::now() + super::STUCK;
+            if self.stuck.insert(block, until).is_none() {
+                all.fetch_add(1, Ordering::Relaxed);
+            }
+        } else if self.stuck.remove(&block).is_some() && all.fetch_sub(1, Ordering::Relaxed) == 1 {
+            *lock(&self.shared.counters.latched) = None;
         }
     }
 }

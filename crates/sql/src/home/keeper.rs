@@ -3,10 +3,11 @@
 //! It looks every second: at tables with wishes, for segments that were written since, and at those
 //! whose home the engine decides on. What it cannot do it tries again.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
 use terrace_exec::aside;
@@ -23,7 +24,7 @@ use crate::table::Table;
 
 /// How often it looks.
 const ROUND: Duration = Duration::from_secs(1);
-/// How often at the least, where a heap has no room.
+/// How long a heap without room is left alone at most.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Bytes that the engine moves by itself in a round, at most.
 const MOVED_BYTES_MAX: u64 = 256 * MIB;
@@ -57,11 +58,10 @@ impl Keeper {
         let bell = Arc::new(Bell::default());
         let own = Arc::clone(&bell);
         let keep = move || {
-            let mut pause = ROUND;
-            while own.waits(pause) {
-                // What does not fit costs a copy each time it is tried.
-                let is_full = parts.round(&own);
-                pause = if is_full { (2 * pause).min(PAUSE_MAX) } else { ROUND };
+            let mut paces = Paces::default();
+            while own.waits() {
+                let (parts, bell) = (&parts, &*own);
+                Round { parts, bell, left_bytes: MOVED_BYTES_MAX, paces: &mut paces }.run();
             }
         };
         let thread = std::thread::Builder::new().name("terrace-homes".to_owned()).spawn(keep)?;
@@ -71,9 +71,9 @@ impl Keeper {
 
 impl Bell {
     /// Waits for the next round; false at the end.
-    fn waits(&self, pause: Duration) -> bool {
+    fn waits(&self) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.rung.wait_timeout_while(ended, pause, |ended| !*ended);
+        let waited = self.rung.wait_timeout_while(ended, ROUND, |ended| !*ended);
         !*waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
@@ -117,16 +117,46 @@ struct Round<'a> {
     parts: &'a Parts,
     bell: &'a Bell,
     left_bytes: u64,
-    /// Something could not be moved, for want of room mostly.
-    is_full: bool,
+    paces: &'a mut Paces,
 }
 
-impl Parts {
-    /// One look; whether a heap had no room for something.
-    fn round(&self, bell: &Bell) -> bool {
-        let mut round = Round { parts: self, bell, left_bytes: MOVED_BYTES_MAX, is_full: false };
-        round.run();
-        round.is_full
+/// Places that had no room: what does not fit costs a copy each time it is tried, so a place that
+/// took nothing in a round is tried ever less often.
+#[derive(Default)]
+struct Paces(HashMap<String, Pace>);
+
+#[derive(Default)]
+struct Pace {
+    pause: Duration,
+    until: Option<Instant>,
+    /// Segments that it took in this round, and did not.
+    moved: usize,
+    refused: usize,
+}
+
+impl Paces {
+    fn lets(&self, place: &str, now: Instant) -> bool {
+        self.0.get(place).and_then(|pace| pace.until).is_none_or(|until| until <= now)
+    }
+
+    fn note(&mut self, place: &str, moved: bool) {
+        let pace = self.0.entry(place.to_owned()).or_default();
+        *(if moved { &mut pace.moved } else { &mut pace.refused }) += 1;
+    }
+
+    fn end_round(&mut self, now: Instant) {
+        for pace in self.0.values_mut() {
+            match (pace.moved, pace.refused) {
+                (0, 0) => {}
+                (0, _) => {
+                    pace.pause = (2 * pace.pause).clamp(2 * ROUND, PAUSE_MAX);
+                    pace.until = Some(now + pace.pause);
+                }
+                _ => (pace.pause, pace.until) = (ROUND, None),
+            }
+            (pace.moved, pace.refused) = (0, 0);
+        }
+        self.0.retain(|_, pace| pace.until.is_some());
     }
 }
 
@@ -152,6 +182,7 @@ impl Round<'_> {
             }
         }
         self.decide(&own);
+        self.paces.end_round(Instant::now());
         // Without a call nobody looks whether freed pages have been kept long enough.
         self.parts.heaps.all().iter().for_each(|heap| heap.heap().decay());
     }
@@ -197,13 +228,23 @@ impl Round<'_> {
         if self.bell.has_ended() || self.left_bytes < bytes {
             return;
         }
+        let place = match target {
+            Target::Heap(heap) => heap.heap().name(),
+            Target::Pool => "pool",
+        };
+        if !self.paces.lets(place, Instant::now()) {
+            return;
+        }
         let Some(_moving) = own.table.wishes().try_lock() else { return };
         let parts = (&*self.parts.budget, &self.parts.pins);
         match block_on(move_segment(&own.chunk, own.column, target, parts)) {
-            Ok(true) => self.left_bytes -= bytes,
+            Ok(true) => {
+                self.left_bytes -= bytes;
+                self.paces.note(place, true);
+            }
             Ok(false) => {}
             Err(error) => {
-                self.is_full = true;
+                self.paces.note(place, false);
                 let table = own.table.full_name();
                 tracing::debug!(table, own.column, %error, "a segment stays where it is");
             }
@@ -217,4 +258,32 @@ fn room(heap: &NamedHeap, ours: u64) -> u64 {
     let all = to_u64(heap.heap().addresses().1) / 10 * 9;
     let held = heap.heap().stats().map_or(0, |stats| stats.small_bytes + stats.large_bytes);
     all.saturating_sub(held.saturating_sub(ours))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_full_place_is_left_alone_and_no_other() {
+        let (mut paces, start) = (Paces::default(), Instant::now());
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut round = |now, outcomes: &[bool]| {
+            outcomes.iter().for_each(|moved| paces.note("far", *moved));
+            paces.end_round(now);
+            let waits = |seconds: &u64| !paces.lets("far", now + Duration::from_secs(*seconds));
+            assert!(paces.lets("near", now));
+            (0..100).take_while(waits).count()
+        };
+        assert_eq!(round(start, &[]), 0);
+        assert_eq!(round(start, &[false, true, false]), 0, "what it took counts");
+        assert_eq!(round(start, &[false]), 2);
+        assert_eq!(round(after(2), &[false, false]), 4);
+        for _ in 0..10 {
+            round(after(6), &[false]);
+        }
+        assert_eq!(round(after(6), &[false]), 30);
+        assert_eq!(round(after(36), &[true]), 0);
+        assert_eq!(round(after(37), &[false]), 2);
+    }
 }

@@ -2,7 +2,7 @@
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::Field;
-use terrace_heap::HeapStats;
+use terrace_heap::{HeapStats, stats_of};
 use terrace_region::RegionStats;
 
 use super::{number, numbers, text, texts};
@@ -36,13 +36,13 @@ struct Row {
 
 pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
     let heaps = engine.heaps().all();
-    let rows: Vec<Row> = heaps
-        .iter()
-        .filter_map(|heap| {
-            let region = heap.heap().region().map(|region| region.stats());
-            heap.heap().stats().ok().map(|heap| Row { heap, region })
-        })
-        .collect();
+    let stats = stats_of(heaps.iter().map(|heap| heap.heap())).unwrap_or_else(|error| {
+        tracing::error!(%error, "heaps are not told");
+        Vec::new()
+    });
+    let regions = heaps.iter().map(|heap| heap.heap().region().map(|region| region.stats()));
+    let rows: Vec<Row> =
+        stats.into_iter().zip(regions).map(|(heap, region)| Row { heap, region }).collect();
     let region = |of: fn(&RegionStats) -> u64| numbers(&rows, |row| row.region.as_ref().map(of));
     vec![
         texts(&rows, |row| Some(row.heap.name.clone())),
