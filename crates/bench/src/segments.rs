@@ -40,6 +40,7 @@ use crate::picture::Picture;
 use crate::report::Report;
 use crate::suite::table::Benchmark;
 
+pub use blocks::Block;
 use blocks::Curve;
 use footprint::Share;
 use place::{Passes, Place, Visit};
@@ -110,6 +111,8 @@ pub struct SegmentOptions {
     pub queries_dir: Option<PathBuf>,
     /// What heaps are in, as `CREATE HEAP` has it.
     pub memories: Vec<String>,
+    /// Blocks of figure 5.
+    pub blocks: Vec<Block>,
     /// The largest scale of figures 6 and 7b; the scale of the others where none is given.
     pub scale_max: Option<f64>,
     /// Runs of each query that count, in a round.
@@ -425,6 +428,7 @@ mod tests {
             tpcds_queries: vec![],
             queries_dir: None,
             memories: vec!["file".into(), "emu".into()],
+            blocks: Block::ALL.to_vec(),
             scale_max: None,
             runs: NonZeroUsize::MIN,
             warm_runs: 1,

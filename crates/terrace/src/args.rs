@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, value_parser};
 use terrace_bench::pages::PageOptions;
 use terrace_bench::pages::cost::Prices;
-use terrace_bench::segments::{Figure, SegmentOptions};
+use terrace_bench::segments::{Block, Figure, SegmentOptions};
 use terrace_bench::suite::table::Benchmark;
 use terrace_bench::tpcds::QUERY_COUNT;
 use terrace_bench::tpcds::judge::Peer;
@@ -286,6 +286,10 @@ pub struct SegmentArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "emu")]
     pub memories: Vec<String>,
 
+    /// Blocks of figure 5: 4KiB, 16KiB, 32KiB, 64KiB, 256KiB, 1MiB, 4MiB; all where none is given
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub blocks: Vec<Block>,
+
     /// Figures 6 and 7b also at twice, four and eight times the scale, up to this one; 8 is
     /// published
     #[arg(long, value_name = "FACTOR", value_parser = scale)]
@@ -309,6 +313,10 @@ impl SegmentArgs {
             tpcds_queries: self.tpcds_queries.clone(),
             queries_dir: self.queries_dir.clone(),
             memories: self.memories.clone(),
+            blocks: match self.blocks.as_slice() {
+                [] => Block::ALL.to_vec(),
+                named => named.to_vec(),
+            },
             scale_max: self.scale_max,
             runs: self.runs,
             warm_runs: self.warm_runs,

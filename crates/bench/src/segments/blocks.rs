@@ -1,12 +1,15 @@
 //! Figure 5: what queries cost beyond DRAM by the size of blocks, in an arena that keeps what is
 //! freed and in one that gives it back.
 
+use std::str::FromStr;
+
 use serde::Serialize;
 use terrace_sys::size::format_bytes;
 
 use super::place::{BLOCK, Passes, Place, Visit, case};
 use super::{Figure, Group, Line, SegmentOptions, ratios};
 use crate::chart::{Bars, Series};
+use crate::error::{BenchError, Result};
 use crate::statistic::{Estimate, mean};
 
 /// Powers of four of the study's axis, and what it names best for TPC-DS.
@@ -21,6 +24,32 @@ const PUBLISHED_FITTING: f64 = 1.01;
 /// Where nothing is transferred, queries run so many times as often: they take a tenth of the time,
 /// and others are compared with them.
 const IN_DRAM_PASSES: usize = 3;
+
+/// A size of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Block(&'static str);
+
+impl Block {
+    /// All of them.
+    pub const ALL: [Block; BLOCKS.len()] = [
+        Block(BLOCKS[0]),
+        Block(BLOCKS[1]),
+        Block(BLOCKS[2]),
+        Block(BLOCKS[3]),
+        Block(BLOCKS[4]),
+        Block(BLOCKS[5]),
+        Block(BLOCKS[6]),
+    ];
+}
+
+impl FromStr for Block {
+    type Err = BenchError;
+
+    fn from_str(text: &str) -> Result<Block> {
+        let found = Block::ALL.into_iter().find(|block| block.0 == text);
+        found.ok_or_else(|| BenchError::input(format!("there are blocks of {}", BLOCKS.join(", "))))
+    }
+}
 
 /// Runs of one memory.
 #[derive(Clone, Debug, Serialize)]
@@ -75,9 +104,10 @@ pub(super) fn visits(
         visit(dram, IN_DRAM_PASSES * passes),
         visit(Place::fitting(memory, data_bytes), IN_DRAM_PASSES * passes),
     ];
-    for step in 0..BLOCKS.len() {
+    let blocks = &options.blocks;
+    for step in 0..blocks.len() {
         // No block is always the one after the same other one.
-        let block = BLOCKS[(step + round * 3) % BLOCKS.len()];
+        let block = blocks[(step + round * 3) % blocks.len()].0;
         for turn in 0..RETAIN.len() {
             let retain = RETAIN[(turn + round) % RETAIN.len()];
             visits.push(visit(Place::capped(memory, data_bytes, block, retain), passes));
@@ -115,7 +145,8 @@ fn curve(group: &Group<'_>, memory: &str) -> Curve {
             published_off_is_faster: is_tpch.then_some(block != PUBLISHED_ON_IS_FASTER),
         }
     };
-    let points = BLOCKS.map(point).to_vec();
+    let has = |block: &&'static str| !seconds(&case(block, RETAIN[0])).is_empty();
+    let points: Vec<Point> = BLOCKS.into_iter().filter(has).map(point).collect();
     let least = |point: &Point| point.on.over_dram.mean.min(point.off.over_dram.mean);
     let best = points.iter().min_by(|a, b| least(a).total_cmp(&least(b)));
     let published = PUBLISHED_BEST.iter().find(|(benchmark, _)| *benchmark == group.benchmark);
@@ -204,12 +235,13 @@ pub(super) fn pictures(curves: &[Curve]) -> Vec<(String, Bars)> {
             ]
         });
         let best = own.first().and_then(|curve| curve.published_best_block).unwrap_or("none");
+        let blocks = own.first().into_iter().flat_map(|curve| &curve.points);
         let bars = Bars {
             title: format!(
                 "Figure 5: {benchmark}, a fifth of the data in DRAM (published: best at {best})"
             ),
             unit: "time over that in DRAM".into(),
-            categories: BLOCKS.map(str::to_owned).to_vec(),
+            categories: blocks.map(|point| point.block.to_owned()).collect(),
             series: series.collect(),
         };
         (format!("5-{benchmark}"), bars)
@@ -228,6 +260,12 @@ mod tests {
         let options = options();
         let [even, odd] = [0, 1].map(|round| visits("emu", 1000, round, &options));
         assert_eq!(even.len(), 2 + 2 * BLOCKS.len());
+        let chosen = SegmentOptions { blocks: vec![Block(BLOCK)], ..options };
+        let cases = visits("emu", 1000, 1, &chosen).into_iter().map(|visit| visit.place.case);
+        let expected = ["dram, beside emu", "fitting", "256KiB, retain off", "256KiB, retain on"];
+        assert_eq!(cases.collect::<Vec<_>>(), expected);
+        assert_eq!("256KiB".parse::<Block>().ok(), Some(chosen.blocks[0]));
+        assert!("3KiB".parse::<Block>().is_err_and(|error| error.to_string().contains("32KiB")));
         let cases = |visits: &[Visit]| {
             let mut cases: Vec<String> =
                 visits.iter().map(|visit| visit.place.case.clone()).collect();
