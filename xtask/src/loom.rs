@@ -8,8 +8,11 @@ use std::{
 use crate::cargo::{self, Outcome};
 
 /// The crates with loom programs and where they are.
-const PROGRAMS: &[(&str, &[&str])] =
-    &[("terrace-market", &["--test", "loom"]), ("terrace-pool", &["--lib", "loom_tests"])];
+const PROGRAMS: &[(&str, &[&str])] = &[
+    ("terrace-market", &["--test", "loom"]),
+    ("terrace-pool", &["--lib", "loom_tests"]),
+    ("terrace-region", &["--lib", "loom_tests"]),
+];
 
 /// Runs every loom program.
 pub fn run(root: &Path) -> Outcome {

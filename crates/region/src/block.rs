@@ -1,7 +1,11 @@
 //! A block's state: what everybody sees, and what its pager knows.
 
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::Instant;
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// What everybody sees of a block: whether it is in place and how often it is pinned.
 ///

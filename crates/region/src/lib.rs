@@ -27,6 +27,8 @@ mod calibrate;
 mod config;
 mod error;
 mod inbox;
+#[cfg(all(test, loom))]
+mod loom_tests;
 mod pager;
 mod region;
 mod stats;
