@@ -7,9 +7,9 @@
 //!
 //! | module | figure |
 //! |---|---|
-//! | [`blocks`] | 5: blocks from 4 KiB to 4 MiB, in an arena that keeps what is freed or not |
-//! | [`footprint`] | 6: bytes of data and of metadata |
-//! | [`separation`] | 7a and 7b: metadata in DRAM over metadata beside the data |
+//! | `blocks` | 5: blocks from 4 KiB to 4 MiB, in an arena that keeps what is freed or not |
+//! | `footprint` | 6: bytes of data and of metadata |
+//! | `separation` | 7a and 7b: metadata in DRAM over metadata beside the data |
 //!
 //! What is compared takes turns within a round, and the ratio of a round is that of its two runs:
 //! devices drift by more than what is looked for from one minute to the next. Every answer is

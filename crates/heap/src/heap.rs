@@ -91,7 +91,10 @@ impl Heap {
             caches: Mutex::default(),
             name: config.name,
         };
-        inner.set_up(config.retain, config.decay_ms).map_err(refused(&inner.name))?;
+        // Extents of a region that the arena retains have nothing to give back.
+        let is_kept = inner.region.is_some() && config.retain != Retain::Off && !config.discards;
+        let decay_ms = config.decay_ms.filter(|_| !is_kept);
+        inner.set_up(config.retain, decay_ms).map_err(refused(&inner.name))?;
         let inner = Arc::new(inner);
         stats::register(&inner);
         Ok(Self { inner })
@@ -385,7 +388,7 @@ impl Drop for Inner {
                 "an arena stays");
             return;
         }
-        // A region that nobody else has goes with the heap, which has it twice.
+        // A region that nobody else has goes with the heap, which has it twice where it discards.
         if self.region.as_ref().is_some_and(|region| Arc::strong_count(region) > 2) {
             self.range.end();
         }
@@ -414,7 +417,9 @@ fn range(config: &HeapConfig) -> Result<Range, HeapError> {
     let bytes = config.memory.bytes();
     if let HeapMemory::Region { region, offset, .. } = &config.memory {
         let start = region.as_ptr().wrapping_add(*offset);
-        let blocks = UsedBlocks::new(Arc::clone(region), offset / PAGE_BYTES, bytes / PAGE_BYTES);
+        let blocks =
+            || UsedBlocks::new(Arc::clone(region), offset / PAGE_BYTES, bytes / PAGE_BYTES);
+        let blocks = config.discards.then(blocks);
         return Ok(Range::new((start, bytes), Memory::Region(blocks), gives_back, consumer));
     }
     let mapping = Mapping::reserve(bytes).map_err(system("reserving addresses"))?;

@@ -27,7 +27,8 @@ fn region(bytes: usize, cap: usize) -> Arc<Region> {
 fn heap(region: &Arc<Region>, retain: Retain, decay_ms: u32) -> Heap {
     let memory = HeapMemory::region(Arc::clone(region));
     let decay_ms = Some(decay_ms);
-    Heap::new(HeapConfig { retain, decay_ms, ..HeapConfig::new("freed", memory) }).expect("a heap")
+    Heap::new(HeapConfig { retain, decay_ms, discards: true, ..HeapConfig::new("freed", memory) })
+        .expect("a heap")
 }
 
 fn bytes(object: NonNull<u8>, len: usize) -> &'static mut [u8] {
@@ -94,7 +95,8 @@ fn regions_outlive_their_heaps() {
         let offset = usize::from(round % 3) * 4096;
         let memory =
             HeapMemory::Region { region: Arc::clone(&region), offset, bytes: 16 * MIB + 4096 };
-        let heap = Heap::new(HeapConfig::new("in turn", memory)).expect("a heap");
+        let config = HeapConfig { discards: true, ..HeapConfig::new("in turn", memory) };
+        let heap = Heap::new(config).expect("a heap");
         let objects: Vec<_> = (0..500).map(|_| heap.allocate(layout).expect("room")).collect();
         objects.iter().for_each(|object| bytes(*object, 16 * KIB).fill(round + 1));
         region.evict(0, 17 << 20).expect("gone");
