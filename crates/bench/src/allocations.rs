@@ -25,7 +25,7 @@ use crate::experiment::{Finding, Setting};
 use crate::grid::Grid;
 use crate::pages::home;
 use crate::report::Report;
-use crate::statistic::{confidence_95, mean, median};
+use crate::statistic::{Estimate, median};
 
 use load::{
     BLOCK_BYTES, CAP_BYTES, CASES, CHURN_SECONDS_MAX, Case, Line, PUBLISHED_OBJECTS, Place, Stage,
@@ -189,7 +189,7 @@ fn comparison(rows: &[Row], case: &Case, objects: u64) -> Comparison {
     let [separate, together] = WAYS.map(|metadata| runs(rows, case, metadata));
     let both = separate.iter().zip(&together);
     let ratios: Vec<f64> = both.map(|(a, b)| a.ns_per_operation / b.ns_per_operation).collect();
-    let ratio = mean(&ratios).unwrap_or(f64::NAN);
+    let Estimate { mean: ratio, half_width: ratio_half_width } = Estimate::of(&ratios);
     Comparison {
         case: case.name,
         place: case.place,
@@ -197,7 +197,7 @@ fn comparison(rows: &[Row], case: &Case, objects: u64) -> Comparison {
         separate: way(&separate),
         together: way(&together),
         ratio,
-        ratio_half_width: confidence_95(&ratios),
+        ratio_half_width,
         ratio_median: median(&ratios).unwrap_or(f64::NAN),
         published: case.published,
         within_tolerance: case.published.map(|_| (ratio - 1.0).abs() <= TOLERANCE),
@@ -241,10 +241,7 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
 
 /// A ratio as `1.003 +- 0.010`; without the interval after a single round.
 fn interval(comparison: &Comparison) -> String {
-    match comparison.ratio_half_width {
-        Some(half) => format!("{:.3} +- {half:.3}", comparison.ratio),
-        None => format!("{:.3}", comparison.ratio),
-    }
+    Estimate { mean: comparison.ratio, half_width: comparison.ratio_half_width }.to_string()
 }
 
 /// A count of bytes that medians were taken of.

@@ -7,6 +7,7 @@
 
 pub mod adaptive;
 pub mod allocations;
+mod chance;
 pub mod chart;
 pub mod clients;
 pub mod dram_curve;

@@ -21,6 +21,7 @@ use terrace_sys::process::cpu_time;
 use terrace_sys::size::{MIB, PAGE_BYTES, format_bytes, to_usize};
 use terrace_tier::store::{Blocks, EngineChoice, FileBlocks, Io};
 
+use crate::chance::Chance;
 use crate::chart::{Bars, Series};
 use crate::error::{BenchError, Result};
 use crate::experiment::{Finding, Setting};
@@ -245,23 +246,11 @@ fn touch(
     })
 }
 
-/// Numbers by chance.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, count: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % count
-    }
-}
-
 /// Touches pages until it is told to stop: those of blocks drawn by chance, or all in order.
 fn walk(region: &Region, stop: &AtomicBool, thread: usize, threads: usize, sequential: bool) {
     let (len, block) = (region.len(), region.block_bytes());
     let mut at = thread * (len / threads) / block * block;
-    let mut chance = Chance(88_172_645_463_325_252 + thread as u64);
+    let mut chance = Chance::new(thread as u64);
     let mut sum = 0_u64;
     while !stop.load(Ordering::Relaxed) {
         if sequential {
@@ -296,7 +285,7 @@ fn bandwidth(
     let mut buffers: Vec<AlignedBuffer> =
         (0..depth).map(|_| AlignedBuffer::zeroed(to_usize(block_bytes))).collect();
     let (began, mut read) = (Instant::now(), 0);
-    let mut chance = Chance(88_172_645_463_325_252);
+    let mut chance = Chance::new(0);
     while began.elapsed().as_secs_f64() < config.seconds / 2.0 {
         let mut batch: Vec<Io<'_>> = buffers
             .iter_mut()

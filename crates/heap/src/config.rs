@@ -120,10 +120,6 @@ pub struct HeapConfig {
     /// How long freed pages are kept before they are given back, in milliseconds, by a call that
     /// comes then or [`crate::Heap::decay`]; none: for good.
     pub decay_ms: Option<u32>,
-    /// Whether what is given back leaves the region that the heap is in, without being written.
-    /// Experimental: of a few dozen minutes of many threads one found an object whose bytes were
-    /// not its own while this was on, and why is not known.
-    pub discards: bool,
     /// The budget that memory in use counts against. A region counts its blocks by itself, so a
     /// heap over one has none.
     pub ledger: Option<Ledger>,
@@ -140,7 +136,6 @@ impl HeapConfig {
             retain: Retain::default(),
             thread_caches: true,
             decay_ms: Some(1000),
-            discards: false,
             ledger: None,
         }
     }

@@ -91,10 +91,7 @@ impl Heap {
             caches: Mutex::default(),
             name: config.name,
         };
-        // Extents of a region that the arena retains have nothing to give back.
-        let is_kept = inner.region.is_some() && config.retain != Retain::Off && !config.discards;
-        let decay_ms = config.decay_ms.filter(|_| !is_kept);
-        inner.set_up(config.retain, decay_ms).map_err(refused(&inner.name))?;
+        inner.set_up(config.retain, config.decay_ms).map_err(refused(&inner.name))?;
         let inner = Arc::new(inner);
         stats::register(&inner);
         Ok(Self { inner })
@@ -356,11 +353,7 @@ impl Inner {
 
     /// By the statistics that were taken last.
     pub(crate) fn taken_stats(&self) -> Result<HeapStats, HeapError> {
-        self.read_stats().map_err(refused(&self.name))
-    }
-
-    fn read_stats(&self) -> Result<HeapStats, Refused> {
-        let of = |name| self.arena.statistic(name).map(to_u64);
+        let of = |name| self.arena.statistic(name).map(to_u64).map_err(refused(&self.name));
         let (taken, peak) = self.range.taken();
         Ok(HeapStats {
             name: self.name.clone(),
@@ -388,7 +381,7 @@ impl Drop for Inner {
                 "an arena stays");
             return;
         }
-        // A region that nobody else has goes with the heap, which has it twice where it discards.
+        // A region that nobody else has goes with the heap, which has it twice.
         if self.region.as_ref().is_some_and(|region| Arc::strong_count(region) > 2) {
             self.range.end();
         }
@@ -417,9 +410,7 @@ fn range(config: &HeapConfig) -> Result<Range, HeapError> {
     let bytes = config.memory.bytes();
     if let HeapMemory::Region { region, offset, .. } = &config.memory {
         let start = region.as_ptr().wrapping_add(*offset);
-        let blocks =
-            || UsedBlocks::new(Arc::clone(region), offset / PAGE_BYTES, bytes / PAGE_BYTES);
-        let blocks = config.discards.then(blocks);
+        let blocks = UsedBlocks::new(Arc::clone(region), offset / PAGE_BYTES, bytes / PAGE_BYTES);
         return Ok(Range::new((start, bytes), Memory::Region(blocks), gives_back, consumer));
     }
     let mapping = Mapping::reserve(bytes).map_err(system("reserving addresses"))?;

@@ -43,8 +43,8 @@ pub(crate) struct Range {
 pub(crate) enum Memory {
     /// A mapping of the heap's own.
     Own(Mapping),
-    /// A part of a region; with what is told of its blocks, where that is wished.
-    Region(Option<UsedBlocks>),
+    /// A part of a region.
+    Region(UsedBlocks),
 }
 
 // SAFETY: the pointer is an address of memory that lives as long as the heap, and is handed out by
@@ -93,7 +93,7 @@ impl Range {
 
     /// Nothing is used any more: the arena is gone.
     pub(crate) fn end(&self) {
-        if let Memory::Region(Some(blocks)) = &self.memory {
+        if let Memory::Region(blocks) = &self.memory {
             blocks.end();
         }
     }
@@ -153,10 +153,8 @@ impl Range {
             // Fresh or given back, such pages read as zero; what is not asked for is paid later.
             Memory::Own(_) => *zero = true,
             Memory::Region(blocks) => {
-                match blocks {
-                    Some(blocks) if *commit => blocks.take(page, count),
-                    Some(_) => {}
-                    None => *commit = true,
+                if *commit {
+                    blocks.take(page, count);
                 }
                 if *zero {
                     // SAFETY: the extent lies in the range and is nobody else's.
@@ -178,7 +176,7 @@ impl Range {
             self.refuse();
             return false;
         }
-        if let Memory::Region(Some(blocks)) = &self.memory {
+        if let Memory::Region(blocks) = &self.memory {
             blocks.take(self.page(place), len / PAGE_BYTES);
         }
         true
@@ -192,17 +190,15 @@ impl Range {
                     return false;
                 }
             }
-            Memory::Region(Some(blocks)) => blocks.give(self.page(place), len / PAGE_BYTES),
-            Memory::Region(None) => return false,
+            Memory::Region(blocks) => blocks.give(self.page(place), len / PAGE_BYTES),
         }
         self.repay(len);
         true
     }
 
-    /// Takes an extent back, with its pages if it has any; those of a region may stay as they are.
+    /// Takes an extent back, with its pages if it has any.
     fn give(&self, place: *mut u8, size: usize, committed: bool) -> bool {
-        let keeps = matches!(self.memory, Memory::Region(None));
-        let done = !committed || keeps || self.drop_pages(place, size);
+        let done = !committed || self.drop_pages(place, size);
         if done {
             lock(&self.extents).give(self.page(place), size / PAGE_BYTES);
         }

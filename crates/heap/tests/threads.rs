@@ -50,7 +50,17 @@ impl Object {
         let len = self.layout.size();
         // SAFETY: its bytes were written, and it is this thread's.
         let bytes = unsafe { std::slice::from_raw_parts(self.place.as_ptr(), len) };
-        assert!(bytes.iter().all(|byte| *byte == self.stamp), "somebody else wrote to it");
+        let wrong = |byte: &u8| *byte != self.stamp;
+        let Some(first) = bytes.iter().position(wrong) else { return };
+        let last = bytes.iter().rposition(wrong).unwrap_or(first);
+        panic!(
+            "somebody else wrote to bytes {first} to {last} of {len} at {:?} of heap {}, full of \
+             {}: {:?}",
+            self.place,
+            self.heap,
+            self.stamp,
+            &bytes[first..(first + 32).min(len)],
+        );
     }
 
     fn resize(&mut self, heaps: &[Heap], rng: &mut Rng) {

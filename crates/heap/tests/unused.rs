@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use terrace_heap::{Heap, HeapConfig, HeapMemory, Retain};
 use terrace_market::Ledger;
-use terrace_region::{Contents, Region, RegionConfig, Source};
+use terrace_region::{Contents, Method, Region, RegionConfig, Source};
 use terrace_sys::size::{to_u64, to_usize};
 use terrace_testkit::{Rng, needs, with_seed};
 use terrace_tier::store::MemoryBlocks;
@@ -16,19 +16,23 @@ const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 const BLOCK: usize = 64 * KIB;
 
-fn region(bytes: usize, cap: usize) -> Arc<Region> {
+/// By moving blocks, by copying them, or by what is cheaper.
+fn region_by(method: Option<Method>, bytes: usize, cap: usize) -> Arc<Region> {
     let blocks = Arc::new(MemoryBlocks::new(to_u64(bytes)));
     let source = Source { blocks, offset: 0, len: to_u64(bytes), contents: Contents::Blank };
-    let config =
-        RegionConfig { block_bytes: BLOCK, ..RegionConfig::new("below", Ledger::new(to_u64(cap))) };
+    let named = RegionConfig::new("below", Ledger::new(to_u64(cap)));
+    let config = RegionConfig { block_bytes: BLOCK, method, ..named };
     Arc::new(Region::new(config, source).expect("a region"))
+}
+
+fn region(bytes: usize, cap: usize) -> Arc<Region> {
+    region_by(None, bytes, cap)
 }
 
 fn heap(region: &Arc<Region>, retain: Retain, decay_ms: u32) -> Heap {
     let memory = HeapMemory::region(Arc::clone(region));
     let decay_ms = Some(decay_ms);
-    Heap::new(HeapConfig { retain, decay_ms, discards: true, ..HeapConfig::new("freed", memory) })
-        .expect("a heap")
+    Heap::new(HeapConfig { retain, decay_ms, ..HeapConfig::new("freed", memory) }).expect("a heap")
 }
 
 fn bytes(object: NonNull<u8>, len: usize) -> &'static mut [u8] {
@@ -89,14 +93,13 @@ fn regions_outlive_their_heaps() {
     if !needs::regions() {
         return;
     }
-    let region = region(64 * MIB, 32 * MIB);
+    let regions = [None, Some(Method::Copy)].map(|method| region_by(method, 64 * MIB, 32 * MIB));
     let layout = Layout::from_size_align(16 * KIB, 8).expect("a layout");
-    for round in 0..6_u8 {
+    for (round, region) in (0..6_u8).flat_map(|round| regions.iter().map(move |of| (round, of))) {
         let offset = usize::from(round % 3) * 4096;
         let memory =
-            HeapMemory::Region { region: Arc::clone(&region), offset, bytes: 16 * MIB + 4096 };
-        let config = HeapConfig { discards: true, ..HeapConfig::new("in turn", memory) };
-        let heap = Heap::new(config).expect("a heap");
+            HeapMemory::Region { region: Arc::clone(region), offset, bytes: 16 * MIB + 4096 };
+        let heap = Heap::new(HeapConfig::new("in turn", memory)).expect("a heap");
         let objects: Vec<_> = (0..500).map(|_| heap.allocate(layout).expect("room")).collect();
         objects.iter().for_each(|object| bytes(*object, 16 * KIB).fill(round + 1));
         region.evict(0, 17 << 20).expect("gone");
@@ -107,7 +110,7 @@ fn regions_outlive_their_heaps() {
         }
         heap.trim();
         drop(heap);
-        wait_for("memory comes back", &region, || {
+        wait_for("memory comes back", region, || {
             region.stats().resident_bytes <= to_u64(4 * BLOCK)
         });
         (0..16 * MIB).step_by(KIB).for_each(|at| region.store(at, 99));

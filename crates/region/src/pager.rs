@@ -116,8 +116,6 @@ pub(crate) struct Pager {
     zeros: Option<u128>,
     /// Ranges that nobody needs which were not looked at yet.
     unused: Vec<Range<usize>>,
-    /// There is more to do at once, but for faults that come first.
-    has_more: bool,
 }
 
 impl Pager {
@@ -172,7 +170,6 @@ impl Pager {
             faults: Vec::new(),
             zeros: None,
             unused: Vec::with_capacity(UNUSED_MAX),
-            has_more: false,
             fault,
             ring,
             transfers,
@@ -216,13 +213,14 @@ impl Pager {
         self.ring.poll(self.fault.as_fd(), FAULTS)?;
         self.ring.poll(inbox.bell.as_fd(), BELL)?;
         let mut events = Vec::new();
+        // There is more to do at once, but for faults that come first.
+        let mut has_more = false;
         while !shared.stop.load(Ordering::Acquire) || self.in_flight() > 0 {
             let waits = !self.wanted.is_empty()
                 || !self.waiters.is_empty()
                 || !self.stuck.is_empty()
                 || self.frames > self.cap();
-            let time =
-                if self.has_more { Some(Duration::ZERO) } else { waits.then_some(LOOK_AGAIN) };
+            let time = if has_more { Some(Duration::ZERO) } else { waits.then_some(LOOK_AGAIN) };
             self.ring.wait(time, &mut events)?;
             for event in events.drain(..) {
                 match event {
@@ -239,7 +237,7 @@ impl Pager {
             inbox.take().into_iter().for_each(|command| self.obey(command));
             self.drop_unused(inbox);
             let is_late = self.look_at_waiters();
-            self.has_more = is_late || !self.unused.is_empty();
+            has_more = is_late || !self.unused.is_empty();
             self.balance();
         }
         Ok(())

@@ -250,6 +250,20 @@ impl Region {
         self.shared.counters.stats(resident_bytes, &self.shared.recorders)
     }
 
+    /// [`RegionStats::denied`] alone, which costs one load.
+    #[must_use]
+    pub fn denied(&self) -> u64 {
+        self.shared.counters.denied.get()
+    }
+
+    /// How many bytes may be in memory.
+    #[must_use]
+    pub fn cap_bytes(&self) -> u64 {
+        let shared = &self.shared;
+        let frames = shared.cap_frames.load(Ordering::Relaxed) * shared.pagers;
+        to_u64(frames * shared.block_bytes)
+    }
+
     /// Changes how many bytes may be in memory; what is too much leaves soon.
     ///
     /// # Errors

@@ -40,6 +40,8 @@ pub struct RegionStats {
     pub failures: u64,
     /// Blocks that cannot be read.
     pub poisoned: u64,
+    /// Frames that the budget refused while the cap had room for them.
+    pub denied: u64,
     /// Bytes of frames now, staging included.
     pub resident_bytes: u64,
     /// From the moment a fault was told to the moment its block was in place.
@@ -79,6 +81,7 @@ pub(crate) struct Counters {
     pub(crate) written_bytes: Count,
     pub(crate) failures: Count,
     pub(crate) poisoned: Count,
+    pub(crate) denied: Count,
     pub(crate) latched: Mutex<Option<String>>,
 }
 
@@ -103,6 +106,7 @@ impl Counters {
             written_bytes: self.written_bytes.get(),
             failures: self.failures.get(),
             poisoned: self.poisoned.get(),
+            denied: self.denied.get(),
             resident_bytes,
             fault: histogram.quantiles(),
             latched: latched.clone(),

@@ -7,19 +7,16 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{KIB, MIB, Memory, a_method, blank, config, file_of, methods, over_file_by};
+use common::{KIB, MIB, Memory, a_method, blank, config, faulty, file_of, methods, over_file_by};
 use terrace_market::Ledger;
 use terrace_region::{Contents, Method, Region, RegionConfig, RegionError, Source};
 use terrace_sys::mischief;
 use terrace_sys::probe::Probe;
-use terrace_testkit::{Fault, FaultyBlocks, Target, When, needs};
+use terrace_testkit::{Fault, Target, When, needs};
 use terrace_tier::store::MemoryBlocks;
 
-fn faulty(method: Method, len: u64, contents: Contents) -> (Region, Arc<FaultyBlocks>) {
-    let blocks = Arc::new(FaultyBlocks::new(Arc::new(MemoryBlocks::new(len)), 1));
-    let source = Source { blocks: blocks.clone(), offset: 0, len, contents };
-    let config = RegionConfig { block_bytes: 64 << 10, ..config(method, MIB) };
-    (Region::new(config, source).expect("a region"), blocks)
+fn by_small_blocks(method: Method) -> RegionConfig {
+    RegionConfig { block_bytes: 64 << 10, ..config(method, MIB) }
 }
 
 fn touch_all(memory: Memory, len: u64, value: u8) {
@@ -29,7 +26,7 @@ fn touch_all(memory: Memory, len: u64, value: u8) {
 #[test]
 fn a_read_error_passes_and_a_lasting_one_is_one_block_s() {
     for method in methods() {
-        let (region, blocks) = faulty(method, 4 * MIB, Contents::Stored);
+        let (region, blocks) = faulty(by_small_blocks(method), 4 * MIB, Contents::Stored);
         let memory = Memory::of(&region);
         blocks.inject(Target::Read, When::Nth(1), Fault::Eio);
         assert_eq!(memory.read(0), 0, "{method}: tried again");
@@ -49,7 +46,7 @@ fn a_read_error_passes_and_a_lasting_one_is_one_block_s() {
 fn what_the_source_refuses_stays_and_is_told() {
     for method in methods() {
         for fault in [Fault::Eio, Fault::Full] {
-            let (region, blocks) = faulty(method, 4 * MIB, Contents::Blank);
+            let (region, blocks) = faulty(by_small_blocks(method), 4 * MIB, Contents::Blank);
             let memory = Memory::of(&region);
             (0..512 * KIB).step_by(4096).for_each(|at| memory.write(at, 9));
             blocks.inject(Target::Write, When::Always, fault);
@@ -73,7 +70,7 @@ fn what_the_source_refuses_stays_and_is_told() {
 #[test]
 fn a_full_source_makes_waiters_wait_until_there_is_room() {
     for method in methods() {
-        let (region, blocks) = faulty(method, 4 * MIB, Contents::Blank);
+        let (region, blocks) = faulty(by_small_blocks(method), 4 * MIB, Contents::Blank);
         let memory = Memory::of(&region);
         blocks.inject(Target::Write, When::Always, Fault::Full);
         let toucher = std::thread::spawn(move || touch_all(memory, 4 * MIB, 5));
@@ -99,7 +96,7 @@ fn a_full_source_makes_waiters_wait_until_there_is_room() {
 #[test]
 fn a_source_that_fails_now_and_then_loses_nothing() {
     for method in methods() {
-        let (region, blocks) = faulty(method, 4 * MIB, Contents::Blank);
+        let (region, blocks) = faulty(by_small_blocks(method), 4 * MIB, Contents::Blank);
         let memory = Memory::of(&region);
         blocks.inject(Target::Write, When::OneIn(5), Fault::Eio);
         blocks.inject(Target::Write, When::OneIn(7), Fault::Delay(Duration::from_millis(1)));
@@ -127,7 +124,7 @@ fn part() -> Option<String> {
 fn who_touches_what_cannot_be_read_gets_sigbus() {
     let Some(method) = a_method() else { return };
     if part().is_some() {
-        let (region, blocks) = faulty(method, 4 * MIB, Contents::Stored);
+        let (region, blocks) = faulty(by_small_blocks(method), 4 * MIB, Contents::Stored);
         blocks.inject(Target::Read, When::Always, Fault::Eio);
         Memory::of(&region).read(MIB);
         return;

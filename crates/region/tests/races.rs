@@ -2,13 +2,14 @@
 
 mod common;
 
+use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{KIB, MIB, Memory, blank, config, methods, over_file_by};
 use terrace_region::{Method, RegionConfig};
 use terrace_sys::size::to_usize;
-use terrace_testkit::{Rng, with_seed};
+use terrace_testkit::{Rng, needs, with_seed};
 
 /// Seconds that a race runs; more by `TERRACE_SOAK_SECONDS`.
 fn seconds() -> u64 {
@@ -95,6 +96,39 @@ fn a_hot_writer_loses_nothing() {
             let stats = region.stats();
             let came = stats.returned + stats.fills;
             assert!(stats.write_backs > least && came > least, "{stats:?}");
+        });
+    }
+}
+
+/// Pages are on their way to another frame of the kernel's when a pager is to move them.
+#[test]
+fn what_the_kernel_moves_meanwhile_is_kept() {
+    const LEN: u64 = 64 * MIB;
+    const WRITERS: u64 = 4;
+    let Some(compaction) = needs::compaction().filter(|_| needs::moves()) else { return };
+    for block_bytes in [64 << 10, 2 << 20] {
+        with_seed(|seed| {
+            let method = Method::Move;
+            let setting = RegionConfig { block_bytes, ..config(method, 16 * MIB) };
+            let region = blank(LEN, setting);
+            let memory = Memory::of(&region);
+            let stop = AtomicBool::new(false);
+            let compacted = std::thread::scope(|scope| {
+                for writer in 0..WRITERS {
+                    let stop = &stop;
+                    scope.spawn(move || count_up(memory, LEN, writer, seed, stop, method));
+                }
+                let until = Instant::now() + Duration::from_secs(seconds());
+                let mut compacted = Ok(());
+                while Instant::now() < until && compacted.is_ok() {
+                    compacted = compaction.write_all_at(b"1\n", 0);
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                stop.store(true, Ordering::Relaxed);
+                compacted
+            });
+            compacted.expect("compacted");
+            assert!(region.stats().taken_out > 50, "{:?}", region.stats());
         });
     }
 }

@@ -3,15 +3,13 @@
 mod common;
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{KIB, MIB, Memory, blank, config, file_of, methods, over_file_by, stamp};
-use terrace_region::{Advice, Contents, Method, Region, RegionConfig, Source};
+use common::{KIB, MIB, Memory, blank, config, faulty, file_of, methods, over_file_by, stamp};
+use terrace_region::{Advice, Contents, Method, Region, RegionConfig};
 use terrace_sys::size::to_usize;
-use terrace_testkit::{Fault, FaultyBlocks, Rng, Target, When, with_seed};
-use terrace_tier::store::MemoryBlocks;
+use terrace_testkit::{Fault, Rng, Target, When, with_seed};
 
 const BLOCK: u64 = 64 * KIB;
 
@@ -90,10 +88,7 @@ fn blocks_that_are_needed_in_part_stay_whole() {
 #[test]
 fn failures_are_forgotten_with_the_bytes() {
     for method in methods() {
-        let blocks = Arc::new(FaultyBlocks::new(Arc::new(MemoryBlocks::new(MIB)), 1));
-        let (offset, len) = (0, MIB);
-        let source = Source { blocks: blocks.clone(), offset, len, contents: Contents::Stored };
-        let region = Region::new(by_small_blocks(method, MIB), source).expect("a region");
+        let (region, blocks) = faulty(by_small_blocks(method, MIB), MIB, Contents::Stored);
         let memory = Memory::of(&region);
         blocks.inject(Target::Write, When::Always, Fault::Full);
         memory.write(0, 1);
@@ -174,10 +169,7 @@ fn more_parts_than_a_pager_is_told_of() {
 #[test]
 fn blocks_that_are_being_written_are_not_read_again() {
     for method in methods() {
-        let blocks = Arc::new(FaultyBlocks::new(Arc::new(MemoryBlocks::new(MIB)), 1));
-        let (offset, len) = (0, MIB);
-        let source = Source { blocks: blocks.clone(), offset, len, contents: Contents::Blank };
-        let region = Region::new(by_small_blocks(method, MIB), source).expect("a region");
+        let (region, blocks) = faulty(by_small_blocks(method, MIB), MIB, Contents::Blank);
         let memory = Memory::of(&region);
         memory.write(0, 7);
         blocks.inject(Target::Write, When::Always, Fault::Delay(Duration::from_millis(300)));
@@ -199,10 +191,7 @@ fn blocks_that_are_being_written_are_not_read_again() {
 #[test]
 fn a_lower_cap_takes_out_what_is_too_much() {
     for method in methods() {
-        let blocks = Arc::new(FaultyBlocks::new(Arc::new(MemoryBlocks::new(16 * MIB)), 1));
-        let (offset, len) = (0, 16 * MIB);
-        let source = Source { blocks: blocks.clone(), offset, len, contents: Contents::Blank };
-        let region = Region::new(by_small_blocks(method, 16 * MIB), source).expect("a region");
+        let (region, blocks) = faulty(by_small_blocks(method, 16 * MIB), 16 * MIB, Contents::Blank);
         let memory = Memory::of(&region);
         (0..8 * MIB).step_by(4096).for_each(|at| memory.write(at, 7));
         blocks.inject(Target::Write, When::Always, Fault::Delay(Duration::from_millis(50)));

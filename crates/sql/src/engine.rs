@@ -260,7 +260,7 @@ impl EngineState {
             // Another session was faster: one thread is enough.
             drop(self.keeper.set(keeper));
         }
-        let place = (self.ledger(), self.data_dir.path());
+        let place = (&*self.resources.budget, self.data_dir.path());
         aside(|| self.heaps.create(name, definition, keep, place))
     }
 

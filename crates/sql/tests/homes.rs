@@ -211,3 +211,20 @@ async fn what_cannot_be_is_named() {
     run(&session, "CREATE HEAP IF NOT EXISTS near WITH (size = '64MiB')").await;
     assert_eq!(show(&session, "SELECT count(*) FROM terrace.heaps").await, "3");
 }
+
+/// What the pool caches is no reason to refuse a heap its part of the budget.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn heaps_get_what_the_pool_can_spare() {
+    let engine = Engine::open(&config(64 * MIB)).expect("engine");
+    let session = engine.session().expect("session");
+    table(&session, "t", 2_000_000).await;
+    let expected = show(&session, QUERY).await;
+    let held = "SELECT held_bytes > 32000000 FROM terrace.consumers WHERE class = 'pool'";
+    assert_eq!(show(&session, held).await, "true", "the pool has nearly all");
+    let far = "CREATE HEAP far WITH (memory = 'file', size = '256MiB', dram = '16MiB', \
+               block = '4MiB', metadata = 'together')";
+    run(&session, far).await;
+    run(&session, "ALTER TABLE t SET TIER far").await;
+    assert_eq!(show(&session, QUERY).await, expected);
+    until(&session, "SELECT resident_bytes FROM terrace.heaps", "16777216").await;
+}

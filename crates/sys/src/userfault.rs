@@ -116,7 +116,8 @@ impl FilledPages {
         copied.map_err(|partial| partial.error)
     }
 
-    /// Fills pages at `offset` with those of `from`, which read as zero from then on.
+    /// Fills pages at `offset` with those of `from`, which read as zero from then on. A page that
+    /// is filled already, where that of `from` was never touched, counts as moved.
     ///
     /// # Errors
     /// As [`FilledPages::copy_in`], and when a page of `from` was never touched.
@@ -170,32 +171,76 @@ pub struct Partial {
 /// `MOVE` change; each for `len` bytes.
 unsafe fn transfer(
     fault: &OwnedFd,
-    request: libc::Ioctl,
+    number: libc::Ioctl,
     to: u64,
     from: u64,
     len: usize,
     mode: u64,
 ) -> Result<(), Partial> {
-    let (mut done, mut attempts) = (0, 0);
-    while done < len as u64 {
+    let (mut done, mut attempts, mut untold) = (0, 0, false);
+    let result = loop {
+        if done >= len as u64 {
+            break Ok(());
+        }
         let left = len as u64 - done;
         let mut step = Transfer { to: to + done, from: from + done, len: left, mode, done: 0 };
         // SAFETY: the struct is a local of the form that both requests read and fill; the ranges
         // are the caller's promise.
-        if unsafe { libc::ioctl(fault.as_raw_fd(), request, &raw mut step) } == 0 {
-            return Ok(());
+        if unsafe { libc::ioctl(fault.as_raw_fd(), number, &raw mut step) } == 0 {
+            break Ok(());
         }
         let error = io::Error::last_os_error();
         let more = u64::try_from(step.done).unwrap_or(0);
         done += more;
         attempts = if more > 0 { 0 } else { attempts + 1 };
+        let there = if number == MOVE {
+            untold_pages(to + done, from + done, len - to_usize(done), &error)
+        } else {
+            0
+        };
+        if there > 0 {
+            (done, attempts, untold) = (done + (there * PAGE_BYTES) as u64, 0, true);
+            continue;
+        }
         let passes = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EBUSY));
         if !passes || attempts == ATTEMPTS {
-            return Err(Partial { done: to_usize(done), error });
+            break Err(Partial { done: to_usize(done), error });
         }
         std::hint::spin_loop();
+    };
+    if untold && mode & DONT_WAKE == 0 {
+        // The kernel wakes who waits for what it counts. It has just accepted the range.
+        let _ = request(fault, WAKE, &mut [to, len as u64]);
     }
-    Ok(())
+    result
+}
+
+/// How many pages were moved without being counted, the first of them where a move ended with
+/// `error`.
+///
+/// Linux 6.18 moves pages in batches, and loses count of a batch that it moves at its second
+/// attempt: it comes to its pages once more, and says that somebody else had filled their place.
+/// What they were to move from is empty then. (So is a page in swap, where somebody else did fill
+/// the place; see [`Userfault::move_pages`].)
+fn untold_pages(to: u64, from: u64, len: usize, error: &io::Error) -> usize {
+    let is_taken = error.raw_os_error() == Some(libc::EEXIST);
+    if !is_taken && error.raw_os_error() != Some(libc::ENOENT) {
+        return 0;
+    }
+    let (Some(to), Some(from)) = (resident(to, len), resident(from, len)) else { return 0 };
+    let moved = |(page, (to, from)): (usize, (&u8, &u8))| {
+        let is_there = to & 1 == 1 || is_taken && page == 0;
+        is_there && from & 1 == 0
+    };
+    to.iter().zip(&from).enumerate().take_while(|page| moved(*page)).count()
+}
+
+/// Of each page of a range, in the lowest bit: whether it is in memory.
+fn resident(start: u64, len: usize) -> Option<Vec<u8>> {
+    let mut pages = vec![0_u8; len / PAGE_BYTES];
+    // SAFETY: it looks at the state of pages of the caller's mapping, and writes a byte for each.
+    let told = unsafe { libc::mincore(start as *mut libc::c_void, len, pages.as_mut_ptr()) };
+    (told == 0).then_some(pages)
 }
 
 fn address(data: &[u8]) -> u64 {
@@ -365,6 +410,8 @@ impl Userfault {
 
     /// Moves pages from one mapping to another, or another place of the same, and wakes who waits
     /// for them where `wake` is set. They are gone where they were from the moment they move.
+    /// Nobody else fills pages of `to` meanwhile: one that is there, where that of `from` is not,
+    /// counts as moved.
     ///
     /// # Errors
     /// With the bytes that were moved: when a page of `from` is not there (`ENOENT`) or held by the
@@ -464,112 +511,4 @@ fn inside(mapping: &Mapping, offset: usize, len: usize) -> io::Result<u64> {
 }
 
 #[cfg(all(test, not(miri)))]
-mod tests {
-    use std::sync::atomic::{AtomicU8, Ordering};
-
-    use super::*;
-
-    /// The bytes come out by moving the pages into memory that may be touched.
-    #[test]
-    fn pages_are_copied_and_moved() {
-        const LEN: usize = 4 * PAGE_BYTES;
-        if !has_moves("userfault::pages_are_copied_and_moved") {
-            return;
-        }
-        let mut filled = FilledPages::reserve(LEN).expect("memory");
-        filled.copy_in(0, &[7; PAGE_BYTES]).expect("copied");
-        assert!(filled.copy_in(0, &[8; PAGE_BYTES]).is_err(), "it is filled already");
-        let mut pages = Pages::reserve(LEN, None, false).expect("memory");
-        pages.bytes_mut()[..2 * PAGE_BYTES].fill(9);
-        filled.move_in(2 * PAGE_BYTES, &mut pages, 0, 2 * PAGE_BYTES).expect("moved");
-        assert!(pages.bytes().iter().all(|byte| *byte == 0), "the pages are gone");
-        let mut untouched = Pages::reserve(PAGE_BYTES, None, false).expect("memory");
-        assert!(filled.move_in(PAGE_BYTES, &mut untouched, 0, PAGE_BYTES).is_err());
-        let mut other = FilledPages::reserve(LEN).expect("as before");
-        other.move_from(PAGE_BYTES, &mut filled, 0, PAGE_BYTES).expect("moved");
-        other.move_from(2 * PAGE_BYTES, &mut filled, 2 * PAGE_BYTES, PAGE_BYTES).expect("moved");
-        assert!(filled.copy_in(0, &[1; PAGE_BYTES]).is_ok(), "its page has gone");
-        // SAFETY: the pages at 1 and 2 were moved there just now, and nobody else refers to them.
-        let moved = unsafe {
-            let start = other.mapping.as_ptr().add(PAGE_BYTES);
-            std::slice::from_raw_parts(start, 2 * PAGE_BYTES)
-        };
-        assert!(moved[..PAGE_BYTES].iter().all(|byte| *byte == 7));
-        assert!(moved[PAGE_BYTES..].iter().all(|byte| *byte == 9));
-        for (offset, len) in [(1, PAGE_BYTES), (0, 1), (LEN, PAGE_BYTES), (0, usize::MAX)] {
-            assert!(other.move_from(offset, &mut filled, 0, len).is_err(), "{offset} {len}");
-        }
-    }
-
-    /// Whether there is a userfaultfd that moves; a skip is loud.
-    #[expect(clippy::print_stderr, reason = "a skip is loud")]
-    fn has_moves(test: &str) -> bool {
-        let found = Userfault::open().map(|fault| fault.features());
-        let has = found.as_ref().is_ok_and(|features| features.moves);
-        if !has {
-            eprintln!("SKIPPED {test}: no userfaultfd with move: {found:?}");
-        }
-        has
-    }
-
-    /// A byte of a mapping, read as any thread would.
-    fn byte(mapping: &Mapping, offset: usize) -> u8 {
-        assert!(offset < mapping.len());
-        // SAFETY: inside of the mapping; other threads of these tests look at it the same way.
-        unsafe { AtomicU8::from_ptr(mapping.as_ptr().add(offset)) }.load(Ordering::Relaxed)
-    }
-
-    /// Answers the next fault by `answer`.
-    fn serve(fault: &Userfault, answer: impl Fn(&Fault)) -> Fault {
-        let mut faults = Vec::new();
-        while faults.is_empty() {
-            fault.read(&mut faults).expect("readable");
-            std::thread::yield_now();
-        }
-        answer(&faults[0]);
-        faults[0]
-    }
-
-    #[test]
-    fn who_faults_waits_for_the_answer() {
-        if !has_moves("userfault::who_faults_waits_for_the_answer") {
-            return;
-        }
-        const PAGES: usize = 4;
-        let fault = Userfault::open().expect("as before");
-        let mapping = Mapping::reserve(PAGES * PAGE_BYTES).expect("memory");
-        fault.register(&mapping, 0, mapping.len(), true).expect("registered");
-        let mut staged = Pages::reserve(PAGE_BYTES, None, false).expect("memory");
-        staged.bytes_mut().fill(5);
-        std::thread::scope(|scope| {
-            let reader = scope.spawn(|| [0, 1, 2].map(|page| byte(&mapping, page * PAGE_BYTES)));
-            let at = |fault: &Fault| fault.address - mapping.as_ptr().addr();
-            let first = serve(&fault, |told| {
-                fault.copy_in(&mapping, at(told), &[3; PAGE_BYTES], true).expect("copied");
-            });
-            assert!(at(&first) == 0 && !first.write && !first.protected);
-            serve(&fault, |told| {
-                let from = (staged.mapping(), 0);
-                fault.move_pages((&mapping, at(told)), from, PAGE_BYTES, true).expect("moved");
-            });
-            serve(&fault, |told| fault.zero(&mapping, at(told), PAGE_BYTES).expect("zeroed"));
-            assert_eq!(reader.join().expect("read"), [3, 5, 0]);
-            let writer = scope.spawn(|| {
-                // SAFETY: as in `byte`.
-                unsafe { AtomicU8::from_ptr(mapping.as_ptr()) }.store(9, Ordering::Relaxed);
-            });
-            let second = serve(&fault, |told| {
-                fault.protect(&mapping, at(told), PAGE_BYTES, false).expect("allowed");
-            });
-            assert!(second.write && second.protected);
-            writer.join().expect("written");
-            assert_eq!(byte(&mapping, 0), 9);
-        });
-        let twice = fault.copy_in(&mapping, 0, &[0; PAGE_BYTES], false).expect_err("it is there");
-        assert_eq!(twice.error.raw_os_error(), Some(libc::EEXIST));
-        fault.wake(&mapping, 0, PAGE_BYTES).expect("nobody waits");
-        assert!(fault.poison(&mapping, PAGE_BYTES, PAGE_BYTES).is_err(), "a page is there");
-        fault.poison(&mapping, 3 * PAGE_BYTES, PAGE_BYTES).expect("poisoned");
-        assert!(fault.wake(&mapping, 1, PAGE_BYTES).is_err());
-    }
-}
+mod tests;

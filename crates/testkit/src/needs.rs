@@ -3,6 +3,7 @@
 //! Tests run everywhere. Each one asks here for what it takes; without it the test passes, and says
 //! in a line on standard error that it was skipped, and why.
 
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 
 use terrace_sys::event_ring::EventRing;
@@ -31,6 +32,15 @@ pub fn moves() -> bool {
 #[must_use]
 pub fn nodes() -> bool {
     or_skip("memory of a node", placed()).is_some()
+}
+
+/// A file that has the kernel compact memory, for which it moves pages of any process to other
+/// frames, whenever `1` is written at its beginning.
+#[must_use]
+pub fn compaction() -> Option<File> {
+    const PATH: &str = "/proc/sys/vm/compact_memory";
+    let opened = OpenOptions::new().write(true).open(PATH);
+    or_skip("compaction of memory", opened.map_err(|error| format!("{PATH}: {error}")))
 }
 
 fn placed() -> Result<(), String> {

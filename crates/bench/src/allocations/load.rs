@@ -15,6 +15,7 @@ use terrace_sys::size::{GIB, KIB, MIB, to_usize};
 use terrace_tier::store::{Blocks, Distance, EmulatedBlocks, EngineChoice, FileBlocks};
 
 use super::temporary;
+use crate::chance::Chance;
 use crate::error::{BenchError, Result};
 
 /// Allocations of the largest published run.
@@ -157,6 +158,11 @@ pub(super) const CASES: [Case; 17] = [
 ];
 
 impl Case {
+    /// Bytes of the next object.
+    pub(super) fn size(&self, chance: &mut Chance) -> usize {
+        to_usize(self.bytes_min + chance.below(self.bytes_max - self.bytes_min + 1))
+    }
+
     fn mean_bytes(&self) -> u64 {
         u64::midpoint(self.bytes_min, self.bytes_max)
     }
@@ -250,28 +256,6 @@ pub(super) struct Took {
     pub(super) outside: u64,
 }
 
-/// Numbers by chance, the same for the same seed.
-#[derive(Clone, Debug)]
-pub(super) struct Chance(u64);
-
-impl Chance {
-    pub(super) fn new(seed: u64) -> Chance {
-        Chance(88_172_645_463_325_252 ^ (seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
-    }
-
-    /// From 0 to below `count`.
-    pub(super) fn below(&mut self, count: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % count
-    }
-
-    pub(super) fn size(&mut self, case: &Case) -> usize {
-        to_usize(case.bytes_min + self.below(case.bytes_max - case.bytes_min + 1))
-    }
-}
-
 pub(super) fn refused(error: impl std::fmt::Display) -> BenchError {
     BenchError::Engine(error.to_string())
 }
@@ -353,7 +337,7 @@ fn fill(heap: &Heap, case: &Case, objects: u64, mut chance: Chance) -> Result<To
     let mut outside = 0;
     let began = Instant::now();
     for _ in 0..objects {
-        let bytes = chance.size(case);
+        let bytes = case.size(&mut chance);
         let place = if case.touches {
             object(heap, case, bytes)?.leak().as_ptr()
         } else {
@@ -368,7 +352,7 @@ fn fill(heap: &Heap, case: &Case, objects: u64, mut chance: Chance) -> Result<To
 /// Replaces objects: each step frees one and allocates another.
 fn churn(heap: &Heap, case: &Case, objects: u64, steps: u64, mut chance: Chance) -> Result<Took> {
     let held: Result<Vec<_>> =
-        (0..objects).map(|_| object(heap, case, chance.size(case))).collect();
+        (0..objects).map(|_| object(heap, case, case.size(&mut chance))).collect();
     let mut held = held?;
     let (mut outside, mut operations) = (0, 0);
     let began = Instant::now();
@@ -376,7 +360,7 @@ fn churn(heap: &Heap, case: &Case, objects: u64, steps: u64, mut chance: Chance)
         for _ in 0..STEPS {
             let slot = &mut held[to_usize(chance.below(objects))];
             *slot = HeapVec::new_in(heap);
-            *slot = object(heap, case, chance.size(case))?;
+            *slot = object(heap, case, case.size(&mut chance))?;
             outside += u64::from(!heap.contains(slot.as_ptr()));
         }
         operations += STEPS;

@@ -11,7 +11,8 @@ use terrace_heap::allocator_api2::vec::Vec as HeapVec;
 use terrace_heap::{Heap, HeapBuffer};
 use terrace_sys::size::{KIB, MIB, to_usize};
 
-use super::load::{CHURN_SECONDS_MAX, Case, Chance, Took, refused};
+use super::load::{CHURN_SECONDS_MAX, Case, Took, refused};
+use crate::chance::Chance;
 use crate::error::{BenchError, Result};
 
 /// Queries at a time: what they keep is five times what a region has in memory.
@@ -63,7 +64,7 @@ impl<'a> Query<'a> {
     fn begin(heap: &'a Heap, case: &Case, chance: &mut Chance) -> Result<Query<'a>> {
         let (mut runs, mut sum) = (Vec::with_capacity(RUNS), 0_u64);
         for _ in 0..RUNS {
-            let run = sorted(chance.size(case) / 8, chance);
+            let run = sorted(case.size(chance) / 8, chance);
             sum = sum.wrapping_add(total(&run));
             runs.push(heap.copy(&run, RUN_ALIGN).map_err(refused)?);
         }

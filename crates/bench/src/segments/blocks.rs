@@ -6,14 +6,12 @@ use std::str::FromStr;
 use serde::Serialize;
 use terrace_sys::size::format_bytes;
 
-use super::place::{BLOCK, Passes, Place, Visit, case};
+use super::place::{BLOCK, Passes, Place, Visit, case, in_turn};
 use super::{Figure, Group, Line, SegmentOptions, ratios};
 use crate::chart::{Bars, Series};
 use crate::error::{BenchError, Result};
 use crate::statistic::{Estimate, mean};
 
-/// Powers of four of the study's axis, and what it names best for TPC-DS.
-const BLOCKS: [&str; 7] = ["4KiB", "16KiB", "32KiB", "64KiB", "256KiB", "1MiB", "4MiB"];
 const RETAIN: [&str; 2] = ["on", "off"];
 /// The block with the lowest time, as published, by benchmark.
 const PUBLISHED_BEST: [(&str, &str); 2] = [("tpch", BLOCK), ("tpcds", "32KiB")];
@@ -30,15 +28,15 @@ const IN_DRAM_PASSES: usize = 3;
 pub struct Block(&'static str);
 
 impl Block {
-    /// All of them.
-    pub const ALL: [Block; BLOCKS.len()] = [
-        Block(BLOCKS[0]),
-        Block(BLOCKS[1]),
-        Block(BLOCKS[2]),
-        Block(BLOCKS[3]),
-        Block(BLOCKS[4]),
-        Block(BLOCKS[5]),
-        Block(BLOCKS[6]),
+    /// Powers of four of the study's axis, and what it names best for TPC-DS.
+    pub const ALL: [Block; 7] = [
+        Block("4KiB"),
+        Block("16KiB"),
+        Block("32KiB"),
+        Block("64KiB"),
+        Block("256KiB"),
+        Block("1MiB"),
+        Block("4MiB"),
     ];
 }
 
@@ -47,7 +45,8 @@ impl FromStr for Block {
 
     fn from_str(text: &str) -> Result<Block> {
         let found = Block::ALL.into_iter().find(|block| block.0 == text);
-        found.ok_or_else(|| BenchError::input(format!("there are blocks of {}", BLOCKS.join(", "))))
+        let sizes = Block::ALL.map(|block| block.0).join(", ");
+        found.ok_or_else(|| BenchError::input(format!("there are blocks of {sizes}")))
     }
 }
 
@@ -85,8 +84,8 @@ struct Side {
     taken_bytes: f64,
 }
 
-/// A round: DRAM and what fits, then all blocks. Those of a block follow each other, and which is
-/// first changes with every round.
+/// A round: DRAM and what fits, then all blocks. Which of two twins is first changes with every
+/// round.
 pub(super) fn visits(
     memory: &str,
     data_bytes: u64,
@@ -100,16 +99,13 @@ pub(super) fn visits(
     };
     // Each memory is compared with DRAM of its own time.
     let dram = Place { case: dram_of(memory), ..Place::dram(data_bytes) };
-    let mut visits = vec![
-        visit(dram, IN_DRAM_PASSES * passes),
-        visit(Place::fitting(memory, data_bytes), IN_DRAM_PASSES * passes),
-    ];
+    let in_dram = in_turn(round, [dram, Place::fitting(memory, data_bytes)]);
+    let mut visits = in_dram.map(|place| visit(place, IN_DRAM_PASSES * passes)).to_vec();
     let blocks = &options.blocks;
     for step in 0..blocks.len() {
         // No block is always the one after the same other one.
         let block = blocks[(step + round * 3) % blocks.len()].0;
-        for turn in 0..RETAIN.len() {
-            let retain = RETAIN[(turn + round) % RETAIN.len()];
+        for retain in in_turn(round, RETAIN) {
             visits.push(visit(Place::capped(memory, data_bytes, block, retain), passes));
         }
     }
@@ -146,7 +142,8 @@ fn curve(group: &Group<'_>, memory: &str) -> Curve {
         }
     };
     let has = |block: &&'static str| !seconds(&case(block, RETAIN[0])).is_empty();
-    let points: Vec<Point> = BLOCKS.into_iter().filter(has).map(point).collect();
+    let sizes = Block::ALL.into_iter().map(|block| block.0);
+    let points: Vec<Point> = sizes.filter(has).map(point).collect();
     let least = |point: &Point| point.on.over_dram.mean.min(point.off.over_dram.mean);
     let best = points.iter().min_by(|a, b| least(a).total_cmp(&least(b)));
     let published = PUBLISHED_BEST.iter().find(|(benchmark, _)| *benchmark == group.benchmark);
@@ -259,10 +256,10 @@ mod tests {
     fn every_round_has_every_case_beside_its_twin() {
         let options = options();
         let [even, odd] = [0, 1].map(|round| visits("emu", 1000, round, &options));
-        assert_eq!(even.len(), 2 + 2 * BLOCKS.len());
+        assert_eq!(even.len(), 2 + 2 * Block::ALL.len());
         let chosen = SegmentOptions { blocks: vec![Block(BLOCK)], ..options };
         let cases = visits("emu", 1000, 1, &chosen).into_iter().map(|visit| visit.place.case);
-        let expected = ["dram, beside emu", "fitting", "256KiB, retain off", "256KiB, retain on"];
+        let expected = ["fitting", "dram, beside emu", "256KiB, retain off", "256KiB, retain on"];
         assert_eq!(cases.collect::<Vec<_>>(), expected);
         assert_eq!("256KiB".parse::<Block>().ok(), Some(chosen.blocks[0]));
         assert!("3KiB".parse::<Block>().is_err_and(|error| error.to_string().contains("32KiB")));
@@ -273,6 +270,7 @@ mod tests {
             cases
         };
         assert_eq!(cases(&even), cases(&odd));
+        assert_eq!([0, 1].map(|at| even[at].place.case.as_str()), ["dram, beside emu", "fitting"]);
         assert_eq!(even[2].place.case, "4KiB, retain on");
         assert_eq!(odd[2].place.case, "64KiB, retain off");
         assert_eq!(odd[3].place.case, "64KiB, retain on");
@@ -303,7 +301,7 @@ mod tests {
         assert_eq!(curve.points[0].published_off_is_faster, Some(false));
         assert!(curve.note().contains("best block 64KiB (published 256KiB)"));
         let lines = curve.lines();
-        assert_eq!(lines.len(), 2 + 2 * BLOCKS.len());
+        assert_eq!(lines.len(), 2 + 2 * Block::ALL.len());
         assert_eq!(lines[2].published, "the faster of the two", "4 KiB, on");
         assert_eq!(lines[11].published, "best block, the faster of the two", "256 KiB, off");
         let (name, bars) = &pictures(&summarise(&rows).blocks)[0];

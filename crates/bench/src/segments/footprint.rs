@@ -2,9 +2,10 @@
 //! moved.
 
 use serde::Serialize;
+use terrace_heap::Metadata;
 use terrace_sys::size::format_bytes;
 
-use super::place::{Metadata, Passes, Place, Visit};
+use super::place::{Passes, Place, Visit};
 use super::{Figure, Footprint, Group, Line};
 use crate::chart::{Bars, Series};
 

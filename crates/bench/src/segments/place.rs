@@ -1,9 +1,10 @@
 //! Where tables are moved to, and what is done there.
 
-use serde::Serialize;
-use terrace_sys::size::MIB;
+use terrace_heap::Metadata;
+use terrace_sys::size::{MIB, to_usize};
 
 use super::Figure;
+use crate::chance::Chance;
 
 /// The study's best block, which its other experiments use.
 pub(super) const BLOCK: &str = "256KiB";
@@ -11,27 +12,13 @@ pub(super) const BLOCK: &str = "256KiB";
 const CAP_SHARE: u64 = 5;
 const CAP_BYTES_MIN: u64 = 16 * MIB;
 
-/// Where a heap keeps its metadata.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Metadata {
-    Separate,
-    Together,
-}
+/// Both ways to keep metadata.
+pub(super) const BOTH: [Metadata; 2] = [Metadata::Separate, Metadata::Together];
 
-impl Metadata {
-    /// Both, the first one first in even rounds.
-    pub(super) fn in_turn(round: usize) -> [Metadata; 2] {
-        let both = [Metadata::Separate, Metadata::Together];
-        if round.is_multiple_of(2) { both } else { [both[1], both[0]] }
-    }
-
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Metadata::Separate => "separate",
-            Metadata::Together => "together",
-        }
-    }
+/// Two that are compared, the first one first in even rounds.
+pub(super) fn in_turn<T>(round: usize, both: [T; 2]) -> [T; 2] {
+    let [first, second] = both;
+    if round.is_multiple_of(2) { [first, second] } else { [second, first] }
 }
 
 /// A heap.
@@ -131,13 +118,9 @@ impl Passes {
 /// The same numbers in another order, the same for the same seed (Fisher and Yates).
 fn shuffled(numbers: &[u32], seed: u64) -> Vec<u32> {
     let mut numbers = numbers.to_vec();
-    let mut state = 88_172_645_463_325_252 ^ (seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mut chance = Chance::new(seed);
     for last in (1..numbers.len()).rev() {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        let other = state % (last as u64 + 1);
-        numbers.swap(last, usize::try_from(other).unwrap_or(0));
+        numbers.swap(last, to_usize(chance.below(last as u64 + 1)));
     }
     numbers
 }
@@ -170,8 +153,8 @@ mod tests {
 
     #[test]
     fn ways_take_turns() {
-        assert_eq!(Metadata::in_turn(0), [Metadata::Separate, Metadata::Together]);
-        assert_eq!(Metadata::in_turn(1), [Metadata::Together, Metadata::Separate]);
+        assert_eq!(in_turn(0, BOTH), [Metadata::Separate, Metadata::Together]);
+        assert_eq!(in_turn(1, BOTH), [Metadata::Together, Metadata::Separate]);
     }
 
     #[test]

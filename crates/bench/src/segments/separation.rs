@@ -2,8 +2,9 @@
 //! take with metadata beside the data.
 
 use serde::Serialize;
+use terrace_heap::Metadata;
 
-use super::place::{Metadata, Passes, Place, Visit};
+use super::place::{BOTH, Passes, Place, Visit, in_turn};
 use super::{Figure, Group, Line, Row, SegmentOptions, ratios};
 use crate::chart::{Bars, Series};
 use crate::statistic::{Estimate, mean};
@@ -46,7 +47,7 @@ pub(super) fn visits(
         let place = Place::published(memory, data_bytes, metadata);
         Visit { figure, place, passes, round }
     };
-    Metadata::in_turn(round).map(visit).to_vec()
+    in_turn(round, BOTH).map(visit).to_vec()
 }
 
 pub(super) fn changes(group: &Group<'_>) -> Vec<Change> {

@@ -55,7 +55,7 @@ impl Pager {
         // SAFETY: the block's pages have just been moved to the frame; nothing is in flight.
         let found = fingerprint(unsafe { self.bytes(slot, len) });
         if self.block(block).fingerprint == Some(found) && !self.block(block).torn {
-            self.note_stuck(block, false);
+            self.unstick(block);
             self.set_aside(block, slot);
         } else {
             self.block(block).next_fingerprint = found;
@@ -118,6 +118,9 @@ impl Pager {
         {
             self.copy_rest(block, slot, partial.done..done);
         }
+        // A frame with a page would refuse every block from here on.
+        let (mapping, to) = self.memory(slot);
+        self.warn_of(mapping.decommit(to, len), "dropping");
         self.wake(block);
         false
     }
@@ -156,7 +159,7 @@ impl Pager {
             let (region, offset) = (&self.shared.name, to_u64(at));
             tracing::error!(region, offset, "somebody unmapped a part of the region");
             self.block(block).place = Place::Unmapped;
-            self.note_stuck(block, false);
+            self.unstick(block);
             self.lose_frame();
             self.wake(block);
         }
@@ -186,7 +189,7 @@ impl Pager {
         state.dirty = false;
         state.torn = false;
         state.fingerprint = Some(state.next_fingerprint);
-        self.note_stuck(block, false);
+        self.unstick(block);
         self.shared.counters.write_backs.add(1);
         *lock(&self.shared.counters.latched) = None;
         // What was written before somebody asked for it was in the block when it was taken out.
@@ -224,7 +227,7 @@ impl Pager {
     pub(super) fn refused(&mut self, block: usize, message: &str) {
         let Place::Writing(slot, _) = self.place(block) else { return };
         self.writing_count -= 1;
-        self.note_stuck(block, true);
+        self.stick(block);
         // The source has a part of it, perhaps: it counts as changed, whatever it is found to be.
         self.block(block).dirty = true;
         self.block(block).torn = true;

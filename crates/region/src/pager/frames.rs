@@ -35,7 +35,10 @@ impl Pager {
             consumer.grow_or_owe(bytes);
             true
         } else {
-            self.frames < self.cap() && consumer.try_grow(bytes).is_ok()
+            let may = self.frames < self.cap();
+            let granted = may && consumer.try_grow(bytes).is_ok();
+            self.shared.counters.denied.add(u64::from(may && !granted));
+            granted
         };
         self.is_full = !granted;
         if granted {

@@ -1,8 +1,9 @@
 //! Blocks that nobody needs leave memory without being written, and are not read again.
 
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use super::{FRAMES_MIN, Pager};
+use super::{FRAMES_MIN, Pager, STUCK};
 use crate::block::{Lost, Place, Slot};
 use crate::config::{Contents, DEPTH_MAX, Method};
 use crate::inbox::Inbox;
@@ -49,8 +50,10 @@ impl Pager {
 
     /// Gives frames back that nobody waits for.
     pub(super) fn drop_spare(&mut self) {
-        while self.shared.method == Method::Move
-            && self.free.len() > self.wanted.len().min(DEPTH_MAX)
+        // The last one to copy from stays.
+        let kept =
+            self.wanted.len().min(DEPTH_MAX) + usize::from(self.shared.method == Method::Copy);
+        while self.free.len() > kept
             && self.frames > FRAMES_MIN
             && let Some(slot) = self.free.pop()
         {
@@ -96,7 +99,7 @@ impl Pager {
     /// What the source has of a block is not to be read again.
     pub(super) fn lose_bytes(&mut self, block: usize) {
         let lasts = self.shared.source.contents == Contents::Stored;
-        self.note_stuck(block, false);
+        self.unstick(block);
         self.block(block).lose_bytes(lasts);
     }
 
@@ -117,16 +120,17 @@ impl Pager {
         }
     }
 
-    /// Keeps count of the blocks that the source refuses; the last one that is given up opens the
-    /// latch.
-    pub(super) fn note_stuck(&mut self, block: usize, is_stuck: bool) {
-        let all = &self.shared.stuck;
-        if is_stuck {
-            let until = std::time::Instant::now() + super::STUCK;
-            if self.stuck.insert(block, until).is_none() {
-                all.fetch_add(1, Ordering::Relaxed);
-            }
-        } else if self.stuck.remove(&block).is_some() && all.fetch_sub(1, Ordering::Relaxed) == 1 {
+    /// The source refuses a block, which is left alone for a while.
+    pub(super) fn stick(&mut self, block: usize) {
+        if self.stuck.insert(block, Instant::now() + STUCK).is_none() {
+            self.shared.stuck.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The source has a block, or need not have it; the last one that it refused opens the latch.
+    pub(super) fn unstick(&mut self, block: usize) {
+        let is_last = |pager: &Self| pager.shared.stuck.fetch_sub(1, Ordering::Relaxed) == 1;
+        if self.stuck.remove(&block).is_some() && is_last(self) {
             *lock(&self.shared.counters.latched) = None;
         }
     }

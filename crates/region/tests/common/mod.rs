@@ -13,7 +13,7 @@ use terrace_market::Ledger;
 use terrace_region::{Contents, Method, Region, RegionConfig, Source};
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::to_usize;
-use terrace_testkit::needs;
+use terrace_testkit::{FaultyBlocks, needs};
 use terrace_tier::store::{EngineChoice, FileBlocks, MemoryBlocks};
 
 pub const KIB: u64 = 1 << 10;
@@ -78,6 +78,13 @@ pub fn blank(len: u64, config: RegionConfig) -> Region {
     let blocks = Arc::new(MemoryBlocks::new(len));
     let source = Source { blocks, offset: 0, len, contents: Contents::Blank };
     Region::new(config, source).expect("a region")
+}
+
+/// A region over memory that fails or is slow when it is told to.
+pub fn faulty(config: RegionConfig, len: u64, contents: Contents) -> (Region, Arc<FaultyBlocks>) {
+    let blocks = Arc::new(FaultyBlocks::new(Arc::new(MemoryBlocks::new(len)), 1));
+    let source = Source { blocks: blocks.clone(), offset: 0, len, contents };
+    (Region::new(config, source).expect("a region"), blocks)
 }
 
 /// The bytes of a region, used as any thread would.

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use terrace_heap::{Heap, HeapBuffer, HeapConfig, HeapError, HeapMemory, Metadata, Retain};
 use terrace_market::Ledger;
 use terrace_region::{Contents, Region, RegionConfig, Source};
 use terrace_sys::file::DirectFile;
-use terrace_sys::size::{parse_bytes, to_usize};
+use terrace_sys::size::{MIB, parse_bytes, to_u64, to_usize};
 use terrace_tier::store::{Blocks, Distance, EmulatedBlocks, EngineChoice, FileBlocks};
 
 use crate::error::SqlError;
+use crate::memory::MemoryBudget;
 
 /// What `pool` and `auto` mean to a table: no heap may be called so.
 const RESERVED: [&str; 2] = ["pool", "auto"];
@@ -20,6 +22,10 @@ const RESERVED: [&str; 2] = ["pool", "auto"];
 /// A heap over a file or emulated memory may have one part in so many of the budget in DRAM where
 /// nobody says.
 const DRAM_SHARE: u64 = 8;
+
+/// DRAM that a heap over a region takes before anything is in it, beside two blocks: those that its
+/// metadata begin in.
+const FIRST_BYTES: u64 = 8 * MIB;
 
 /// Where the bytes of a heap live.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +131,14 @@ impl HeapDefinition {
         Ok(())
     }
 
+    /// Opens it; its first bytes in DRAM are those that the pool can spare.
+    fn open_in(&self, name: &str, budget: &MemoryBudget, home: &Path) -> Result<Heap, SqlError> {
+        if self.memory.is_beyond() {
+            budget.make_room(FIRST_BYTES + 2 * to_u64(self.block_bytes));
+        }
+        self.open(name, budget.ledger(), home)
+    }
+
     fn open(&self, name: &str, ledger: &Ledger, home: &Path) -> Result<Heap, SqlError> {
         let bytes = to_usize(self.bytes);
         let (memory, ledger) = match &self.memory {
@@ -176,6 +190,8 @@ pub(crate) struct NamedHeap {
     memory: Memory,
     /// Nothing more moves to it.
     dropped: RwLock<bool>,
+    /// Frames that the budget had refused its region when that was last looked at.
+    denied: AtomicU64,
 }
 
 impl NamedHeap {
@@ -208,6 +224,17 @@ impl NamedHeap {
         !self.memory.is_beyond()
     }
 
+    /// Bytes of DRAM that it may have and has not, if the budget refused it some since this was
+    /// last asked.
+    pub(super) fn lacks(&self) -> u64 {
+        let Some(region) = self.heap.region() else { return 0 };
+        let denied = region.denied();
+        if self.denied.swap(denied, Ordering::Relaxed) == denied {
+            return 0;
+        }
+        region.cap_bytes().saturating_sub(region.stats().resident_bytes)
+    }
+
     pub(super) fn copy(&self, bytes: &[u8], align: usize) -> Result<HeapBuffer, HeapError> {
         self.heap.copy(bytes, align)
     }
@@ -230,7 +257,7 @@ impl Heaps {
         name: &str,
         definition: &HeapDefinition,
         keep: bool,
-        (ledger, directory): (&Ledger, &Path),
+        (budget, directory): (&MemoryBudget, &Path),
     ) -> Result<(), SqlError> {
         if RESERVED.contains(&name) {
             return Err(SqlError::Refused {
@@ -241,17 +268,17 @@ impl Heaps {
         if self.get(name).is_some() {
             return if keep { Ok(()) } else { Err(SqlError::HeapExists { name: name.to_owned() }) };
         }
-        let heap = definition.open(name, ledger, directory)?;
+        let heap = definition.open_in(name, budget, directory)?;
         let memory = definition.memory.clone();
         // Two at a time: the second one finds it there.
         let mut named = self.named();
         if named.contains_key(name) && !keep {
             return Err(SqlError::HeapExists { name: name.to_owned() });
         }
-        let dropped = RwLock::new(false);
+        let (dropped, denied) = (RwLock::new(false), AtomicU64::new(0));
         named
             .entry(name.to_owned())
-            .or_insert_with(|| Arc::new(NamedHeap { heap, memory, dropped }));
+            .or_insert_with(|| Arc::new(NamedHeap { heap, memory, dropped, denied }));
         Ok(())
     }
 

@@ -28,6 +28,8 @@ const ROUND: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Bytes that the engine moves by itself in a round, at most.
 const MOVED_BYTES_MAX: u64 = 256 * MIB;
+/// Bytes that the pool makes room for, for each region and round.
+const FED_BYTES_MAX: u64 = 64 * MIB;
 
 /// What the thread works on.
 pub(crate) struct Parts {
@@ -183,8 +185,19 @@ impl Round<'_> {
         }
         self.decide(&own);
         self.paces.end_round(Instant::now());
+        self.feed();
         // Without a call nobody looks whether freed pages have been kept long enough.
         self.parts.heaps.all().iter().for_each(|heap| heap.heap().decay());
+    }
+
+    /// Regions that the budget refuses frames get what the pool can spare.
+    fn feed(&self) {
+        for heap in self.parts.heaps.all() {
+            let lacks = heap.lacks();
+            if lacks > 0 {
+                self.parts.budget.make_room(lacks.min(FED_BYTES_MAX));
+            }
+        }
     }
 
     /// Moves what may live in any heap.

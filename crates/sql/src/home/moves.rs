@@ -199,9 +199,13 @@ async fn copied(
     Ok(Arc::new(aside(|| write(heap, page.as_ref(), budget))?))
 }
 
-/// Writes a segment to a heap; one in DRAM gets what the pool can spare.
+/// Writes a segment to a heap, which gets what the pool can spare of DRAM.
 fn write(heap: &Arc<NamedHeap>, bytes: &[u8], budget: &MemoryBudget) -> Result<Copied, HeapError> {
     let need = TAKEN_BYTES_MIN.max(2 * to_u64(bytes.len()));
+    let lacks = heap.lacks();
+    if lacks > 0 {
+        budget.make_room(lacks.min(need));
+    }
     for _ in 0..ROOM_TRIES {
         match Copied::new(heap, bytes) {
             // The range may be what is full: then the budget is not asked.

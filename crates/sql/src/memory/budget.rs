@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// budget needs every frame.
 const HEAP_BESIDE: u64 = 32 * MIB;
 const HEAP_BESIDE_SHARE: u64 = 8;
+/// Times that the pool is asked to make room.
+const ROOM_TRIES: usize = 4;
 
 /// Bytes that the ledger can get back: the frames of a buffer pool above its floor.
 pub trait Reserve: Send + Sync + fmt::Debug {
@@ -223,6 +225,16 @@ impl MemoryBudget {
             false => self.reserve.release(missing),
         };
         given > 0
+    }
+
+    /// Whether the ledger has `bytes`, once the pool has given what it can spare.
+    pub(crate) fn make_room(&self, bytes: u64) -> bool {
+        for _ in 0..ROOM_TRIES {
+            if self.ledger.available() >= bytes || !self.reclaim(bytes, true) {
+                break;
+            }
+        }
+        self.ledger.available() >= bytes
     }
 
     /// Bytes that consumers beside the pool and the one that holds `own` hold. They may come back.
