@@ -29,12 +29,13 @@ use std::str::FromStr;
 use serde::Serialize;
 use terrace_heap::HeapStats;
 use terrace_sql::EngineConfig;
-use terrace_sys::size::format_bytes;
+use terrace_sys::size::{GIB, format_bytes};
 
 use crate::chart::Bars;
 use crate::error::{BenchError, Result};
 use crate::experiment::{Conditions, Finding, Setting};
 use crate::grid::Grid;
+use crate::machine::Machine;
 use crate::paged_scan::ample_dram;
 use crate::picture::Picture;
 use crate::report::Report;
@@ -264,15 +265,40 @@ fn scales(first: f64, last: Option<f64>) -> Vec<f64> {
     all.filter(|scale| *scale <= last.unwrap_or(first).max(first)).collect()
 }
 
+/// Refuses emulated memory that this machine does not have for the largest tables beside everything
+/// that the budget covers.
+fn has_memory(
+    memories: &[String],
+    data_bytes: u64,
+    dram_bytes: u64,
+    memory_bytes: u64,
+) -> Result<()> {
+    let Some(memory) = memories.iter().find(|memory| memory.starts_with("emu")) else {
+        return Ok(());
+    };
+    if data_bytes.saturating_add(dram_bytes) <= memory_bytes.saturating_sub(GIB) {
+        return Ok(());
+    }
+    Err(BenchError::Input(format!(
+        "tables of {} in memory \"{memory}\" beside {} of DRAM are more than this machine's {}: \
+         choose --memories file, or a smaller --scale, --scale-max or --dram",
+        format_bytes(data_bytes),
+        format_bytes(dram_bytes),
+        format_bytes(memory_bytes)
+    )))
+}
+
 /// Runs the experiment.
 ///
 /// # Errors
 /// When tables cannot be loaded or moved, or a query fails; one with a wrong answer is counted.
+/// When emulated memory would be more than the machine has.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let options = &setting.segments;
     let mut rows = Vec::new();
     for benchmark in &options.benchmarks {
-        for (index, scale) in scales(setting.scale, options.scale_max).into_iter().enumerate() {
+        let scales = scales(setting.scale, options.scale_max);
+        for (index, scale) in scales.iter().copied().enumerate() {
             let mut figures = options.figures.clone();
             figures.retain(|figure| index == 0 || !figure.asks());
             if figures.is_empty() {
@@ -280,6 +306,13 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
             }
             let asks = figures.iter().any(|figure| figure.asks());
             let tables = Tables::load(setting, (*benchmark, scale, asks), observe).await?;
+            if index == 0 {
+                let last = scales.last().copied().unwrap_or(scale);
+                let data_bytes = tables.data_bytes << (scales.len() - 1);
+                let dram_bytes = engine(setting, last).dram_bytes;
+                let machine = Machine::detect();
+                has_memory(&options.memories, data_bytes, dram_bytes, machine.memory_bytes)?;
+            }
             for figure in figures {
                 measure(setting, figure, &tables, &mut rows, observe).await?;
             }
@@ -464,6 +497,19 @@ mod tests {
         assert_eq!(scales(1.0, Some(100.0)).len(), 4);
         assert_eq!(scales(0.5, Some(1.9)), [0.5, 1.0]);
         assert_eq!(scales(4.0, Some(1.0)), [4.0]);
+    }
+
+    #[test]
+    fn emulated_memory_is_memory_of_this_machine() {
+        let memories = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let both = memories(&["file", "emu@10us"]);
+        has_memory(&both, 11 * GIB, 12 * GIB, 24 * GIB).expect("just fits");
+        let error = has_memory(&both, 12 * GIB, 12 * GIB, 24 * GIB).expect_err("too much");
+        let text = error.to_string();
+        for word in ["12GiB", "24GiB", "emu@10us", "--memories file", "--scale-max"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        has_memory(&memories(&["file"]), 12 * GIB, 12 * GIB, 24 * GIB).expect("no emulation");
     }
 
     #[test]

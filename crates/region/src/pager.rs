@@ -104,6 +104,8 @@ pub(crate) struct Pager {
     wanted: VecDeque<usize>,
     ahead: VecDeque<usize>,
     waiters: HashMap<usize, Vec<(Want, Arc<Waiter>)>>,
+    /// The blocks that have waiters, in the order in which they are looked at, and some that had.
+    asked: VecDeque<usize>,
     /// Blocks that the source refused to take, and until when they are left alone.
     stuck: HashMap<usize, Instant>,
     /// Frames held, each counted by the ledger.
@@ -163,6 +165,7 @@ impl Pager {
             wanted: VecDeque::new(),
             ahead: VecDeque::new(),
             waiters: HashMap::new(),
+            asked: VecDeque::new(),
             stuck: HashMap::new(),
             frames: 0,
             is_full: false,

@@ -287,6 +287,23 @@ fn a_flush_of_many_blocks_keeps_them_and_a_drop_writes_them() {
     }
 }
 
+/// Most of it was never touched, or has left again.
+#[test]
+fn ranges_of_very_many_blocks_are_evicted_and_flushed_in_time() {
+    for method in methods() {
+        let patience = Duration::from_secs(20);
+        let small = RegionConfig { block_bytes: 4096, patience, ..config(method, 2 * MIB) };
+        let region = blank(2048 * MIB, small);
+        let memory = Memory::of(&region);
+        let touched = (0..2048 * MIB).step_by(to_usize(3 * MIB + 4096));
+        touched.clone().for_each(|at| memory.write(at, stamp(at)));
+        region.flush(0, 2048 * MIB).expect("half a million blocks");
+        region.evict(0, 2048 * MIB).expect("half a million blocks");
+        assert!(region.stats().resident_bytes <= 64 * KIB, "{method}: {:?}", region.stats());
+        touched.for_each(|at| assert_eq!(memory.read(at), stamp(at), "{method} {at}"));
+    }
+}
+
 #[test]
 fn immutable_blocks_are_not_looked_at() {
     // Where blocks are copied, nobody has to look: who writes to one is told.

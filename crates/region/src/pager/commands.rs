@@ -30,7 +30,16 @@ impl Pager {
                     self.ahead.retain(|block| blocks.binary_search(block).is_err());
                 }
                 for block in blocks {
-                    self.waiters.entry(block).or_default().push((want, Arc::clone(&waiter)));
+                    // Most blocks of a large range are not in memory: nothing is left to do.
+                    if want != Want::Pin && matches!(self.place(block), Place::Absent) {
+                        waiter.done(block, Ok(()));
+                    } else {
+                        let waiters = self.waiters.entry(block).or_default();
+                        if waiters.is_empty() {
+                            self.asked.push_back(block);
+                        }
+                        waiters.push((want, Arc::clone(&waiter)));
+                    }
                 }
             }
         }
@@ -40,45 +49,55 @@ impl Pager {
     /// is time for.
     pub(super) fn look_at_waiters(&mut self) -> bool {
         let now = Instant::now();
-        self.waiters.retain(|_, waiters| {
-            waiters.retain(|(_, waiter)| !waiter.is_over());
-            !waiters.is_empty()
-        });
-        let blocks: Vec<usize> = self.waiters.keys().copied().collect();
-        for (number, block) in (1..).zip(blocks) {
+        for number in 1..=self.asked.len() {
+            let Some(block) = self.asked.pop_front() else { break };
+            if self.go_on_with(block, now) {
+                self.asked.push_back(block);
+            }
             if number % LOOKS == 0 && now.elapsed() > AT_ONCE {
                 return true;
             }
-            match self.place(block) {
-                Place::Absent if self.has_waiter(block, Want::Pin) => {
-                    let state = self.block(block);
-                    (state.faulted, state.marker) = (false, false);
-                    self.begin(block, now);
-                }
-                Place::Absent => self.end_waiters(block),
-                Place::Poisoned => {
-                    for (_, waiter) in self.waiters.remove(&block).unwrap_or_default() {
-                        waiter.done(block, Err(self.unreadable(block, "it could not be read")));
-                    }
-                }
-                Place::Unmapped => self.tell_unmapped(block),
-                Place::Aside(slot) if self.has_waiter(block, Want::Pin) => {
-                    self.aside_count -= 1;
-                    self.block(block).marker = false;
-                    self.put_back(block, Some(slot));
-                }
-                Place::Aside(slot) => {
-                    if self.has_waiter(block, Want::Evict) {
-                        self.forget(block);
-                        self.give_back(slot, self.shared.block_len(block));
-                    }
-                    self.end_waiters(block);
-                }
-                Place::Resident => self.serve_resident(block),
-                Place::Queued(_) | Place::Filling(..) | Place::Writing(..) => {}
-            }
         }
         false
+    }
+
+    /// Goes on with a block; whether somebody waits for it still.
+    fn go_on_with(&mut self, block: usize, now: Instant) -> bool {
+        let Some(waiters) = self.waiters.get_mut(&block) else { return false };
+        waiters.retain(|(_, waiter)| !waiter.is_over());
+        if waiters.is_empty() {
+            self.waiters.remove(&block);
+            return false;
+        }
+        match self.place(block) {
+            Place::Absent if self.has_waiter(block, Want::Pin) => {
+                let state = self.block(block);
+                (state.faulted, state.marker) = (false, false);
+                self.begin(block, now);
+            }
+            Place::Absent => self.end_waiters(block),
+            Place::Poisoned => {
+                for (_, waiter) in self.waiters.remove(&block).unwrap_or_default() {
+                    waiter.done(block, Err(self.unreadable(block, "it could not be read")));
+                }
+            }
+            Place::Unmapped => self.tell_unmapped(block),
+            Place::Aside(slot) if self.has_waiter(block, Want::Pin) => {
+                self.aside_count -= 1;
+                self.block(block).marker = false;
+                self.put_back(block, Some(slot));
+            }
+            Place::Aside(slot) => {
+                if self.has_waiter(block, Want::Evict) {
+                    self.forget(block);
+                    self.give_back(slot, self.shared.block_len(block));
+                }
+                self.end_waiters(block);
+            }
+            Place::Resident => self.serve_resident(block),
+            Place::Queued(_) | Place::Filling(..) | Place::Writing(..) => {}
+        }
+        self.waiters.contains_key(&block)
     }
 
     fn serve_resident(&mut self, block: usize) {
