@@ -16,11 +16,13 @@ use crate::{
 const LOW_CRATES: &[&str] = &[
     "terrace-sys",
     "terrace-market",
+    "terrace-latch",
     "terrace-tier",
     "terrace-pool",
     "terrace-index",
     "terrace-region",
     "terrace-heap",
+    "terrace-objects",
     "terrace-capi",
     "terrace-workload",
     "terrace-testkit",

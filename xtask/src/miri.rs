@@ -14,8 +14,10 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("terrace-market", &[]),
     ("terrace-sys", &["--lib", "--", "buffer", "map", "pages", "size", "transfer"]),
     ("terrace-tier", &["--lib", "--", "store::tests"]),
+    ("terrace-latch", &["--lib"]),
     ("terrace-pool", &["--lib"]),
     ("terrace-pool", &["--doc"]),
+    ("terrace-objects", &[]),
 ];
 
 const MISSING: &str = "\

@@ -6,8 +6,8 @@ use std::sync::atomic::{
 };
 
 use crate::array::{Zeroed, ZeroedArray};
-use crate::latch::Latch;
 use crate::page::{FrameId, PAGE_MIN_BYTES, PageId};
+use terrace_latch::Latch;
 
 /// What the pool knows of a frame, in one cache line. All zero bytes are a frame never used.
 ///

@@ -22,9 +22,7 @@
 //! # }
 //! ```
 
-mod latch;
 mod page;
-mod park;
 mod state;
 mod sync;
 

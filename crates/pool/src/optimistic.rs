@@ -25,11 +25,11 @@ use crate::error::PoolError;
 use crate::fix::Hold;
 use crate::frame::Frame;
 use crate::guard::{ReadGuard, WriteGuard, put_hint};
-use crate::latch::Version;
 use crate::page::{FrameId, PageId, PageRef};
 use crate::pool::Inner;
 use crate::residency::Access;
 use crate::state::PageState;
+use terrace_latch::Version;
 
 /// Optimistic looks that one count stands for: counting each would cost more than the look.
 const COUNT_EVERY: u64 = 64;

@@ -27,7 +27,6 @@ use crate::heat::Heat;
 use crate::load::LoadQueue;
 use crate::migrate::Nodes;
 use crate::page::{FRAMES_MAX, FrameId, PAGE_IDS_MAX, PAGE_MIN_BYTES, PageId};
-use crate::park::ParkingLot;
 use crate::placement::Placement;
 use crate::residency::{Residency, SampledScore};
 use crate::space::{Space, SpaceInner, SpaceTable};
@@ -36,6 +35,7 @@ use crate::sync::lock;
 use crate::table::PageTable;
 use crate::worker::Workers;
 use crate::write_back::Refusals;
+use terrace_latch::ParkingLot;
 
 /// Memory tiers a pool can have; a frame names its tier in a byte, and eviction walks them all.
 pub const MEMORY_TIERS_MAX: usize = 8;

@@ -29,8 +29,8 @@
 use std::time::Instant;
 
 use crate::page::{FRAME_BITS, FrameId};
-use crate::park::{Look, ParkingLot};
 use crate::sync::{AtomicU64, Ordering};
+use terrace_latch::{Look, ParkingLot};
 
 const KIND_MASK: u64 = 0b11;
 const PARKED: u64 = 0b100;

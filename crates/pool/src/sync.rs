@@ -1,34 +1,21 @@
-//! The synchronisation types of the modules that loom explores.
+//! The synchronisation types of the state word, which loom explores, and how mutexes are locked.
 //!
-//! Under `--cfg loom` they are loom's, elsewhere the standard library's.
+//! Under `--cfg loom` the atomics are loom's, elsewhere the standard library's.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
-#[cfg(loom)]
-pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
+pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+pub(crate) use locked::lock;
 
-use std::sync::PoisonError;
+#[cfg(not(loom))]
+mod locked {
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks a mutex whose data no panic can leave half changed.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Gives way for a moment between two looks at a contended word.
-pub(crate) fn relax() {
-    #[cfg(loom)]
-    loom::thread::yield_now();
-    #[cfg(not(loom))]
-    std::hint::spin_loop();
-}
-
-/// Stands for the total order of sequentially consistent accesses, which loom does not model but
-/// by fences; elsewhere the accesses have it by themselves.
-pub(crate) fn total_order() {
-    #[cfg(loom)]
-    fence(Ordering::SeqCst);
+    /// Locks a mutex whose data no panic can leave half changed.
+    pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }

@@ -10,12 +10,14 @@ use super::{
 /// The floor of every crate. Two crates on one floor do not know each other.
 const FLOORS: &[(&str, u32)] = &[
     ("terrace-sys", 1),
+    ("terrace-latch", 1),
     ("terrace-market", 1),
     ("terrace-tier", 2),
     ("terrace-pool", 3),
     ("terrace-region", 3),
     ("terrace-exec", 4),
     ("terrace-heap", 4),
+    ("terrace-objects", 4),
     ("terrace-index", 4),
     ("terrace-compact", 4),
     ("terrace-capi", 5),

@@ -8,7 +8,7 @@ use super::{
 
 /// Crates that need `unsafe`; every other crate forbids it in its root.
 const UNSAFE_CRATES: &[&str] =
-    &["sys", "pool", "region", "heap", "capi", "compact", "exec", "sql", "terrace"];
+    &["sys", "pool", "region", "heap", "objects", "capi", "compact", "exec", "sql", "terrace"];
 /// What the documentation of an unsafe function or trait contains.
 const ASKS: &str = "# Safety";
 const FORBID: &str = "#![forbid(unsafe_code)]";

@@ -1,4 +1,4 @@
-//! The latch of a frame: one 8-byte word with shared and exclusive holders and a version.
+//! A latch: one 8-byte word with shared and exclusive holders and a version.
 //!
 //! ```text
 //! bits 63..18  version, +1 at every exclusive release
@@ -27,8 +27,11 @@ const VERSION_MASK: u64 = !(VERSION_ONE - 1);
 const SPINS: u32 = if cfg!(loom) { 0 } else { 64 };
 
 /// A latch word. All zero bytes are an open latch of version 0.
+///
+/// It does not own what it guards: who holds it, and what may be touched meanwhile, is the business
+/// of its users.
 #[derive(Debug)]
-pub(crate) struct Latch(AtomicU64);
+pub struct Latch(AtomicU64);
 
 /// Whether a latch word keeps out whoever wants a shared hold. Readers alone do not, unless there
 /// are as many as the word can count.
@@ -49,11 +52,18 @@ fn before_writing() {
 
 /// The version an optimistic reader saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Version(u64);
+pub struct Version(u64);
+
+impl Default for Latch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl Latch {
-    #[cfg(any(test, loom))]
-    pub(crate) fn new() -> Self {
+    /// An open latch. Zero bytes are one as well.
+    #[must_use]
+    pub fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
@@ -62,12 +72,16 @@ impl Latch {
     }
 
     /// Whether anybody holds the latch, shared or exclusive.
-    pub(crate) fn is_held(&self) -> bool {
+    #[must_use]
+    #[inline]
+    pub fn is_held(&self) -> bool {
         busy_for_exclusive(self.0.load(Ordering::Relaxed))
     }
 
     /// Takes a shared hold unless the latch is held exclusively.
-    pub(crate) fn try_shared(&self) -> bool {
+    #[must_use]
+    #[inline]
+    pub fn try_shared(&self) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
         while !busy_for_shared(word) {
             match self.0.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed)
@@ -83,7 +97,9 @@ impl Latch {
     ///
     /// Sequentially consistent with the releases: of a thread that dooms a page and then tries its
     /// latch, and one that releases it and then looks for doom, one sees the other.
-    pub(crate) fn try_exclusive(&self) -> bool {
+    #[must_use]
+    #[inline]
+    pub fn try_exclusive(&self) -> bool {
         total_order();
         let mut word = self.0.load(Ordering::SeqCst);
         while !busy_for_exclusive(word) {
@@ -109,7 +125,8 @@ impl Latch {
     /// `wanted` may turn false only under the exclusive hold. Without that question a thread would
     /// go on waiting for whoever has the latch next, for another page: and in a circle, where that
     /// one waits for a page which the first thread holds.
-    pub(crate) fn shared_while(
+    #[must_use]
+    pub fn shared_while(
         &self,
         lot: &ParkingLot,
         deadline: Option<Instant>,
@@ -119,7 +136,8 @@ impl Latch {
     }
 
     /// Takes the exclusive hold as [`Latch::shared_while`] takes a shared one.
-    pub(crate) fn exclusive_while(
+    #[must_use]
+    pub fn exclusive_while(
         &self,
         lot: &ParkingLot,
         deadline: Option<Instant>,
@@ -129,8 +147,9 @@ impl Latch {
     }
 
     /// Takes the exclusive hold, however long that takes.
-    pub(crate) fn exclusive(&self, lot: &ParkingLot) {
-        self.exclusive_while(lot, None, || true);
+    pub fn exclusive(&self, lot: &ParkingLot) {
+        // Without a deadline, and wanted always, it is taken.
+        let _ = self.exclusive_while(lot, None, || true);
     }
 
     fn acquire(
@@ -173,7 +192,8 @@ impl Latch {
     }
 
     /// Gives a shared hold back. True when it was the last.
-    pub(crate) fn release_shared(&self, lot: &ParkingLot) -> bool {
+    #[inline]
+    pub fn release_shared(&self, lot: &ParkingLot) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             debug_assert!(word & SHARED_MASK != 0, "a shared latch was released twice");
@@ -195,15 +215,17 @@ impl Latch {
     }
 
     /// Gives the exclusive hold back under a new version.
-    pub(crate) fn release_exclusive(&self, lot: &ParkingLot) {
+    #[inline]
+    pub fn release_exclusive(&self, lot: &ParkingLot) {
         self.leave_exclusive(lot, 0);
     }
 
     /// Turns the exclusive hold into a shared one without a gap, under a new version.
-    pub(crate) fn downgrade(&self, lot: &ParkingLot) {
+    pub fn downgrade(&self, lot: &ParkingLot) {
         self.leave_exclusive(lot, 1);
     }
 
+    #[inline]
     fn leave_exclusive(&self, lot: &ParkingLot, shared: u64) {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
@@ -228,7 +250,9 @@ impl Latch {
     }
 
     /// Turns a shared hold into the exclusive one if it is the only hold.
-    pub(crate) fn try_upgrade(&self) -> bool {
+    #[must_use]
+    #[inline]
+    pub fn try_upgrade(&self) -> bool {
         let word = self.0.load(Ordering::Relaxed);
         let upgraded = word & (SHARED_MASK | EXCLUSIVE) == 1
             && self.swap(word, (word & !SHARED_MASK) | EXCLUSIVE);
@@ -239,8 +263,9 @@ impl Latch {
     }
 
     /// Takes the exclusive hold if nobody holds the latch and no writer came since `seen`.
+    #[must_use]
     #[inline]
-    pub(crate) fn try_exclusive_if(&self, seen: Version) -> bool {
+    pub fn try_exclusive_if(&self, seen: Version) -> bool {
         let word = self.0.load(Ordering::Relaxed);
         let taken = !busy_for_exclusive(word)
             && word & VERSION_MASK == seen.0
@@ -252,25 +277,31 @@ impl Latch {
     }
 
     /// The version, for whoever holds the latch shared.
-    pub(crate) fn shared_version(&self) -> Version {
+    #[must_use]
+    #[inline]
+    pub fn shared_version(&self) -> Version {
         Version(self.0.load(Ordering::Acquire) & VERSION_MASK)
     }
 
     /// Whether no writer came since `seen`, for whoever holds the latch exclusively.
-    pub(crate) fn has_version(&self, seen: Version) -> bool {
+    #[must_use]
+    #[inline]
+    pub fn has_version(&self, seen: Version) -> bool {
         self.0.load(Ordering::Relaxed) & VERSION_MASK == seen.0
     }
 
     /// The version to read under, or `None` while a writer is at work.
+    #[must_use]
     #[inline]
-    pub(crate) fn version(&self) -> Option<Version> {
+    pub fn version(&self) -> Option<Version> {
         let word = self.0.load(Ordering::Acquire);
         (word & EXCLUSIVE == 0).then_some(Version(word & VERSION_MASK))
     }
 
     /// Whether what was read since `seen` is what stands there: no writer came between.
+    #[must_use]
     #[inline]
-    pub(crate) fn is_still(&self, seen: Version) -> bool {
+    pub fn is_still(&self, seen: Version) -> bool {
         fence(Ordering::Acquire);
         self.version() == Some(seen)
     }

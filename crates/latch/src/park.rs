@@ -14,7 +14,7 @@ use crate::sync::{Condvar, Mutex, lock};
 const BUCKETS: usize = if cfg!(loom) { 1 } else { 256 };
 
 /// What a sleeper finds when it looks at its word under the bucket's lock.
-pub(crate) enum Look<T> {
+pub enum Look<T> {
     /// The wait is over.
     Done(T),
     /// The word is busy and its parked bit is set: sleep.
@@ -29,12 +29,20 @@ struct Bucket {
 
 /// A fixed set of places to sleep, chosen by the address of the word waited for.
 #[derive(Debug)]
-pub(crate) struct ParkingLot {
+pub struct ParkingLot {
     buckets: Vec<Bucket>,
 }
 
+impl Default for ParkingLot {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl ParkingLot {
-    pub(crate) fn new() -> Self {
+    /// A lot where nobody sleeps.
+    #[must_use]
+    pub fn new() -> Self {
         let bucket = || Bucket { lock: Mutex::new(()), wake: Condvar::new() };
         Self { buckets: (0..BUCKETS).map(|_| bucket()).collect() }
     }
@@ -48,7 +56,7 @@ impl ParkingLot {
     /// Sleeps until `look` is done, or `None` when `deadline` has passed.
     ///
     /// `look` must set the word's parked bit before it says [`Look::Sleep`].
-    pub(crate) fn park<T>(
+    pub fn park<T>(
         &self,
         key: usize,
         deadline: Option<Instant>,
@@ -72,7 +80,7 @@ impl ParkingLot {
     }
 
     /// Wakes everyone who sleeps for `key`, after the word was changed and its parked bit cleared.
-    pub(crate) fn unpark(&self, key: usize) {
+    pub fn unpark(&self, key: usize) {
         let bucket = self.bucket(key);
         drop(lock(&bucket.lock));
         bucket.wake.notify_all();

@@ -1,0 +1,241 @@
+//! Every interleaving of a latch, explored by loom.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p terrace-latch --release --lib loom_tests`
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use loom::thread;
+
+use crate::latch::Latch;
+use crate::park::ParkingLot;
+
+struct Guarded {
+    latch: Latch,
+    lot: ParkingLot,
+    value: UnsafeCell<u64>,
+}
+
+// SAFETY: `value` is touched only under `latch`, which is what the tests are about: loom reports
+// any access that the latch lets overlap with a write.
+unsafe impl Sync for Guarded {}
+
+impl Guarded {
+    fn new() -> Arc<Self> {
+        let (latch, lot) = (Latch::new(), ParkingLot::new());
+        Arc::new(Self { latch, lot, value: UnsafeCell::new(0) })
+    }
+
+    fn shared(&self) {
+        assert_eq!(self.latch.shared_while(&self.lot, None, || true), Some(true));
+    }
+
+    fn add(&self) {
+        // SAFETY: the caller holds the latch exclusively.
+        self.value.with_mut(|value| unsafe { *value += 1 });
+    }
+
+    fn get(&self) -> u64 {
+        // SAFETY: the caller holds the latch.
+        self.value.with(|value| unsafe { *value })
+    }
+}
+
+#[test]
+fn writers_exclude_each_other_and_nobody_sleeps_for_ever() {
+    loom::model(|| {
+        let shared = Guarded::new();
+        let other = Arc::clone(&shared);
+        let writer = thread::spawn(move || {
+            other.latch.exclusive(&other.lot);
+            other.add();
+            other.latch.release_exclusive(&other.lot);
+        });
+        shared.latch.exclusive(&shared.lot);
+        shared.add();
+        shared.latch.release_exclusive(&shared.lot);
+        writer.join().expect("writer");
+        assert!(shared.latch.try_shared());
+        assert_eq!(shared.get(), 2);
+    });
+}
+
+#[test]
+fn a_reader_keeps_a_writer_out_until_it_is_gone() {
+    loom::model(|| {
+        let shared = Guarded::new();
+        let other = Arc::clone(&shared);
+        let reader = thread::spawn(move || {
+            other.shared();
+            let seen = (other.get(), other.get());
+            assert_eq!(seen.0, seen.1);
+            other.latch.release_shared(&other.lot);
+        });
+        shared.latch.exclusive(&shared.lot);
+        shared.add();
+        shared.latch.downgrade(&shared.lot);
+        assert_eq!(shared.get(), 1);
+        shared.latch.release_shared(&shared.lot);
+        reader.join().expect("reader");
+    });
+}
+
+#[test]
+fn an_upgrade_is_the_only_hold_or_fails() {
+    loom::model(|| {
+        let shared = Guarded::new();
+        let other = Arc::clone(&shared);
+        let upgrade = move |shared: &Guarded| {
+            shared.shared();
+            if shared.latch.try_upgrade() {
+                shared.add();
+                shared.latch.release_exclusive(&shared.lot);
+            } else {
+                shared.latch.release_shared(&shared.lot);
+            }
+        };
+        let thread = thread::spawn(move || upgrade(&other));
+        upgrade(&shared);
+        thread.join().expect("upgrader");
+        assert!(!shared.latch.is_held());
+    });
+}
+
+#[test]
+fn an_upgrade_that_goes_back_is_seen_whole() {
+    loom::model(|| {
+        let shared = Guarded::new();
+        let other = Arc::clone(&shared);
+        let repairer = thread::spawn(move || {
+            other.shared();
+            if other.latch.try_upgrade() {
+                other.add();
+                other.latch.downgrade(&other.lot);
+            }
+            let _ = other.get();
+            other.latch.release_shared(&other.lot);
+        });
+        shared.shared();
+        assert_eq!(shared.get(), shared.get());
+        shared.latch.release_shared(&shared.lot);
+        repairer.join().expect("repairer");
+        assert!(!shared.latch.is_held());
+    });
+}
+
+#[test]
+fn of_a_doomer_and_the_last_holder_one_frees_the_page() {
+    loom::model(|| {
+        let shared = Guarded::new();
+        let doomed = Arc::new(AtomicBool::new(false));
+        assert!(shared.latch.try_shared());
+        let (other, doom) = (Arc::clone(&shared), Arc::clone(&doomed));
+        let free = |shared: &Guarded| {
+            let taken = shared.latch.try_exclusive();
+            if taken {
+                shared.add();
+            }
+            taken
+        };
+        let holder = thread::spawn(move || {
+            other.latch.release_shared(&other.lot);
+            doom.load(Ordering::SeqCst) && free(&other)
+        });
+        doomed.store(true, Ordering::SeqCst);
+        let mine = free(&shared);
+        let theirs = holder.join().expect("holder");
+        assert!(mine ^ theirs, "freed by doomer: {mine}, by holder: {theirs}");
+    });
+}
+
+#[test]
+fn a_reader_does_not_sleep_behind_readers() {
+    loom::model(|| {
+        let shared = Guarded::new();
+        let other = Arc::clone(&shared);
+        assert!(shared.latch.try_exclusive());
+        let reader = thread::spawn(move || {
+            other.shared();
+            other.latch.release_shared(&other.lot);
+        });
+        shared.latch.downgrade(&shared.lot);
+        // The shared hold stays until the other reader has had its own.
+        reader.join().expect("reader");
+        shared.latch.release_shared(&shared.lot);
+    });
+}
+
+/// A page leaves its frame, and the next holder of the frame waits for whoever waited for the page.
+#[test]
+fn nobody_waits_for_the_next_holder_of_a_frame_whose_page_left() {
+    loom::model(|| {
+        let shared = Guarded::new();
+        let here = Arc::new(AtomicBool::new(true));
+        assert!(shared.latch.try_exclusive());
+        let (other, page) = (Arc::clone(&shared), Arc::clone(&here));
+        let waiter = thread::spawn(move || {
+            let here = || page.load(Ordering::SeqCst);
+            other.latch.exclusive_while(&other.lot, None, here).expect("no deadline")
+        });
+        here.store(false, Ordering::SeqCst);
+        shared.latch.release_exclusive(&shared.lot);
+        let next = shared.latch.try_exclusive();
+        assert_ne!(waiter.join().expect("waiter"), next);
+    });
+}
+
+fn optimistic(take: fn(&Latch, &ParkingLot) -> bool) {
+    loom::model(move || {
+        let latch = Arc::new((Latch::new(), ParkingLot::new()));
+        let halves = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
+        let (other, written) = (Arc::clone(&latch), Arc::clone(&halves));
+        let writer = thread::spawn(move || {
+            assert!(take(&other.0, &other.1));
+            written.0.store(1, Ordering::Relaxed);
+            written.1.store(1, Ordering::Relaxed);
+            other.0.release_exclusive(&other.1);
+        });
+        if let Some(seen) = latch.0.version() {
+            let read = (halves.0.load(Ordering::Relaxed), halves.1.load(Ordering::Relaxed));
+            if latch.0.is_still(seen) {
+                assert_eq!(read.0, read.1);
+            }
+        }
+        writer.join().expect("writer");
+    });
+}
+
+#[test]
+fn an_optimistic_reader_believes_whole_versions_only() {
+    optimistic(|latch, lot| latch.exclusive_while(lot, None, || true) == Some(true));
+}
+
+#[test]
+fn an_optimistic_reader_notices_an_upgrade() {
+    optimistic(|latch, _lot| latch.try_shared() && latch.try_upgrade());
+}
+
+#[test]
+fn an_optimistic_reader_notices_another_that_became_a_writer() {
+    optimistic(|latch, _lot| latch.version().is_some_and(|seen| latch.try_exclusive_if(seen)));
+}
+
+/// Of two who saw the same version and write by what they saw, one must see it anew.
+#[test]
+fn of_two_optimistic_writers_of_one_version_one_is_refused() {
+    loom::model(|| {
+        let shared = Arc::new((Latch::new(), ParkingLot::new()));
+        let seen = shared.0.version().expect("no writer");
+        let write = move |shared: &(Latch, ParkingLot)| {
+            let taken = shared.0.try_exclusive_if(seen);
+            if taken {
+                shared.0.release_exclusive(&shared.1);
+            }
+            taken
+        };
+        let other = Arc::clone(&shared);
+        let writer = thread::spawn(move || write(&other));
+        let first = write(&shared);
+        assert_ne!(first, writer.join().expect("writer"));
+    });
+}

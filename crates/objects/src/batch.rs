@@ -1,0 +1,161 @@
+//! Operations on many objects at once.
+//!
+//! A single read waits for memory: first for the group, then for the object. Reads of a batch ask
+//! for all groups ahead, then for all objects, and then copy what has arrived meanwhile.
+
+use std::ops::Range;
+
+use crate::bytes;
+use crate::error::ObjectError;
+use crate::group::Found;
+use crate::id::ObjectId;
+use crate::store::{By, ObjectStore};
+use crate::table::{group_of, slot_of};
+
+/// Objects that are asked for ahead at a time: as many as the processor keeps requests for.
+const AHEAD: usize = 32;
+
+/// The objects of a batch, one after the other. It keeps its memory from one batch to the next.
+#[derive(Debug, Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    used: usize,
+    results: Vec<Result<Range<usize>, ObjectError>>,
+}
+
+impl Batch {
+    /// An empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Objects asked for, found or not.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.results.len()
+    }
+
+    /// Whether nothing was asked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.results.is_empty()
+    }
+
+    /// The bytes of the object that was asked for as number `n`, or why it has none.
+    ///
+    /// # Errors
+    /// As [`ObjectStore::get`] for that object.
+    ///
+    /// # Panics
+    /// When fewer were asked for.
+    pub fn get(&self, n: usize) -> Result<&[u8], &ObjectError> {
+        self.results[n].as_ref().map(|range| &self.bytes[range.clone()])
+    }
+
+    /// All objects in the order asked for.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Result<&[u8], &ObjectError>> {
+        (0..self.len()).map(|n| self.get(n))
+    }
+
+    fn clear(&mut self) {
+        self.used = 0;
+        self.results.clear();
+    }
+
+    /// Copies an object behind the others if there is room for it: its bytes, or how many bytes
+    /// more it takes.
+    #[inline]
+    fn add(&mut self, found: Found) -> Result<Range<usize>, usize> {
+        let Some(to) = self.bytes.get_mut(self.used..self.used + found.len) else {
+            return Err(found.len);
+        };
+        // SAFETY: `find` checked that the object lies in the slabs, which are mapped as long as the
+        // store; who writes to them does so through `bytes`.
+        unsafe { bytes::read(found.at, to) };
+        Ok(self.used..self.used + found.len)
+    }
+}
+
+impl ObjectStore {
+    /// Reads objects. Each is read by itself: what is changed meanwhile may be seen in one and not
+    /// in another.
+    pub fn get_many(&self, ids: &[ObjectId], batch: &mut Batch) {
+        batch.clear();
+        batch.results.reserve(ids.len());
+        for ids in ids.chunks(AHEAD) {
+            self.ask_ahead(ids);
+            for id in ids {
+                let result = self.get_into(*id, batch);
+                if let Ok(range) = &result {
+                    batch.used = range.end;
+                }
+                batch.results.push(result);
+            }
+        }
+    }
+
+    #[inline]
+    fn get_into(&self, id: ObjectId, batch: &mut Batch) -> Result<Range<usize>, ObjectError> {
+        loop {
+            match self.look(id, By::Anybody, |found| batch.add(found))? {
+                Ok(range) => return Ok(range),
+                Err(more) => {
+                    let len = batch.used + more;
+                    batch.bytes.resize(len.next_power_of_two().max(4096), 0);
+                }
+            }
+        }
+    }
+
+    /// Replaces the bytes of objects, each as [`ObjectStore::put`] does; what became of each.
+    pub fn put_many(&self, objects: &[(ObjectId, &[u8])]) -> Vec<Result<(), ObjectError>> {
+        let mut results = Vec::with_capacity(objects.len());
+        for objects in objects.chunks(AHEAD) {
+            let mut ids = [ObjectId::from_bits(0); AHEAD];
+            ids.iter_mut().zip(objects).for_each(|(place, (id, _))| *place = *id);
+            self.ask_ahead(&ids[..objects.len()]);
+            results.extend(objects.iter().map(|(id, bytes)| self.put(*id, bytes)));
+        }
+        results
+    }
+
+    /// Removes objects, each as [`ObjectStore::remove`] does; what became of each.
+    pub fn remove_many(&self, ids: &[ObjectId]) -> Vec<Result<(), ObjectError>> {
+        let mut results = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(AHEAD) {
+            self.ask_ahead(ids);
+            results.extend(ids.iter().map(|id| self.remove(*id)));
+        }
+        results
+    }
+
+    /// Asks for the memory of some objects.
+    fn ask_ahead(&self, ids: &[ObjectId]) {
+        for id in ids {
+            prefetch(self.table.address(group_of(*id)).cast());
+        }
+        for id in ids {
+            let Some(group) = self.table.get(group_of(*id)) else { continue };
+            let view = group.view();
+            if !view.is_present(slot_of(*id)) {
+                continue;
+            }
+            let start = self.slabs.address(view.word.run().start);
+            let offset = view.word.kind().stride().map_or(0, |len| view.rank(slot_of(*id)) * len);
+            prefetch(start.wrapping_add(offset));
+        }
+    }
+}
+
+/// Asks for a line of memory. Any address will do.
+#[inline]
+fn prefetch(at: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a hint; an address that is not mapped is ignored.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
+    let _ = at;
+}

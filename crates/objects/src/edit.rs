@@ -1,0 +1,562 @@
+//! Changes of a group, by whoever has its latch.
+//!
+//! Objects are added to and taken from groups of equal ones in place. Everything else - another
+//! length, an object that gets a run of its own - takes the group apart and puts it together again
+//! in the layout that suits what is in it then, a copy of some kilobytes.
+
+use std::cell::RefCell;
+
+use terrace_sys::size::{to_u64, to_usize};
+
+use crate::bytes;
+use crate::group::{FAR_BYTES, Far, Found, Group, Header, Kind, NEAR_BYTES_MAX, View, bits};
+use crate::slabs::{NoRoom, Run, Slabs};
+
+/// What an object is to hold.
+#[derive(Clone, Copy)]
+pub(crate) enum Content<'a> {
+    /// So many zeros.
+    Zeros(usize),
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// As much as fits of what the object holds now, and zeros.
+    Resized { now: Found, len: usize },
+}
+
+impl Content<'_> {
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Self::Zeros(len) => len,
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Resized { len, .. } => len,
+        }
+    }
+
+    /// Writes it to memory that nobody else sees; `near` is what the object holds now if that was
+    /// in the group's run.
+    fn copy(self, near: Option<&[u8]>, to: &mut [u8]) {
+        match self {
+            Self::Zeros(_) => to.fill(0),
+            Self::Bytes(from) => to.copy_from_slice(from),
+            Self::Resized { now, len } => {
+                let kept = now.len.min(len);
+                let (begin, end) = to.split_at_mut(kept);
+                match near {
+                    Some(near) => begin.copy_from_slice(&near[..kept]),
+                    // SAFETY: the run is the object's, of a group that is latched.
+                    None => unsafe { bytes::read(now.at, begin) },
+                }
+                end.fill(0);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`bytes::write`], for as many bytes as there are.
+    unsafe fn write(self, to: *mut u8) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Self::Zeros(len) => bytes::zero(to, len),
+                Self::Bytes(from) => bytes::write(to, from),
+                Self::Resized { now, len } => {
+                    let kept = now.len.min(len);
+                    copy(now.at, to, kept);
+                    bytes::zero(to.add(kept), len - kept);
+                }
+            }
+        }
+    }
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs `work` with a buffer of the thread's own, of `len` bytes.
+fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
+    SCRATCH.with_borrow_mut(|scratch| {
+        if scratch.len() < len {
+            scratch.resize(len.next_power_of_two(), 0);
+        }
+        work(&mut scratch[..len])
+    })
+}
+
+/// A group that is latched, and where its bytes come from.
+pub(crate) struct Editor<'a> {
+    pub(crate) slabs: &'a Slabs,
+    pub(crate) group: &'a Group,
+    /// Which slabs the thread takes its runs from.
+    pub(crate) place: usize,
+}
+
+impl Editor<'_> {
+    /// Where an object is.
+    pub(crate) fn find(&self, slot: u32) -> Option<Found> {
+        let view = self.group.view();
+        if !view.is_present(slot) {
+            return None;
+        }
+        let found = view.find(self.slabs, slot);
+        debug_assert!(found.is_some(), "a latched group makes no sense: {view:?}");
+        found
+    }
+
+    /// Gives a slot an object.
+    pub(crate) fn insert(&self, slot: u32, content: Content<'_>) -> Result<(), NoRoom> {
+        let view = self.group.view();
+        let len = content.len();
+        let kind = if len > NEAR_BYTES_MAX { Kind::Remote } else { Kind::Uniform(len) };
+        let suits = view.present == 0 || view.word.kind() == kind;
+        if !suits || len == 0 {
+            return self.rebuild(Change { slot, to: Some(Piece::New(content)) });
+        }
+        if kind != Kind::Remote {
+            return self.insert_equal(&view, slot, kind, content);
+        }
+        let far = self.far(content)?;
+        let inserted = self.insert_equal(&view, slot, kind, Content::Bytes(&far.to_bytes()));
+        if inserted.is_err() {
+            self.give_far(far);
+        }
+        inserted
+    }
+
+    /// Gives an object a run of its own.
+    fn far(&self, content: Content<'_>) -> Result<Far, NoRoom> {
+        let len = content.len();
+        let run = self.slabs.take(self.place, Run::granules(len.max(1)))?;
+        // SAFETY: the run was taken just now, is as long as the object, and is nobody else's.
+        unsafe { content.write(self.slabs.address(run.start)) };
+        Ok(Far { start: run.start, len: to_u64(len) })
+    }
+
+    fn give_far(&self, far: Far) {
+        if let Some(run) = far.run() {
+            self.slabs.give(run);
+        }
+    }
+
+    /// Adds an object to a group of others that are as long, or of none.
+    fn insert_equal(
+        &self,
+        view: &View,
+        slot: u32,
+        kind: Kind,
+        content: Content<'_>,
+    ) -> Result<(), NoRoom> {
+        let (count, rank, stride) = (view.count(), view.rank(slot), content.len());
+        self.reserve(view, kind, stride, count + 1)?;
+        let start = self.slabs.address(self.group.view().word.run().start);
+        // SAFETY: the run has room for `count + 1` objects, and the latch makes it this thread's.
+        unsafe {
+            let at = start.add(rank * stride);
+            shift(at, at.add(stride), (count - rank) * stride);
+            content.write(at);
+        }
+        self.group.set_present(slot, true);
+        Ok(())
+    }
+
+    /// Sees to a run for `count` objects of `stride` bytes.
+    fn reserve(&self, view: &View, kind: Kind, stride: usize, count: usize) -> Result<(), NoRoom> {
+        let (word, used) = (view.word, view.count() * stride);
+        let need = Run::granules(count * stride);
+        if need <= word.run().len && view.present != 0 {
+            return Ok(());
+        }
+        // All 64 at once if they are short, else ever more.
+        let full = Run::granules(64 * stride);
+        let wish =
+            if full <= WHOLE_GRANULES { full } else { full.min(need.max(2 * word.run().len)) };
+        self.enlarge(wish.max(need), need, used, kind)
+    }
+
+    /// Makes the run longer, or takes a longer one and moves the first `used` bytes there.
+    fn enlarge(&self, wish: u64, need: u64, used: usize, kind: Kind) -> Result<(), NoRoom> {
+        let word = self.group.view().word;
+        let old = word.run();
+        for len in [wish, need] {
+            if old.len > 0 && self.slabs.extend(old, len) {
+                self.group.set_word(word.over(Run { len, ..old }, kind));
+                return Ok(());
+            }
+        }
+        let taken = self.slabs.take(self.place, wish);
+        let new = taken.or_else(|_| self.slabs.take(self.place, need))?;
+        self.move_to(new, used, kind);
+        Ok(())
+    }
+
+    /// Copies the first `used` bytes to another run and gives the old one back.
+    fn move_to(&self, new: Run, used: usize, kind: Kind) {
+        let word = self.group.view().word;
+        let (from, to) = (self.slabs.address(word.run().start), self.slabs.address(new.start));
+        // SAFETY: both runs have `used` bytes; the old one is the group's, which is latched, and
+        // the new one nobody else's.
+        unsafe { copy(from, to, used) };
+        self.group.set_word(word.over(new, kind));
+        if word.run().len > 0 {
+            self.slabs.give(word.run());
+        }
+    }
+
+    /// Takes an object out of its slot.
+    pub(crate) fn remove(&self, slot: u32) {
+        let view = self.group.view();
+        let Some(stride) = view.word.kind().stride() else {
+            let removed = self.rebuild(Change { slot, to: None });
+            debug_assert!(removed.is_ok(), "less needs no more room");
+            return;
+        };
+        if let Some(far) = view.find(self.slabs, slot).and_then(|found| found.far) {
+            self.slabs.give(far);
+        }
+        let (count, rank) = (view.count(), view.rank(slot));
+        let start = self.slabs.address(view.word.run().start);
+        // SAFETY: the run holds `count` objects, and the latch makes it this thread's.
+        unsafe {
+            let at = start.add(rank * stride);
+            shift(at.add(stride), at, (count - rank - 1) * stride);
+        }
+        self.group.set_present(slot, false);
+        self.shrink((count - 1) * stride, Left::AQuarter);
+    }
+
+    /// Gives back what of the run is not used, if it is more than is left to a group.
+    fn shrink(&self, used: usize, left: Left) {
+        let word = self.group.view().word;
+        let (run, need) = (word.run(), Run::granules(used));
+        let slack = run.len - need.min(run.len);
+        let too_much = match left {
+            Left::Nothing => slack > 0,
+            Left::AQuarter => slack * 4 > run.len,
+        };
+        if too_much || (need == 0 && run.len > 0) {
+            let kind = if need == 0 { Kind::Mixed } else { word.kind() };
+            let kept = if need == 0 { Run { start: 0, len: 0 } } else { Run { len: need, ..run } };
+            self.group.set_word(word.over(kept, kind));
+            self.slabs.give(Run { start: run.start + need, len: run.len - need });
+        }
+    }
+
+    /// Gives an object what may be of another length.
+    pub(crate) fn replace(&self, slot: u32, content: Content<'_>) -> Result<(), NoRoom> {
+        self.rebuild(Change { slot, to: Some(Piece::New(content)) })
+    }
+
+    /// Gives an object a run of its own if it has none.
+    pub(crate) fn move_out(&self, slot: u32) -> Result<(), NoRoom> {
+        let Some(found) = self.find(slot).filter(|found| found.far.is_none()) else {
+            return Ok(());
+        };
+        let mut copy = [0; NEAR_BYTES_MAX];
+        let copy = &mut copy[..found.len];
+        // SAFETY: the object is in the group, which is latched.
+        unsafe { bytes::read(found.at, copy) };
+        let far = self.far(Content::Bytes(copy))?;
+        let moved = self.rebuild(Change { slot, to: Some(Piece::Far(far)) });
+        if moved.is_err() {
+            self.give_far(far);
+        }
+        moved
+    }
+
+    /// Says whether an object may be written to.
+    pub(crate) fn set_read_only(&self, slot: u32, read_only: bool) -> Result<(), NoRoom> {
+        self.rebuild(Change { slot, to: Some(Piece::ReadOnly(read_only)) })
+    }
+
+    /// Puts the group together anew, in the least room.
+    pub(crate) fn tidy(&self) -> Result<(), NoRoom> {
+        let view = self.group.view();
+        match view.word.kind().stride() {
+            Some(stride) => {
+                self.shrink(view.count() * stride, Left::Nothing);
+                Ok(())
+            }
+            None => self.rebuild(Change { slot: 0, to: Some(Piece::Same) }),
+        }
+    }
+
+    /// Moves the group's run away from where it is.
+    pub(crate) fn relocate(&self) -> Result<(), NoRoom> {
+        let word = self.group.view().word;
+        let new = self.elsewhere(word.run())?;
+        self.move_to(new, word.bytes(), word.kind());
+        Ok(())
+    }
+
+    fn elsewhere(&self, run: Run) -> Result<Run, NoRoom> {
+        let taken = self.slabs.take(self.place, run.len);
+        taken.or_else(|no_room| self.slabs.take_lower(run).ok_or(no_room))
+    }
+
+    /// Moves an object with a run of its own to another.
+    pub(crate) fn relocate_far(&self, slot: u32) -> Result<(), NoRoom> {
+        let view = self.group.view();
+        let Some(found) = view.find(self.slabs, slot) else { return Ok(()) };
+        let Some(old) = found.far else { return Ok(()) };
+        let new = self.elsewhere(old)?;
+        let far = Far { start: new.start, len: to_u64(found.len) };
+        let base = self.slabs.address(view.word.run().start);
+        // SAFETY: both runs are as long as the object, and the latch makes the old one this
+        // thread's; where the object is stands in the group's run, at the place worked out there.
+        unsafe {
+            copy(found.at, self.slabs.address(new.start), found.len);
+            let place = match view.word.kind() {
+                Kind::Mixed => {
+                    let place = bytes::read_u16(base.add(16 + 2 * slot as usize));
+                    base.add(Header::BYTES + usize::from(place))
+                }
+                _ => base.add(view.rank(slot) * FAR_BYTES),
+            };
+            bytes::write(place, &far.to_bytes());
+        }
+        self.slabs.give(old);
+        Ok(())
+    }
+
+    fn rebuild(&self, change: Change<'_>) -> Result<(), NoRoom> {
+        let view = self.group.view();
+        let mut draft = Draft::new(self.slabs, &view, &change);
+        // An object that comes with a run of its own gets that first: it may fail.
+        let (made, far) = match change.to {
+            Some(Piece::New(content)) if content.len() > NEAR_BYTES_MAX => {
+                let far = self.far(content)?;
+                (Some(far), Some(far))
+            }
+            Some(Piece::Far(far)) => (None, Some(far)),
+            _ => (None, None),
+        };
+        draft.apply(&change, far);
+        let rebuilt = self.put_together(&view, &draft, &change, far);
+        if let (Err(_), Some(far)) = (rebuilt, made) {
+            self.give_far(far);
+        }
+        rebuilt
+    }
+
+    fn put_together(
+        &self,
+        view: &View,
+        draft: &Draft,
+        change: &Change<'_>,
+        far: Option<Far>,
+    ) -> Result<(), NoRoom> {
+        let (kind, used) = draft.layout();
+        let old_bytes = view.word.bytes();
+        with_scratch(old_bytes + used, |scratch| {
+            let (old, new) = scratch.split_at_mut(old_bytes);
+            // SAFETY: the run is the group's, which is latched.
+            unsafe { bytes::read(self.slabs.address(view.word.run().start), old) };
+            self.room(view, used, kind)?;
+            if used == 0 {
+                return Ok(());
+            }
+            draft.write(kind, old, change, far, new);
+            let start = self.slabs.address(self.group.view().word.run().start);
+            // SAFETY: `room` saw to a run of `used` bytes, and the latch makes it this thread's.
+            unsafe { bytes::write(start, new) };
+            Ok(())
+        })?;
+        self.group.set_present(change.slot, draft.present >> change.slot & 1 != 0);
+        if let (None | Some(Piece::New(_)), Some(run)) = (change.to, draft.far_run) {
+            self.slabs.give(run);
+        }
+        // A group that has all its objects will not need more; others are left some room.
+        self.shrink(used, if draft.present == u64::MAX { Left::Nothing } else { Left::AQuarter });
+        Ok(())
+    }
+
+    /// Sees to a run of `used` bytes, whatever becomes of what is in the old one.
+    fn room(&self, view: &View, used: usize, kind: Kind) -> Result<(), NoRoom> {
+        let (run, need) = (view.word.run(), Run::granules(used));
+        if need > run.len {
+            let spare = if view.count() < 63 { need / 4 } else { 0 };
+            return self.enlarge(need + spare, need, 0, kind);
+        }
+        self.group.set_word(view.word.over(run, kind));
+        Ok(())
+    }
+}
+
+/// Groups of so many granules or fewer get all of them with their first object: 2 KiB.
+const WHOLE_GRANULES: u64 = 32;
+
+/// What of a run that is not used is left to its group.
+#[derive(Clone, Copy)]
+enum Left {
+    Nothing,
+    AQuarter,
+}
+
+/// What is to become of one slot.
+struct Change<'a> {
+    slot: u32,
+    /// None: it loses its object.
+    to: Option<Piece<'a>>,
+}
+
+#[derive(Clone, Copy)]
+enum Piece<'a> {
+    /// As it was.
+    Same,
+    New(Content<'a>),
+    Far(Far),
+    ReadOnly(bool),
+}
+
+/// What a group is to be made of: for each slot, where its bytes are in the old run.
+struct Draft {
+    present: u64,
+    far: u64,
+    read_only: u64,
+    from: [u32; 64],
+    len: [u16; 64],
+    /// Bytes that the object of the changed slot has in the old run.
+    had: usize,
+    /// The run that it has to itself.
+    far_run: Option<Run>,
+}
+
+impl Draft {
+    fn new(slabs: &Slabs, view: &View, change: &Change<'_>) -> Self {
+        let mut draft = Self {
+            present: view.present,
+            far: 0,
+            read_only: 0,
+            from: [0; 64],
+            len: [0; 64],
+            had: 0,
+            far_run: None,
+        };
+        let base = slabs.address(view.word.run().start).addr();
+        for slot in view.slots() {
+            let Some(found) = view.find(slabs, slot) else { continue };
+            let n = slot as usize;
+            let (at, len) = match (found.far, view.word.kind()) {
+                (None, _) => (found.at.addr() - base, found.len),
+                (Some(_), Kind::Mixed) => (far_place(slabs, view, slot), FAR_BYTES),
+                (Some(_), _) => (view.rank(slot) * FAR_BYTES, FAR_BYTES),
+            };
+            draft.from[n] = u32::try_from(at).unwrap_or(u32::MAX);
+            draft.len[n] = u16::try_from(len).unwrap_or(u16::MAX);
+            draft.far |= u64::from(found.far.is_some()) << slot;
+            draft.read_only |= u64::from(found.read_only) << slot;
+            if slot == change.slot {
+                (draft.had, draft.far_run) = (len, found.far);
+            }
+        }
+        draft
+    }
+
+    fn apply(&mut self, change: &Change<'_>, far: Option<Far>) {
+        let (bit, n) = (1_u64 << change.slot, change.slot as usize);
+        match change.to {
+            None => {
+                self.present &= !bit;
+                self.far &= !bit;
+                self.read_only &= !bit;
+                self.len[n] = 0;
+            }
+            Some(Piece::Same) => {}
+            Some(Piece::ReadOnly(read_only)) => {
+                self.read_only =
+                    if read_only { self.read_only | bit } else { self.read_only & !bit };
+            }
+            Some(Piece::New(content)) => {
+                self.present |= bit;
+                self.far = if far.is_some() { self.far | bit } else { self.far & !bit };
+                let len = if far.is_some() { FAR_BYTES } else { content.len() };
+                self.len[n] = u16::try_from(len).unwrap_or(u16::MAX);
+            }
+            Some(Piece::Far(_)) => {
+                self.far |= bit;
+                self.len[n] = u16::try_from(FAR_BYTES).unwrap_or(u16::MAX);
+            }
+        }
+    }
+
+    /// The layout that takes least, and its bytes.
+    fn layout(&self) -> (Kind, usize) {
+        let all: usize = bits(self.present).map(|slot| usize::from(self.len[slot as usize])).sum();
+        let Some(first) = bits(self.present).next() else { return (Kind::Mixed, 0) };
+        let len = self.len[first as usize];
+        let equal = bits(self.present).all(|slot| self.len[slot as usize] == len) && len > 0;
+        match equal && self.read_only == 0 {
+            true if self.far == 0 => (Kind::Uniform(usize::from(len)), all),
+            true if self.far == self.present => (Kind::Remote, all),
+            _ => (Kind::Mixed, Header::BYTES + all),
+        }
+    }
+
+    fn write(&self, kind: Kind, old: &[u8], change: &Change<'_>, far: Option<Far>, new: &mut [u8]) {
+        let skip = if kind == Kind::Mixed { Header::BYTES } else { 0 };
+        let mut starts = [0_u16; 65];
+        let mut end = 0;
+        for slot in 0..64_u32 {
+            let n = slot as usize;
+            let len = usize::from(self.len[n]);
+            let place = &mut new[skip + end..skip + end + len];
+            let is_new = slot == change.slot;
+            match (is_new.then_some(far).flatten(), change.to) {
+                (Some(far), _) => place.copy_from_slice(&far.to_bytes()),
+                (None, Some(Piece::New(content))) if is_new => {
+                    let from = to_usize(u64::from(self.from[n]));
+                    let near = self.far_run.is_none().then(|| &old[from..from + self.had]);
+                    content.copy(near, place);
+                }
+                _ => {
+                    let from = to_usize(u64::from(self.from[n]));
+                    place.copy_from_slice(&old[from..from + len]);
+                }
+            }
+            end += len;
+            starts[n + 1] = u16::try_from(end).unwrap_or(u16::MAX);
+        }
+        if kind == Kind::Mixed {
+            let header = Header { far: self.far, read_only: self.read_only, starts };
+            new[..Header::BYTES].copy_from_slice(&header.to_bytes());
+        }
+    }
+}
+
+/// Where in a mixed run stands where an object with a run of its own is.
+fn far_place(slabs: &Slabs, view: &View, slot: u32) -> usize {
+    let base = slabs.address(view.word.run().start);
+    // SAFETY: the run is mixed, so it begins with a header, and the caller has the group's latch.
+    let start = unsafe { bytes::read_u16(base.add(16 + 2 * slot as usize)) };
+    Header::BYTES + usize::from(start)
+}
+
+/// Moves `len` bytes of a latched group by less than their length.
+///
+/// # Safety
+/// Both places lie in a run that is the caller's to write.
+unsafe fn shift(from: *mut u8, to: *mut u8, len: usize) {
+    if len > 0 {
+        // SAFETY: the caller's promise; through a buffer, as the places overlap.
+        with_scratch(len, |scratch| unsafe {
+            bytes::read(from, scratch);
+            bytes::write(to, scratch);
+        });
+    }
+}
+
+/// Copies from one run to another.
+///
+/// # Safety
+/// The caller may read the one and write the other, `len` bytes of each.
+unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    let mut piece = [0; 1024];
+    for done in (0..len).step_by(piece.len()) {
+        let piece = &mut piece[..1024.min(len - done)];
+        // SAFETY: the caller's promise, piece by piece.
+        unsafe {
+            bytes::read(from.add(done), piece);
+            bytes::write(to.add(done), piece);
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! A group: 64 consecutive ids, and one run of memory for what they name.
+//!
+//! A group takes 32 bytes of the table, half a byte for each of its ids. From these alone follows
+//! where an object's bytes are, as long as all objects of the group are equally long: the table is
+//! small enough to stay in the processor's caches, so that a read waits for memory once.
+//!
+//! ```text
+//! latch    8 bytes   held while the group changes; its version lets readers do without
+//! run      8 bytes   bits 63..60 flags, 59..48 kind, 47..36 granules, 35..0 first granule
+//! present  8 bytes   bit n: id n has an object
+//! marked   8 bytes   bit n: with an object, somebody holds its lock or a pin; without, the id is
+//!                    reserved
+//! ```
+//!
+//! The kind says how the run is laid out. Objects stand in the order of their ids without gaps, so
+//! the place of one is the number of those before it:
+//!
+//! ```text
+//! 1..=1008    uniform: all objects have so many bytes
+//! REMOTE      uniform: 16 bytes for each object say where it is and how long
+//! MIXED       far 8 bytes, read-only 8 bytes, 65 x 2 bytes where each slot's bytes begin, bytes
+//! ```
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use terrace_latch::{Latch, Version};
+use terrace_sys::size::{to_u64, to_usize};
+
+use crate::bytes;
+use crate::slabs::{GRANULE_BYTES, Run, Slabs};
+
+/// Ids of a group.
+pub(crate) const GROUP_SLOTS: u64 = 64;
+/// The longest object that lies in its group's run; longer ones have runs of their own.
+pub(crate) const NEAR_BYTES_MAX: usize = 1008;
+/// What a group knows of an object with a run of its own.
+pub(crate) const FAR_BYTES: usize = 16;
+
+const START_BITS: u32 = 36;
+const LEN_BITS: u32 = 12;
+const KIND_BITS: u32 = 12;
+const LEN_SHIFT: u32 = START_BITS;
+const KIND_SHIFT: u32 = LEN_SHIFT + LEN_BITS;
+const FLAG_SHIFT: u32 = KIND_SHIFT + KIND_BITS;
+
+/// How the run of a group is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Anything, with a header that tells what.
+    Mixed,
+    /// Objects of so many bytes each.
+    Uniform(usize),
+    /// Objects with runs of their own.
+    Remote,
+}
+
+const MIXED: u64 = 0;
+const REMOTE: u64 = (1 << KIND_BITS) - 1;
+
+impl Kind {
+    fn bits(self) -> u64 {
+        match self {
+            Self::Mixed => MIXED,
+            Self::Uniform(stride) => to_u64(stride),
+            Self::Remote => REMOTE,
+        }
+    }
+
+    /// Bytes between one object and the next, of the uniform kinds.
+    #[inline]
+    pub(crate) fn stride(self) -> Option<usize> {
+        match self {
+            Self::Mixed => None,
+            Self::Uniform(stride) => Some(stride),
+            Self::Remote => Some(FAR_BYTES),
+        }
+    }
+}
+
+/// What else is known of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flag {
+    /// Some threads make their objects in it.
+    Owned = 1,
+    /// It is in the list of those with free ids.
+    Listed = 2,
+}
+
+/// The second word of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RunWord(u64);
+
+impl RunWord {
+    /// The run; none of no length.
+    #[inline]
+    pub(crate) fn run(self) -> Run {
+        let start = self.0 & ((1 << START_BITS) - 1);
+        Run { start, len: (self.0 >> LEN_SHIFT) & ((1 << LEN_BITS) - 1) }
+    }
+
+    /// How it is laid out.
+    #[inline]
+    pub(crate) fn kind(self) -> Kind {
+        match (self.0 >> KIND_SHIFT) & ((1 << KIND_BITS) - 1) {
+            MIXED => Kind::Mixed,
+            REMOTE => Kind::Remote,
+            stride => Kind::Uniform(to_usize(stride)),
+        }
+    }
+
+    /// Bytes of the run.
+    #[inline]
+    pub(crate) fn bytes(self) -> usize {
+        to_usize(self.run().len) * GRANULE_BYTES
+    }
+
+    pub(crate) fn has(self, flag: Flag) -> bool {
+        self.0 >> FLAG_SHIFT & flag as u64 != 0
+    }
+
+    #[must_use]
+    pub(crate) fn with(self, flag: Flag, set: bool) -> Self {
+        let bit = (flag as u64) << FLAG_SHIFT;
+        Self(if set { self.0 | bit } else { self.0 & !bit })
+    }
+
+    /// Another run and kind under the same flags.
+    #[must_use]
+    pub(crate) fn over(self, run: Run, kind: Kind) -> Self {
+        debug_assert!(run.start < 1 << START_BITS && run.len < 1 << LEN_BITS, "{run:?}");
+        let flags = self.0 >> FLAG_SHIFT << FLAG_SHIFT;
+        Self(flags | kind.bits() << KIND_SHIFT | run.len << LEN_SHIFT | run.start)
+    }
+}
+
+/// The entry of the table for 64 ids. All zero bytes are a group without objects.
+#[repr(C, align(32))]
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) latch: Latch,
+    run: AtomicU64,
+    present: AtomicU64,
+    marked: AtomicU64,
+}
+
+/// What a group said at one moment. Without the latch it may be nonsense, and is to be thrown away
+/// when the version turns out to be another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    pub(crate) word: RunWord,
+    pub(crate) present: u64,
+    pub(crate) marked: u64,
+}
+
+/// Where an object's bytes are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) at: *mut u8,
+    pub(crate) len: usize,
+    /// The run it has to itself.
+    pub(crate) far: Option<Run>,
+    pub(crate) read_only: bool,
+}
+
+impl Group {
+    /// What it says now.
+    #[inline]
+    pub(crate) fn view(&self) -> View {
+        View {
+            word: RunWord(self.run.load(Ordering::Relaxed)),
+            present: self.present.load(Ordering::Relaxed),
+            marked: self.marked.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether what was read since `seen` is what the group held.
+    #[inline]
+    pub(crate) fn is_still(&self, seen: Version) -> bool {
+        self.latch.is_still(seen)
+    }
+
+    /// Changes the run, for whoever has the latch; so the next two.
+    pub(crate) fn set_word(&self, word: RunWord) {
+        self.run.store(word.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_present(&self, slot: u32, present: bool) {
+        set(&self.present, slot, present);
+    }
+
+    pub(crate) fn set_marked(&self, slot: u32, marked: bool) {
+        set(&self.marked, slot, marked);
+    }
+}
+
+fn set(word: &AtomicU64, slot: u32, value: bool) {
+    let (now, bit) = (word.load(Ordering::Relaxed), 1 << slot);
+    word.store(if value { now | bit } else { now & !bit }, Ordering::Relaxed);
+}
+
+impl View {
+    #[inline]
+    pub(crate) fn is_present(&self, slot: u32) -> bool {
+        self.present >> slot & 1 != 0
+    }
+
+    #[inline]
+    pub(crate) fn is_marked(&self, slot: u32) -> bool {
+        self.marked >> slot & 1 != 0
+    }
+
+    /// How many objects there are.
+    pub(crate) fn count(&self) -> usize {
+        self.present.count_ones() as usize
+    }
+
+    /// How many objects come before that of a slot.
+    #[inline]
+    pub(crate) fn rank(&self, slot: u32) -> usize {
+        // A group is full as a rule, and counting bits is not one instruction on every processor.
+        if self.present == u64::MAX {
+            return slot as usize;
+        }
+        (self.present & ((1 << slot) - 1)).count_ones() as usize
+    }
+
+    /// The slots that neither have an object nor are reserved.
+    pub(crate) fn free_slots(&self) -> u64 {
+        !(self.present | self.marked)
+    }
+
+    /// The slots that have objects.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + use<> {
+        bits(self.present)
+    }
+
+    /// Where the object of a slot is, if it is there, nothing is known of it but its bytes, and its
+    /// group has objects of one length: the way that most reads take.
+    #[inline]
+    pub(crate) fn find_plainly(&self, slabs: &Slabs, slot: u32) -> Option<(*const u8, usize)> {
+        let len = to_usize(self.word.0 >> KIND_SHIFT & ((1 << KIND_BITS) - 1));
+        let plain = self.present & !self.marked;
+        if plain >> slot & 1 == 0 || len.wrapping_sub(1) >= NEAR_BYTES_MAX {
+            return None;
+        }
+        let offset = self.rank(slot) * len;
+        let at = slabs.address(self.word.run().start).wrapping_add(offset);
+        (offset + len <= self.word.bytes()).then_some((at, len))
+    }
+
+    /// Where the object of a slot is, which must be present; `None` when what was read makes no
+    /// sense, which the latch's version will tell as well.
+    #[inline]
+    pub(crate) fn find(&self, slabs: &Slabs, slot: u32) -> Option<Found> {
+        if let Kind::Uniform(len) = self.word.kind() {
+            let offset = self.rank(slot) * len;
+            if offset + len > self.word.bytes() {
+                return None;
+            }
+            let at = slabs.address(self.word.run().start).wrapping_add(offset);
+            return Some(Found { at, len, far: None, read_only: false });
+        }
+        self.find_slowly(slabs, slot)
+    }
+
+    fn find_slowly(&self, slabs: &Slabs, slot: u32) -> Option<Found> {
+        let (run, bytes) = (self.word.run(), self.word.bytes());
+        if run.start + run.len > slabs.granules() {
+            return None;
+        }
+        let start = slabs.address(run.start);
+        if self.word.kind() == Kind::Remote {
+            let offset = self.rank(slot) * FAR_BYTES;
+            let whole = offset + FAR_BYTES <= bytes;
+            return whole.then(|| far(slabs, start.wrapping_add(offset), false)).flatten();
+        }
+        if bytes < Header::BYTES {
+            return None;
+        }
+        // SAFETY: the run lies in the slabs and is long enough for a header; whoever changes it
+        // does so through `bytes`.
+        let (is_far, read_only, from, to) = unsafe { Header::look(start, slot) };
+        if from > to || Header::BYTES + to > bytes {
+            return None;
+        }
+        let at = start.wrapping_add(Header::BYTES + from);
+        if is_far {
+            return (to - from == FAR_BYTES).then(|| far(slabs, at, read_only)).flatten();
+        }
+        Some(Found { at, len: to - from, far: None, read_only })
+    }
+}
+
+/// Reads where an object with a run of its own is, at an address of 16 bytes in the slabs.
+fn far(slabs: &Slabs, at: *const u8, read_only: bool) -> Option<Found> {
+    // SAFETY: the caller checked that the 16 bytes lie in a run of the slabs.
+    let far = unsafe { Far { start: bytes::read_u64(at), len: bytes::read_u64(at.add(8)) } };
+    let run = far.run()?;
+    let inside = run.start.checked_add(run.len).is_some_and(|end| end <= slabs.granules());
+    inside.then(|| Found {
+        at: slabs.address(run.start),
+        len: to_usize(far.len),
+        far: Some(run),
+        read_only,
+    })
+}
+
+/// The numbers of the bits that are set.
+pub(crate) fn bits(word: u64) -> impl Iterator<Item = u32> {
+    let mut left = word;
+    std::iter::from_fn(move || {
+        let bit = (left != 0).then(|| left.trailing_zeros())?;
+        left &= left - 1;
+        Some(bit)
+    })
+}
+
+/// Where an object with a run of its own is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Far {
+    /// The first granule.
+    pub(crate) start: u64,
+    /// Bytes of the object.
+    pub(crate) len: u64,
+}
+
+impl Far {
+    /// Its run; at least a granule, so that pinned objects of no bytes have addresses too.
+    pub(crate) fn run(self) -> Option<Run> {
+        let len = usize::try_from(self.len).ok().filter(|len| *len <= isize::MAX.unsigned_abs())?;
+        Some(Run { start: self.start, len: Run::granules(len.max(1)) })
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; FAR_BYTES] {
+        let mut all = [0; FAR_BYTES];
+        all[..8].copy_from_slice(&self.start.to_le_bytes());
+        all[8..].copy_from_slice(&self.len.to_le_bytes());
+        all
+    }
+}
+
+/// The beginning of a mixed run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// Bit n: the object of slot n has a run of its own.
+    pub(crate) far: u64,
+    /// Bit n: the object of slot n may only be read.
+    pub(crate) read_only: u64,
+    /// Where the bytes of each slot begin behind the header, and where the last one's end.
+    pub(crate) starts: [u16; 65],
+}
+
+impl Header {
+    pub(crate) const BYTES: usize = 16 + 65 * 2;
+
+    /// # Safety
+    /// A run in the slabs must begin at `start` that is long enough for a header.
+    unsafe fn look(start: *const u8, slot: u32) -> (bool, bool, usize, usize) {
+        // SAFETY: all of it lies in the header, as slots are below 64.
+        unsafe {
+            let far = bytes::read_u64(start) >> slot & 1 != 0;
+            let read_only = bytes::read_u64(start.add(8)) >> slot & 1 != 0;
+            let place = start.add(16 + 2 * slot as usize);
+            let (from, to) = (bytes::read_u16(place), bytes::read_u16(place.add(2)));
+            (far, read_only, usize::from(from), usize::from(to))
+        }
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut all = [0; Self::BYTES];
+        all[..8].copy_from_slice(&self.far.to_le_bytes());
+        all[8..16].copy_from_slice(&self.read_only.to_le_bytes());
+        for (place, start) in all[16..].chunks_exact_mut(2).zip(self.starts) {
+            place.copy_from_slice(&start.to_le_bytes());
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_takes_half_a_byte_for_each_id() {
+        assert_eq!(size_of::<Group>() * 2, to_usize(GROUP_SLOTS));
+    }
+
+    #[test]
+    fn words_keep_what_they_are_given() {
+        let run = Run { start: (1 << START_BITS) - 1, len: 1011 };
+        for kind in [Kind::Mixed, Kind::Remote, Kind::Uniform(1), Kind::Uniform(NEAR_BYTES_MAX)] {
+            let word = RunWord(0).with(Flag::Owned, true).over(run, kind);
+            assert_eq!((word.run(), word.kind()), (run, kind));
+            assert!(word.has(Flag::Owned) && !word.has(Flag::Listed));
+            assert!(!word.with(Flag::Owned, false).has(Flag::Owned));
+        }
+    }
+
+    #[test]
+    fn ranks_count_the_objects_before() {
+        let view = |present| View { word: RunWord(0), present, marked: 0 };
+        assert_eq!(view(u64::MAX).rank(63), 63);
+        assert_eq!(view(0b1011).rank(3), 2);
+        assert_eq!(view(0).rank(40), 0);
+        assert_eq!(view(1 << 63 | 1).slots().collect::<Vec<_>>(), [0, 63]);
+    }
+}

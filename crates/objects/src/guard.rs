@@ -1,0 +1,451 @@
+//! Locks and pins of objects, held across operations.
+
+use std::mem::ManuallyDrop;
+use std::time::Duration;
+
+use crate::edit::Content;
+use crate::error::ObjectError;
+use crate::group::Group;
+use crate::id::ObjectId;
+use crate::locks::{LockMode, Record, Records, Shard};
+use crate::store::{By, Latched, ObjectStore, Wait, copy_out, copy_whole};
+use crate::table::{group_of, slot_of};
+
+/// An object's read lock: others may read the object too, and nobody changes it.
+#[derive(Debug)]
+pub struct ReadGuard<'a> {
+    store: &'a ObjectStore,
+    id: ObjectId,
+}
+
+/// An object's write lock: nobody else reads or changes the object.
+#[derive(Debug)]
+pub struct WriteGuard<'a> {
+    store: &'a ObjectStore,
+    id: ObjectId,
+}
+
+/// An object that stays where it is until this is dropped: it is neither removed nor resized, and
+/// its address does not change. Operations on it go on as on others.
+#[derive(Debug)]
+pub struct Pin<'a> {
+    store: &'a ObjectStore,
+    id: ObjectId,
+    at: *mut u8,
+    len: usize,
+}
+
+// SAFETY: a pin is an address and the promise that it stays valid; whoever reads or writes there
+// answers for races, on this thread or another.
+unsafe impl Send for Pin<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Pin<'_> {}
+
+impl ObjectStore {
+    /// Locks an object for reading, waiting up to `timeout`; [`Duration::ZERO`] tries once, and
+    /// [`Duration::MAX`] waits for ever.
+    ///
+    /// A thread that waits for a lock that it holds itself waits in vain.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotFound`], [`ObjectError::LockTimeout`].
+    pub fn read_lock(&self, id: ObjectId, timeout: Duration) -> Result<ReadGuard<'_>, ObjectError> {
+        self.lock(id, LockMode::Read, timeout)?;
+        Ok(ReadGuard { store: self, id })
+    }
+
+    /// Locks an object for writing, as [`ObjectStore::read_lock`].
+    ///
+    /// # Errors
+    /// [`ObjectError::NotFound`], [`ObjectError::LockTimeout`].
+    pub fn write_lock(
+        &self,
+        id: ObjectId,
+        timeout: Duration,
+    ) -> Result<WriteGuard<'_>, ObjectError> {
+        self.lock(id, LockMode::Write, timeout)?;
+        Ok(WriteGuard { store: self, id })
+    }
+
+    /// Locks an object without a guard: [`ObjectStore::unlock`] gives the lock back, on any thread.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotFound`], [`ObjectError::LockTimeout`].
+    pub fn lock(&self, id: ObjectId, mode: LockMode, timeout: Duration) -> Result<(), ObjectError> {
+        let (group, shard) = self.lock_places(id)?;
+        let (mut wait, mut queued) = (Wait::new(timeout), false);
+        loop {
+            let latched = self.latch(group);
+            let mut records = shard.records();
+            if !group.view().is_present(slot_of(id)) {
+                leave_queue(shard, &mut records, id, queued);
+                return Err(ObjectError::NotFound(id));
+            }
+            let record = records.entry(id).or_default();
+            if record.take(mode, queued) {
+                group.set_marked(slot_of(id), true);
+                return Ok(());
+            }
+            if mode == LockMode::Write && !queued {
+                record.waiting += 1;
+                queued = true;
+            }
+            drop(latched);
+            if shard.sleep(records, wait.deadline()).is_none() {
+                leave_queue(shard, &mut shard.records(), id, queued);
+                return Err(wait.error(id));
+            }
+        }
+    }
+
+    /// Gives a lock back that [`ObjectStore::lock`] took.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotLocked`] when nobody holds it that way.
+    pub fn unlock(&self, id: ObjectId, mode: LockMode) -> Result<(), ObjectError> {
+        let held = self.with_record(id, |record| {
+            let held = match mode {
+                LockMode::Read => record.readers > 0,
+                LockMode::Write => record.writer,
+            };
+            match mode {
+                LockMode::Read if held => record.readers -= 1,
+                LockMode::Write if held => record.writer = false,
+                _ => {}
+            }
+            held
+        });
+        if held { Ok(()) } else { Err(ObjectError::NotLocked(id)) }
+    }
+
+    /// Turns a read lock into the write lock as soon as it is the only one, without a gap in which
+    /// somebody else could write. The read lock is kept when that fails.
+    ///
+    /// # Errors
+    /// [`ObjectError::UpgradeConflict`] when another reader is waiting to do so: one of the two has
+    /// to give its lock back. [`ObjectError::LockTimeout`], [`ObjectError::NotLocked`].
+    pub fn upgrade(&self, id: ObjectId, timeout: Duration) -> Result<(), ObjectError> {
+        let shard = self.locks.shard(id);
+        let mut wait = Wait::new(timeout);
+        let mut records = shard.records();
+        let record = records.get_mut(&id).filter(|record| record.readers > 0);
+        let Some(record) = record else { return Err(ObjectError::NotLocked(id)) };
+        if record.upgrading {
+            return Err(ObjectError::UpgradeConflict(id));
+        }
+        record.upgrading = true;
+        loop {
+            // The record stays as long as the caller's read lock does.
+            let Some(record) = records.get_mut(&id) else { return Err(ObjectError::NotLocked(id)) };
+            if record.readers == 1 {
+                *record = Record { readers: 0, writer: true, upgrading: false, ..*record };
+                return Ok(());
+            }
+            if let Some(woken) = shard.sleep(records, wait.deadline()) {
+                records = woken;
+                continue;
+            }
+            if let Some(record) = shard.records().get_mut(&id) {
+                record.upgrading = false;
+            }
+            shard.wake();
+            return Err(wait.error(id));
+        }
+    }
+
+    /// Turns a write lock into a read lock without a gap.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotLocked`] when it is not held.
+    pub fn downgrade(&self, id: ObjectId) -> Result<(), ObjectError> {
+        let held = self.with_record(id, |record| {
+            let held = record.writer;
+            if held {
+                *record = Record { readers: 1, writer: false, ..*record };
+            }
+            held
+        });
+        if held { Ok(()) } else { Err(ObjectError::NotLocked(id)) }
+    }
+
+    /// Keeps an object where it is until the pin is dropped. Objects have runs of their own as soon
+    /// as they were pinned once, aligned to 64 bytes.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotFound`], [`ObjectError::OutOfMemory`].
+    pub fn pin(&self, id: ObjectId) -> Result<Pin<'_>, ObjectError> {
+        let (at, len) = self.pin_raw(id)?;
+        Ok(Pin { store: self, id, at, len })
+    }
+
+    /// Pins an object without a guard: its address and bytes, until [`ObjectStore::unpin`].
+    ///
+    /// # Errors
+    /// As [`ObjectStore::pin`].
+    pub fn pin_raw(&self, id: ObjectId) -> Result<(*mut u8, usize), ObjectError> {
+        self.change(id, By::Holder, |editor, slot| {
+            editor.move_out(slot)?;
+            let found = editor.find(slot).ok_or(ObjectError::NotFound(id))?;
+            self.locks.shard(id).records().entry(id).or_default().pins += 1;
+            editor.group.set_marked(slot, true);
+            Ok((found.at, found.len))
+        })
+    }
+
+    /// Gives a pin back that [`ObjectStore::pin_raw`] took.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotPinned`].
+    pub fn unpin(&self, id: ObjectId) -> Result<(), ObjectError> {
+        let pinned = self.with_record(id, |record| {
+            let pinned = record.pins > 0;
+            record.pins -= u32::from(pinned);
+            pinned
+        });
+        if pinned { Ok(()) } else { Err(ObjectError::NotPinned(id)) }
+    }
+
+    /// How many objects are locked or pinned.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.locks.held()
+    }
+
+    fn lock_places(&self, id: ObjectId) -> Result<(&Group, &Shard), ObjectError> {
+        let group = self.table.get(group_of(id)).ok_or(ObjectError::NotFound(id))?;
+        Ok((group, self.locks.shard(id)))
+    }
+
+    /// Changes what is known of a held object, and forgets it when nothing is held any more.
+    fn with_record(&self, id: ObjectId, change: impl FnOnce(&mut Record) -> bool) -> bool {
+        let Ok((group, shard)) = self.lock_places(id) else { return false };
+        let latched = self.latch(group);
+        let mut records = shard.records();
+        let Some(record) = records.get_mut(&id) else { return false };
+        let changed = change(record);
+        if !record.is_held() && group.view().is_present(slot_of(id)) {
+            latched.group.set_marked(slot_of(id), false);
+        }
+        forget_empty(&mut records, id);
+        shard.wake();
+        changed
+    }
+
+    /// Lets the caller, who has the latch, go on unless what is held keeps it out. Otherwise it
+    /// gives the latch up, sleeps until something changes, and has to look again.
+    pub(crate) fn pass<'a>(
+        &self,
+        id: ObjectId,
+        latched: Latched<'a>,
+        wait: &mut Wait,
+        busy: impl Fn(&Record) -> bool,
+    ) -> Result<Option<Latched<'a>>, ObjectError> {
+        let shard = self.locks.shard(id);
+        let records = shard.records();
+        if !records.get(&id).is_some_and(busy) {
+            return Ok(Some(latched));
+        }
+        drop(latched);
+        match shard.sleep(records, wait.deadline()) {
+            Some(_) => Ok(None),
+            None => Err(wait.error(id)),
+        }
+    }
+
+    /// Whether an object of a latched group may move.
+    pub(crate) fn is_unpinned(
+        &self,
+        id: ObjectId,
+        view: crate::group::View,
+        slot: u32,
+    ) -> Result<(), ObjectError> {
+        let held = view.is_marked(slot);
+        let pinned = || self.locks.shard(id).records().get(&id).is_some_and(|it| it.pins > 0);
+        if held && pinned() { Err(ObjectError::Pinned(id)) } else { Ok(()) }
+    }
+
+    /// The holder of an object's lock removed it from a latched group.
+    pub(crate) fn forget(&self, id: ObjectId, group: &Group, slot: u32) {
+        let shard = self.locks.shard(id);
+        let mut records = shard.records();
+        if let Some(record) = records.get_mut(&id) {
+            record.writer = false;
+        }
+        group.set_marked(slot, false);
+        forget_empty(&mut records, id);
+        shard.wake();
+    }
+}
+
+fn forget_empty(records: &mut Records<'_>, id: ObjectId) {
+    if records.get(&id) == Some(&Record::default()) {
+        records.remove(&id);
+    }
+}
+
+/// A thread no longer waits to write.
+fn leave_queue(shard: &Shard, records: &mut Records<'_>, id: ObjectId, queued: bool) {
+    if queued && let Some(record) = records.get_mut(&id) {
+        record.waiting -= 1;
+        forget_empty(records, id);
+        shard.wake();
+    }
+}
+
+impl<'a> ReadGuard<'a> {
+    /// The object that is locked.
+    #[must_use]
+    pub fn id(&self) -> ObjectId {
+        self.id
+    }
+
+    /// As [`ObjectStore::get`], without waiting.
+    ///
+    /// # Errors
+    /// [`ObjectError::Buffer`].
+    pub fn get(&self, to: &mut [u8]) -> Result<usize, ObjectError> {
+        self.store.look(self.id, By::Holder, |found| copy_out(self.id, found, to))?
+    }
+
+    /// A copy of the object.
+    ///
+    /// # Errors
+    /// None but for a lock that somebody gave back behind the guard's back.
+    pub fn get_vec(&self) -> Result<Vec<u8>, ObjectError> {
+        self.store.look(self.id, By::Holder, copy_whole)
+    }
+
+    /// As [`ObjectStore::upgrade`]; a guard that could not be upgraded comes back with the reason.
+    ///
+    /// # Errors
+    /// [`ObjectError::UpgradeConflict`], [`ObjectError::LockTimeout`].
+    pub fn upgrade(self, timeout: Duration) -> Result<WriteGuard<'a>, (Self, ObjectError)> {
+        if let Err(error) = self.store.upgrade(self.id, timeout) {
+            return Err((self, error));
+        }
+        let read = ManuallyDrop::new(self);
+        Ok(WriteGuard { store: read.store, id: read.id })
+    }
+}
+
+impl Drop for ReadGuard<'_> {
+    fn drop(&mut self) {
+        let given = self.store.unlock(self.id, LockMode::Read);
+        debug_assert!(given.is_ok(), "{given:?}");
+    }
+}
+
+impl<'a> WriteGuard<'a> {
+    /// The object that is locked.
+    #[must_use]
+    pub fn id(&self) -> ObjectId {
+        self.id
+    }
+
+    /// As [`ObjectStore::get`], without waiting.
+    ///
+    /// # Errors
+    /// [`ObjectError::Buffer`].
+    pub fn get(&self, to: &mut [u8]) -> Result<usize, ObjectError> {
+        self.store.look(self.id, By::Holder, |found| copy_out(self.id, found, to))?
+    }
+
+    /// A copy of the object.
+    ///
+    /// # Errors
+    /// None but for a lock that somebody gave back behind the guard's back.
+    pub fn get_vec(&self) -> Result<Vec<u8>, ObjectError> {
+        self.store.look(self.id, By::Holder, copy_whole)
+    }
+
+    /// As [`ObjectStore::put`], without waiting.
+    ///
+    /// # Errors
+    /// [`ObjectError::Length`], [`ObjectError::ReadOnly`].
+    pub fn put(&mut self, from: &[u8]) -> Result<(), ObjectError> {
+        self.store.put_by(By::Holder, self.id, from)
+    }
+
+    /// As [`ObjectStore::replace`], without waiting.
+    ///
+    /// # Errors
+    /// [`ObjectError::OutOfMemory`], [`ObjectError::Pinned`], [`ObjectError::ReadOnly`],
+    /// [`ObjectError::TooLong`].
+    pub fn replace(&mut self, from: &[u8]) -> Result<(), ObjectError> {
+        self.store.reshape(By::Holder, self.id, |_| Content::Bytes(from))
+    }
+
+    /// As [`ObjectStore::resize`], without waiting.
+    ///
+    /// # Errors
+    /// As [`WriteGuard::replace`].
+    pub fn resize(&mut self, len: usize) -> Result<(), ObjectError> {
+        self.store.reshape(By::Holder, self.id, |now| Content::Resized { now, len })
+    }
+
+    /// Removes the object and its lock; a guard whose object could not be removed comes back with
+    /// the reason.
+    ///
+    /// # Errors
+    /// [`ObjectError::Pinned`], [`ObjectError::ReadOnly`].
+    pub fn remove(self) -> Result<(), (Self, ObjectError)> {
+        if let Err(error) = self.store.remove_by(By::Holder, self.id) {
+            return Err((self, error));
+        }
+        // The lock went with the object.
+        let _gone = ManuallyDrop::new(self);
+        Ok(())
+    }
+
+    /// Turns the lock into a read lock without a gap.
+    #[must_use]
+    pub fn downgrade(self) -> ReadGuard<'a> {
+        let write = ManuallyDrop::new(self);
+        let turned = write.store.downgrade(write.id);
+        debug_assert!(turned.is_ok(), "{turned:?}");
+        ReadGuard { store: write.store, id: write.id }
+    }
+}
+
+impl Drop for WriteGuard<'_> {
+    fn drop(&mut self) {
+        let given = self.store.unlock(self.id, LockMode::Write);
+        debug_assert!(given.is_ok(), "{given:?}");
+    }
+}
+
+impl Pin<'_> {
+    /// The object that is pinned.
+    #[must_use]
+    pub fn id(&self) -> ObjectId {
+        self.id
+    }
+
+    /// Its first byte, valid until the pin is dropped.
+    ///
+    /// Reading or writing there is the caller's business: operations of other threads change the
+    /// bytes meanwhile unless the object is locked.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.at
+    }
+
+    /// Bytes of the object.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the object has no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        let given = self.store.unpin(self.id);
+        debug_assert!(given.is_ok(), "{given:?}");
+    }
+}

@@ -1,0 +1,573 @@
+//! The store, and single operations on its objects.
+
+use std::cell::Cell;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use terrace_latch::ParkingLot;
+use terrace_market::Class;
+use terrace_sys::size::to_u64;
+
+use crate::bytes;
+use crate::config::ObjectConfig;
+use crate::edit::{Content, Editor};
+use crate::error::ObjectError;
+use crate::group::{Found, GROUP_SLOTS, Group};
+use crate::id::ObjectId;
+use crate::ids::{FreeGroups, Maker};
+use crate::locks::{Locks, Record};
+use crate::memory::{Memory, ObjectMemory};
+use crate::slabs::{NoRoom, SLAB_BYTES, Slabs};
+use crate::table::{Table, group_of, slot_of};
+
+/// The longest object in bytes: 1 TiB.
+pub const OBJECT_BYTES_MAX: usize = 1 << 40;
+
+/// Looks without the latch before a reader takes it.
+const LOOKS: u32 = 64;
+/// Times that an operation asks for room.
+const ROOM_TRIES: u32 = 3;
+
+/// A store of small objects. See the crate's documentation.
+///
+/// All operations take `&self` and may run on any thread.
+pub struct ObjectStore {
+    pub(crate) config: ObjectConfig,
+    pub(crate) table: Table,
+    pub(crate) slabs: Slabs,
+    pub(crate) lot: ParkingLot,
+    pub(crate) locks: Locks,
+    pub(crate) makers: Vec<Mutex<Maker>>,
+    pub(crate) free: FreeGroups,
+    /// Groups of the store's own ids that were given out.
+    pub(crate) groups: AtomicU64,
+    pub(crate) counters: Vec<Counters>,
+    pub(crate) moving: Mutex<()>,
+}
+
+/// What threads count, apart from each other.
+#[repr(align(64))]
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) objects: AtomicI64,
+    pub(crate) reserved: AtomicI64,
+    pub(crate) bytes: AtomicI64,
+}
+
+/// Why a change of a latched group was not made.
+pub(crate) enum Trouble {
+    NoRoom(u64),
+    Error(ObjectError),
+}
+
+impl From<NoRoom> for Trouble {
+    fn from(no_room: NoRoom) -> Self {
+        Self::NoRoom(no_room.0)
+    }
+}
+
+impl From<ObjectError> for Trouble {
+    fn from(error: ObjectError) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Whom an operation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum By {
+    /// Waits while the object is locked.
+    Anybody,
+    /// Has the object's lock.
+    Holder,
+}
+
+/// A group whose latch is held until this is dropped.
+pub(crate) struct Latched<'a> {
+    pub(crate) group: &'a Group,
+    lot: &'a ParkingLot,
+}
+
+impl Drop for Latched<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.group.latch.release_exclusive(self.lot);
+    }
+}
+
+impl ObjectStore {
+    /// An empty store.
+    ///
+    /// # Errors
+    /// [`ObjectError::Config`] for settings that cannot be, [`ObjectError::Memory`] when the kernel
+    /// refuses addresses or the node.
+    pub fn new(config: ObjectConfig) -> Result<Self, ObjectError> {
+        let region = matches!(config.memory, ObjectMemory::Region(_));
+        if region && config.ledger.is_some() {
+            let word = "a region counts its blocks itself: leave the ledger out".to_owned();
+            return Err(ObjectError::Config(word));
+        }
+        let memory = Memory::new(&config.memory, config.huge_pages)?;
+        let places = std::thread::available_parallelism().map_or(4, |cores| 2 * cores.get());
+        let places = places.clamp(4, 64);
+        let register =
+            |ledger: &terrace_market::Ledger| ledger.register(config.name.clone(), Class::Objects);
+        let consumer = config.ledger.as_ref().map(register);
+        // No store has more objects than bytes, but for those of no bytes and ids reserved ahead.
+        let groups = (to_u64(memory.len()) / GROUP_SLOTS).max(GROUPS_MIN);
+        let table = Table::new(config.node, groups, config.huge_pages)?;
+        Ok(Self {
+            table,
+            slabs: Slabs::new(memory, places, consumer)?,
+            lot: ParkingLot::new(),
+            locks: Locks::new(),
+            makers: (0..places).map(|_| Mutex::new(Maker::new())).collect(),
+            free: FreeGroups::new(),
+            groups: AtomicU64::new(0),
+            counters: (0..places).map(|_| Counters::default()).collect(),
+            moving: Mutex::default(),
+            config,
+        })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// The node that its ids name.
+    #[must_use]
+    pub fn node(&self) -> u16 {
+        self.config.node
+    }
+
+    /// Copies an object to the beginning of `to`; how many bytes it has.
+    ///
+    /// It waits while somebody has locked the object for writing. Nothing is written: readers do
+    /// not slow each other down.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotFound`]; [`ObjectError::Buffer`] when `to` is too short;
+    /// [`ObjectError::LockTimeout`].
+    #[inline]
+    pub fn get(&self, id: ObjectId, to: &mut [u8]) -> Result<usize, ObjectError> {
+        if let Some(group) = self.table.get(group_of(id))
+            && let Some(seen) = group.latch.version()
+            && let Some((at, len)) = group.view().find_plainly(&self.slabs, slot_of(id))
+            && let Some(to) = to.get_mut(..len)
+        {
+            // SAFETY: as in `copy_out`.
+            unsafe { bytes::read(at, to) };
+            if group.is_still(seen) {
+                return Ok(len);
+            }
+        }
+        self.get_slowly(id, to)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_slowly(&self, id: ObjectId, to: &mut [u8]) -> Result<usize, ObjectError> {
+        self.look(id, By::Anybody, |found| copy_out(id, found, to))?
+    }
+
+    /// A copy of an object.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotFound`], [`ObjectError::LockTimeout`].
+    pub fn get_vec(&self, id: ObjectId) -> Result<Vec<u8>, ObjectError> {
+        self.look(id, By::Anybody, copy_whole)
+    }
+
+    /// Copies the bytes of an object from `offset` on, as many as `to` has.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotFound`]; [`ObjectError::Length`] when the object ends before the range;
+    /// [`ObjectError::LockTimeout`].
+    pub fn read_at(&self, id: ObjectId, offset: usize, to: &mut [u8]) -> Result<(), ObjectError> {
+        self.look(id, By::Anybody, |found| {
+            let from = part(id, found, offset, to.len())?;
+            // SAFETY: the range lies in the object, whose memory is mapped as long as the store.
+            unsafe { bytes::read(from, to) };
+            Ok(())
+        })?
+    }
+
+    /// Bytes of an object. Nobody waits.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotFound`].
+    pub fn size(&self, id: ObjectId) -> Result<usize, ObjectError> {
+        self.look(id, By::Holder, |found| found.len)
+    }
+
+    /// Whether an object has this id. Nobody waits.
+    #[must_use]
+    pub fn exists(&self, id: ObjectId) -> bool {
+        self.size(id).is_ok()
+    }
+
+    /// Whether an object may only be read. Nobody waits.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotFound`].
+    pub fn is_read_only(&self, id: ObjectId) -> Result<bool, ObjectError> {
+        self.look(id, By::Holder, |found| found.read_only)
+    }
+
+    /// Replaces the bytes of an object, which are as many as those given. It waits while somebody
+    /// has locked the object.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotFound`]; [`ObjectError::Length`] when the object has more or fewer bytes;
+    /// [`ObjectError::ReadOnly`]; [`ObjectError::LockTimeout`].
+    #[inline]
+    pub fn put(&self, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
+        if let Some(group) = self.table.get(group_of(id))
+            && group.latch.try_exclusive()
+        {
+            let _latched = Latched { group, lot: &self.lot };
+            if let Some((at, len)) = group.view().find_plainly(&self.slabs, slot_of(id))
+                && len == from.len()
+            {
+                // SAFETY: as in `put_by`.
+                unsafe { bytes::write(at.cast_mut(), from) };
+                return Ok(());
+            }
+        }
+        self.put_slowly(id, from)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_slowly(&self, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
+        self.put_by(By::Anybody, id, from)
+    }
+
+    pub(crate) fn put_by(&self, by: By, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
+        self.change(id, by, |editor, slot| {
+            let found = writable(id, editor.find(slot))?;
+            if found.len != from.len() {
+                let (has, given) = (found.len, from.len());
+                return Err(ObjectError::Length { id, has, given }.into());
+            }
+            // SAFETY: the object has as many bytes, and the latch makes them this thread's.
+            unsafe { bytes::write(found.at, from) };
+            Ok(())
+        })
+    }
+
+    /// Replaces bytes of an object from `offset` on.
+    ///
+    /// # Errors
+    /// As [`ObjectStore::put`]; [`ObjectError::Length`] when the object ends before the range.
+    pub fn write_at(&self, id: ObjectId, offset: usize, from: &[u8]) -> Result<(), ObjectError> {
+        self.change(id, By::Anybody, |editor, slot| {
+            let found = writable(id, editor.find(slot))?;
+            let to = part(id, found, offset, from.len())?;
+            // SAFETY: the range lies in the object, and the latch makes it this thread's.
+            unsafe { bytes::write(to, from) };
+            Ok(())
+        })
+    }
+
+    /// Gives an object other bytes, more or fewer. All of it is one step: nobody sees the one
+    /// length with the other bytes.
+    ///
+    /// # Errors
+    /// As [`ObjectStore::put`], but for the length; [`ObjectError::Pinned`] when that changes;
+    /// [`ObjectError::OutOfMemory`], [`ObjectError::TooLong`].
+    pub fn replace(&self, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
+        self.reshape(By::Anybody, id, |_| Content::Bytes(from))
+    }
+
+    /// Changes the length of an object. What fits of it is kept, what comes to it is zero.
+    ///
+    /// # Errors
+    /// As [`ObjectStore::replace`].
+    pub fn resize(&self, id: ObjectId, len: usize) -> Result<(), ObjectError> {
+        self.reshape(By::Anybody, id, |now| Content::Resized { now, len })
+    }
+
+    pub(crate) fn reshape<'a>(
+        &self,
+        by: By,
+        id: ObjectId,
+        content: impl Fn(Found) -> Content<'a>,
+    ) -> Result<(), ObjectError> {
+        let mut grown = 0;
+        self.change(id, by, |editor, slot| {
+            let found = writable(id, editor.find(slot))?;
+            let content = content(found);
+            if content.len() > OBJECT_BYTES_MAX {
+                return Err(ObjectError::TooLong(content.len()).into());
+            }
+            if content.len() == found.len {
+                if let Content::Bytes(from) = content {
+                    // SAFETY: as in `put_by`.
+                    unsafe { bytes::write(found.at, from) };
+                }
+                return Ok(());
+            }
+            self.is_unpinned(id, editor.group.view(), slot)?;
+            grown = signed(content.len()) - signed(found.len);
+            Ok(editor.replace(slot, content)?)
+        })?;
+        self.count().bytes.fetch_add(grown, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Removes an object. Its id may name another object at once.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotFound`], [`ObjectError::Pinned`], [`ObjectError::ReadOnly`],
+    /// [`ObjectError::LockTimeout`].
+    pub fn remove(&self, id: ObjectId) -> Result<(), ObjectError> {
+        self.remove_by(By::Anybody, id)
+    }
+
+    pub(crate) fn remove_by(&self, by: By, id: ObjectId) -> Result<(), ObjectError> {
+        let len = self.change(id, by, |editor, slot| {
+            let found = writable(id, editor.find(slot))?;
+            self.is_unpinned(id, editor.group.view(), slot)?;
+            editor.remove(slot);
+            if by == By::Holder {
+                self.forget(id, editor.group, slot);
+            }
+            self.list(group_of(id), editor.group);
+            Ok(found.len)
+        })?;
+        self.count().objects.fetch_sub(1, Ordering::Relaxed);
+        self.count().bytes.fetch_sub(signed(len), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Says whether an object may only be read from now on: it is then neither written to, nor
+    /// resized, nor removed, until somebody says that it may be.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotFound`], [`ObjectError::LockTimeout`], [`ObjectError::OutOfMemory`].
+    pub fn set_read_only(&self, id: ObjectId, read_only: bool) -> Result<(), ObjectError> {
+        self.change(id, By::Anybody, |editor, slot| match editor.find(slot) {
+            Some(found) if found.read_only != read_only => {
+                Ok(editor.set_read_only(slot, read_only)?)
+            }
+            _ => Ok(()),
+        })
+    }
+
+    /// Reads of an object without the latch, if that can be; what `work` says of nonsense is thrown
+    /// away.
+    #[inline]
+    pub(crate) fn look<T>(
+        &self,
+        id: ObjectId,
+        by: By,
+        mut work: impl FnMut(Found) -> T,
+    ) -> Result<T, ObjectError> {
+        let slot = slot_of(id);
+        let Some(group) = self.table.get(group_of(id)) else {
+            return Err(ObjectError::NotFound(id));
+        };
+        for _ in 0..LOOKS {
+            let Some(seen) = group.latch.version() else {
+                std::hint::spin_loop();
+                continue;
+            };
+            let view = group.view();
+            if !view.is_present(slot) {
+                if group.is_still(seen) {
+                    return Err(ObjectError::NotFound(id));
+                }
+                continue;
+            }
+            if view.is_marked(slot) && by == By::Anybody {
+                break;
+            }
+            let Some(found) = view.find(&self.slabs, slot) else { continue };
+            // What is far may be long, and where it is was read from memory.
+            if found.far.is_some() && !group.is_still(seen) {
+                continue;
+            }
+            let value = work(found);
+            if group.is_still(seen) {
+                return Ok(value);
+            }
+        }
+        self.look_latched(id, group, by, work)
+    }
+
+    #[cold]
+    fn look_latched<T>(
+        &self,
+        id: ObjectId,
+        group: &Group,
+        by: By,
+        mut work: impl FnMut(Found) -> T,
+    ) -> Result<T, ObjectError> {
+        let mut wait = Wait::new(self.config.patience);
+        loop {
+            let latched = self.latch(group);
+            let view = group.view();
+            let found = view.is_present(slot_of(id)).then(|| view.find(&self.slabs, slot_of(id)));
+            let found = found.flatten().ok_or(ObjectError::NotFound(id))?;
+            let asks = by == By::Anybody && view.is_marked(slot_of(id));
+            let busy = |record: &Record| asks && record.writer;
+            if let Some(_latched) = self.pass(id, latched, &mut wait, busy)? {
+                return Ok(work(found));
+            }
+        }
+    }
+
+    pub(crate) fn latch<'a>(&'a self, group: &'a Group) -> Latched<'a> {
+        if !group.latch.try_exclusive() {
+            group.latch.exclusive(&self.lot);
+        }
+        Latched { group, lot: &self.lot }
+    }
+
+    /// An editor of a group that the caller has latched.
+    pub(crate) fn editor<'a>(&'a self, group: &'a Group) -> Editor<'a> {
+        Editor { slabs: &self.slabs, group, place: place() }
+    }
+
+    /// Changes an object under its group's latch, when no lock keeps the caller out.
+    #[inline]
+    pub(crate) fn change<T>(
+        &self,
+        id: ObjectId,
+        by: By,
+        mut work: impl FnMut(&Editor<'_>, u32) -> Result<T, Trouble>,
+    ) -> Result<T, ObjectError> {
+        let slot = slot_of(id);
+        let Some(group) = self.table.get(group_of(id)) else {
+            return Err(ObjectError::NotFound(id));
+        };
+        let mut wait = Wait::new(self.config.patience);
+        let mut tries = 0;
+        loop {
+            let mut latched = self.latch(group);
+            let view = group.view();
+            if !view.is_present(slot) {
+                return Err(ObjectError::NotFound(id));
+            }
+            if by == By::Anybody && view.is_marked(slot) {
+                match self.pass(id, latched, &mut wait, Record::is_locked)? {
+                    Some(passed) => latched = passed,
+                    None => continue,
+                }
+            }
+            match work(&self.editor(group), slot) {
+                Ok(value) => return Ok(value),
+                Err(Trouble::Error(error)) => return Err(error),
+                Err(Trouble::NoRoom(granules)) => {
+                    drop(latched);
+                    self.make_room(granules, &mut tries)?;
+                }
+            }
+        }
+    }
+
+    /// Sees to free runs after an operation found none, or says that there are none.
+    pub(crate) fn make_room(&self, granules: u64, tries: &mut u32) -> Result<(), ObjectError> {
+        *tries += 1;
+        if *tries <= ROOM_TRIES && self.defragment_for_room() {
+            return Ok(());
+        }
+        Err(ObjectError::OutOfMemory {
+            asked: granules * to_u64(crate::slabs::GRANULE_BYTES),
+            held: self.slabs.held_bytes(),
+            limit: to_u64(self.config.memory.bytes() / SLAB_BYTES * SLAB_BYTES),
+        })
+    }
+
+    pub(crate) fn count(&self) -> &Counters {
+        &self.counters[place() % self.counters.len()]
+    }
+}
+
+/// A store has addresses for so many groups at least: 4 Mi ids, 2 MiB of addresses.
+const GROUPS_MIN: u64 = if cfg!(miri) { 256 } else { 1 << 16 };
+
+/// How long one operation still waits.
+pub(crate) struct Wait {
+    pub(crate) patience: Duration,
+    since: Option<Instant>,
+}
+
+impl Wait {
+    pub(crate) fn new(patience: Duration) -> Self {
+        Self { patience, since: None }
+    }
+
+    /// When it is over; the clock starts with the first question.
+    pub(crate) fn deadline(&mut self) -> Option<Instant> {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        since.checked_add(self.patience)
+    }
+
+    pub(crate) fn error(&self, id: ObjectId) -> ObjectError {
+        let waited_ms = self.since.map_or(0, |since| since.elapsed().as_millis());
+        ObjectError::LockTimeout { id, waited_ms }
+    }
+}
+
+#[inline]
+pub(crate) fn copy_out(id: ObjectId, found: Found, to: &mut [u8]) -> Result<usize, ObjectError> {
+    let room = to.len();
+    let Some(to) = to.get_mut(..found.len) else {
+        return Err(ObjectError::Buffer { id, has: found.len, room });
+    };
+    // SAFETY: `find` checked that the object lies in the slabs, which are mapped as long as the
+    // store; who writes to them does so through `bytes`.
+    unsafe { bytes::read(found.at, to) };
+    Ok(found.len)
+}
+
+pub(crate) fn copy_whole(found: Found) -> Vec<u8> {
+    let mut to = vec![0; found.len];
+    // SAFETY: as in `copy_out`.
+    unsafe { bytes::read(found.at, &mut to) };
+    to
+}
+
+/// The address of a range of an object.
+fn part(id: ObjectId, found: Found, offset: usize, len: usize) -> Result<*mut u8, ObjectError> {
+    let end = offset.checked_add(len).filter(|end| *end <= found.len);
+    if end.is_none() {
+        let given = offset.saturating_add(len);
+        return Err(ObjectError::Length { id, has: found.len, given });
+    }
+    Ok(found.at.wrapping_add(offset))
+}
+
+fn writable(id: ObjectId, found: Option<Found>) -> Result<Found, ObjectError> {
+    let found = found.ok_or(ObjectError::NotFound(id))?;
+    if found.read_only { Err(ObjectError::ReadOnly(id)) } else { Ok(found) }
+}
+
+pub(crate) fn signed(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static PLACE: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Which of the places of a store the thread uses: threads take turns.
+pub(crate) fn place() -> usize {
+    PLACE.get().unwrap_or_else(|| {
+        let place = THREADS.fetch_add(1, Ordering::Relaxed);
+        PLACE.set(Some(place));
+        place
+    })
+}
+
+impl std::fmt::Debug for ObjectStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ObjectStore").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
