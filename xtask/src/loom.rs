@@ -10,7 +10,7 @@ use crate::cargo::{self, Outcome};
 /// The crates with loom programs and where they are.
 const PROGRAMS: &[(&str, &[&str])] = &[
     ("terrace-market", &["--test", "loom"]),
-    ("terrace-latch", &["--lib", "loom_tests"]),
+    ("terrace-latch", &["--test", "loom"]),
     ("terrace-pool", &["--lib", "loom_tests"]),
     ("terrace-region", &["--lib", "loom_tests"]),
 ];

@@ -15,8 +15,5 @@ mod latch;
 mod park;
 mod sync;
 
-#[cfg(all(test, loom))]
-mod loom_tests;
-
 pub use latch::{Latch, Version};
 pub use park::{Look, ParkingLot};

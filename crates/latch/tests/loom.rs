@@ -1,14 +1,15 @@
 //! Every interleaving of a latch, explored by loom.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p terrace-latch --release --lib loom_tests`
+//! `RUSTFLAGS="--cfg loom" cargo test -p terrace-latch --release --test loom`
+
+#![cfg(loom)]
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
 
-use crate::latch::Latch;
-use crate::park::ParkingLot;
+use terrace_latch::{Latch, ParkingLot};
 
 struct Guarded {
     latch: Latch,
