@@ -1,6 +1,7 @@
 //! How a store is set up.
 
 use std::time::Duration;
+
 use terrace_market::Ledger;
 
 use crate::memory::ObjectMemory;
@@ -14,8 +15,8 @@ pub struct ObjectConfig {
     pub memory: ObjectMemory,
     /// The node that its ids name.
     pub node: u16,
-    /// The budget that memory in use counts against. A region counts its blocks by itself, so a
-    /// store over one has none.
+    /// The budget that memory in use counts against: that of objects, unless a region counts it by
+    /// itself, and that of the table.
     pub ledger: Option<Ledger>,
     /// Whether to ask for transparent huge pages.
     pub huge_pages: bool,

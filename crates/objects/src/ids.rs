@@ -22,6 +22,8 @@ use crate::table::{group_of, id_at, slot_of};
 const NONE: u64 = u64::MAX;
 /// A length gets groups of its own when it came so often.
 const OFTEN: u8 = 16;
+/// Other groups that are tried when there is no room to make the current one longer.
+const GROUPS_TRIED: std::ops::Range<u32> = 0..2;
 /// Groups that consecutive ids are cut from at a time.
 const SPAN_GROUPS: u64 = 16;
 
@@ -43,6 +45,17 @@ enum Purpose {
     Mixed,
     Remote,
     Reserved,
+}
+
+impl Purpose {
+    /// The list of groups that suit it best.
+    fn list(self) -> usize {
+        match self {
+            Self::Len(len) => len,
+            Self::Mixed | Self::Reserved => MIXED_LIST,
+            Self::Remote => REMOTE_LIST,
+        }
+    }
 }
 
 impl Maker {
@@ -158,7 +171,9 @@ impl ObjectStore {
     fn create_as(&self, content: Content<'_>) -> Result<ObjectId, ObjectError> {
         let mut tries = 0;
         loop {
-            match self.create_in(&mut lock(self.maker()), content) {
+            // The maker is free again before room is made.
+            let made = self.create_in(&mut lock(self.maker()), content);
+            match made {
                 Ok(id) => return Ok(id),
                 Err(Trouble::Error(error)) => return Err(error),
                 Err(Trouble::NoRoom(granules)) => self.make_room(granules, &mut tries)?,
@@ -196,6 +211,7 @@ impl ObjectStore {
         purpose: Purpose,
         work: impl Fn(&Group, u32) -> Result<(), Trouble>,
     ) -> Result<ObjectId, Trouble> {
+        let mut others = GROUPS_TRIED;
         loop {
             if *current == NONE {
                 *current = self.claim(purpose)?;
@@ -208,7 +224,16 @@ impl ObjectStore {
                 disown(group);
                 continue;
             };
-            work(latched.group, slot)?;
+            if let Err(trouble) = work(latched.group, slot) {
+                drop(latched);
+                // Groups that lost an object may have its room still.
+                let other = others.next().and_then(|_| self.unlist(purpose.list()));
+                let (Trouble::NoRoom(_), Some(other)) = (&trouble, other) else {
+                    return Err(trouble);
+                };
+                self.leave_group(std::mem::replace(current, other));
+                continue;
+            }
             if self.free_slot(number, &group.view()).is_none() {
                 *current = NONE;
                 disown(group);
@@ -230,31 +255,36 @@ impl ObjectStore {
 
     /// Finds a group with free slots and makes it the caller's.
     fn claim(&self, purpose: Purpose) -> Result<u64, ObjectError> {
-        let suits = match purpose {
-            Purpose::Len(len) => len,
-            Purpose::Mixed | Purpose::Reserved => MIXED_LIST,
-            Purpose::Remote => REMOTE_LIST,
-        };
-        let listed = self.unlist(suits).or_else(|| self.unlist(EMPTY_LIST));
+        let listed = self.unlist(purpose.list()).or_else(|| self.unlist(EMPTY_LIST));
         if let Some(group) = listed.or_else(|| self.unlist_if_sparse()) {
             return Ok(group);
         }
-        if let Some(group) = self.fresh_groups(1) {
+        let fresh = self.fresh_groups(1);
+        if let Ok(group) = fresh {
             self.own(group);
-            return Ok(group);
+            return fresh;
         }
-        while self.free.lists[self.free.longest()].len.load(Ordering::Relaxed) > 0 {
-            if let Some(group) = self.unlist(self.free.longest()) {
-                return Ok(group);
+        // Any group with free ids is better than none.
+        loop {
+            let longest = self.free.longest();
+            match self.unlist(longest) {
+                Some(group) => return Ok(group),
+                None if self.free.lists[longest].len.load(Ordering::Relaxed) == 0 => return fresh,
+                None => {}
             }
         }
-        Err(ObjectError::OutOfIds(self.table.own_groups() * GROUP_SLOTS))
     }
 
-    /// New groups, one after the other.
-    fn fresh_groups(&self, count: u64) -> Option<u64> {
+    /// New groups, one after the other, paid for.
+    fn fresh_groups(&self, count: u64) -> Result<u64, ObjectError> {
+        let table_bytes = count.saturating_mul(to_u64(size_of::<Group>()));
+        self.account.pay_table(table_bytes).map_err(|_| self.out_of_memory(table_bytes))?;
         let more = |groups: u64| Some(groups + count).filter(|it| *it <= self.table.own_groups());
-        self.groups.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more).ok()
+        let first = self.groups.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more);
+        first.map_err(|_| {
+            self.account.give_back(table_bytes);
+            ObjectError::OutOfIds(self.table.own_groups() * GROUP_SLOTS)
+        })
     }
 
     fn own(&self, n: u64) {
@@ -415,14 +445,11 @@ impl ObjectStore {
         Ok(first)
     }
 
-    /// Takes back what was made of consecutive objects, and the ids of the others.
+    /// Takes back what was made of consecutive objects, and the ids of the others. What somebody
+    /// found and holds meanwhile stays.
     fn undo(&self, all: usize, made: usize, id: impl Fn(usize) -> ObjectId) {
         for n in 0..all {
-            let undone = if n < made {
-                self.remove_by(crate::store::By::Holder, id(n))
-            } else {
-                self.release(id(n))
-            };
+            let undone = if n < made { self.remove(id(n)) } else { self.release(id(n)) };
             debug_assert!(undone.is_ok(), "{undone:?}");
         }
     }
@@ -448,14 +475,13 @@ impl ObjectStore {
     }
 
     fn cut(&self, maker: &mut Maker, count: u64) -> Result<ObjectId, ObjectError> {
-        let out = || ObjectError::OutOfIds(self.table.own_groups() * GROUP_SLOTS);
         if count > LOCAL_MAX {
-            return Err(out());
+            return Err(ObjectError::OutOfIds(self.table.own_groups() * GROUP_SLOTS));
         }
         if maker.span.end - maker.span.start < count {
             let groups = count.div_ceil(GROUP_SLOTS).max(SPAN_GROUPS);
             let groups = groups + u64::from(self.groups.load(Ordering::Relaxed) == 0);
-            let first = self.fresh_groups(groups).ok_or_else(out)?;
+            let first = self.fresh_groups(groups)?;
             (first..first + groups).for_each(|n| self.own(n));
             let old = std::mem::replace(
                 &mut maker.span,

@@ -55,6 +55,7 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod account;
 mod batch;
 mod bitmap;
 mod bytes;

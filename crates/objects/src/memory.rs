@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace_region::{Advice, Region};
 use terrace_sys::map::Mapping;
-use terrace_sys::size::{format_bytes, to_u64};
+use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64};
 
 use crate::error::ObjectError;
 use crate::slabs::SLAB_BYTES;
@@ -24,18 +24,33 @@ pub enum ObjectMemory {
         /// Bytes of addresses.
         bytes: usize,
     },
-    /// All of a region: objects may be more than DRAM in sum.
-    Region(Arc<Region>),
+    /// A part of a region: objects may be more than DRAM in sum. Several stores may share a region,
+    /// each with a part of its own.
+    Region {
+        /// The region.
+        region: Arc<Region>,
+        /// Where the part begins, a multiple of 4 KiB.
+        offset: usize,
+        /// Bytes of the part.
+        bytes: usize,
+    },
 }
 
 impl ObjectMemory {
+    /// All of a region.
+    #[must_use]
+    pub fn region(region: Arc<Region>) -> Self {
+        let bytes = region.len();
+        Self::Region { region, offset: 0, bytes }
+    }
+
     /// The kind in one word, as statistics show it.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Dram { .. } => "dram",
             Self::Node { .. } => "node",
-            Self::Region(_) => "region",
+            Self::Region { .. } => "region",
         }
     }
 
@@ -43,8 +58,7 @@ impl ObjectMemory {
     #[must_use]
     pub fn bytes(&self) -> usize {
         match self {
-            Self::Dram { bytes } | Self::Node { bytes, .. } => *bytes,
-            Self::Region(region) => region.len(),
+            Self::Dram { bytes } | Self::Node { bytes, .. } | Self::Region { bytes, .. } => *bytes,
         }
     }
 }
@@ -52,7 +66,7 @@ impl ObjectMemory {
 /// The memory itself. It gives out addresses; what lies there is the business of the groups.
 pub(crate) enum Memory {
     Mapped { mapping: Mapping, len: usize },
-    Region(Arc<Region>),
+    Region { region: Arc<Region>, offset: usize, len: usize },
 }
 
 impl Memory {
@@ -63,7 +77,7 @@ impl Memory {
             return Err(ObjectError::Config(format!("memory of {has}: {least} is the least")));
         }
         let node = match memory {
-            ObjectMemory::Region(region) => return Ok(Self::Region(Arc::clone(region))),
+            ObjectMemory::Region { region, offset, .. } => return part(region, *offset, len),
             ObjectMemory::Dram { .. } => None,
             ObjectMemory::Node { node, .. } => Some(*node),
         };
@@ -86,14 +100,13 @@ impl Memory {
     pub(crate) fn start(&self) -> *mut u8 {
         match self {
             Self::Mapped { mapping, .. } => mapping.as_ptr(),
-            Self::Region(region) => region.as_ptr(),
+            Self::Region { region, offset, .. } => region.as_ptr().wrapping_add(*offset),
         }
     }
 
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Mapped { len, .. } => *len,
-            Self::Region(region) => region.len(),
+            Self::Mapped { len, .. } | Self::Region { len, .. } => *len,
         }
     }
 
@@ -107,16 +120,41 @@ impl Memory {
                 // Pages that are locked in memory stay: they are used again all the same.
                 let _ = mapping.decommit(offset, len);
             }
-            Self::Region(region) => advise(region, offset, len, Advice::Unused),
+            Self::Region { region, offset: first, .. } => {
+                advise(region, first + offset, len, Advice::Unused);
+            }
         }
     }
 
     /// The bytes are used from here on.
     pub(crate) fn take(&self, offset: usize, len: usize) {
-        if let Self::Region(region) = self {
-            advise(region, offset, len, Advice::Used);
+        if let Self::Region { region, offset: first, .. } = self {
+            advise(region, first + offset, len, Advice::Used);
         }
     }
+
+    /// Nobody needs the first `len` bytes any more, and who has the region may use them.
+    pub(crate) fn end(&self, len: usize) {
+        if let Self::Region { region, offset, .. } = self {
+            advise(region, *offset, len, Advice::Unused);
+            if let Err(error) = region.evict(to_u64(*offset), to_u64(len)) {
+                tracing::warn!(region = region.name(), %error, "ended objects stay in memory");
+            }
+            advise(region, *offset, len, Advice::Used);
+        }
+    }
+}
+
+fn part(region: &Arc<Region>, offset: usize, len: usize) -> Result<Memory, ObjectError> {
+    let end = offset.checked_add(len);
+    if !offset.is_multiple_of(PAGE_BYTES) || end.is_none_or(|end| end > region.len()) {
+        return Err(ObjectError::Config(format!(
+            "{len} bytes at {offset} are no pages of region {}, which has {}",
+            region.name(),
+            region.len()
+        )));
+    }
+    Ok(Memory::Region { region: Arc::clone(region), offset, len })
 }
 
 fn advise(region: &Region, offset: usize, len: usize, advice: Advice) {

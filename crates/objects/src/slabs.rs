@@ -19,12 +19,12 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use terrace_market::Consumer;
 use terrace_sys::map::Mapping;
 use terrace_sys::size::to_u64;
 
+use crate::account::Account;
 use crate::bitmap::Bitmap;
 use crate::error::ObjectError;
 use crate::memory::Memory;
@@ -147,7 +147,7 @@ pub(crate) struct Slabs {
     count: usize,
     places: Vec<Mutex<Place>>,
     shelf: Mutex<Shelf>,
-    consumer: Option<Consumer>,
+    account: Arc<Account>,
     used: AtomicU64,
 }
 
@@ -156,7 +156,7 @@ impl Slabs {
     pub(crate) fn new(
         memory: Memory,
         places: usize,
-        consumer: Option<Consumer>,
+        account: Arc<Account>,
     ) -> Result<Self, ObjectError> {
         let count = memory.len() / SLAB_BYTES;
         let about =
@@ -172,7 +172,7 @@ impl Slabs {
             count,
             places,
             shelf,
-            consumer,
+            account,
             used,
         })
     }
@@ -323,9 +323,7 @@ impl Slabs {
     }
 
     fn pay(&self, slabs: u64) -> Option<()> {
-        if let Some(consumer) = &self.consumer {
-            consumer.try_grow(slabs * to_u64(SLAB_BYTES)).ok()?;
-        }
+        self.account.pay_slabs(slabs * to_u64(SLAB_BYTES)).ok()?;
         self.used.fetch_add(slabs, Ordering::Relaxed);
         Some(())
     }
@@ -353,9 +351,7 @@ impl Slabs {
         self.slab(n).set(State::Empty);
         shelf.empty += 1;
         self.used.fetch_sub(1, Ordering::Relaxed);
-        if let Some(consumer) = &self.consumer {
-            consumer.shrink(to_u64(SLAB_BYTES));
-        }
+        self.account.give_slabs_back(to_u64(SLAB_BYTES));
     }
 
     fn take_large(&self, len: usize) -> Option<Run> {
@@ -524,6 +520,13 @@ impl Slabs {
             return Err(format!("{run:?} is not marked as used"));
         }
         Ok(())
+    }
+}
+
+impl Drop for Slabs {
+    /// What is left in a region is nobody's any more: it leaves memory without being written.
+    fn drop(&mut self) {
+        self.memory.end(self.high() * SLAB_BYTES);
     }
 }
 

@@ -1,14 +1,14 @@
 //! The store, and single operations on its objects.
 
 use std::cell::Cell;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use terrace_latch::ParkingLot;
-use terrace_market::Class;
 use terrace_sys::size::to_u64;
 
+use crate::account::Account;
 use crate::bytes;
 use crate::config::ObjectConfig;
 use crate::edit::{Content, Editor};
@@ -18,7 +18,7 @@ use crate::id::ObjectId;
 use crate::ids::{FreeGroups, Maker};
 use crate::locks::{Locks, Record};
 use crate::memory::{Memory, ObjectMemory};
-use crate::slabs::{NoRoom, SLAB_BYTES, Slabs};
+use crate::slabs::{GRANULE_BYTES, NoRoom, SLAB_BYTES, Slabs};
 use crate::table::{Table, group_of, slot_of};
 
 /// The longest object in bytes: 1 TiB.
@@ -36,6 +36,7 @@ pub struct ObjectStore {
     pub(crate) config: ObjectConfig,
     pub(crate) table: Table,
     pub(crate) slabs: Slabs,
+    pub(crate) account: Arc<Account>,
     pub(crate) lot: ParkingLot,
     pub(crate) locks: Locks,
     pub(crate) makers: Vec<Mutex<Maker>>,
@@ -102,23 +103,19 @@ impl ObjectStore {
     /// [`ObjectError::Config`] for settings that cannot be, [`ObjectError::Memory`] when the kernel
     /// refuses addresses or the node.
     pub fn new(config: ObjectConfig) -> Result<Self, ObjectError> {
-        let region = matches!(config.memory, ObjectMemory::Region(_));
-        if region && config.ledger.is_some() {
-            let word = "a region counts its blocks itself: leave the ledger out".to_owned();
-            return Err(ObjectError::Config(word));
-        }
         let memory = Memory::new(&config.memory, config.huge_pages)?;
         let places = std::thread::available_parallelism().map_or(4, |cores| 2 * cores.get());
         let places = places.clamp(4, 64);
-        let register =
-            |ledger: &terrace_market::Ledger| ledger.register(config.name.clone(), Class::Objects);
-        let consumer = config.ledger.as_ref().map(register);
+        let in_region = matches!(config.memory, ObjectMemory::Region { .. });
+        let account = Account::new(config.ledger.as_ref(), &config.name, !in_region);
+        let account = Arc::new(account);
         // No store has more objects than bytes, but for those of no bytes and ids reserved ahead.
         let groups = (to_u64(memory.len()) / GROUP_SLOTS).max(GROUPS_MIN);
         let table = Table::new(config.node, groups, config.huge_pages)?;
         Ok(Self {
             table,
-            slabs: Slabs::new(memory, places, consumer)?,
+            slabs: Slabs::new(memory, places, Arc::clone(&account))?,
+            account,
             lot: ParkingLot::new(),
             locks: Locks::new(),
             makers: (0..places).map(|_| Mutex::new(Maker::new())).collect(),
@@ -475,11 +472,12 @@ impl ObjectStore {
         if *tries <= ROOM_TRIES && self.defragment_for_room() {
             return Ok(());
         }
-        Err(ObjectError::OutOfMemory {
-            asked: granules * to_u64(crate::slabs::GRANULE_BYTES),
-            held: self.slabs.held_bytes(),
-            limit: to_u64(self.config.memory.bytes() / SLAB_BYTES * SLAB_BYTES),
-        })
+        Err(self.out_of_memory(granules * to_u64(GRANULE_BYTES)))
+    }
+
+    pub(crate) fn out_of_memory(&self, asked: u64) -> ObjectError {
+        let limit = to_u64(self.config.memory.bytes() / SLAB_BYTES * SLAB_BYTES);
+        ObjectError::OutOfMemory { asked, held: self.slabs.held_bytes(), limit }
     }
 
     pub(crate) fn count(&self) -> &Counters {
