@@ -17,7 +17,7 @@ use crate::report::Report;
 use crate::segments::SegmentOptions;
 use crate::suite::feed::Generator;
 use crate::{
-    adaptive, allocations, clients, dram_curve, encodings, hash_index, market, migration,
+    adaptive, allocations, clients, dram_curve, encodings, hash_index, market, migration, objects,
     operators, out_of_core, paged_scan, pages, region, segments, suspend, tenants, tiers,
 };
 
@@ -146,11 +146,13 @@ pub enum Experiment {
     Segments,
     /// [`allocations`].
     Allocations,
+    /// [`objects`].
+    Objects,
 }
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 22] = [
+    pub const ALL: [Experiment; 23] = [
         Experiment::Market,
         Experiment::PagedScan,
         Experiment::Tiers,
@@ -173,6 +175,7 @@ impl Experiment {
         Experiment::Region,
         Experiment::Segments,
         Experiment::Allocations,
+        Experiment::Objects,
     ];
 
     /// Its name on the command line.
@@ -198,6 +201,7 @@ impl Experiment {
             Experiment::Region => "region",
             Experiment::Segments => "segments",
             Experiment::Allocations => "allocations",
+            Experiment::Objects => "objects",
         }
     }
 
@@ -234,6 +238,7 @@ impl Experiment {
                 "what do tables in a heap cost, and does it matter where its metadata are?"
             }
             Experiment::Allocations => "does it matter where an allocator keeps its metadata?",
+            Experiment::Objects => "what does a small object cost in bytes, and what in time?",
         }
     }
 
@@ -277,6 +282,7 @@ impl Experiment {
             Experiment::Region => region::run(setting, observe),
             Experiment::Segments => Box::pin(segments::run(setting, observe)).await,
             Experiment::Allocations => allocations::run(setting, observe),
+            Experiment::Objects => objects::run(setting, observe),
         }
     }
 }

@@ -23,6 +23,7 @@ pub mod machine;
 pub mod market;
 pub mod meter;
 pub mod migration;
+pub mod objects;
 pub mod operators;
 pub mod out_of_core;
 pub mod paged_scan;

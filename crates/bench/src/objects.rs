@@ -1,0 +1,264 @@
+//! What does an object cost in bytes, and what in time?
+//!
+//! The local experiments of Nothaas et al., "DXRAM's Local Memory Management" (2019), sections VI.A
+//! and VI.B, over the small-object store.
+//!
+//! | module | figure |
+//! |---|---|
+//! | `overhead` | 3: bytes for objects of 8 to 256 bytes, all in, as the kernel counts them |
+//! | `rates` | operations for each second of a processor: 95 % reads, and reads by batches of 32 |
+//! | `loads` | 4 to 7: YCSB-A and Facebook-B, -D and -F by 1 to 128 threads, with latencies |
+//!
+//! Operations are counted once, over the time on the clock; the study's program adds up threads and
+//! kinds of operations, which comes to about twice that where there are two kinds.
+
+mod loads;
+mod overhead;
+mod rates;
+
+use std::time::Duration;
+
+use serde::Serialize;
+use terrace_objects::{ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
+use terrace_sys::size::{GIB, to_usize};
+use terrace_workload::zipf::{Scatter, Zipf};
+
+use crate::chance::Chance;
+use crate::chart::{Bars, Series};
+use crate::error::{BenchError, Result};
+use crate::experiment::{Finding, Setting};
+use crate::grid::Grid;
+use crate::report::Report;
+use crate::statistic::median;
+
+/// Addresses of a store; memory is what is used of them.
+const ADDRESS_BYTES: u64 = 64 * GIB;
+/// The exponent of the skewed distribution, YCSB's.
+const THETA: f64 = 0.99;
+/// Numbers that a thread draws before it is timed, and uses again and again.
+const DRAWS: usize = 1 << 20;
+/// A run lasts so much of the seconds that an experiment is given.
+const SHARE: f64 = 0.1;
+
+#[derive(Clone, Debug, Serialize)]
+struct Config {
+    objects: u64,
+    /// Of one run.
+    seconds: f64,
+    rounds: usize,
+    /// That the rates are measured by, beside one.
+    threads: usize,
+}
+
+impl Config {
+    fn lasts(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
+    }
+}
+
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "experiment", rename_all = "kebab-case")]
+enum Row {
+    Overhead(overhead::Overhead),
+    Rate(rates::Rate),
+    Load(loads::Load),
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Summary {
+    overhead: Vec<overhead::Overhead>,
+    rates: Vec<rates::Rate>,
+    loads: Vec<loads::Load>,
+    targets: Targets,
+}
+
+/// What the store is to reach.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Targets {
+    /// Bytes for an object of 32.
+    bytes_of_32: f64,
+    /// Bytes beside an object of 16 to 128.
+    beside_mix: f64,
+    /// Millions for each second of a processor: uniform and skewed, single and by batches.
+    single: [f64; 2],
+    batched: [f64; 2],
+    /// Two threads over one.
+    scaling: f64,
+}
+
+const TARGETS: Targets = Targets {
+    bytes_of_32: 36.5,
+    beside_mix: 5.0,
+    single: [15.0, 20.0],
+    batched: [25.0, 45.0],
+    scaling: 1.9,
+};
+
+/// Which objects are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Popularity {
+    Uniform,
+    Zipf,
+}
+
+impl Popularity {
+    const ALL: [Popularity; 2] = [Popularity::Uniform, Popularity::Zipf];
+
+    fn name(self) -> &'static str {
+        match self {
+            Popularity::Uniform => "uniform",
+            Popularity::Zipf => "Zipf",
+        }
+    }
+
+    /// Draws from `ids`, so many times.
+    fn draw(self, ids: &[ObjectId], seed: u64) -> Vec<ObjectId> {
+        let (mut chance, count) = (Chance::new(seed), ids.len() as u64);
+        let (zipf, scatter) = (Zipf::new(count, THETA), Scatter::new(count));
+        let mut one = || match self {
+            Popularity::Uniform => chance.below(count),
+            Popularity::Zipf => {
+                scatter.place(zipf.draw(|| chance.below(1 << 53) as f64 / (1_u64 << 53) as f64) - 1)
+            }
+        };
+        (0..DRAWS).map(|_| ids[to_usize(one())]).collect()
+    }
+}
+
+/// Runs the experiment.
+///
+/// # Errors
+/// When there is no memory for the objects.
+pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
+    let config = Config {
+        objects: setting.objects,
+        seconds: setting.pages.seconds * SHARE,
+        rounds: setting.rounds.get(),
+        threads: setting.engine.threads,
+    };
+    let mut rows = Vec::new();
+    for round in 1..=config.rounds {
+        let mut told = |what: &str| observe(&format!("{what}, round {round}"));
+        rows.extend(overhead::measure(&config, &mut told)?.into_iter().map(Row::Overhead));
+        rows.extend(rates::measure(&config, &mut told)?.into_iter().map(Row::Rate));
+        rows.extend(loads::measure(&config, &mut told)?.into_iter().map(Row::Load));
+    }
+    finding(&config, &rows)
+}
+
+fn refused(error: &ObjectError) -> BenchError {
+    BenchError::Engine(error.to_string())
+}
+
+fn store() -> Result<ObjectStore> {
+    let memory = ObjectMemory::Dram { bytes: to_usize(ADDRESS_BYTES) };
+    ObjectStore::new(ObjectConfig::new("bench", memory)).map_err(|error| refused(&error))
+}
+
+/// The median of what rows of one case have.
+fn mid<T>(rows: &[&T], of: impl Fn(&T) -> f64) -> f64 {
+    median(&rows.iter().map(|row| of(row)).collect::<Vec<f64>>()).unwrap_or(f64::NAN)
+}
+
+fn summarise(rows: &[Row]) -> Summary {
+    let (mut overhead, mut rates, mut loads) = (vec![], vec![], vec![]);
+    for row in rows {
+        match row {
+            Row::Overhead(row) => overhead.push(row),
+            Row::Rate(row) => rates.push(row),
+            Row::Load(row) => loads.push(row),
+        }
+    }
+    Summary {
+        overhead: overhead::medians(&overhead),
+        rates: rates::medians(&rates),
+        loads: loads::medians(&loads),
+        targets: TARGETS,
+    }
+}
+
+fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
+    let summary = summarise(rows);
+    let mut grid = Grid::new(["fig.", "what", "threads", "found", "target or published"]);
+    summary.overhead.iter().for_each(|row| grid.push(row.cells()));
+    summary.rates.iter().for_each(|row| grid.push(row.cells()));
+    summary.loads.iter().for_each(|row| grid.push(row.cells()));
+    Ok(Finding {
+        failed: 0,
+        more: vec![],
+        notes: notes(config, &summary),
+        picture: picture(&summary),
+        report: Report::new("objects", config, rows, &summary)?,
+        grid,
+    })
+}
+
+fn notes(config: &Config, summary: &Summary) -> Vec<String> {
+    let mut notes: Vec<String> = Popularity::ALL
+        .into_iter()
+        .filter_map(|popularity| rates::scaling(&summary.rates, popularity))
+        .collect();
+    notes.push(format!(
+        "{} objects; {} s each, medians of {} rounds; rates are for each second that processors \
+         worked, M are millions; published rates add up kinds of operations",
+        config.objects, config.seconds, config.rounds
+    ));
+    notes
+}
+
+fn picture(summary: &Summary) -> Bars {
+    let rows = &summary.overhead;
+    Bars {
+        title: "Bytes beside an object".into(),
+        unit: "bytes".into(),
+        categories: rows.iter().map(|row| row.name()).collect(),
+        series: vec![
+            Series {
+                name: "here".into(),
+                values: rows.iter().map(|row| Some(row.beside())).collect(),
+            },
+            Series {
+                name: "published".into(),
+                values: rows.iter().map(|_| Some(overhead::PUBLISHED_BESIDE)).collect(),
+            },
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_run_fills_every_row() {
+        let config = Config { objects: 3000, seconds: 0.01, rounds: 1, threads: 2 };
+        let mut rows: Vec<Row> = Vec::new();
+        let mut told = |_: &str| {};
+        rows.extend(
+            overhead::measure(&config, &mut told).expect("room").into_iter().map(Row::Overhead),
+        );
+        rows.extend(rates::measure(&config, &mut told).expect("room").into_iter().map(Row::Rate));
+        let loads = loads::measure_by(&config, &[1, 3], &mut told).expect("room");
+        rows.extend(loads.into_iter().map(Row::Load));
+        let finding = finding(&config, &rows).expect("found");
+        assert_eq!(finding.grid.len(), 8 + 8 + 4 * 2);
+        assert_eq!(finding.notes.len(), 3, "{:?}", finding.notes);
+        assert_eq!(finding.picture.categories.len(), 8);
+    }
+
+    #[test]
+    fn skewed_draws_come_back_to_few() {
+        let ids: Vec<ObjectId> = (1..=1000).map(ObjectId::from_bits).collect();
+        let often = |popularity: Popularity| {
+            let mut counts = std::collections::HashMap::new();
+            for id in popularity.draw(&ids, 1) {
+                *counts.entry(id).or_insert(0_usize) += 1;
+            }
+            counts.into_values().max().unwrap_or(0)
+        };
+        let even = DRAWS / ids.len();
+        assert!(often(Popularity::Uniform) < 2 * even);
+        assert!(often(Popularity::Zipf) > 50 * even);
+    }
+}

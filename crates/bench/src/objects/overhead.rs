@@ -1,0 +1,107 @@
+//! Figure 3: what an object takes, all in.
+
+use serde::Serialize;
+use terrace_objects::ObjectId;
+use terrace_sys::process::resident_bytes;
+use terrace_sys::size::to_usize;
+
+use super::{Config, TARGETS, mid, refused, store};
+use crate::chance::Chance;
+use crate::error::{BenchError, Result};
+
+/// What the study's own store adds to an object: an entry of 8 bytes and a marker of one.
+pub(super) const PUBLISHED_BESIDE: f64 = 9.0;
+
+/// Lengths of objects. The last are drawn evenly from all in between.
+const LENS: [(u64, u64); 8] =
+    [(8, 8), (16, 16), (32, 32), (64, 64), (100, 100), (128, 128), (256, 256), (16, 128)];
+
+/// What objects of one kind took.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Overhead {
+    /// The shortest object and the longest.
+    lens: (u64, u64),
+    objects: u64,
+    /// Of an object, without anything beside it.
+    mean_bytes: f64,
+    /// Of an object, as the kernel counts the memory of the process.
+    taken_bytes: f64,
+    /// Millions of objects that one thread made a second.
+    created_m: f64,
+}
+
+impl Overhead {
+    pub(super) fn name(&self) -> String {
+        let (first, last) = self.lens;
+        if first == last { format!("{first}") } else { format!("{first} to {last}") }
+    }
+
+    pub(super) fn beside(&self) -> f64 {
+        self.taken_bytes - self.mean_bytes
+    }
+
+    pub(super) fn cells(&self) -> [String; 5] {
+        let target = match self.lens {
+            (32, 32) => format!("at most {} B", TARGETS.bytes_of_32),
+            (16, 128) => format!("at most {} B beside", TARGETS.beside_mix),
+            _ => format!("{:.1} B", self.mean_bytes + PUBLISHED_BESIDE),
+        };
+        let share = 100.0 * self.beside() / self.taken_bytes;
+        let (taken, beside, made) = (self.taken_bytes, self.beside(), self.created_m);
+        [
+            "3".to_owned(),
+            format!("an object of {} B", self.name()),
+            "1".to_owned(),
+            format!("{taken:.2} B, {beside:.2} beside it ({share:.1} %); {made:.1} M/s made"),
+            target,
+        ]
+    }
+}
+
+pub(super) fn measure(config: &Config, observe: &mut dyn FnMut(&str)) -> Result<Vec<Overhead>> {
+    LENS.into_iter()
+        .map(|lens| {
+            observe(&format!("objects of {} to {} bytes", lens.0, lens.1));
+            fill(config.objects, lens)
+        })
+        .collect()
+}
+
+fn fill(objects: u64, lens: (u64, u64)) -> Result<Overhead> {
+    let resident = || resident_bytes().map_err(|error| BenchError::Engine(error.to_string()));
+    let mut chance = Chance::new(0);
+    let bytes = [7_u8; 256];
+    let store = store()?;
+    // A store that has some already has what every store has.
+    let first: ObjectId = store.create_with(&bytes).map_err(|error| refused(&error))?;
+    store.remove(first).map_err(|error| refused(&error))?;
+    let before = resident()?;
+    let (began, mut sum) = (std::time::Instant::now(), 0);
+    for _ in 0..objects {
+        let len = lens.0 + chance.below(lens.1 - lens.0 + 1);
+        store.create_with(&bytes[..to_usize(len)]).map_err(|error| refused(&error))?;
+        sum += len;
+    }
+    let took = began.elapsed().as_secs_f64();
+    let taken = resident()?.saturating_sub(before);
+    Ok(Overhead {
+        lens,
+        objects,
+        mean_bytes: sum as f64 / objects as f64,
+        taken_bytes: taken as f64 / objects as f64,
+        created_m: objects as f64 / took / 1e6,
+    })
+}
+
+pub(super) fn medians(rows: &[&Overhead]) -> Vec<Overhead> {
+    let case = |lens| {
+        let same: Vec<&Overhead> = rows.iter().copied().filter(|row| row.lens == lens).collect();
+        same.first().map(|first| Overhead {
+            mean_bytes: mid(&same, |row| row.mean_bytes),
+            taken_bytes: mid(&same, |row| row.taken_bytes),
+            created_m: mid(&same, |row| row.created_m),
+            ..(*first).clone()
+        })
+    };
+    LENS.into_iter().filter_map(case).collect()
+}
