@@ -18,6 +18,8 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("terrace-pool", &["--test", "mapped", "races"]),
     ("terrace-region", &["--test", "races"]),
     ("terrace-heap", &["--test", "threads"]),
+    ("terrace-objects", &["--test", "linear"]),
+    ("terrace-objects", &["--test", "model"]),
     ("terrace-index", &["--test", "threads"]),
     ("terrace-index", &["--test", "tree_threads"]),
     ("terrace-sql", &["--test", "kill_rounds"]),

@@ -138,9 +138,13 @@ pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> 
         threads: setting.engine.threads,
     };
     let mut rows = Vec::new();
+    // First of all: what else gives memory back meanwhile is counted as well.
     for round in 1..=config.rounds {
         let mut told = |what: &str| observe(&format!("{what}, round {round}"));
         rows.extend(overhead::measure(&config, &mut told)?.into_iter().map(Row::Overhead));
+    }
+    for round in 1..=config.rounds {
+        let mut told = |what: &str| observe(&format!("{what}, round {round}"));
         rows.extend(rates::measure(&config, &mut told)?.into_iter().map(Row::Rate));
         rows.extend(loads::measure(&config, &mut told)?.into_iter().map(Row::Load));
     }

@@ -382,8 +382,9 @@ impl Editor<'_> {
     }
 }
 
-/// Groups of so many granules or fewer get all of them with their first object: 2 KiB.
-const WHOLE_GRANULES: u64 = 32;
+/// Groups of so many granules or fewer, of objects of up to 256 bytes, get all of them with their
+/// first object: runs that grow leave holes.
+const WHOLE_GRANULES: u64 = 256;
 
 /// What of a run that is not used is left to its group.
 #[derive(Clone, Copy)]

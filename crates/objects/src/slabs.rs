@@ -433,7 +433,9 @@ impl Slabs {
         let idle = (0..shelf.next).filter(|n| self.slab(*n).is(State::Idle));
         let mut idle: Vec<(usize, usize)> = idle.map(|n| (self.slab(n).free(), n)).collect();
         idle.sort_unstable();
+        let open = (0..shelf.next).filter(|n| self.slab(*n).is(State::Open));
         let mut room: usize = idle.iter().map(|(free, _)| free).sum();
+        room += open.map(|n| self.slab(n).free()).sum::<usize>();
         let mut drained = Vec::new();
         while let Some((free, n)) = idle.pop() {
             let used = SLAB_GRANULES - free;

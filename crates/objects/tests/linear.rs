@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use terrace_objects::{ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
 use terrace_testkit::{Rng, soak_time, with_seed};
 
+/// Of many groups, so that some are moved.
 const OBJECTS: u64 = 24;
+const APART: u64 = 24;
 const THREADS: u64 = 8;
 /// In words. The last ones have runs of their own.
 const LENS: [usize; 6] = [1, 4, 5, 20, 126, 300];
@@ -98,7 +100,7 @@ fn said(result: Result<(), ObjectError>) -> Said {
 
 /// Of another node, so that whoever removed an object may make it again.
 fn id(object: u64) -> ObjectId {
-    ObjectId::new(7, 1000 + object)
+    ObjectId::new(7, 1000 + APART * object)
 }
 
 struct World {
@@ -144,6 +146,37 @@ impl World {
             calls.push(self.call(&mut rng));
         }
         calls
+    }
+}
+
+impl World {
+    /// Defragments until all is done; how many runs were moved.
+    fn move_about(&self) -> u64 {
+        let mut moved = 0;
+        while !self.done.load(Ordering::Relaxed) {
+            moved += self.store.defragment().moved;
+            std::thread::yield_now();
+        }
+        moved
+    }
+
+    /// Makes objects that fill slabs and removes them, so that what else is in the slabs stands
+    /// alone.
+    fn make_holes(&self) {
+        while !self.done.load(Ordering::Relaxed) {
+            let ids = (0..3000).map_while(|_| self.store.create(1000).ok());
+            let ids: Vec<ObjectId> = ids.collect();
+            ids.into_iter().for_each(|id| self.store.remove(id).expect("there"));
+        }
+    }
+}
+
+/// Ends what goes on beside the calls, however they end.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -203,7 +236,7 @@ fn operations_are_as_if_they_came_one_after_the_other() {
     with_seed(|seed| {
         let config = ObjectConfig::new("history", ObjectMemory::Dram { bytes: 16 << 20 });
         let end = std::time::Instant::now() + soak_time();
-        let mut round = 0;
+        let (mut round, mut moved) = (0, 0);
         while round == 0 || std::time::Instant::now() < end {
             round += 1;
             let world = World {
@@ -213,22 +246,20 @@ fn operations_are_as_if_they_came_one_after_the_other() {
                 done: AtomicBool::new(false),
             };
             let most = if cfg!(miri) { 12 } else { 8000 };
-            let calls = std::thread::scope(|scope| {
+            let (calls, moves) = std::thread::scope(|scope| {
                 let world = &world;
-                scope.spawn(|| {
-                    while !world.done.load(Ordering::Relaxed) {
-                        world.store.defragment();
-                        std::thread::yield_now();
-                    }
-                });
+                let _end = End(&world.done);
+                let mover = scope.spawn(|| world.move_about());
+                scope.spawn(|| world.make_holes());
                 let seeds = (0..THREADS).map(|thread| seed ^ (round * THREADS + thread));
                 let threads: Vec<_> =
                     seeds.map(|seed| scope.spawn(move || world.calls(seed, most))).collect();
                 let calls = threads.into_iter().map(|thread| thread.join().expect("no panic"));
                 let calls: Vec<Vec<Call>> = calls.collect();
                 world.done.store(true, Ordering::Relaxed);
-                calls
+                (calls, mover.join().expect("no panic"))
             });
+            moved += moves;
             world.store.check().expect("in order");
             let mut of: HashMap<u64, Vec<Call>> = HashMap::new();
             calls
@@ -237,6 +268,7 @@ fn operations_are_as_if_they_came_one_after_the_other() {
                 .for_each(|call| of.entry(call.object).or_default().push(call));
             of.values().for_each(|calls| check(calls));
         }
+        assert!(moved > 0 || cfg!(miri), "nothing was ever moved");
     });
 }
 
