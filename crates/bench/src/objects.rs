@@ -184,7 +184,7 @@ fn summarise(rows: &[Row]) -> Summary {
 
 fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
     let summary = summarise(rows);
-    let mut grid = Grid::new(["fig.", "what", "threads", "found", "target or published"]);
+    let mut grid = Grid::new(["fig.", "what", "threads", "found", "target or published"]).wide();
     summary.overhead.iter().for_each(|row| grid.push(row.cells()));
     summary.rates.iter().for_each(|row| grid.push(row.cells()));
     summary.loads.iter().for_each(|row| grid.push(row.cells()));

@@ -1,7 +1,6 @@
 //! Figure 3: what an object takes, all in.
 
 use serde::Serialize;
-use terrace_objects::ObjectId;
 use terrace_sys::process::resident_bytes;
 use terrace_sys::size::to_usize;
 
@@ -71,11 +70,8 @@ fn fill(objects: u64, lens: (u64, u64)) -> Result<Overhead> {
     let resident = || resident_bytes().map_err(|error| BenchError::Engine(error.to_string()));
     let mut chance = Chance::new(0);
     let bytes = [7_u8; 256];
-    let store = store()?;
-    // A store that has some already has what every store has.
-    let first: ObjectId = store.create_with(&bytes).map_err(|error| refused(&error))?;
-    store.remove(first).map_err(|error| refused(&error))?;
     let before = resident()?;
+    let store = store()?;
     let (began, mut sum) = (std::time::Instant::now(), 0);
     for _ in 0..objects {
         let len = lens.0 + chance.below(lens.1 - lens.0 + 1);
