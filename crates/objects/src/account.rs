@@ -38,4 +38,22 @@ impl Account {
             consumer.shrink(bytes);
         }
     }
+
+    /// Takes bytes for as long as what is returned lives.
+    pub(crate) fn borrow(&self, bytes: u64) -> Result<Borrowed<'_>, Denied> {
+        self.pay_table(bytes)?;
+        Ok(Borrowed { account: self, bytes })
+    }
+}
+
+/// Bytes of the budget for something that passes.
+pub(crate) struct Borrowed<'a> {
+    account: &'a Account,
+    bytes: u64,
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        self.account.give_back(self.bytes);
+    }
 }

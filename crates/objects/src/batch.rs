@@ -9,6 +9,7 @@ use crate::bytes;
 use crate::error::ObjectError;
 use crate::group::Found;
 use crate::id::ObjectId;
+use crate::log::Position;
 use crate::store::{By, ObjectStore};
 use crate::table::{group_of, slot_of};
 
@@ -115,9 +116,31 @@ impl ObjectStore {
             let mut ids = [ObjectId::from_bits(0); AHEAD];
             ids.iter_mut().zip(objects).for_each(|(place, (id, _))| *place = *id);
             self.ask_ahead(&ids[..objects.len()]);
-            results.extend(objects.iter().map(|(id, bytes)| self.put(*id, bytes)));
+            results.extend(objects.iter().map(|(id, bytes)| self.put_in_batch(*id, bytes)));
         }
-        results
+        self.commit_batch(results)
+    }
+
+    fn put_in_batch(&self, id: ObjectId, bytes: &[u8]) -> Result<Position, ObjectError> {
+        // Without a log there is a shorter way.
+        match &self.log {
+            None => self.put(id, bytes).map(|()| 0),
+            Some(_) => self.put_unwaited(By::Anybody, id, bytes),
+        }
+    }
+
+    /// Waits for the log once for all changes of a batch.
+    fn commit_batch(
+        &self,
+        changes: Vec<Result<Position, ObjectError>>,
+    ) -> Vec<Result<(), ObjectError>> {
+        let last = changes.iter().flatten().max().copied();
+        let sound = last.is_none_or(|last| self.commit(last).is_ok());
+        let result = |change: Result<Position, ObjectError>| match change {
+            Ok(position) if !sound => self.commit(position),
+            change => change.map(|_| ()),
+        };
+        changes.into_iter().map(result).collect()
     }
 
     /// Removes objects, each as [`ObjectStore::remove`] does; what became of each.
@@ -125,9 +148,9 @@ impl ObjectStore {
         let mut results = Vec::with_capacity(ids.len());
         for ids in ids.chunks(AHEAD) {
             self.ask_ahead(ids);
-            results.extend(ids.iter().map(|id| self.remove(*id)));
+            results.extend(ids.iter().map(|id| self.remove_unwaited(By::Anybody, *id)));
         }
-        results
+        self.commit_batch(results)
     }
 
     /// Asks for the memory of some objects.

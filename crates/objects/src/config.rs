@@ -1,5 +1,6 @@
 //! How a store is set up.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use terrace_market::Ledger;
@@ -37,4 +38,35 @@ impl ObjectConfig {
             patience: Duration::from_secs(10),
         }
     }
+}
+
+/// Where the changes of a store go, so that they survive its process.
+#[derive(Clone, Debug)]
+pub struct LogConfig {
+    /// The directory of the logs and dumps; it is made if it is not there. One process has it at a
+    /// time.
+    pub dir: PathBuf,
+    /// What a change waits for.
+    pub durability: Durability,
+    /// Whether to open a store without what is damaged of it.
+    pub accepts_damage: bool,
+}
+
+impl LogConfig {
+    /// Changes wait for the device, and what is damaged is not opened.
+    #[must_use]
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self { dir: dir.into(), durability: Durability::Synced, accepts_damage: false }
+    }
+}
+
+/// What a change waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// The device: it survives the machine.
+    Synced,
+    /// The kernel: it survives the process, and not the machine.
+    Written,
+    /// Nothing, up to 1 MiB of changes: [`crate::ObjectStore::sync`] waits for the device.
+    Deferred,
 }

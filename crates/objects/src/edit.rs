@@ -10,6 +10,8 @@ use terrace_sys::size::{to_u64, to_usize};
 
 use crate::bytes;
 use crate::group::{FAR_BYTES, Far, Found, Group, Header, Kind, NEAR_BYTES_MAX, View, bits};
+use crate::id::ObjectId;
+use crate::record;
 use crate::slabs::{NoRoom, Run, Slabs};
 
 /// What an object is to hold.
@@ -23,12 +25,21 @@ pub(crate) enum Content<'a> {
     Resized { now: Found, len: usize },
 }
 
-impl Content<'_> {
+impl<'a> Content<'a> {
     pub(crate) fn len(self) -> usize {
         match self {
             Self::Zeros(len) => len,
             Self::Bytes(bytes) => bytes.len(),
             Self::Resized { len, .. } => len,
+        }
+    }
+
+    /// What the log is to say of it.
+    pub(crate) fn change(self, id: ObjectId) -> record::Change<'a> {
+        match self {
+            Self::Zeros(len) => record::Change::Zeros { id, len },
+            Self::Bytes(bytes) => record::Change::Put { id, bytes },
+            Self::Resized { len, .. } => record::Change::Resize { id, len },
         }
     }
 

@@ -1,12 +1,14 @@
 //! What can go wrong.
 
 use std::io;
+use std::path::{Path, PathBuf};
 
 use terrace_sys::size::format_bytes;
 
 use crate::id::ObjectId;
 
-/// Why an operation was refused. A refused operation changed nothing.
+/// Why an operation was refused. A refused operation changed nothing, but see
+/// [`ObjectError::Log`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObjectError {
@@ -87,7 +89,40 @@ pub enum ObjectError {
         /// The kernel's word.
         source: io::Error,
     },
+    /// A file could not be read or written.
+    #[error("cannot {doing} {}: {source}", .path.display())]
+    File {
+        /// What was to be done.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's word.
+        source: io::Error,
+    },
+    /// What a dump was to be written to, or read from, failed.
+    #[error("a dump was interrupted: {0}")]
+    Stream(#[source] io::Error),
+    /// A dump or a log is not as it was written.
+    #[error("{file} is damaged at byte {offset}: {reason}")]
+    Corrupt {
+        /// The file.
+        file: String,
+        /// Where what is damaged begins.
+        offset: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The log could not be written. The change is refused; if it was on its way when the log
+    /// failed, it was made and is not durable. [`crate::ObjectStore::checkpoint`] begins anew.
+    #[error("the log of the store cannot be written, a checkpoint begins another: {0}")]
+    Log(String),
     /// [`crate::ObjectStore::check`] found what must not be.
     #[error("the store of objects is damaged: {0}")]
     Damaged(String),
+}
+
+impl ObjectError {
+    pub(crate) fn file(doing: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::File { doing, path: path.to_owned(), source }
+    }
 }

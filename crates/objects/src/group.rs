@@ -84,6 +84,8 @@ pub(crate) enum Flag {
     Owned = 1,
     /// It is in the list of those with free ids.
     Listed = 2,
+    /// What tells groups that were changed or copied since a dump began from the others.
+    Turned = 4,
 }
 
 /// The second word of a group.
@@ -114,6 +116,7 @@ impl RunWord {
         to_usize(self.run().len) * GRANULE_BYTES
     }
 
+    #[inline]
     pub(crate) fn has(self, flag: Flag) -> bool {
         self.0 >> FLAG_SHIFT & flag as u64 != 0
     }
@@ -227,6 +230,11 @@ impl View {
     /// The slots that neither have an object nor are reserved.
     pub(crate) fn free_slots(&self) -> u64 {
         !(self.present | self.marked)
+    }
+
+    /// The slots that are reserved.
+    pub(crate) fn reserved_slots(&self) -> u64 {
+        self.marked & !self.present
     }
 
     /// The slots that have objects.

@@ -9,12 +9,14 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use terrace_sys::size::{to_u64, to_usize};
+use terrace_sys::size::to_u64;
 
 use crate::edit::Content;
 use crate::error::ObjectError;
 use crate::group::{Flag, GROUP_SLOTS, Group, Kind, NEAR_BYTES_MAX, View};
-use crate::id::{LOCAL_MAX, ObjectId};
+use crate::id::ObjectId;
+use crate::log::Position;
+use crate::record::Change;
 use crate::store::{OBJECT_BYTES_MAX, ObjectStore, Trouble, place, signed};
 use crate::table::{group_of, id_at, slot_of};
 
@@ -24,8 +26,6 @@ const NONE: u64 = u64::MAX;
 const OFTEN: u8 = 16;
 /// Other groups that are tried when there is no room to make the current one longer.
 const GROUPS_TRIED: std::ops::Range<u32> = 0..2;
-/// Groups that consecutive ids are cut from at a time.
-const SPAN_GROUPS: u64 = 16;
 
 /// Where some threads make their objects. Groups are counted among the store's own.
 pub(crate) struct Maker {
@@ -35,12 +35,12 @@ pub(crate) struct Maker {
     remote: u64,
     reserved: u64,
     /// Local ids that no object had yet, for consecutive ones.
-    span: std::ops::Range<u64>,
+    pub(crate) span: std::ops::Range<u64>,
 }
 
 /// What a maker wants a group for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
+pub(crate) enum Purpose {
     Len(usize),
     Mixed,
     Remote,
@@ -79,7 +79,7 @@ impl Maker {
         if len > 0 && *seen >= OFTEN { Purpose::Len(len) } else { Purpose::Mixed }
     }
 
-    fn current(&mut self, purpose: Purpose) -> &mut u64 {
+    pub(crate) fn current(&mut self, purpose: Purpose) -> &mut u64 {
         match purpose {
             Purpose::Len(len) => &mut self.by_len[len],
             Purpose::Mixed => &mut self.mixed,
@@ -147,7 +147,7 @@ impl FreeGroups {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -169,48 +169,77 @@ impl ObjectStore {
     }
 
     fn create_as(&self, content: Content<'_>) -> Result<ObjectId, ObjectError> {
+        let (id, position) = self.create_unwaited(content)?;
+        // Nobody knows of an object that is not in the log.
+        self.commit(position).map(|()| id).inspect_err(|_| self.take_back(id))
+    }
+
+    /// Makes an object without waiting for the log.
+    fn create_unwaited(&self, content: Content<'_>) -> Result<(ObjectId, Position), ObjectError> {
         let mut tries = 0;
         loop {
             // The maker is free again before room is made.
             let made = self.create_in(&mut lock(self.maker()), content);
             match made {
-                Ok(id) => return Ok(id),
+                Ok(made) => return Ok(made),
                 Err(Trouble::Error(error)) => return Err(error),
                 Err(Trouble::NoRoom(granules)) => self.make_room(granules, &mut tries)?,
             }
         }
     }
 
-    fn maker(&self) -> &Mutex<Maker> {
+    /// Removes an object that its maker was not told of, unless somebody found and holds it.
+    pub(crate) fn take_back(&self, id: ObjectId) {
+        let Some(group) = self.table.get(group_of(id)) else { return };
+        let latched = self.latch_to_change(group_of(id), group);
+        let view = group.view();
+        if !view.is_present(slot_of(id)) || view.is_marked(slot_of(id)) {
+            return;
+        }
+        let editor = self.editor(latched.group);
+        let len = editor.find(slot_of(id)).map_or(0, |found| found.len);
+        editor.remove(slot_of(id));
+        self.list(group_of(id), group);
+        self.count_removed(len);
+        // A log that has failed does not take it; one that was begun anew has the object.
+        self.note(Change::Remove { id });
+    }
+
+    pub(crate) fn maker(&self) -> &Mutex<Maker> {
         &self.makers[place() % self.makers.len()]
     }
 
-    fn create_in(&self, maker: &mut Maker, content: Content<'_>) -> Result<ObjectId, Trouble> {
+    fn create_in(
+        &self,
+        maker: &mut Maker,
+        content: Content<'_>,
+    ) -> Result<(ObjectId, Position), Trouble> {
         let len = content.len();
         if len > OBJECT_BYTES_MAX {
             return Err(ObjectError::TooLong(len).into());
         }
         let purpose = maker.purpose(len);
-        let id = self.in_free_slot(maker.current(purpose), purpose, |group, slot| {
-            self.editor(group).insert(slot, content)?;
-            Ok(())
+        let made = self.in_free_slot(maker.current(purpose), purpose, |group, id| {
+            self.is_loggable()?;
+            self.editor(group).insert(slot_of(id), content)?;
+            Ok(self.note(content.change(id)))
         })?;
         self.count_made(len);
-        Ok(id)
+        Ok(made)
     }
 
-    fn count_made(&self, len: usize) {
+    pub(crate) fn count_made(&self, len: usize) {
         self.count().objects.fetch_add(1, Ordering::Relaxed);
         self.count().bytes.fetch_add(signed(len), Ordering::Relaxed);
     }
 
     /// Does something with a free slot of a maker's group, which is latched.
-    fn in_free_slot(
+    pub(crate) fn in_free_slot(
         &self,
         current: &mut u64,
         purpose: Purpose,
-        work: impl Fn(&Group, u32) -> Result<(), Trouble>,
-    ) -> Result<ObjectId, Trouble> {
+        work: impl Fn(&Group, ObjectId) -> Result<Position, Trouble>,
+    ) -> Result<(ObjectId, Position), Trouble> {
         let mut others = GROUPS_TRIED;
         loop {
             if *current == NONE {
@@ -218,31 +247,35 @@ impl ObjectStore {
             }
             let number = self.table.own(*current);
             let group = self.own_group(*current);
-            let latched = self.latch(group);
+            let latched = self.latch_to_change(number, group);
             let Some(slot) = self.free_slot(number, &group.view()) else {
                 *current = NONE;
                 disown(group);
                 continue;
             };
-            if let Err(trouble) = work(latched.group, slot) {
-                drop(latched);
-                // Groups that lost an object may have its room still.
-                let other = others.next().and_then(|_| self.unlist(purpose.list()));
-                let (Trouble::NoRoom(_), Some(other)) = (&trouble, other) else {
-                    return Err(trouble);
-                };
-                self.leave_group(std::mem::replace(current, other));
-                continue;
-            }
+            let id = id_at(number, slot);
+            let position = match work(latched.group, id) {
+                Ok(position) => position,
+                Err(trouble) => {
+                    drop(latched);
+                    // Groups that lost an object may have its room still.
+                    let other = others.next().and_then(|_| self.unlist(purpose.list()));
+                    let (Trouble::NoRoom(_), Some(other)) = (&trouble, other) else {
+                        return Err(trouble);
+                    };
+                    self.leave_group(std::mem::replace(current, other));
+                    continue;
+                }
+            };
             if self.free_slot(number, &group.view()).is_none() {
                 *current = NONE;
                 disown(group);
             }
-            return Ok(id_at(number, slot));
+            return Ok((id, position));
         }
     }
 
-    fn own_group(&self, n: u64) -> &Group {
+    pub(crate) fn own_group(&self, n: u64) -> &Group {
         let group = self.table.get(self.table.own(n));
         group.unwrap_or_else(|| unreachable!("own groups are below the table's end"))
     }
@@ -276,18 +309,18 @@ impl ObjectStore {
     }
 
     /// New groups, one after the other, paid for.
-    fn fresh_groups(&self, count: u64) -> Result<u64, ObjectError> {
+    pub(crate) fn fresh_groups(&self, count: u64) -> Result<u64, ObjectError> {
         let table_bytes = count.saturating_mul(to_u64(size_of::<Group>()));
         self.account.pay_table(table_bytes).map_err(|_| self.out_of_memory(table_bytes))?;
         let more = |groups: u64| Some(groups + count).filter(|it| *it <= self.table.own_groups());
-        let first = self.groups.fetch_update(Ordering::AcqRel, Ordering::Relaxed, more);
+        let first = self.groups.fetch_update(Ordering::SeqCst, Ordering::Relaxed, more);
         first.map_err(|_| {
             self.account.give_back(table_bytes);
             ObjectError::OutOfIds(self.table.own_groups() * GROUP_SLOTS)
         })
     }
 
-    fn own(&self, n: u64) {
+    pub(crate) fn own(&self, n: u64) {
         let latched = self.latch(self.own_group(n));
         let word = latched.group.view().word;
         latched.group.set_word(word.with(Flag::Owned, true).with(Flag::Listed, false));
@@ -335,184 +368,30 @@ impl ObjectStore {
         }
     }
 
-    /// Reserves an id without an object: [`ObjectStore::create_reserved`] gives it one, and
-    /// [`ObjectStore::release`] gives it back.
-    ///
-    /// # Errors
-    /// [`ObjectError::OutOfIds`].
-    pub fn reserve(&self) -> Result<ObjectId, ObjectError> {
-        let mut maker = lock(self.maker());
-        let current = maker.current(Purpose::Reserved);
-        let reserved = self.in_free_slot(current, Purpose::Reserved, |group, slot| {
-            group.set_marked(slot, true);
-            Ok(())
-        });
-        match reserved {
-            Ok(id) => {
-                self.count().reserved.fetch_add(1, Ordering::Relaxed);
-                Ok(id)
-            }
-            Err(Trouble::Error(error)) => Err(error),
-            Err(Trouble::NoRoom(_)) => unreachable!("an id takes no memory"),
-        }
-    }
-
-    /// Gives a reserved id back.
-    ///
-    /// # Errors
-    /// [`ObjectError::NotReserved`].
-    pub fn release(&self, id: ObjectId) -> Result<(), ObjectError> {
-        let wrong = ObjectError::NotReserved(id);
-        let Some(group) = self.table.get(group_of(id)) else { return Err(wrong) };
-        let latched = self.latch(group);
-        let view = latched.group.view();
-        if view.is_present(slot_of(id)) || !view.is_marked(slot_of(id)) {
-            return Err(wrong);
-        }
-        group.set_marked(slot_of(id), false);
-        self.list(group_of(id), group);
-        self.count().reserved.fetch_sub(1, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Makes an object with a reserved id, or with an id of another node that no object has here:
-    /// that is how objects come from elsewhere.
-    ///
-    /// # Errors
-    /// [`ObjectError::NotReserved`]; [`ObjectError::OutOfMemory`], [`ObjectError::TooLong`].
-    pub fn create_reserved(&self, id: ObjectId, bytes: &[u8]) -> Result<(), ObjectError> {
-        if bytes.len() > OBJECT_BYTES_MAX {
-            return Err(ObjectError::TooLong(bytes.len()));
-        }
-        let foreign = id.node() != self.config.node;
-        if id.to_bits() == 0 {
-            return Err(ObjectError::NotReserved(id));
-        }
-        let group = if foreign {
-            self.table.get_or_make(group_of(id))?
-        } else {
-            self.table.get(group_of(id)).ok_or(ObjectError::NotReserved(id))?
-        };
-        let mut tries = 0;
-        loop {
-            let latched = self.latch(group);
-            let view = group.view();
-            let reserved = view.is_marked(slot_of(id));
-            if view.is_present(slot_of(id)) || !(reserved || foreign) {
-                return Err(ObjectError::NotReserved(id));
-            }
-            let made = self.editor(latched.group).insert(slot_of(id), Content::Bytes(bytes));
-            if let Err(no_room) = made {
-                drop(latched);
-                self.make_room(no_room.0, &mut tries)?;
-                continue;
-            }
-            group.set_marked(slot_of(id), false);
-            self.count().reserved.fetch_sub(i64::from(reserved), Ordering::Relaxed);
-            self.count_made(bytes.len());
-            return Ok(());
-        }
-    }
-
-    /// Makes objects of some bytes each with consecutive ids, all or none; the first id.
+    /// Makes objects of some bytes each, all or none; their ids, in no particular order of numbers.
     ///
     /// # Errors
     /// As [`ObjectStore::create`].
-    pub fn create_consecutive(&self, objects: &[&[u8]]) -> Result<ObjectId, ObjectError> {
-        let mut tries = 0;
-        let first = {
-            let mut maker = lock(self.maker());
-            self.cut(&mut maker, to_u64(objects.len()))?
-        };
-        let id = |n: usize| ObjectId::from_bits(first.to_bits() + to_u64(n));
-        for (n, bytes) in objects.iter().enumerate() {
-            loop {
-                match self.fill_cut(id(n), bytes) {
-                    Ok(()) => break,
-                    Err(Trouble::NoRoom(granules)) => {
-                        let room = self.make_room(granules, &mut tries);
-                        let Err(error) = room else { continue };
-                        self.undo(objects.len(), n, id);
-                        return Err(error);
-                    }
-                    Err(Trouble::Error(error)) => {
-                        self.undo(objects.len(), n, id);
-                        return Err(error);
-                    }
+    pub fn create_many(&self, objects: &[&[u8]]) -> Result<Vec<ObjectId>, ObjectError> {
+        let (mut ids, mut position) = (Vec::with_capacity(objects.len()), 0);
+        for bytes in objects {
+            match self.create_unwaited(Content::Bytes(bytes)) {
+                Ok((id, noted)) => {
+                    ids.push(id);
+                    position = noted;
+                }
+                Err(error) => {
+                    ids.iter().for_each(|id| self.take_back(*id));
+                    return Err(error);
                 }
             }
         }
-        Ok(first)
+        let all = |_: &ObjectError| ids.iter().for_each(|id| self.take_back(*id));
+        self.commit(position).inspect_err(all)?;
+        Ok(ids)
     }
 
-    /// Takes back what was made of consecutive objects, and the ids of the others. What somebody
-    /// found and holds meanwhile stays.
-    fn undo(&self, all: usize, made: usize, id: impl Fn(usize) -> ObjectId) {
-        for n in 0..all {
-            let undone = if n < made { self.remove(id(n)) } else { self.release(id(n)) };
-            debug_assert!(undone.is_ok(), "{undone:?}");
-        }
-    }
-
-    fn fill_cut(&self, id: ObjectId, bytes: &[u8]) -> Result<(), Trouble> {
-        if bytes.len() > OBJECT_BYTES_MAX {
-            return Err(ObjectError::TooLong(bytes.len()).into());
-        }
-        let latched = self.latch(self.own_group(to_u64(to_usize(id.local() / GROUP_SLOTS))));
-        self.editor(latched.group).insert(slot_of(id), Content::Bytes(bytes))?;
-        latched.group.set_marked(slot_of(id), false);
-        self.count().reserved.fetch_sub(1, Ordering::Relaxed);
-        self.count_made(bytes.len());
-        Ok(())
-    }
-
-    /// Reserves so many consecutive ids; the first.
-    ///
-    /// # Errors
-    /// [`ObjectError::OutOfIds`].
-    pub fn reserve_consecutive(&self, count: u64) -> Result<ObjectId, ObjectError> {
-        self.cut(&mut lock(self.maker()), count)
-    }
-
-    fn cut(&self, maker: &mut Maker, count: u64) -> Result<ObjectId, ObjectError> {
-        if count > LOCAL_MAX {
-            return Err(ObjectError::OutOfIds(self.table.own_groups() * GROUP_SLOTS));
-        }
-        if maker.span.end - maker.span.start < count {
-            let groups = count.div_ceil(GROUP_SLOTS).max(SPAN_GROUPS);
-            let groups = groups + u64::from(self.groups.load(Ordering::Relaxed) == 0);
-            let first = self.fresh_groups(groups)?;
-            (first..first + groups).for_each(|n| self.own(n));
-            let old = std::mem::replace(
-                &mut maker.span,
-                first * GROUP_SLOTS..(first + groups) * GROUP_SLOTS,
-            );
-            self.leave(old.start, old.end);
-            // Nothing has the id 0.
-            let zero = self.table.own(first) == 0;
-            maker.span.start += u64::from(zero);
-        }
-        let start = maker.span.start;
-        maker.span.start += count;
-        for local in start..start + count {
-            let latched = self.latch(self.own_group(local / GROUP_SLOTS));
-            latched.group.set_marked(slot_of(ObjectId::from_bits(local)), true);
-        }
-        self.count()
-            .reserved
-            .fetch_add(i64::try_from(count).unwrap_or(i64::MAX), Ordering::Relaxed);
-        // Groups that were used up are listed when they lose objects.
-        let (before, after) = (start / GROUP_SLOTS, maker.span.start / GROUP_SLOTS);
-        (before..after).for_each(|n| self.leave_group(n));
-        Ok(ObjectId::new(self.config.node, start))
-    }
-
-    /// Gives up the rest of a span.
-    fn leave(&self, start: u64, end: u64) {
-        (start / GROUP_SLOTS..end.div_ceil(GROUP_SLOTS)).for_each(|n| self.leave_group(n));
-    }
-
-    fn leave_group(&self, n: u64) {
+    pub(crate) fn leave_group(&self, n: u64) {
         let latched = self.latch(self.own_group(n));
         disown(latched.group);
         self.list(self.table.own(n), latched.group);

@@ -83,7 +83,7 @@ impl ObjectStore {
         let makers = self.makers.iter().map(|maker| maker.lock());
         let _makers: Vec<_> = makers.collect();
         let mut latched = Vec::new();
-        for numbers in self.table.numbers(self.groups.load(Ordering::Acquire)) {
+        for numbers in self.table.numbers(self.groups.load(Ordering::SeqCst)) {
             for number in numbers {
                 if let Some(group) = self.table.get(number) {
                     latched.push((number, self.latch(group)));
@@ -179,7 +179,7 @@ impl ObjectStore {
     }
 
     fn sorted_numbers(&self) -> Vec<std::ops::Range<u64>> {
-        let mut numbers = self.table.numbers(self.groups.load(Ordering::Acquire));
+        let mut numbers = self.table.numbers(self.groups.load(Ordering::SeqCst));
         numbers.sort_unstable_by_key(|numbers| numbers.start);
         numbers
     }

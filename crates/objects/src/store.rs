@@ -11,14 +11,18 @@ use terrace_sys::size::to_u64;
 use crate::account::Account;
 use crate::bytes;
 use crate::config::ObjectConfig;
-use crate::edit::{Content, Editor};
+use crate::edit::Editor;
 use crate::error::ObjectError;
 use crate::group::{Found, GROUP_SLOTS, Group};
 use crate::id::ObjectId;
 use crate::ids::{FreeGroups, Maker};
 use crate::locks::{Locks, Record};
+use crate::log::{Log, Position};
 use crate::memory::{Memory, ObjectMemory};
+use crate::record::Change;
+use crate::recover::Home;
 use crate::slabs::{GRANULE_BYTES, NoRoom, SLAB_BYTES, Slabs};
+use crate::snapshot::Snapshot;
 use crate::table::{Table, group_of, slot_of};
 
 /// The longest object in bytes: 1 TiB.
@@ -45,6 +49,11 @@ pub struct ObjectStore {
     pub(crate) groups: AtomicU64,
     pub(crate) counters: Vec<Counters>,
     pub(crate) moving: Mutex<()>,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) log: Option<Log>,
+    pub(crate) home: Option<Home>,
+    /// One checkpoint at a time.
+    pub(crate) checkpoints: Mutex<()>,
 }
 
 /// What threads count, apart from each other.
@@ -86,7 +95,7 @@ pub(crate) enum By {
 /// A group whose latch is held until this is dropped.
 pub(crate) struct Latched<'a> {
     pub(crate) group: &'a Group,
-    lot: &'a ParkingLot,
+    pub(crate) lot: &'a ParkingLot,
 }
 
 impl Drop for Latched<'_> {
@@ -123,6 +132,10 @@ impl ObjectStore {
             groups: AtomicU64::new(0),
             counters: (0..places).map(|_| Counters::default()).collect(),
             moving: Mutex::default(),
+            snapshot: Snapshot::new(),
+            log: None,
+            home: None,
+            checkpoints: Mutex::default(),
             config,
         })
     }
@@ -211,147 +224,6 @@ impl ObjectStore {
     /// [`ObjectError::NotFound`].
     pub fn is_read_only(&self, id: ObjectId) -> Result<bool, ObjectError> {
         self.look(id, By::Holder, |found| found.read_only)
-    }
-
-    /// Replaces the bytes of an object, which are as many as those given. It waits while somebody
-    /// has locked the object.
-    ///
-    /// # Errors
-    /// [`ObjectError::NotFound`]; [`ObjectError::Length`] when the object has more or fewer bytes;
-    /// [`ObjectError::ReadOnly`]; [`ObjectError::LockTimeout`].
-    #[inline]
-    pub fn put(&self, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
-        if let Some(group) = self.table.get(group_of(id))
-            && group.latch.try_exclusive()
-        {
-            let _latched = Latched { group, lot: &self.lot };
-            if let Some((at, len)) = group.view().find_plainly(&self.slabs, slot_of(id))
-                && len == from.len()
-            {
-                // SAFETY: as in `put_by`.
-                unsafe { bytes::write(at.cast_mut(), from) };
-                return Ok(());
-            }
-        }
-        self.put_slowly(id, from)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn put_slowly(&self, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
-        self.put_by(By::Anybody, id, from)
-    }
-
-    pub(crate) fn put_by(&self, by: By, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
-        self.change(id, by, |editor, slot| {
-            let found = writable(id, editor.find(slot))?;
-            if found.len != from.len() {
-                let (has, given) = (found.len, from.len());
-                return Err(ObjectError::Length { id, has, given }.into());
-            }
-            // SAFETY: the object has as many bytes, and the latch makes them this thread's.
-            unsafe { bytes::write(found.at, from) };
-            Ok(())
-        })
-    }
-
-    /// Replaces bytes of an object from `offset` on.
-    ///
-    /// # Errors
-    /// As [`ObjectStore::put`]; [`ObjectError::Length`] when the object ends before the range.
-    pub fn write_at(&self, id: ObjectId, offset: usize, from: &[u8]) -> Result<(), ObjectError> {
-        self.change(id, By::Anybody, |editor, slot| {
-            let found = writable(id, editor.find(slot))?;
-            let to = part(id, found, offset, from.len())?;
-            // SAFETY: the range lies in the object, and the latch makes it this thread's.
-            unsafe { bytes::write(to, from) };
-            Ok(())
-        })
-    }
-
-    /// Gives an object other bytes, more or fewer. All of it is one step: nobody sees the one
-    /// length with the other bytes.
-    ///
-    /// # Errors
-    /// As [`ObjectStore::put`], but for the length; [`ObjectError::Pinned`] when that changes;
-    /// [`ObjectError::OutOfMemory`], [`ObjectError::TooLong`].
-    pub fn replace(&self, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
-        self.reshape(By::Anybody, id, |_| Content::Bytes(from))
-    }
-
-    /// Changes the length of an object. What fits of it is kept, what comes to it is zero.
-    ///
-    /// # Errors
-    /// As [`ObjectStore::replace`].
-    pub fn resize(&self, id: ObjectId, len: usize) -> Result<(), ObjectError> {
-        self.reshape(By::Anybody, id, |now| Content::Resized { now, len })
-    }
-
-    pub(crate) fn reshape<'a>(
-        &self,
-        by: By,
-        id: ObjectId,
-        content: impl Fn(Found) -> Content<'a>,
-    ) -> Result<(), ObjectError> {
-        let mut grown = 0;
-        self.change(id, by, |editor, slot| {
-            let found = writable(id, editor.find(slot))?;
-            let content = content(found);
-            if content.len() > OBJECT_BYTES_MAX {
-                return Err(ObjectError::TooLong(content.len()).into());
-            }
-            if content.len() == found.len {
-                if let Content::Bytes(from) = content {
-                    // SAFETY: as in `put_by`.
-                    unsafe { bytes::write(found.at, from) };
-                }
-                return Ok(());
-            }
-            self.is_unpinned(id, editor.group.view(), slot)?;
-            grown = signed(content.len()) - signed(found.len);
-            Ok(editor.replace(slot, content)?)
-        })?;
-        self.count().bytes.fetch_add(grown, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Removes an object. Its id may name another object at once.
-    ///
-    /// # Errors
-    /// [`ObjectError::NotFound`], [`ObjectError::Pinned`], [`ObjectError::ReadOnly`],
-    /// [`ObjectError::LockTimeout`].
-    pub fn remove(&self, id: ObjectId) -> Result<(), ObjectError> {
-        self.remove_by(By::Anybody, id)
-    }
-
-    pub(crate) fn remove_by(&self, by: By, id: ObjectId) -> Result<(), ObjectError> {
-        let len = self.change(id, by, |editor, slot| {
-            let found = writable(id, editor.find(slot))?;
-            self.is_unpinned(id, editor.group.view(), slot)?;
-            editor.remove(slot);
-            if by == By::Holder {
-                self.forget(id, editor.group, slot);
-            }
-            self.list(group_of(id), editor.group);
-            Ok(found.len)
-        })?;
-        self.count().objects.fetch_sub(1, Ordering::Relaxed);
-        self.count().bytes.fetch_sub(signed(len), Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Says whether an object may only be read from now on: it is then neither written to, nor
-    /// resized, nor removed, until somebody says that it may be.
-    ///
-    /// # Errors
-    /// [`ObjectError::NotFound`], [`ObjectError::LockTimeout`], [`ObjectError::OutOfMemory`].
-    pub fn set_read_only(&self, id: ObjectId, read_only: bool) -> Result<(), ObjectError> {
-        self.change(id, By::Anybody, |editor, slot| match editor.find(slot) {
-            Some(found) if found.read_only != read_only => {
-                Ok(editor.set_read_only(slot, read_only)?)
-            }
-            _ => Ok(()),
-        })
     }
 
     /// Reads of an object without the latch, if that can be; what `work` says of nonsense is thrown
@@ -444,7 +316,7 @@ impl ObjectStore {
         let mut wait = Wait::new(self.config.patience);
         let mut tries = 0;
         loop {
-            let mut latched = self.latch(group);
+            let mut latched = self.latch_to_change(group_of(id), group);
             let view = group.view();
             if !view.is_present(slot) {
                 return Err(ObjectError::NotFound(id));
@@ -464,6 +336,24 @@ impl ObjectStore {
                 }
             }
         }
+    }
+
+    /// Whether the log, if there is one, takes changes; asked under the latch of what is changed.
+    #[inline]
+    pub(crate) fn is_loggable(&self) -> Result<(), ObjectError> {
+        self.log.as_ref().map_or(Ok(()), Log::is_sound)
+    }
+
+    /// Tells the log of a change, under the latch of what was changed.
+    #[inline]
+    pub(crate) fn note(&self, change: Change<'_>) -> Position {
+        self.log.as_ref().map_or(0, |log| log.append(change))
+    }
+
+    /// Waits for the log, as long as its durability asks for.
+    #[inline]
+    pub(crate) fn commit(&self, position: Position) -> Result<(), ObjectError> {
+        self.log.as_ref().map_or(Ok(()), |log| log.commit(position))
     }
 
     /// Sees to free runs after an operation found none, or says that there are none.
@@ -531,18 +421,18 @@ pub(crate) fn copy_whole(found: Found) -> Vec<u8> {
 }
 
 /// The address of a range of an object.
-fn part(id: ObjectId, found: Found, offset: usize, len: usize) -> Result<*mut u8, ObjectError> {
+pub(crate) fn part(
+    id: ObjectId,
+    found: Found,
+    offset: usize,
+    len: usize,
+) -> Result<*mut u8, ObjectError> {
     let end = offset.checked_add(len).filter(|end| *end <= found.len);
     if end.is_none() {
         let given = offset.saturating_add(len);
         return Err(ObjectError::Length { id, has: found.len, given });
     }
     Ok(found.at.wrapping_add(offset))
-}
-
-fn writable(id: ObjectId, found: Option<Found>) -> Result<Found, ObjectError> {
-    let found = found.ok_or(ObjectError::NotFound(id))?;
-    if found.read_only { Err(ObjectError::ReadOnly(id)) } else { Ok(found) }
 }
 
 pub(crate) fn signed(bytes: usize) -> i64 {

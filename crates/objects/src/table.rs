@@ -5,6 +5,7 @@
 //! was given out, are few or come in bunches: their groups lie in parts that are made on demand.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{PoisonError, RwLock};
 
 use terrace_sys::map::Mapping;
@@ -16,6 +17,8 @@ use crate::id::{LOCAL_BITS, ObjectId};
 
 /// Groups of a part: 128 KiB of them.
 const PART_GROUPS: u64 = 4096;
+/// Bytes of a part.
+pub(crate) const PART_BYTES: u64 = PART_GROUPS * size_of::<Group>() as u64;
 
 /// The groups of a store.
 pub(crate) struct Table {
@@ -92,17 +95,17 @@ impl Table {
         Some(unsafe { &*std::ptr::from_ref(group_at(part, group % PART_GROUPS)) })
     }
 
-    /// A group, made if it is not there yet.
-    pub(crate) fn get_or_make(&self, group: u64) -> Result<&Group, ObjectError> {
+    /// A group, and whether a part was made for it.
+    pub(crate) fn get_or_make(&self, group: u64) -> Result<(bool, &Group), ObjectError> {
+        let mut made = false;
         if self.get(group).is_none() {
             let mut parts = self.others.write().unwrap_or_else(PoisonError::into_inner);
-            if let std::collections::hash_map::Entry::Vacant(place) =
-                parts.entry(group / PART_GROUPS)
-            {
+            if let Entry::Vacant(place) = parts.entry(group / PART_GROUPS) {
                 place.insert(mapped(PART_GROUPS, false)?);
+                made = true;
             }
         }
-        Ok(self.get(group).unwrap_or_else(|| unreachable!("made just now")))
+        Ok((made, self.get(group).unwrap_or_else(|| unreachable!("made just now"))))
     }
 
     /// The numbers of all groups that were ever used, given how many of the store's own were.

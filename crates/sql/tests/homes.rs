@@ -104,8 +104,8 @@ async fn emulated_memory_is_as_far_as_was_said() {
     let (_engine, session) = engine_with_heaps().await;
     table(&session, "t", 200_000).await;
     let expected = show(&session, QUERY).await;
-    let mut took = Vec::new();
-    for memory in ["emu", "emu@1ms"] {
+    let mut took = Duration::ZERO;
+    for memory in ["emu", "emu@50ms"] {
         let text = format!(
             "CREATE HEAP emulated WITH (memory = '{memory}', size = '64MiB', dram = '1MiB', \
              block = '64KiB')"
@@ -114,14 +114,14 @@ async fn emulated_memory_is_as_far_as_was_said() {
         run(&session, "ALTER TABLE t SET TIER emulated").await;
         let began = Instant::now();
         assert_eq!(show(&session, QUERY).await, expected);
-        took.push(began.elapsed());
+        took = began.elapsed();
         let query = "SELECT resident_bytes <= 1048576, written_bytes > 4194304, \
                      read_bytes > 4194304 FROM terrace.heaps WHERE heap = 'emulated'";
         assert_eq!(show(&session, query).await, "true true true");
         run(&session, "DROP HEAP emulated").await;
     }
     // Some 60 blocks come, sixteen of them at a time at best.
-    assert!(took[1] > took[0] && took[1] > Duration::from_millis(4), "{took:?}");
+    assert!(took > Duration::from_millis(150), "{took:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

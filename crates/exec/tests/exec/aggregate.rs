@@ -32,7 +32,7 @@ use terrace_exec::{
 use terrace_pool::Pool;
 use terrace_testkit::{Rng, soak_rounds, with_seed};
 
-use crate::common::{array, comes_to_be_empty, pool, types};
+use crate::common::{array, assert_freed, comes_to_be_empty, pool, types};
 
 const MIB: u64 = 1 << 20;
 
@@ -305,8 +305,7 @@ async fn compare(rng: &mut Rng, pool: &Pool, rows_max: usize, spilled: &AtomicU6
     }
     drop(paged);
     spilled.fetch_add(u64::from(memory.spilled_bytes() > 0), Ordering::Relaxed);
-    assert_eq!(memory.held_bytes(), 0, "the grant is given back: {text}");
-    assert_eq!(memory.space().resident_bytes(), 0, "pages are freed: {text}");
+    assert_freed(&memory, &text);
 }
 
 /// The plan with every aggregation replaced that can be.

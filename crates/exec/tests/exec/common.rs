@@ -1,7 +1,7 @@
 //! Pools, memories and random arrays.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::{Array, ArrayRef, make_array, new_null_array};
 use datafusion::arrow::array::{
@@ -30,6 +30,16 @@ pub fn pool(dram: u64) -> Pool {
 pub fn memory(dram: u64, limit: u64) -> (Space, FixedMemory) {
     let space = pool(dram).create_space("query", None).unwrap();
     (space.clone(), FixedMemory::new(space, limit))
+}
+
+/// Sees that a query which has ended has nothing any more: its tasks may still be ending.
+pub fn assert_freed(memory: &FixedMemory, what: &str) {
+    let held = || (memory.held_bytes(), memory.space().resident_bytes());
+    let until = Instant::now() + Duration::from_secs(10);
+    while held() != (0, 0) {
+        assert!(Instant::now() < until, "bytes of the grant, and of pages: {:?} {what}", held());
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Bytes of pages in memory and of extents on the store.

@@ -22,7 +22,7 @@ use terrace_exec::{FixedMemory, QueryExtension, QueryMemory};
 use terrace_pool::Pool;
 use terrace_testkit::{Rng, soak_rounds, with_seed};
 
-use crate::common::{array, comes_to_be_empty, memory, pool, types};
+use crate::common::{array, assert_freed, comes_to_be_empty, memory, pool, types};
 
 const KIB: u64 = 1 << 10;
 
@@ -173,8 +173,7 @@ async fn check(rng: &mut Rng, pool: &Pool, limit_bytes: u64) -> u64 {
     let wanted = fetch.unwrap_or(usize::MAX).min(expected.num_rows());
     let found = found.slice(0, wanted.min(found.num_rows()));
     assert_as_good(&found, &expected.slice(0, wanted), &order, &input);
-    assert_eq!(memory.held_bytes(), 0, "bytes of the grant");
-    assert_eq!(memory.space().resident_bytes(), 0, "pages are freed");
+    assert_freed(&memory, "");
     memory.spilled_bytes()
 }
 

@@ -16,7 +16,7 @@ use terrace_exec::{FixedMemory, QueryExtension, QueryMemory};
 use terrace_pool::Pool;
 use terrace_testkit::{Rng, soak_rounds, with_seed};
 
-use crate::common::{array, comes_to_be_empty, pool};
+use crate::common::{array, assert_freed, comes_to_be_empty, pool};
 
 /// Cases that one plan serves.
 const CASES_A_PLAN: u64 = 25;
@@ -143,8 +143,7 @@ async fn check(
     let expected = text(over(plan, &batches), Arc::clone(&context)).await;
     let found = text(replaced, with_memory(&context, &memory)).await;
     assert!(found == expected, "{query}\n{found}\n{expected}");
-    assert_eq!(memory.held_bytes(), 0);
-    assert_eq!(memory.space().resident_bytes(), 0, "pages are freed");
+    assert_freed(&memory, query);
     (count, memory.spilled_bytes())
 }
 

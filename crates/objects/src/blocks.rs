@@ -1,0 +1,253 @@
+//! Bytes in files that are checked when they are read.
+//!
+//! ```text
+//! head    magic 8, version 4, node 4, sequence 8, zeros 36, checksum 4
+//! block   bytes 4, checksum 4, bytes
+//! ```
+//!
+//! A dump is a head and blocks, each checked together with its place in the file, so that blocks
+//! which were lost, swapped or left over from before are found as well as those that changed.
+
+use std::io::{self, Read, Write};
+
+use terrace_sys::size::{to_u64, to_usize};
+
+use crate::record::{Nonsense, Source};
+
+/// Bytes of a head.
+pub(crate) const HEAD_BYTES: usize = 64;
+/// The version that is written, and the only one that is read.
+const VERSION: u32 = 1;
+/// Bytes of a full block.
+const BLOCK_BYTES: usize = 1 << 20;
+
+/// What a file is, said at its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) magic: [u8; 8],
+    pub(crate) node: u16,
+    /// Of logs and the dumps between them, the place in their order.
+    pub(crate) sequence: u64,
+}
+
+impl Head {
+    pub(crate) fn to_bytes(self) -> [u8; HEAD_BYTES] {
+        let mut all = [0; HEAD_BYTES];
+        all[..8].copy_from_slice(&self.magic);
+        all[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        all[12..14].copy_from_slice(&self.node.to_le_bytes());
+        all[16..24].copy_from_slice(&self.sequence.to_le_bytes());
+        let sum = crc32c::crc32c(&all[..60]);
+        all[60..].copy_from_slice(&sum.to_le_bytes());
+        all
+    }
+
+    /// Reads what must be the head of such a file.
+    pub(crate) fn read(from: &mut impl Read, magic: [u8; 8]) -> Result<Self, BlockError> {
+        let mut all = [0; HEAD_BYTES];
+        let found = read_up_to(from, &mut all)?;
+        if found < HEAD_BYTES || all[..8] != magic {
+            return Err(BlockError::Damaged("it does not begin as such a file does".to_owned()));
+        }
+        if crc32c::crc32c(&all[..60]) != u32_at(&all, 60) {
+            return Err(BlockError::Damaged("its head is damaged".to_owned()));
+        }
+        let version = u32_at(&all, 8);
+        if version != VERSION {
+            let reason = format!("it is of version {version}, and this program reads {VERSION}");
+            return Err(BlockError::Damaged(reason));
+        }
+        let node = u16::from_le_bytes([all[12], all[13]]);
+        Ok(Self { magic, node, sequence: u64_at(&all, 16) })
+    }
+}
+
+/// Why bytes cannot be read.
+#[derive(Debug)]
+pub(crate) enum BlockError {
+    Damaged(String),
+    Io(io::Error),
+}
+
+impl From<Nonsense> for BlockError {
+    fn from(nonsense: Nonsense) -> Self {
+        Self::Damaged(nonsense.0.to_owned())
+    }
+}
+
+impl From<io::Error> for BlockError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap_or_default())
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default())
+}
+
+/// Fills `to` as far as there are bytes; how many there were.
+fn read_up_to(from: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < to.len() {
+        match from.read(&mut to[done..]) {
+            Ok(0) => break,
+            Ok(some) => done += some,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+/// The checksum of bytes at a place of a file.
+pub(crate) fn checksum(place: u64, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&place.to_le_bytes()), bytes)
+}
+
+/// Writes blocks.
+pub(crate) struct BlockWriter<W> {
+    to: W,
+    written: u64,
+}
+
+impl<W: Write> BlockWriter<W> {
+    pub(crate) fn new(mut to: W, head: Head) -> io::Result<Self> {
+        to.write_all(&head.to_bytes())?;
+        Ok(Self { to, written: to_u64(HEAD_BYTES) })
+    }
+
+    /// Writes bytes as one block, or several.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for piece in bytes.chunks(BLOCK_BYTES) {
+            let len = u32::try_from(piece.len()).unwrap_or(u32::MAX);
+            self.to.write_all(&len.to_le_bytes())?;
+            self.to.write_all(&checksum(self.written, piece).to_le_bytes())?;
+            self.to.write_all(piece)?;
+            self.written += 8 + to_u64(piece.len());
+        }
+        Ok(())
+    }
+
+    /// What was written to, and how many bytes.
+    pub(crate) fn end(mut self) -> io::Result<(W, u64)> {
+        self.to.flush()?;
+        Ok((self.to, self.written))
+    }
+}
+
+/// Reads blocks.
+pub(crate) struct BlockReader<R> {
+    from: R,
+    block: Vec<u8>,
+    used: usize,
+    /// Where the block in hand begins, and the next one.
+    at: u64,
+    next: u64,
+}
+
+impl<R: Read> BlockReader<R> {
+    /// Reads on behind the head.
+    pub(crate) fn new(from: R) -> Self {
+        let at = to_u64(HEAD_BYTES);
+        Self { from, block: Vec::new(), used: 0, at, next: at }
+    }
+
+    /// Where the block begins that was read last, whole or not.
+    pub(crate) fn offset(&self) -> u64 {
+        self.at
+    }
+
+    fn read_block(&mut self) -> Result<(), BlockError> {
+        self.at = self.next;
+        let damaged = |reason: &str| BlockError::Damaged(reason.to_owned());
+        let mut head = [0; 8];
+        if read_up_to(&mut self.from, &mut head)? < head.len() {
+            return Err(damaged("it ends too early"));
+        }
+        let len = to_usize(u64::from(u32_at(&head, 0)));
+        if len == 0 || len > BLOCK_BYTES {
+            return Err(damaged("a block has no possible length"));
+        }
+        self.block.resize(len, 0);
+        self.used = 0;
+        if read_up_to(&mut self.from, &mut self.block)? < len {
+            self.block.clear();
+            return Err(damaged("it ends too early"));
+        }
+        if checksum(self.at, &self.block) != u32_at(&head, 4) {
+            self.block.clear();
+            return Err(damaged("a block's checksum is wrong"));
+        }
+        self.next = self.at + 8 + to_u64(len);
+        Ok(())
+    }
+}
+
+impl<R: Read> Source for BlockReader<R> {
+    type Error = BlockError;
+
+    fn fill(&mut self, to: &mut [u8]) -> Result<(), BlockError> {
+        let mut done = 0;
+        while done < to.len() {
+            if self.used == self.block.len() {
+                self.read_block()?;
+            }
+            let some = (to.len() - done).min(self.block.len() - self.used);
+            to[done..done + some].copy_from_slice(&self.block[self.used..self.used + some]);
+            self.used += some;
+            done += some;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: Head = Head { magic: *b"sometest", node: 4, sequence: 77 };
+
+    fn file(bytes: &[u8]) -> Vec<u8> {
+        let mut writer = BlockWriter::new(Vec::new(), HEAD).expect("memory");
+        writer.write(bytes).expect("memory");
+        let (file, len) = writer.end().expect("memory");
+        assert_eq!(to_u64(file.len()), len);
+        file
+    }
+
+    fn read(file: &[u8], len: usize) -> Result<Vec<u8>, BlockError> {
+        let mut from = file;
+        assert_eq!(Head::read(&mut from, HEAD.magic)?, HEAD);
+        let (mut reader, mut to) = (BlockReader::new(from), vec![0; len]);
+        reader.fill(&mut to)?;
+        Ok(to)
+    }
+
+    #[test]
+    fn any_changed_bit_and_any_missing_end_is_found() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(3000).collect();
+        let file = file(&bytes);
+        assert_eq!(read(&file, bytes.len()).expect("whole"), bytes);
+        for at in 0..file.len() {
+            let mut damaged = file.clone();
+            damaged[at] ^= 1 << (at % 8);
+            assert!(read(&damaged, bytes.len()).is_err(), "{at}");
+            assert!(read(&file[..at], bytes.len()).is_err(), "{at}");
+        }
+    }
+
+    #[test]
+    fn blocks_belong_to_their_places() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(2 * BLOCK_BYTES).collect();
+        let file = file(&bytes);
+        let (head, blocks) = file.split_at(HEAD_BYTES);
+        let (first, second) = blocks.split_at(8 + BLOCK_BYTES);
+        let swapped = [head, second, first].concat();
+        assert!(read(&file, bytes.len()).is_ok());
+        assert!(read(&swapped, bytes.len()).is_err());
+    }
+}

@@ -1,0 +1,195 @@
+//! Changes of single objects.
+
+use std::sync::atomic::Ordering;
+
+use crate::bytes;
+use crate::edit::Content;
+use crate::error::ObjectError;
+use crate::group::Found;
+use crate::id::ObjectId;
+use crate::log::Position;
+use crate::record::Change;
+use crate::store::{By, Latched, OBJECT_BYTES_MAX, ObjectStore, part, signed};
+use crate::table::{group_of, slot_of};
+
+impl ObjectStore {
+    /// Replaces the bytes of an object, which are as many as those given. It waits while somebody
+    /// has locked the object.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotFound`]; [`ObjectError::Length`] when the object has more or fewer bytes;
+    /// [`ObjectError::ReadOnly`]; [`ObjectError::LockTimeout`]; [`ObjectError::Log`] of a store
+    /// with a log, as all that changes something.
+    #[inline]
+    pub fn put(&self, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
+        if self.log.is_none()
+            && let Some(group) = self.table.get(group_of(id))
+            && group.latch.try_exclusive()
+        {
+            let _latched = Latched { group, lot: &self.lot };
+            let view = group.view();
+            if let Some((at, len)) = view.find_plainly(&self.slabs, slot_of(id))
+                && len == from.len()
+                && self.snapshot.turn().suits(view.word)
+            {
+                // SAFETY: as in `put_by`.
+                unsafe { bytes::write(at.cast_mut(), from) };
+                return Ok(());
+            }
+        }
+        self.put_slowly(id, from)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn put_slowly(&self, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
+        self.put_by(By::Anybody, id, from)
+    }
+
+    pub(crate) fn put_by(&self, by: By, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
+        let position = self.put_unwaited(by, id, from)?;
+        self.commit(position)
+    }
+
+    /// Puts without waiting for the log.
+    pub(crate) fn put_unwaited(
+        &self,
+        by: By,
+        id: ObjectId,
+        from: &[u8],
+    ) -> Result<Position, ObjectError> {
+        self.change(id, by, |editor, slot| {
+            self.is_loggable()?;
+            let found = writable(id, editor.find(slot))?;
+            if found.len != from.len() {
+                let (has, given) = (found.len, from.len());
+                return Err(ObjectError::Length { id, has, given }.into());
+            }
+            // SAFETY: the object has as many bytes, and the latch makes them this thread's.
+            unsafe { bytes::write(found.at, from) };
+            Ok(self.note(Change::Put { id, bytes: from }))
+        })
+    }
+
+    /// Replaces bytes of an object from `offset` on.
+    ///
+    /// # Errors
+    /// As [`ObjectStore::put`]; [`ObjectError::Length`] when the object ends before the range.
+    pub fn write_at(&self, id: ObjectId, offset: usize, from: &[u8]) -> Result<(), ObjectError> {
+        let position = self.change(id, By::Anybody, |editor, slot| {
+            self.is_loggable()?;
+            let found = writable(id, editor.find(slot))?;
+            let to = part(id, found, offset, from.len())?;
+            // SAFETY: the range lies in the object, and the latch makes it this thread's.
+            unsafe { bytes::write(to, from) };
+            Ok(self.note(Change::Write { id, offset, bytes: from }))
+        })?;
+        self.commit(position)
+    }
+
+    /// Gives an object other bytes, more or fewer. All of it is one step: nobody sees the one
+    /// length with the other bytes.
+    ///
+    /// # Errors
+    /// As [`ObjectStore::put`], but for the length; [`ObjectError::Pinned`] when that changes;
+    /// [`ObjectError::OutOfMemory`], [`ObjectError::TooLong`].
+    pub fn replace(&self, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
+        self.reshape(By::Anybody, id, |_| Content::Bytes(from))
+    }
+
+    /// Changes the length of an object. What fits of it is kept, what comes to it is zero.
+    ///
+    /// # Errors
+    /// As [`ObjectStore::replace`].
+    pub fn resize(&self, id: ObjectId, len: usize) -> Result<(), ObjectError> {
+        self.reshape(By::Anybody, id, |now| Content::Resized { now, len })
+    }
+
+    pub(crate) fn reshape<'a>(
+        &self,
+        by: By,
+        id: ObjectId,
+        content: impl Fn(Found) -> Content<'a>,
+    ) -> Result<(), ObjectError> {
+        let mut grown = 0;
+        let position = self.change(id, by, |editor, slot| {
+            self.is_loggable()?;
+            let found = writable(id, editor.find(slot))?;
+            let content = content(found);
+            if content.len() > OBJECT_BYTES_MAX {
+                return Err(ObjectError::TooLong(content.len()).into());
+            }
+            if content.len() == found.len {
+                if let Content::Bytes(from) = content {
+                    // SAFETY: as in `put_by`.
+                    unsafe { bytes::write(found.at, from) };
+                }
+            } else {
+                self.is_unpinned(id, editor.group.view(), slot)?;
+                editor.replace(slot, content)?;
+                grown = signed(content.len()) - signed(found.len);
+            }
+            Ok(self.note(content.change(id)))
+        })?;
+        self.count().bytes.fetch_add(grown, Ordering::Relaxed);
+        self.commit(position)
+    }
+
+    /// Removes an object. Its id may name another object at once.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotFound`], [`ObjectError::Pinned`], [`ObjectError::ReadOnly`],
+    /// [`ObjectError::LockTimeout`].
+    pub fn remove(&self, id: ObjectId) -> Result<(), ObjectError> {
+        self.remove_by(By::Anybody, id)
+    }
+
+    pub(crate) fn remove_by(&self, by: By, id: ObjectId) -> Result<(), ObjectError> {
+        let position = self.remove_unwaited(by, id)?;
+        self.commit(position)
+    }
+
+    /// Removes without waiting for the log.
+    pub(crate) fn remove_unwaited(&self, by: By, id: ObjectId) -> Result<Position, ObjectError> {
+        let (len, position) = self.change(id, by, |editor, slot| {
+            self.is_loggable()?;
+            let found = writable(id, editor.find(slot))?;
+            self.is_unpinned(id, editor.group.view(), slot)?;
+            editor.remove(slot);
+            if by == By::Holder {
+                self.forget(id, editor.group, slot);
+            }
+            self.list(group_of(id), editor.group);
+            Ok((found.len, self.note(Change::Remove { id })))
+        })?;
+        self.count_removed(len);
+        Ok(position)
+    }
+
+    pub(crate) fn count_removed(&self, len: usize) {
+        self.count().objects.fetch_sub(1, Ordering::Relaxed);
+        self.count().bytes.fetch_sub(signed(len), Ordering::Relaxed);
+    }
+
+    /// Says whether an object may only be read from now on: it is then neither written to, nor
+    /// resized, nor removed, until somebody says that it may be.
+    ///
+    /// # Errors
+    /// [`ObjectError::NotFound`], [`ObjectError::LockTimeout`], [`ObjectError::OutOfMemory`].
+    pub fn set_read_only(&self, id: ObjectId, read_only: bool) -> Result<(), ObjectError> {
+        let position = self.change(id, By::Anybody, |editor, slot| match editor.find(slot) {
+            Some(found) if found.read_only != read_only => {
+                self.is_loggable()?;
+                editor.set_read_only(slot, read_only)?;
+                Ok(self.note(Change::ReadOnly { id, read_only }))
+            }
+            _ => Ok(0),
+        })?;
+        self.commit(position)
+    }
+}
+
+fn writable(id: ObjectId, found: Option<Found>) -> Result<Found, ObjectError> {
+    let found = found.ok_or(ObjectError::NotFound(id))?;
+    if found.read_only { Err(ObjectError::ReadOnly(id)) } else { Ok(found) }
+}

@@ -1,0 +1,265 @@
+//! Dumps: a store in a file, as it was at one moment, and stores made of them.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use terrace_sys::size::to_u64;
+
+use crate::blocks::{BlockError, BlockReader, BlockWriter, Head};
+use crate::config::ObjectConfig;
+use crate::edit::Content;
+use crate::error::ObjectError;
+use crate::group::bits;
+use crate::record::{self, Change, GroupRecord, Next, PIECE_BYTES, Source};
+use crate::snapshot::dump_bytes;
+use crate::store::ObjectStore;
+use crate::table::id_at;
+
+const MAGIC: [u8; 8] = *b"TRCobjdu";
+
+/// What a dump has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dumped {
+    /// Objects.
+    pub objects: u64,
+    /// Bytes of them.
+    pub object_bytes: u64,
+    /// Bytes of the dump.
+    pub dump_bytes: u64,
+    /// Groups of 64 ids that were copied by whoever changed them before the dump came to them.
+    pub kept_groups: u64,
+}
+
+impl ObjectStore {
+    /// Writes all objects and reserved ids to a file as they are at one moment, which lies within
+    /// the call, while everybody goes on. The file appears under its name once it is whole and on
+    /// the device; another of that name is replaced then.
+    ///
+    /// Who changes an object for the first time since the dump began copies its group first, some
+    /// 10 us more; when that comes to more than 8 MiB, changes wait for the dump. Locks and pins
+    /// are not part of a dump. One dump at a time; a second one waits for the first.
+    ///
+    /// # Errors
+    /// [`ObjectError::File`]; [`ObjectError::OutOfMemory`] when the budget has no room for what is
+    /// copied meanwhile.
+    pub fn dump(&self, path: &Path) -> Result<Dumped, ObjectError> {
+        self.dump_as(path, 0)
+    }
+
+    pub(crate) fn dump_as(&self, path: &Path, sequence: u64) -> Result<Dumped, ObjectError> {
+        let unfinished = unfinished(path);
+        let failed = |source| ObjectError::file("write", &unfinished, source);
+        let dumped = File::create(&unfinished).map_err(failed).and_then(|file| {
+            let (file, dumped) = self.dump_with(file, sequence, &failed)?;
+            file.sync_all().map_err(failed)?;
+            Ok(dumped)
+        });
+        let dumped = dumped.inspect_err(|_| drop(fs::remove_file(&unfinished)))?;
+        fs::rename(&unfinished, path)
+            .and_then(|()| sync_directory(path))
+            .map_err(|source| ObjectError::file("write", path, source))?;
+        Ok(dumped)
+    }
+
+    /// As [`ObjectStore::dump`], to wherever bytes go.
+    ///
+    /// # Errors
+    /// [`ObjectError::Stream`], [`ObjectError::OutOfMemory`].
+    pub fn dump_to(&self, to: impl Write) -> Result<Dumped, ObjectError> {
+        Ok(self.dump_with(to, 0, &ObjectError::Stream)?.1)
+    }
+
+    fn dump_with<W: Write>(
+        &self,
+        to: W,
+        sequence: u64,
+        failed: &dyn Fn(io::Error) -> ObjectError,
+    ) -> Result<(W, Dumped), ObjectError> {
+        let budget = self.account.borrow(dump_bytes());
+        let _budget = budget.map_err(|_| self.out_of_memory(dump_bytes()))?;
+        let head = Head { magic: MAGIC, node: self.config.node, sequence };
+        let mut to = BlockWriter::new(to, head).map_err(failed)?;
+        let (mut bytes, mut dumped) = (Vec::new(), Dumped::default());
+        let mut cut = self.cut();
+        let no_memory = |_| self.out_of_memory(dump_bytes());
+        while cut.copy(&mut bytes, PIECE_BYTES).map_err(no_memory)? {
+            to.write(&bytes).map_err(failed)?;
+            bytes.clear();
+        }
+        let copied = cut.end();
+        (dumped.objects, dumped.object_bytes) = (copied.objects, copied.object_bytes);
+        dumped.kept_groups = copied.kept_groups;
+        record::end(dumped.objects, dumped.object_bytes, &mut bytes);
+        to.write(&bytes).map_err(failed)?;
+        let (to, written) = to.end().map_err(failed)?;
+        dumped.dump_bytes = written;
+        Ok((to, dumped))
+    }
+
+    /// A store of what a dump has.
+    ///
+    /// It may have other memory than the one that was dumped, and another node: objects keep their
+    /// ids.
+    ///
+    /// # Errors
+    /// As [`ObjectStore::new`]; [`ObjectError::Corrupt`] when the dump is not whole, see
+    /// [`ObjectStore::restore_part`]; [`ObjectError::File`]; [`ObjectError::OutOfMemory`] and
+    /// [`ObjectError::OutOfIds`] when the store has less memory than it takes.
+    pub fn restore(config: ObjectConfig, dump: &Path) -> Result<Self, ObjectError> {
+        let (store, error) = Self::restore_part(config, dump)?;
+        error.map_or(Ok(store), Err)
+    }
+
+    /// A store of what can be read of a dump that may be damaged: all groups of objects before the
+    /// first damage, and what that is.
+    ///
+    /// # Errors
+    /// As [`ObjectStore::restore`], but for [`ObjectError::Corrupt`].
+    pub fn restore_part(
+        config: ObjectConfig,
+        dump: &Path,
+    ) -> Result<(Self, Option<ObjectError>), ObjectError> {
+        let store = Self::new(config)?;
+        let read = store.load(dump);
+        store.list_all();
+        match read {
+            Ok(_) => Ok((store, None)),
+            Err(error @ ObjectError::Corrupt { .. }) => Ok((store, Some(error))),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// As [`ObjectStore::restore`], from wherever bytes come from.
+    ///
+    /// # Errors
+    /// As [`ObjectStore::restore`], and [`ObjectError::Stream`].
+    pub fn restore_from(config: ObjectConfig, from: impl Read) -> Result<Self, ObjectError> {
+        let store = Self::new(config)?;
+        store.load_from(from, "the dump", &ObjectError::Stream)?;
+        store.list_all();
+        Ok(store)
+    }
+
+    /// Fills an empty store; the dump's place in the order of logs.
+    pub(crate) fn load(&self, path: &Path) -> Result<u64, ObjectError> {
+        let failed = |source| ObjectError::file("read", path, source);
+        let file = BufReader::with_capacity(PIECE_BYTES, File::open(path).map_err(failed)?);
+        self.load_from(file, &path.display().to_string(), &failed)
+    }
+
+    fn load_from(
+        &self,
+        mut from: impl Read,
+        name: &str,
+        failed: &dyn Fn(io::Error) -> ObjectError,
+    ) -> Result<u64, ObjectError> {
+        let wrong = |error, offset| match error {
+            BlockError::Damaged(reason) => {
+                ObjectError::Corrupt { file: name.to_owned(), offset, reason }
+            }
+            BlockError::Io(source) => failed(source),
+        };
+        let head = Head::read(&mut from, MAGIC).map_err(|error| wrong(error, 0))?;
+        let mut from = BlockReader::new(from);
+        let mut dumped = Dumped::default();
+        loop {
+            let next = record::next(&mut from).map_err(|error| wrong(error, from.offset()))?;
+            match next {
+                Next::Group(group) => {
+                    let bytes = group.objects.iter().map(|(_, len)| to_u64(*len));
+                    dumped.objects += to_u64(group.objects.len());
+                    dumped.object_bytes += bytes.sum::<u64>();
+                    self.load_group(&group, &mut from)
+                        .map_err(|error| error.or(|error| wrong(error, from.offset())))?;
+                }
+                Next::End { objects, object_bytes }
+                    if (objects, object_bytes) == (dumped.objects, dumped.object_bytes) =>
+                {
+                    return Ok(head.sequence);
+                }
+                Next::End { .. } => {
+                    let missing = BlockError::Damaged("groups of objects are missing".to_owned());
+                    return Err(wrong(missing, from.offset()));
+                }
+            }
+        }
+    }
+
+    fn load_group<S: Source<Error = BlockError>>(
+        &self,
+        record: &GroupRecord,
+        from: &mut S,
+    ) -> Result<(), LoadError> {
+        let group = self.group_for_load(record.number)?;
+        let mut bytes = Vec::new();
+        for (slot, len) in &record.objects {
+            let first = (*len).min(PIECE_BYTES);
+            bytes.resize(first, 0);
+            from.fill(&mut bytes)?;
+            let id = id_at(record.number, *slot);
+            if group.view().is_present(*slot) {
+                return Err(BlockError::Damaged(format!("{id} is there twice")).into());
+            }
+            if first == *len {
+                self.set(group, id, |_| Some(Content::Bytes(&bytes)))?;
+                continue;
+            }
+            self.set(group, id, |_| Some(Content::Zeros(*len)))?;
+            for offset in (0..*len).step_by(PIECE_BYTES) {
+                if offset > 0 {
+                    bytes.resize(PIECE_BYTES.min(len - offset), 0);
+                    from.fill(&mut bytes)?;
+                }
+                self.write_at(id, offset, &bytes)?;
+            }
+        }
+        for slot in bits(record.reserved) {
+            self.replay(Change::Reserve { id: id_at(record.number, slot), count: 1 })?;
+        }
+        for slot in bits(record.read_only) {
+            self.set_read_only(id_at(record.number, slot), true)?;
+        }
+        Ok(())
+    }
+}
+
+/// What keeps a dump from being loaded.
+enum LoadError {
+    Block(BlockError),
+    Object(ObjectError),
+}
+
+impl LoadError {
+    fn or(self, wrong: impl FnOnce(BlockError) -> ObjectError) -> ObjectError {
+        match self {
+            Self::Block(error) => wrong(error),
+            Self::Object(error) => error,
+        }
+    }
+}
+
+impl From<BlockError> for LoadError {
+    fn from(error: BlockError) -> Self {
+        Self::Block(error)
+    }
+}
+
+impl From<ObjectError> for LoadError {
+    fn from(error: ObjectError) -> Self {
+        Self::Object(error)
+    }
+}
+
+/// The name of a file that is not whole yet.
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".unfinished");
+    PathBuf::from(name)
+}
+
+/// Makes the entries of the directory that a file is in durable.
+pub(crate) fn sync_directory(file: &Path) -> io::Result<()> {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+}

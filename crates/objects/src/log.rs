@@ -1,0 +1,315 @@
+//! The log: changes on their way to a device, so that they survive the process.
+//!
+//! Whoever changes an object appends the change to a buffer under the latch of the object's group,
+//! so the log has the changes of one object in their order. Once the latch is free, the change
+//! waits until it is durable: the first who waits writes what everybody has appended as one batch
+//! and wakes all whose changes were in it (group commit). Others see a change before it is durable.
+//!
+//! ```text
+//! file     head, batches
+//! batch    magic 4, checksum 4, bytes 8, changes
+//! ```
+//!
+//! A log that could not be written is not written to again: what the device has of it is not known.
+//! Changes are refused from then on, until a checkpoint has written everything elsewhere.
+//!
+//! Locking order: a group's latch, then what is pending, then the file.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use terrace_sys::size::to_u64;
+
+use crate::blocks::{HEAD_BYTES, Head, checksum, u32_at, u64_at};
+use crate::config::Durability;
+use crate::error::ObjectError;
+use crate::record::Change;
+
+pub(crate) const MAGIC: [u8; 8] = *b"TRCobjlo";
+pub(crate) const BATCH_MAGIC: [u8; 4] = *b"TbLo";
+pub(crate) const BATCH_HEAD_BYTES: usize = 16;
+/// Changes that nobody waits for are written when there are so many bytes of them.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Where the log goes.
+pub(crate) trait Device: Send {
+    /// Appends bytes.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Makes what was appended durable.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+impl Device for File {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+/// How many bytes of changes came before, of all since the store was opened: a place in the log.
+pub(crate) type Position = u64;
+
+/// The log of a store.
+pub(crate) struct Log {
+    durability: Durability,
+    pending: Mutex<Pending>,
+    written: Condvar,
+    file: Mutex<LogFile>,
+    /// No change is taken until a checkpoint was made.
+    broken: AtomicBool,
+}
+
+struct Pending {
+    changes: Vec<u8>,
+    /// An empty buffer to go on with.
+    spare: Vec<u8>,
+    /// Where the next change goes, and up to where all is durable.
+    end: Position,
+    durable: Position,
+    writing: bool,
+    failed: Option<String>,
+}
+
+/// The file that is written to.
+pub(crate) struct LogFile {
+    device: Box<dyn Device>,
+    pub(crate) path: PathBuf,
+    pub(crate) sequence: u64,
+    len: u64,
+}
+
+impl LogFile {
+    /// Begins a log that is not there yet.
+    pub(crate) fn create(path: PathBuf, node: u16, sequence: u64) -> Result<Self, ObjectError> {
+        let failed = |source| ObjectError::file("write", &path, source);
+        let file = OpenOptions::new().append(true).create_new(true).open(&path);
+        let mut file = file.map_err(failed)?;
+        let head = Head { magic: MAGIC, node, sequence };
+        let begun = file.write_all(&head.to_bytes()).and_then(|()| file.sync_all());
+        let begun = begun.and_then(|()| crate::dump::sync_directory(&path));
+        begun.inspect_err(|_| drop(std::fs::remove_file(&path))).map_err(failed)?;
+        Ok(Self { device: Box::new(file), path, sequence, len: to_u64(HEAD_BYTES) })
+    }
+
+    fn write(&mut self, changes: &[u8], syncs: bool) -> io::Result<()> {
+        self.device.append(&BatchHead::of(self.len, changes).to_bytes())?;
+        self.device.append(changes)?;
+        self.len += to_u64(BATCH_HEAD_BYTES + changes.len());
+        if syncs { self.device.sync() } else { Ok(()) }
+    }
+}
+
+/// What stands before the changes of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BatchHead {
+    /// Bytes of its changes.
+    pub(crate) len: u64,
+    sum: u32,
+}
+
+impl BatchHead {
+    fn of(place: u64, changes: &[u8]) -> Self {
+        Self { len: to_u64(changes.len()), sum: checksum(place, changes) }
+    }
+
+    fn to_bytes(self) -> [u8; BATCH_HEAD_BYTES] {
+        let mut all = [0; BATCH_HEAD_BYTES];
+        all[..4].copy_from_slice(&BATCH_MAGIC);
+        all[4..8].copy_from_slice(&self.sum.to_le_bytes());
+        all[8..].copy_from_slice(&self.len.to_le_bytes());
+        all
+    }
+
+    /// What must be such a head; none if it is not.
+    pub(crate) fn from_bytes(all: &[u8; BATCH_HEAD_BYTES]) -> Option<Self> {
+        let head = Self { sum: u32_at(all, 4), len: u64_at(all, 8) };
+        (all[..4] == BATCH_MAGIC && head.len > 0).then_some(head)
+    }
+
+    /// Whether these are the changes of the batch, which begins at a place of the file.
+    pub(crate) fn is_of(self, place: u64, changes: &[u8]) -> bool {
+        Self::of(place, changes) == self
+    }
+}
+
+impl Log {
+    pub(crate) fn new(file: LogFile, durability: Durability) -> Self {
+        let pending = Pending {
+            changes: Vec::new(),
+            spare: Vec::new(),
+            end: 0,
+            durable: 0,
+            writing: false,
+            failed: None,
+        };
+        Self {
+            durability,
+            pending: Mutex::new(pending),
+            written: Condvar::new(),
+            file: Mutex::new(file),
+            broken: AtomicBool::new(false),
+        }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn file(&self) -> MutexGuard<'_, LogFile> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether changes are taken.
+    pub(crate) fn is_sound(&self) -> Result<(), ObjectError> {
+        if !self.broken.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let pending = self.pending();
+        pending.failed.as_ref().map_or(Ok(()), |reason| Err(ObjectError::Log(reason.clone())))
+    }
+
+    /// Appends a change, under the latch of what is changed; where that ends.
+    pub(crate) fn append(&self, change: Change<'_>) -> Position {
+        let mut pending = self.pending();
+        if pending.failed.is_none() {
+            match pending.changes.try_reserve(change.bytes_max()) {
+                Ok(()) => change.append(&mut pending.changes),
+                Err(error) => self.fail(&mut pending, format!("no memory for a change: {error}")),
+            }
+        }
+        pending.end += to_u64(change.bytes_max());
+        pending.end
+    }
+
+    fn fail(&self, pending: &mut Pending, reason: String) {
+        tracing::error!(reason, "the log of a store of objects");
+        pending.failed = Some(reason);
+        self.broken.store(true, Ordering::Release);
+        self.written.notify_all();
+    }
+
+    /// Waits as long as whoever made a change is to wait for it.
+    pub(crate) fn commit(&self, position: Position) -> Result<(), ObjectError> {
+        match self.durability {
+            Durability::Synced | Durability::Written => self.wait(position),
+            Durability::Deferred if self.pending().changes.len() < BUFFER_BYTES => Ok(()),
+            Durability::Deferred => self.wait(position),
+        }
+    }
+
+    /// Waits until all before a position is written, and writes it if nobody else does.
+    pub(crate) fn wait(&self, position: Position) -> Result<(), ObjectError> {
+        let mut pending = self.pending();
+        loop {
+            if pending.durable >= position {
+                return Ok(());
+            }
+            if let Some(reason) = &pending.failed {
+                return Err(ObjectError::Log(reason.clone()));
+            }
+            if pending.writing {
+                pending = self.written.wait(pending).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            pending = self.write(pending, self.durability == Durability::Synced);
+        }
+    }
+
+    /// Everything up to now is durable once this returns.
+    pub(crate) fn sync(&self) -> Result<(), ObjectError> {
+        let position = self.pending().end;
+        self.wait(position)?;
+        let mut file = self.file();
+        let synced = file.device.sync();
+        let path = file.path.clone();
+        drop(file);
+        synced.map_err(|error| {
+            let reason = reason_of(&path, &error);
+            self.fail(&mut self.pending(), reason.clone());
+            ObjectError::Log(reason)
+        })
+    }
+
+    fn write<'a>(
+        &'a self,
+        mut now: MutexGuard<'a, Pending>,
+        syncs: bool,
+    ) -> MutexGuard<'a, Pending> {
+        now.writing = true;
+        let spare = std::mem::take(&mut now.spare);
+        let mut changes = std::mem::replace(&mut now.changes, spare);
+        let end = now.end;
+        drop(now);
+        let (written, path) = {
+            let mut file = self.file();
+            (file.write(&changes, syncs), file.path.clone())
+        };
+        changes.clear();
+        changes.shrink_to(2 * BUFFER_BYTES);
+        let mut pending = self.pending();
+        pending.writing = false;
+        pending.spare = changes;
+        match written {
+            Ok(()) => pending.durable = end,
+            Err(error) => self.fail(&mut pending, reason_of(&path, &error)),
+        }
+        self.written.notify_all();
+        pending
+    }
+
+    /// Goes on in another file, once everything before is in this one and on the device. A log
+    /// that has failed takes no changes there either, until [`Log::mend`].
+    pub(crate) fn turn_over(&self, next: LogFile) {
+        let mut pending = self.pending();
+        loop {
+            if pending.writing {
+                pending = self.written.wait(pending).unwrap_or_else(PoisonError::into_inner);
+            } else if pending.failed.is_none() && !pending.changes.is_empty() {
+                pending = self.write(pending, true);
+            } else {
+                break;
+            }
+        }
+        let mut file = self.file();
+        if pending.failed.is_none()
+            && let Err(error) = file.device.sync()
+        {
+            let reason = reason_of(&file.path, &error);
+            self.fail(&mut pending, reason);
+        }
+        *file = next;
+    }
+
+    /// Everything that the store holds was written elsewhere: changes are taken again.
+    pub(crate) fn mend(&self) {
+        let mut pending = self.pending();
+        pending.failed = None;
+        pending.changes.clear();
+        pending.durable = pending.end;
+        self.broken.store(false, Ordering::Release);
+        self.written.notify_all();
+    }
+
+    /// Bytes of the file that is written to.
+    pub(crate) fn len(&self) -> u64 {
+        self.file().len
+    }
+}
+
+fn reason_of(path: &Path, error: &io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        if let Err(error) = self.sync() {
+            tracing::error!(%error, "the last changes of a store of objects");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Changes that are made again, from dumps and logs, in a store that nobody else uses yet.
+//!
+//! A log begins before the dump that it follows: what the store holds may be of later than the
+//! change that comes next. Such a change was followed by those that led there, which are in the log
+//! as well, so it is enough that every change sets what it sets whatever there was before, and that
+//! one which does not suit what is there is passed over.
+
+use std::sync::atomic::Ordering;
+
+use crate::bytes;
+use crate::edit::Content;
+use crate::error::ObjectError;
+use crate::group::{Found, Group, View};
+use crate::id::ObjectId;
+use crate::record::Change;
+use crate::store::{ObjectStore, signed};
+use crate::table::{group_of, slot_of};
+
+impl ObjectStore {
+    /// Does again what a log says was done.
+    pub(crate) fn replay(&self, change: Change<'_>) -> Result<(), ObjectError> {
+        let id = change.id();
+        let group = self.group_for_load(group_of(id))?;
+        match change {
+            Change::Put { bytes, .. } => self.set(group, id, |_| Some(Content::Bytes(bytes))),
+            Change::Zeros { len, .. } => self.set(group, id, |_| Some(Content::Zeros(len))),
+            Change::Resize { len, .. } => {
+                self.set(group, id, |now| now.map(|now| Content::Resized { now, len }))
+            }
+            Change::Write { offset, bytes, .. } => {
+                self.write_again(group, id, offset, bytes);
+                Ok(())
+            }
+            Change::Remove { .. } => {
+                self.remove_again(group, id);
+                Ok(())
+            }
+            Change::ReadOnly { read_only, .. } => match self.set_read_only(id, read_only) {
+                Err(ObjectError::NotFound(_)) => Ok(()),
+                set => set,
+            },
+            Change::Reserve { count, .. } => {
+                let ids = id.to_bits()..id.to_bits().saturating_add(count);
+                ids.into_iter().try_for_each(|id| self.reserve_again(ObjectId::from_bits(id)))
+            }
+            Change::Release { .. } => {
+                let latched = self.latch_to_change(group_of(id), group);
+                self.unreserve(latched.group, &group.view(), slot_of(id));
+                Ok(())
+            }
+        }
+    }
+
+    /// The group that an id of a dump or log is in; it counts as given out.
+    pub(crate) fn group_for_load(&self, number: u64) -> Result<&Group, ObjectError> {
+        let Some(n) = self.table.own_number(number) else { return self.other_group(number) };
+        let given_out = self.groups.load(Ordering::SeqCst);
+        if n >= given_out {
+            self.fresh_groups(n + 1 - given_out)?;
+        }
+        Ok(self.own_group(n))
+    }
+
+    /// Gives an id an object with this content, whatever it had.
+    pub(crate) fn set<'a>(
+        &self,
+        group: &Group,
+        id: ObjectId,
+        content: impl Fn(Option<Found>) -> Option<Content<'a>>,
+    ) -> Result<(), ObjectError> {
+        let mut tries = 0;
+        loop {
+            let latched = self.latch_to_change(group_of(id), group);
+            let (editor, slot, view) = (self.editor(latched.group), slot_of(id), group.view());
+            let before = editor.find(slot);
+            let Some(content) = content(before) else { return Ok(()) };
+            let done = match before {
+                Some(_) => editor.replace(slot, content),
+                None => editor.insert(slot, content).map(|()| self.unreserve(group, &view, slot)),
+            };
+            match (done, before) {
+                (Ok(()), None) => self.count_made(content.len()),
+                (Ok(()), Some(before)) => {
+                    let grown = signed(content.len()) - signed(before.len);
+                    self.count().bytes.fetch_add(grown, Ordering::Relaxed);
+                }
+                (Err(no_room), _) => {
+                    drop(latched);
+                    self.make_room(no_room.0, &mut tries)?;
+                    continue;
+                }
+            }
+            return Ok(());
+        }
+    }
+
+    fn write_again(&self, group: &Group, id: ObjectId, offset: usize, from: &[u8]) {
+        let latched = self.latch_to_change(group_of(id), group);
+        let Some(found) = self.editor(latched.group).find(slot_of(id)) else { return };
+        if offset.checked_add(from.len()).is_some_and(|end| end <= found.len) {
+            // SAFETY: the range lies in the object, and the latch makes it this thread's.
+            unsafe { bytes::write(found.at.wrapping_add(offset), from) };
+        }
+    }
+
+    fn remove_again(&self, group: &Group, id: ObjectId) {
+        let latched = self.latch_to_change(group_of(id), group);
+        let editor = self.editor(latched.group);
+        if let Some(found) = editor.find(slot_of(id)) {
+            editor.remove(slot_of(id));
+            self.count_removed(found.len);
+        }
+    }
+
+    fn reserve_again(&self, id: ObjectId) -> Result<(), ObjectError> {
+        let group = self.group_for_load(group_of(id))?;
+        let latched = self.latch_to_change(group_of(id), group);
+        let view = latched.group.view();
+        if !view.is_present(slot_of(id)) && !view.is_marked(slot_of(id)) {
+            latched.group.set_marked(slot_of(id), true);
+            self.count().reserved.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// The id in a slot of a latched group is not reserved any more, if it was `before`.
+    pub(crate) fn unreserve(&self, group: &Group, before: &View, slot: u32) {
+        // Of an object the mark says that it is locked or pinned.
+        if before.reserved_slots() >> slot & 1 != 0 {
+            group.set_marked(slot, false);
+            self.count().reserved.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Lists all groups with free ids, as nobody makes objects in any of them yet.
+    pub(crate) fn list_all(&self) {
+        for n in 0..self.groups.load(Ordering::SeqCst) {
+            let latched = self.latch(self.own_group(n));
+            self.list(self.table.own(n), latched.group);
+        }
+    }
+}
