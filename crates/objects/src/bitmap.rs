@@ -67,6 +67,22 @@ impl Bitmap<'_> {
         }
     }
 
+    /// How many bits are clear on both sides of a run, which is clear itself, and in it.
+    pub(crate) fn around(self, start: usize, len: usize) -> usize {
+        let end = self.next(start + len, self.len(), true);
+        let mut at = start;
+        while at > 0 {
+            let (word, bits) = ((at - 1) / BITS, (at - 1) % BITS + 1);
+            let above = self.0[word].load(Ordering::Relaxed) << (BITS - bits);
+            let clear = (above.leading_zeros() as usize).min(bits);
+            at -= clear;
+            if clear < bits {
+                break;
+            }
+        }
+        end - at
+    }
+
     /// The bits that are set.
     pub(crate) fn count(self) -> usize {
         self.0.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
@@ -110,6 +126,19 @@ mod tests {
         bitmap.release(60, 10);
         assert_eq!(bitmap.find(0, 256, 10), Some(60));
         assert_eq!(bitmap.find(61, 256, 10), Some(133));
+    }
+
+    #[test]
+    fn what_is_clear_around_a_run_is_counted() {
+        let words = words(4);
+        let bitmap = Bitmap(&words);
+        assert_eq!(bitmap.around(70, 5), 256);
+        assert!(bitmap.claim(60, 5) && bitmap.claim(130, 1) && bitmap.claim(255, 1));
+        assert_eq!(bitmap.around(70, 5), 65);
+        assert_eq!(bitmap.around(65, 65), 65);
+        assert_eq!(bitmap.around(0, 1), 60);
+        assert_eq!(bitmap.around(131, 1), 124);
+        assert_eq!(bitmap.around(254, 1), 124);
     }
 
     #[test]

@@ -86,12 +86,14 @@ thread_local! {
 
 /// Runs `work` with a buffer of the thread's own, of `len` bytes.
 fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
-    SCRATCH.with_borrow_mut(|scratch| {
-        if scratch.len() < len {
-            scratch.resize(len.next_power_of_two(), 0);
-        }
-        work(&mut scratch[..len])
-    })
+    // A thread that ends may use objects after its buffer is gone.
+    let mut scratch = SCRATCH.try_with(RefCell::take).unwrap_or_default();
+    if scratch.len() < len {
+        scratch.resize(len.next_power_of_two(), 0);
+    }
+    let result = work(&mut scratch[..len]);
+    let _ = SCRATCH.try_with(|place| place.replace(scratch));
+    result
 }
 
 /// A group that is latched, and where its bytes come from.
@@ -287,8 +289,25 @@ impl Editor<'_> {
                 self.shrink(view.count() * stride, Left::Nothing);
                 Ok(())
             }
-            None => self.rebuild(Change { slot: 0, to: Some(Piece::Same) }),
+            None => {
+                let same = Change { slot: 0, to: Some(Piece::Same) };
+                let (kind, used) = Draft::new(self.slabs, &view, &same).layout();
+                let fits = kind == Kind::Mixed && Run::granules(used) == view.word.run().len;
+                if fits { Ok(()) } else { self.rebuild(same) }
+            }
         }
+    }
+
+    /// Puts an object with a run of its own, which is short enough, beside the others of its group.
+    pub(crate) fn move_in(&self, slot: u32) -> Result<(), NoRoom> {
+        let Some(found) = self.find(slot).filter(|found| found.far.is_some()) else {
+            return Ok(());
+        };
+        let mut copy = [0; NEAR_BYTES_MAX];
+        let Some(copy) = copy.get_mut(..found.len) else { return Ok(()) };
+        // SAFETY: the object is of the group, which is latched.
+        unsafe { bytes::read(found.at, copy) };
+        self.rebuild(Change { slot, to: Some(Piece::New(Content::Bytes(copy))) })
     }
 
     /// Moves the group's run away from where it is.

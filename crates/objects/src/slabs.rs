@@ -15,10 +15,13 @@
 //! Empty -> Large -> Empty    with its neighbours, it holds a run of more than a slab
 //! ```
 //!
+//! Of each slab it is known how long its longest free run is at most, so that nobody looks where
+//! nothing is.
+//!
 //! Locking order: an open slab's lock, then the shelf's. Nothing else is locked under them.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use terrace_sys::map::Mapping;
@@ -60,9 +63,12 @@ impl Run {
 pub(crate) enum Need {
     /// Memory goes back where that is cheap.
     Tidiness,
-    /// Somebody found no room: holes are joined even where much is moved for it.
-    Room,
+    /// Somebody found no run of so many granules: holes are joined even where much is moved for it.
+    Room(u64),
 }
+
+/// Slabs that are drained for somebody who waits for a run of a slab or less: some milliseconds.
+const HURRIED_SLABS: usize = 8;
 
 /// There is no run of so many granules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,10 +89,9 @@ struct Slab {
     state: AtomicU32,
     /// Granules that nobody claimed or is about to claim; meaningless while the slab is empty.
     free: AtomicI32,
-    /// The shortest run that was looked for in vain since `freed` was zero; zero: none.
-    failed: AtomicU32,
-    /// Granules given back since.
-    freed: AtomicU32,
+    /// How many runs were given back, in the upper half, and in the lower one no less than the
+    /// granules of its longest free run.
+    longest: AtomicU64,
 }
 
 impl Slab {
@@ -102,16 +107,35 @@ impl Slab {
         usize::try_from(self.free.load(Ordering::SeqCst)).unwrap_or(0)
     }
 
-    /// Whether it is worth looking for a run of `len` in it.
+    /// Whether a run of `len` may be free in it.
+    fn may_have(&self, len: usize) -> bool {
+        let longest = self.longest.load(Ordering::SeqCst) & LENGTH;
+        self.free() >= len && longest >= to_u64(len)
+    }
+
+    /// Whether it is worth allocating from.
     fn promises(&self, len: usize) -> bool {
-        let failed = self.failed.load(Ordering::Relaxed) as usize;
-        self.is(State::Idle)
-            && self.free() >= len.max(WORTH_GRANULES)
-            && (failed == 0
-                || len < failed
-                || self.freed.load(Ordering::Relaxed) as usize >= WORTH_GRANULES)
+        self.is(State::Idle) && self.free() >= WORTH_GRANULES && self.may_have(len)
+    }
+
+    /// A run was given back, and so many granules are free there with what is beside it.
+    fn has_run(&self, len: usize) {
+        let more = |word: u64| Some((word & !LENGTH) + GIVEN | (word & LENGTH).max(to_u64(len)));
+        let _ = self.longest.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more);
+    }
+
+    /// All of it was searched for a run of `len` in vain; `before`: the word as it was then. If
+    /// something was given back since, that may be such a run.
+    fn has_no_run(&self, before: u64, len: usize) {
+        let longest = (before & LENGTH).min(to_u64(len) - 1);
+        let now = before & !LENGTH | longest;
+        let _ = self.longest.compare_exchange(before, now, Ordering::SeqCst, Ordering::SeqCst);
     }
 }
+
+/// What of the word is a length, and the first bit of the count.
+const LENGTH: u64 = u32::MAX as u64;
+const GIVEN: u64 = 1 << 32;
 
 /// The slab that some threads allocate from, and where they look next.
 #[derive(Debug, Default)]
@@ -149,6 +173,8 @@ pub(crate) struct Slabs {
     shelf: Mutex<Shelf>,
     account: Arc<Account>,
     used: AtomicU64,
+    /// Granules that were ever given back.
+    given: AtomicU64,
 }
 
 impl Slabs {
@@ -164,16 +190,16 @@ impl Slabs {
                 ObjectError::Memory { what: "the map of slabs".to_owned(), source }
             })?;
         let places = (0..places).map(|_| Mutex::default()).collect();
-        let (shelf, used) = (Mutex::default(), AtomicU64::new(0));
         Ok(Self {
             start: Start(memory.start()),
             memory,
             about,
             count,
             places,
-            shelf,
+            shelf: Mutex::default(),
             account,
-            used,
+            used: AtomicU64::new(0),
+            given: AtomicU64::new(0),
         })
     }
 
@@ -187,6 +213,11 @@ impl Slabs {
         let in_use = (0..self.high()).filter(|n| !self.slab(*n).is(State::Empty));
         let granules: usize = in_use.map(|n| SLAB_GRANULES - self.slab(n).free()).sum();
         to_u64(granules * GRANULE_BYTES)
+    }
+
+    /// Granules that were given back since the store was made.
+    pub(crate) fn given(&self) -> u64 {
+        self.given.load(Ordering::Relaxed)
     }
 
     /// Granules there are, used or not.
@@ -230,7 +261,12 @@ impl Slabs {
     pub(crate) fn take(&self, place: usize, len: u64) -> Result<Run, NoRoom> {
         let Ok(wanted) = usize::try_from(len) else { return Err(NoRoom(len)) };
         if wanted > SLAB_GRANULES {
-            return self.take_large(wanted).ok_or(NoRoom(len));
+            let taken = self.take_large(wanted);
+            let taken = taken.or_else(|| {
+                self.close_all();
+                self.take_large(wanted)
+            });
+            return taken.ok_or(NoRoom(len));
         }
         let mut place = lock(&self.places[place % self.places.len()]);
         if let Some(slab) = place.slab {
@@ -252,13 +288,19 @@ impl Slabs {
         let (slab, bitmap) = (self.slab(n), self.bitmap(n));
         // The count goes first: a slab whose count is whole has nobody who is about to claim.
         let count = i32::try_from(len).unwrap_or(i32::MAX);
+        let before = slab.longest.load(Ordering::SeqCst);
         if slab.free.fetch_sub(count, Ordering::SeqCst) >= count {
             let mut from = range.start;
             while let Some(start) = bitmap.find(from, range.end, len) {
                 if bitmap.claim(start, len) {
                     return Some(start);
                 }
+                // Somebody else may have found nothing because of what was claimed for a moment.
+                slab.has_run(bitmap.around(start, 0));
                 from = start + 1;
+            }
+            if range == (0..SLAB_GRANULES) {
+                slab.has_no_run(before, len);
             }
         }
         slab.free.fetch_add(count, Ordering::SeqCst);
@@ -269,18 +311,10 @@ impl Slabs {
     fn open(&self, place: &mut Place, len: usize) -> Option<(usize, usize)> {
         let mut shelf = lock(&self.shelf);
         if let Some(old) = place.slab.take() {
-            self.close(&mut shelf, old, len);
+            self.close(&mut shelf, old);
         }
-        let mut found = (0..shelf.next).filter(|n| self.slab(*n).promises(len)).find_map(|n| {
-            let start = self.take_in(n, 0, len);
-            if start.is_none() {
-                self.slab(n)
-                    .failed
-                    .store(u32::try_from(len).unwrap_or(u32::MAX), Ordering::Relaxed);
-                self.slab(n).freed.store(0, Ordering::Relaxed);
-            }
-            start.map(|start| (n, start))
-        });
+        let promising = (0..shelf.next).filter(|n| self.slab(*n).promises(len));
+        let mut found = promising.into_iter().find_map(|n| Some((n, self.take_in(n, 0, len)?)));
         if found.is_none() {
             found = self.fresh(&mut shelf).and_then(|n| Some((n, self.take_in(n, 0, len)?)));
         }
@@ -290,19 +324,32 @@ impl Slabs {
             return found;
         }
         // No slab of one's own: whatever has a run left, whoever allocates from it.
-        let mut usable = (0..shelf.next).filter(|n| {
-            let slab = self.slab(*n);
-            (slab.is(State::Idle) || slab.is(State::Open)) && slab.free() >= len
-        });
-        usable.find_map(|n| Some((n, self.take_in(n, 0, len)?)))
+        for n in 0..shelf.next {
+            let slab = self.slab(n);
+            if (slab.is(State::Idle) || slab.is(State::Open)) && slab.may_have(len) {
+                if let Some(start) = self.take_in(n, 0, len) {
+                    return Some((n, start));
+                }
+                // Who gave its last run back meanwhile may have seen it counted as used.
+                self.empty_if_unused(&mut shelf, n);
+            }
+        }
+        None
     }
 
-    fn close(&self, shelf: &mut Shelf, n: usize, failed: usize) {
-        let slab = self.slab(n);
-        slab.failed.store(u32::try_from(failed).unwrap_or(u32::MAX), Ordering::Relaxed);
-        slab.freed.store(0, Ordering::Relaxed);
-        slab.set(State::Idle);
+    fn close(&self, shelf: &mut Shelf, n: usize) {
+        self.slab(n).set(State::Idle);
         self.empty_if_unused(shelf, n);
+    }
+
+    /// Nobody allocates from any slab for now: those that are unused go back to the budget.
+    pub(crate) fn close_all(&self) {
+        for place in &self.places {
+            let mut place = lock(place);
+            if let Some(old) = place.slab.take() {
+                self.close(&mut lock(&self.shelf), old);
+            }
+        }
     }
 
     /// A slab that nobody uses, paid for.
@@ -331,8 +378,7 @@ impl Slabs {
     fn furnish(&self, n: usize, state: State, free: usize) {
         self.memory.take(n * SLAB_BYTES, SLAB_BYTES);
         let slab = self.slab(n);
-        slab.failed.store(0, Ordering::Relaxed);
-        slab.freed.store(0, Ordering::Relaxed);
+        slab.longest.store(to_u64(free), Ordering::SeqCst);
         slab.free.store(i32::try_from(free).unwrap_or(i32::MAX), Ordering::SeqCst);
         slab.set(state);
     }
@@ -342,16 +388,17 @@ impl Slabs {
         let slab = self.slab(n);
         let idle = slab.is(State::Idle) || slab.is(State::Draining);
         if idle && slab.free() == SLAB_GRANULES {
-            self.empty(shelf, n);
+            self.empty(shelf, n..n + 1);
         }
     }
 
-    fn empty(&self, shelf: &mut Shelf, n: usize) {
-        self.memory.give_up(n * SLAB_BYTES, SLAB_BYTES);
-        self.slab(n).set(State::Empty);
-        shelf.empty += 1;
-        self.used.fetch_sub(1, Ordering::Relaxed);
-        self.account.give_slabs_back(to_u64(SLAB_BYTES));
+    fn empty(&self, shelf: &mut Shelf, slabs: Range<usize>) {
+        let count = slabs.len();
+        self.memory.give_up(slabs.start * SLAB_BYTES, count * SLAB_BYTES);
+        slabs.for_each(|n| self.slab(n).set(State::Empty));
+        shelf.empty += count;
+        self.used.fetch_sub(to_u64(count), Ordering::Relaxed);
+        self.account.give_slabs_back(to_u64(count * SLAB_BYTES));
     }
 
     fn take_large(&self, len: usize) -> Option<Run> {
@@ -396,10 +443,15 @@ impl Slabs {
         }
         let count = i32::try_from(new - old).unwrap_or(i32::MAX);
         let counted = slab.free.fetch_sub(count, Ordering::SeqCst) >= count;
-        if counted && self.bitmap(n).claim(start + old, new - old) {
+        let bitmap = self.bitmap(n);
+        if counted && bitmap.claim(start + old, new - old) {
             return true;
         }
-        slab.free.fetch_add(count, Ordering::SeqCst);
+        slab.has_run(bitmap.around(start + old, 0));
+        let free = slab.free.fetch_add(count, Ordering::SeqCst) + count;
+        if usize::try_from(free) == Ok(SLAB_GRANULES) && !slab.is(State::Open) {
+            self.empty_if_unused(&mut lock(&self.shelf), n);
+        }
         false
     }
 
@@ -410,12 +462,16 @@ impl Slabs {
         let (n, start) = (start / SLAB_GRANULES, start % SLAB_GRANULES);
         let slab = self.slab(n);
         if slab.is(State::Large) {
-            let mut shelf = lock(&self.shelf);
-            return (n..n + len.div_ceil(SLAB_GRANULES)).for_each(|n| self.empty(&mut shelf, n));
+            self.given.fetch_add(run.len, Ordering::Relaxed);
+            return self.empty(&mut lock(&self.shelf), n..n + len.div_ceil(SLAB_GRANULES));
         }
-        self.bitmap(n).release(start, len);
+        let bitmap = self.bitmap(n);
+        bitmap.release(start, len);
+        // Of two who give neighbours back, one sees both.
+        fence(Ordering::SeqCst);
+        slab.has_run(bitmap.around(start, len));
         let count = i32::try_from(len).unwrap_or(i32::MAX);
-        slab.freed.fetch_add(u32::try_from(len).unwrap_or(u32::MAX), Ordering::Relaxed);
+        self.given.fetch_add(run.len, Ordering::Relaxed);
         let free = slab.free.fetch_add(count, Ordering::SeqCst) + count;
         if usize::try_from(free) == Ok(SLAB_GRANULES) && !slab.is(State::Open) {
             self.empty_if_unused(&mut lock(&self.shelf), n);
@@ -427,7 +483,11 @@ impl Slabs {
     pub(crate) fn drain(&self, need: Need) -> Vec<usize> {
         let (worth, parts) = match need {
             Need::Tidiness => (WORTH_GRANULES, 4),
-            Need::Room => (WORTH_GRANULES / 8, 16),
+            Need::Room(_) => (WORTH_GRANULES / 8, 16),
+        };
+        let most = match need {
+            Need::Room(len) if len <= to_u64(SLAB_GRANULES) => HURRIED_SLABS,
+            _ => usize::MAX,
         };
         let shelf = lock(&self.shelf);
         let idle = (0..shelf.next).filter(|n| self.slab(*n).is(State::Idle));
@@ -442,8 +502,8 @@ impl Slabs {
             // Holes are never filled to the last granule: some of the room is left out.
             let left = room.checked_sub(free + used + used / parts);
             // Of one slab the holes can be joined in any case, by moving to lower ones of its own.
-            let lone = need == Need::Room && drained.is_empty();
-            if free < worth || (left.is_none() && !lone) {
+            let lone = need != Need::Tidiness && drained.is_empty();
+            if free < worth || (left.is_none() && !lone) || drained.len() == most {
                 break;
             }
             room = left.unwrap_or(0);
@@ -467,16 +527,13 @@ impl Slabs {
         self.slab(n).is(State::Draining)
     }
 
-    /// Ends what [`Slabs::drain`] began; how many slabs became empty.
-    pub(crate) fn end_draining(&self, drained: &[usize]) -> usize {
+    /// Ends what [`Slabs::drain`] began.
+    pub(crate) fn end_draining(&self, drained: &[usize]) {
         let mut shelf = lock(&self.shelf);
-        for n in drained {
-            if self.slab(*n).is(State::Draining) {
-                self.slab(*n).set(State::Idle);
-                self.empty_if_unused(&mut shelf, *n);
-            }
+        for n in drained.iter().filter(|n| self.slab(**n).is(State::Draining)) {
+            self.slab(*n).set(State::Idle);
+            self.empty_if_unused(&mut shelf, *n);
         }
-        drained.iter().filter(|n| !self.slab(**n).is(State::Idle)).count()
     }
 
     /// Whether the granules of `runs` are the ones that are used, each by one run; nobody may take

@@ -11,6 +11,7 @@ use terrace_sys::size::to_u64;
 use crate::account::Account;
 use crate::bytes;
 use crate::config::ObjectConfig;
+use crate::defrag::Exhausted;
 use crate::edit::Editor;
 use crate::error::ObjectError;
 use crate::group::{Found, GROUP_SLOTS, Group};
@@ -49,6 +50,7 @@ pub struct ObjectStore {
     pub(crate) groups: AtomicU64,
     pub(crate) counters: Vec<Counters>,
     pub(crate) moving: Mutex<()>,
+    pub(crate) exhausted: Mutex<Option<Exhausted>>,
     pub(crate) snapshot: Snapshot,
     pub(crate) log: Option<Log>,
     pub(crate) home: Option<Home>,
@@ -132,6 +134,7 @@ impl ObjectStore {
             groups: AtomicU64::new(0),
             counters: (0..places).map(|_| Counters::default()).collect(),
             moving: Mutex::default(),
+            exhausted: Mutex::default(),
             snapshot: Snapshot::new(),
             log: None,
             home: None,
@@ -359,8 +362,11 @@ impl ObjectStore {
     /// Sees to free runs after an operation found none, or says that there are none.
     pub(crate) fn make_room(&self, granules: u64, tries: &mut u32) -> Result<(), ObjectError> {
         *tries += 1;
-        if *tries <= ROOM_TRIES && self.defragment_for_room() {
-            return Ok(());
+        if !self.is_exhausted(granules) {
+            if *tries <= ROOM_TRIES && self.defragment_for_room(granules) {
+                return Ok(());
+            }
+            self.note_exhausted(granules);
         }
         Err(self.out_of_memory(granules * to_u64(GRANULE_BYTES)))
     }

@@ -10,7 +10,7 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Int32Type, TimeUnit};
-use terrace_exec::FixedMemory;
+use terrace_exec::{FixedMemory, QueryMemory};
 use terrace_market::Ledger;
 use terrace_pool::{Pool, PoolConfig, Space};
 use terrace_testkit::Rng;
@@ -50,8 +50,8 @@ pub fn pool_bytes(pool: &Pool) -> (u64, u64) {
 
 /// Asserts that the pool comes to hold nothing: pages being moved go when the move is done.
 pub fn comes_to_be_empty(pool: &Pool) {
-    let end = std::time::Instant::now() + Duration::from_secs(5);
-    while pool_bytes(pool) != (0, 0) && std::time::Instant::now() < end {
+    let end = Instant::now() + Duration::from_secs(5);
+    while pool_bytes(pool) != (0, 0) && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(pool_bytes(pool), (0, 0), "bytes of pages, bytes of extents");

@@ -18,7 +18,7 @@ use datafusion::prelude::SessionConfig;
 use futures::{StreamExt, poll};
 use terrace_exec::merge::PagedMergeExec;
 use terrace_exec::sort::{Adaptivity, PagedSortExec, SortSizes};
-use terrace_exec::{FixedMemory, QueryExtension, QueryMemory};
+use terrace_exec::{FixedMemory, QueryExtension};
 use terrace_pool::Pool;
 use terrace_testkit::{Rng, soak_rounds, with_seed};
 

@@ -12,7 +12,7 @@ use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use terrace_exec::window::PagedWindowExec;
-use terrace_exec::{FixedMemory, QueryExtension, QueryMemory};
+use terrace_exec::{FixedMemory, QueryExtension};
 use terrace_pool::Pool;
 use terrace_testkit::{Rng, soak_rounds, with_seed};
 
