@@ -1,15 +1,16 @@
 //! Changes of single objects.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 use crate::bytes;
-use crate::edit::Content;
+use crate::edit::{self, Content};
 use crate::error::ObjectError;
-use crate::group::Found;
+use crate::group::{Far, Found, NEAR_BYTES_MAX};
 use crate::id::ObjectId;
 use crate::log::Position;
 use crate::record::Change;
-use crate::store::{By, Latched, OBJECT_BYTES_MAX, ObjectStore, part, signed};
+use crate::store::{By, Latched, OBJECT_BYTES_MAX, ObjectStore, part, place, signed};
 use crate::table::{group_of, slot_of};
 
 impl ObjectStore {
@@ -76,7 +77,17 @@ impl ObjectStore {
     /// # Errors
     /// As [`ObjectStore::put`]; [`ObjectError::Length`] when the object ends before the range.
     pub fn write_at(&self, id: ObjectId, offset: usize, from: &[u8]) -> Result<(), ObjectError> {
-        let position = self.change(id, By::Anybody, |editor, slot| {
+        self.write_at_by(By::Anybody, id, offset, from)
+    }
+
+    pub(crate) fn write_at_by(
+        &self,
+        by: By,
+        id: ObjectId,
+        offset: usize,
+        from: &[u8],
+    ) -> Result<(), ObjectError> {
+        let position = self.change(id, by, |editor, slot| {
             self.is_loggable()?;
             let found = writable(id, editor.find(slot))?;
             let to = part(id, found, offset, from.len())?;
@@ -94,7 +105,12 @@ impl ObjectStore {
     /// As [`ObjectStore::put`], but for the length; [`ObjectError::Pinned`] when that changes;
     /// [`ObjectError::OutOfMemory`], [`ObjectError::TooLong`].
     pub fn replace(&self, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
-        self.reshape(By::Anybody, id, |_| Content::Bytes(from))
+        self.replace_by(By::Anybody, id, from)
+    }
+
+    pub(crate) fn replace_by(&self, by: By, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
+        let placed = self.place_ahead(Content::Bytes(from))?;
+        self.reshape(by, id, &placed, |_| Content::Bytes(from))
     }
 
     /// Changes the length of an object. What fits of it is kept, what comes to it is zero.
@@ -102,16 +118,20 @@ impl ObjectStore {
     /// # Errors
     /// As [`ObjectStore::replace`].
     pub fn resize(&self, id: ObjectId, len: usize) -> Result<(), ObjectError> {
-        self.reshape(By::Anybody, id, |now| Content::Resized { now, len })
+        self.resize_by(By::Anybody, id, len)
     }
 
-    pub(crate) fn reshape<'a>(
+    pub(crate) fn resize_by(&self, by: By, id: ObjectId, len: usize) -> Result<(), ObjectError> {
+        self.reshape(by, id, &Placed::none(self), |now| Content::Resized { now, len })
+    }
+
+    fn reshape<'a>(
         &self,
         by: By,
         id: ObjectId,
+        placed: &Placed<'_>,
         content: impl Fn(Found) -> Content<'a>,
     ) -> Result<(), ObjectError> {
-        let mut grown = 0;
         let position = self.change(id, by, |editor, slot| {
             self.is_loggable()?;
             let found = writable(id, editor.find(slot))?;
@@ -119,19 +139,23 @@ impl ObjectStore {
             if content.len() > OBJECT_BYTES_MAX {
                 return Err(ObjectError::TooLong(content.len()).into());
             }
-            if content.len() == found.len {
+            let movable = self.is_unpinned(id, editor.group.view(), slot);
+            if content.len() == found.len && (placed.far.is_none() || movable.is_err()) {
                 if let Content::Bytes(from) = content {
                     // SAFETY: as in `put_by`.
                     unsafe { bytes::write(found.at, from) };
                 }
             } else {
-                self.is_unpinned(id, editor.group.view(), slot)?;
-                editor.replace(slot, content)?;
-                grown = signed(content.len()) - signed(found.len);
+                movable?;
+                match placed.far {
+                    Some(far) => editor.replace_by_far(slot, far).map(|()| placed.keep())?,
+                    None => editor.replace(slot, content)?,
+                }
+                let grown = signed(content.len()) - signed(found.len);
+                self.count().bytes.fetch_add(grown, Ordering::Relaxed);
             }
             Ok(self.note(content.change(id)))
         })?;
-        self.count().bytes.fetch_add(grown, Ordering::Relaxed);
         self.commit(position)
     }
 
@@ -151,7 +175,7 @@ impl ObjectStore {
 
     /// Removes without waiting for the log.
     pub(crate) fn remove_unwaited(&self, by: By, id: ObjectId) -> Result<Position, ObjectError> {
-        let (len, position) = self.change(id, by, |editor, slot| {
+        self.change(id, by, |editor, slot| {
             self.is_loggable()?;
             let found = writable(id, editor.find(slot))?;
             self.is_unpinned(id, editor.group.view(), slot)?;
@@ -160,10 +184,9 @@ impl ObjectStore {
                 self.forget(id, editor.group, slot);
             }
             self.list(group_of(id), editor.group);
-            Ok((found.len, self.note(Change::Remove { id })))
-        })?;
-        self.count_removed(len);
-        Ok(position)
+            self.count_removed(found.len);
+            Ok(self.note(Change::Remove { id }))
+        })
     }
 
     pub(crate) fn count_removed(&self, len: usize) {
@@ -177,7 +200,16 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::NotFound`], [`ObjectError::LockTimeout`], [`ObjectError::OutOfMemory`].
     pub fn set_read_only(&self, id: ObjectId, read_only: bool) -> Result<(), ObjectError> {
-        let position = self.change(id, By::Anybody, |editor, slot| match editor.find(slot) {
+        self.set_read_only_by(By::Anybody, id, read_only)
+    }
+
+    pub(crate) fn set_read_only_by(
+        &self,
+        by: By,
+        id: ObjectId,
+        read_only: bool,
+    ) -> Result<(), ObjectError> {
+        let position = self.change(id, by, |editor, slot| match editor.find(slot) {
             Some(found) if found.read_only != read_only => {
                 self.is_loggable()?;
                 editor.set_read_only(slot, read_only)?;
@@ -192,4 +224,56 @@ impl ObjectStore {
 fn writable(id: ObjectId, found: Option<Found>) -> Result<Found, ObjectError> {
     let found = found.ok_or(ObjectError::NotFound(id))?;
     if found.read_only { Err(ObjectError::ReadOnly(id)) } else { Ok(found) }
+}
+
+/// The run of a long object, taken and filled before anything is latched; given back unless an
+/// object took it.
+pub(crate) struct Placed<'a> {
+    store: &'a ObjectStore,
+    pub(crate) far: Option<Far>,
+    kept: Cell<bool>,
+}
+
+impl<'a> Placed<'a> {
+    /// Nothing was placed.
+    pub(crate) fn none(store: &'a ObjectStore) -> Self {
+        Self { store, far: None, kept: Cell::new(false) }
+    }
+
+    /// An object has it now.
+    pub(crate) fn keep(&self) {
+        self.kept.set(true);
+    }
+}
+
+impl Drop for Placed<'_> {
+    fn drop(&mut self) {
+        let run = self.far.and_then(Far::run);
+        run.filter(|_| !self.kept.get()).into_iter().for_each(|run| self.store.slabs.give(run));
+    }
+}
+
+impl ObjectStore {
+    /// Fills the run that an object is to have to itself, if it is long enough to have one: others
+    /// wait neither for the copy nor for the memory.
+    pub(crate) fn place_ahead(&self, content: Content<'_>) -> Result<Placed<'_>, ObjectError> {
+        let mut placed = Placed::none(self);
+        if content.len() <= NEAR_BYTES_MAX {
+            return Ok(placed);
+        }
+        if content.len() > OBJECT_BYTES_MAX {
+            return Err(ObjectError::TooLong(content.len()));
+        }
+        let mut tries = 0;
+        loop {
+            match edit::place(&self.slabs, place(), content) {
+                Ok(far) => placed.far = Some(far),
+                Err(no_room) => {
+                    self.make_room(no_room.0, &mut tries)?;
+                    continue;
+                }
+            }
+            return Ok(placed);
+        }
+    }
 }

@@ -6,10 +6,11 @@
 
 use std::cell::RefCell;
 
-use terrace_sys::size::{to_u64, to_usize};
+use terrace_sys::size::to_u64;
 
 use crate::bytes;
-use crate::group::{FAR_BYTES, Far, Found, Group, Header, Kind, NEAR_BYTES_MAX, View, bits};
+use crate::draft::{Change, Draft, Piece};
+use crate::group::{FAR_BYTES, Far, Found, Group, Header, Kind, NEAR_BYTES_MAX, View};
 use crate::id::ObjectId;
 use crate::record;
 use crate::slabs::{NoRoom, Run, Slabs};
@@ -45,7 +46,7 @@ impl<'a> Content<'a> {
 
     /// Writes it to memory that nobody else sees; `near` is what the object holds now if that was
     /// in the group's run.
-    fn copy(self, near: Option<&[u8]>, to: &mut [u8]) {
+    pub(crate) fn copy(self, near: Option<&[u8]>, to: &mut [u8]) {
         match self {
             Self::Zeros(_) => to.fill(0),
             Self::Bytes(from) => to.copy_from_slice(from),
@@ -129,7 +130,7 @@ impl Editor<'_> {
             return self.insert_equal(&view, slot, kind, content);
         }
         let far = self.far(content)?;
-        let inserted = self.insert_equal(&view, slot, kind, Content::Bytes(&far.to_bytes()));
+        let inserted = self.insert_far(slot, far);
         if inserted.is_err() {
             self.give_far(far);
         }
@@ -138,11 +139,21 @@ impl Editor<'_> {
 
     /// Gives an object a run of its own.
     fn far(&self, content: Content<'_>) -> Result<Far, NoRoom> {
-        let len = content.len();
-        let run = self.slabs.take(self.place, Run::granules(len.max(1)))?;
-        // SAFETY: the run was taken just now, is as long as the object, and is nobody else's.
-        unsafe { content.write(self.slabs.address(run.start)) };
-        Ok(Far { start: run.start, len: to_u64(len) })
+        place(self.slabs, self.place, content)
+    }
+
+    /// Gives a slot an object that has a run already, which stays the caller's where this fails.
+    pub(crate) fn insert_far(&self, slot: u32, far: Far) -> Result<(), NoRoom> {
+        let view = self.group.view();
+        if view.present == 0 || view.word.kind() == Kind::Remote {
+            return self.insert_equal(&view, slot, Kind::Remote, Content::Bytes(&far.to_bytes()));
+        }
+        self.rebuild(Change { slot, to: Some(Piece::Placed(far)) })
+    }
+
+    /// Gives an object what is in a run already, which stays the caller's where this fails.
+    pub(crate) fn replace_by_far(&self, slot: u32, far: Far) -> Result<(), NoRoom> {
+        self.rebuild(Change { slot, to: Some(Piece::Placed(far)) })
     }
 
     fn give_far(&self, far: Far) {
@@ -357,7 +368,7 @@ impl Editor<'_> {
                 let far = self.far(content)?;
                 (Some(far), Some(far))
             }
-            Some(Piece::Far(far)) => (None, Some(far)),
+            Some(Piece::Far(far) | Piece::Placed(far)) => (None, Some(far)),
             _ => (None, None),
         };
         draft.apply(&change, far);
@@ -392,7 +403,8 @@ impl Editor<'_> {
             Ok(())
         })?;
         self.group.set_present(change.slot, draft.present >> change.slot & 1 != 0);
-        if let (None | Some(Piece::New(_)), Some(run)) = (change.to, draft.far_run) {
+        let loses = matches!(change.to, None | Some(Piece::New(_) | Piece::Placed(_)));
+        if let (true, Some(run)) = (loses, draft.far_run) {
             self.slabs.give(run);
         }
         // A group that has all its objects will not need more; others are left some room.
@@ -412,6 +424,15 @@ impl Editor<'_> {
     }
 }
 
+/// Takes a run for an object and fills it.
+pub(crate) fn place(slabs: &Slabs, place: usize, content: Content<'_>) -> Result<Far, NoRoom> {
+    let len = content.len();
+    let run = slabs.take(place, Run::granules(len.max(1)))?;
+    // SAFETY: the run was taken just now, is as long as the object, and is nobody else's.
+    unsafe { content.write(slabs.address(run.start)) };
+    Ok(Far { start: run.start, len: to_u64(len) })
+}
+
 /// Groups of so many granules or fewer, of objects of up to 256 bytes, get all of them with their
 /// first object: runs that grow leave holes.
 const WHOLE_GRANULES: u64 = 256;
@@ -421,145 +442,6 @@ const WHOLE_GRANULES: u64 = 256;
 enum Left {
     Nothing,
     AQuarter,
-}
-
-/// What is to become of one slot.
-struct Change<'a> {
-    slot: u32,
-    /// None: it loses its object.
-    to: Option<Piece<'a>>,
-}
-
-#[derive(Clone, Copy)]
-enum Piece<'a> {
-    /// As it was.
-    Same,
-    New(Content<'a>),
-    Far(Far),
-    ReadOnly(bool),
-}
-
-/// What a group is to be made of: for each slot, where its bytes are in the old run.
-struct Draft {
-    present: u64,
-    far: u64,
-    read_only: u64,
-    from: [u32; 64],
-    len: [u16; 64],
-    /// Bytes that the object of the changed slot has in the old run.
-    had: usize,
-    /// The run that it has to itself.
-    far_run: Option<Run>,
-}
-
-impl Draft {
-    fn new(slabs: &Slabs, view: &View, change: &Change<'_>) -> Self {
-        let mut draft = Self {
-            present: view.present,
-            far: 0,
-            read_only: 0,
-            from: [0; 64],
-            len: [0; 64],
-            had: 0,
-            far_run: None,
-        };
-        let base = slabs.address(view.word.run().start).addr();
-        for slot in view.slots() {
-            let Some(found) = view.find(slabs, slot) else { continue };
-            let n = slot as usize;
-            let (at, len) = match (found.far, view.word.kind()) {
-                (None, _) => (found.at.addr() - base, found.len),
-                (Some(_), Kind::Mixed) => (far_place(slabs, view, slot), FAR_BYTES),
-                (Some(_), _) => (view.rank(slot) * FAR_BYTES, FAR_BYTES),
-            };
-            draft.from[n] = u32::try_from(at).unwrap_or(u32::MAX);
-            draft.len[n] = u16::try_from(len).unwrap_or(u16::MAX);
-            draft.far |= u64::from(found.far.is_some()) << slot;
-            draft.read_only |= u64::from(found.read_only) << slot;
-            if slot == change.slot {
-                (draft.had, draft.far_run) = (len, found.far);
-            }
-        }
-        draft
-    }
-
-    fn apply(&mut self, change: &Change<'_>, far: Option<Far>) {
-        let (bit, n) = (1_u64 << change.slot, change.slot as usize);
-        match change.to {
-            None => {
-                self.present &= !bit;
-                self.far &= !bit;
-                self.read_only &= !bit;
-                self.len[n] = 0;
-            }
-            Some(Piece::Same) => {}
-            Some(Piece::ReadOnly(read_only)) => {
-                self.read_only =
-                    if read_only { self.read_only | bit } else { self.read_only & !bit };
-            }
-            Some(Piece::New(content)) => {
-                self.present |= bit;
-                self.far = if far.is_some() { self.far | bit } else { self.far & !bit };
-                let len = if far.is_some() { FAR_BYTES } else { content.len() };
-                self.len[n] = u16::try_from(len).unwrap_or(u16::MAX);
-            }
-            Some(Piece::Far(_)) => {
-                self.far |= bit;
-                self.len[n] = u16::try_from(FAR_BYTES).unwrap_or(u16::MAX);
-            }
-        }
-    }
-
-    /// The layout that takes least, and its bytes.
-    fn layout(&self) -> (Kind, usize) {
-        let all: usize = bits(self.present).map(|slot| usize::from(self.len[slot as usize])).sum();
-        let Some(first) = bits(self.present).next() else { return (Kind::Mixed, 0) };
-        let len = self.len[first as usize];
-        let equal = bits(self.present).all(|slot| self.len[slot as usize] == len) && len > 0;
-        match equal && self.read_only == 0 {
-            true if self.far == 0 => (Kind::Uniform(usize::from(len)), all),
-            true if self.far == self.present => (Kind::Remote, all),
-            _ => (Kind::Mixed, Header::BYTES + all),
-        }
-    }
-
-    fn write(&self, kind: Kind, old: &[u8], change: &Change<'_>, far: Option<Far>, new: &mut [u8]) {
-        let skip = if kind == Kind::Mixed { Header::BYTES } else { 0 };
-        let mut starts = [0_u16; 65];
-        let mut end = 0;
-        for slot in 0..64_u32 {
-            let n = slot as usize;
-            let len = usize::from(self.len[n]);
-            let place = &mut new[skip + end..skip + end + len];
-            let is_new = slot == change.slot;
-            match (is_new.then_some(far).flatten(), change.to) {
-                (Some(far), _) => place.copy_from_slice(&far.to_bytes()),
-                (None, Some(Piece::New(content))) if is_new => {
-                    let from = to_usize(u64::from(self.from[n]));
-                    let near = self.far_run.is_none().then(|| &old[from..from + self.had]);
-                    content.copy(near, place);
-                }
-                _ => {
-                    let from = to_usize(u64::from(self.from[n]));
-                    place.copy_from_slice(&old[from..from + len]);
-                }
-            }
-            end += len;
-            starts[n + 1] = u16::try_from(end).unwrap_or(u16::MAX);
-        }
-        if kind == Kind::Mixed {
-            let header = Header { far: self.far, read_only: self.read_only, starts };
-            new[..Header::BYTES].copy_from_slice(&header.to_bytes());
-        }
-    }
-}
-
-/// Where in a mixed run stands where an object with a run of its own is.
-fn far_place(slabs: &Slabs, view: &View, slot: u32) -> usize {
-    let base = slabs.address(view.word.run().start);
-    // SAFETY: the run is mixed, so it begins with a header, and the caller has the group's latch.
-    let start = unsafe { bytes::read_u16(base.add(16 + 2 * slot as usize)) };
-    Header::BYTES + usize::from(start)
 }
 
 /// Moves `len` bytes of a latched group by less than their length.

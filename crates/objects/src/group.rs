@@ -36,7 +36,8 @@ pub(crate) const NEAR_BYTES_MAX: usize = 1008;
 /// What a group knows of an object with a run of its own.
 pub(crate) const FAR_BYTES: usize = 16;
 
-const START_BITS: u32 = 36;
+/// Bits of the first granule of a run.
+pub(crate) const START_BITS: u32 = 36;
 const LEN_BITS: u32 = 12;
 const KIND_BITS: u32 = 12;
 const LEN_SHIFT: u32 = START_BITS;
@@ -82,10 +83,12 @@ impl Kind {
 pub(crate) enum Flag {
     /// Some threads make their objects in it.
     Owned = 1,
-    /// It is in the list of those with free ids.
+    /// It is in a list of groups with free ids and objects of some length.
     Listed = 2,
     /// What tells groups that were changed or copied since a dump began from the others.
     Turned = 4,
+    /// It is in the list of groups without objects.
+    Emptied = 8,
 }
 
 /// The second word of a group.
@@ -138,7 +141,7 @@ impl RunWord {
 
 /// The entry of the table for 64 ids. All zero bytes are a group without objects.
 #[repr(C, align(32))]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Group {
     pub(crate) latch: Latch,
     run: AtomicU64,
@@ -185,6 +188,14 @@ impl Group {
     /// Changes the run, for whoever has the latch; so the next two.
     pub(crate) fn set_word(&self, word: RunWord) {
         self.run.store(word.0, Ordering::Relaxed);
+    }
+
+    /// Takes what another group has, which nobody sees, for whoever has the latch; it has nothing
+    /// itself.
+    pub(crate) fn adopt(&self, other: &View) {
+        let word = self.view().word;
+        self.set_word(word.over(other.word.run(), other.word.kind()));
+        self.present.store(other.present, Ordering::Relaxed);
     }
 
     pub(crate) fn set_present(&self, slot: u32, present: bool) {

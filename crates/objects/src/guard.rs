@@ -1,25 +1,23 @@
 //! Locks and pins of objects, held across operations.
 
+use std::fmt;
 use std::mem::ManuallyDrop;
 use std::time::Duration;
 
-use crate::edit::Content;
 use crate::error::ObjectError;
 use crate::group::Group;
 use crate::id::ObjectId;
-use crate::locks::{LockMode, Record, Records, Shard};
+use crate::locks::{Hold, LockMode, Record, Records, Shard};
 use crate::store::{By, Latched, ObjectStore, Wait, copy_out, copy_whole};
 use crate::table::{group_of, slot_of};
 
 /// An object's read lock: others may read the object too, and nobody changes it.
-#[derive(Debug)]
 pub struct ReadGuard<'a> {
     store: &'a ObjectStore,
     id: ObjectId,
 }
 
 /// An object's write lock: nobody else reads or changes the object.
-#[derive(Debug)]
 pub struct WriteGuard<'a> {
     store: &'a ObjectStore,
     id: ObjectId,
@@ -27,7 +25,6 @@ pub struct WriteGuard<'a> {
 
 /// An object that stays where it is until this is dropped: it is neither removed nor resized, and
 /// its address does not change. Operations on it go on as on others.
-#[derive(Debug)]
 pub struct Pin<'a> {
     store: &'a ObjectStore,
     id: ObjectId,
@@ -50,7 +47,7 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::NotFound`], [`ObjectError::LockTimeout`].
     pub fn read_lock(&self, id: ObjectId, timeout: Duration) -> Result<ReadGuard<'_>, ObjectError> {
-        self.lock(id, LockMode::Read, timeout)?;
+        self.lock_as(id, LockMode::Read, timeout, Hold::Guard)?;
         Ok(ReadGuard { store: self, id })
     }
 
@@ -63,7 +60,7 @@ impl ObjectStore {
         id: ObjectId,
         timeout: Duration,
     ) -> Result<WriteGuard<'_>, ObjectError> {
-        self.lock(id, LockMode::Write, timeout)?;
+        self.lock_as(id, LockMode::Write, timeout, Hold::Guard)?;
         Ok(WriteGuard { store: self, id })
     }
 
@@ -72,6 +69,16 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::NotFound`], [`ObjectError::LockTimeout`].
     pub fn lock(&self, id: ObjectId, mode: LockMode, timeout: Duration) -> Result<(), ObjectError> {
+        self.lock_as(id, mode, timeout, Hold::Bare)
+    }
+
+    fn lock_as(
+        &self,
+        id: ObjectId,
+        mode: LockMode,
+        timeout: Duration,
+        hold: Hold,
+    ) -> Result<(), ObjectError> {
         let (group, shard) = self.lock_places(id)?;
         let (mut wait, mut queued) = (Wait::new(timeout), false);
         loop {
@@ -83,6 +90,7 @@ impl ObjectStore {
             }
             let record = records.entry(id).or_default();
             if record.take(mode, queued) {
+                record.count_bare(mode, hold, true);
                 group.set_marked(slot_of(id), true);
                 return Ok(());
             }
@@ -98,23 +106,16 @@ impl ObjectStore {
         }
     }
 
-    /// Gives a lock back that [`ObjectStore::lock`] took.
+    /// Gives a lock back that [`ObjectStore::lock`] took. Those of guards are given back by them.
     ///
     /// # Errors
     /// [`ObjectError::NotLocked`] when nobody holds it that way.
     pub fn unlock(&self, id: ObjectId, mode: LockMode) -> Result<(), ObjectError> {
-        let held = self.with_record(id, |record| {
-            let held = match mode {
-                LockMode::Read => record.readers > 0,
-                LockMode::Write => record.writer,
-            };
-            match mode {
-                LockMode::Read if held => record.readers -= 1,
-                LockMode::Write if held => record.writer = false,
-                _ => {}
-            }
-            held
-        });
+        self.unlock_as(id, mode, Hold::Bare)
+    }
+
+    fn unlock_as(&self, id: ObjectId, mode: LockMode, hold: Hold) -> Result<(), ObjectError> {
+        let held = self.with_record(id, |record| record.give(mode, hold));
         if held { Ok(()) } else { Err(ObjectError::NotLocked(id)) }
     }
 
@@ -123,12 +124,17 @@ impl ObjectStore {
     ///
     /// # Errors
     /// [`ObjectError::UpgradeConflict`] when another reader is waiting to do so: one of the two has
-    /// to give its lock back. [`ObjectError::LockTimeout`], [`ObjectError::NotLocked`].
+    /// to give its lock back. [`ObjectError::LockTimeout`]; [`ObjectError::NotLocked`], also when
+    /// somebody else gives the caller's lock back meanwhile.
     pub fn upgrade(&self, id: ObjectId, timeout: Duration) -> Result<(), ObjectError> {
+        self.upgrade_as(id, timeout, Hold::Bare)
+    }
+
+    fn upgrade_as(&self, id: ObjectId, timeout: Duration, hold: Hold) -> Result<(), ObjectError> {
         let shard = self.locks.shard(id);
         let mut wait = Wait::new(timeout);
         let mut records = shard.records();
-        let record = records.get_mut(&id).filter(|record| record.readers > 0);
+        let record = records.get_mut(&id).filter(|record| record.holds(LockMode::Read, hold));
         let Some(record) = record else { return Err(ObjectError::NotLocked(id)) };
         if record.upgrading {
             return Err(ObjectError::UpgradeConflict(id));
@@ -137,8 +143,16 @@ impl ObjectStore {
         loop {
             // The record stays as long as the caller's read lock does.
             let Some(record) = records.get_mut(&id) else { return Err(ObjectError::NotLocked(id)) };
+            if !record.holds(LockMode::Read, hold) {
+                record.upgrading = false;
+                forget_empty(&mut records, id);
+                shard.wake();
+                return Err(ObjectError::NotLocked(id));
+            }
             if record.readers == 1 {
-                *record = Record { readers: 0, writer: true, upgrading: false, ..*record };
+                record.give(LockMode::Read, hold);
+                *record = Record { writer: true, upgrading: false, ..*record };
+                record.count_bare(LockMode::Write, hold, true);
                 return Ok(());
             }
             if let Some(woken) = shard.sleep(records, wait.deadline()) {
@@ -158,10 +172,15 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::NotLocked`] when it is not held.
     pub fn downgrade(&self, id: ObjectId) -> Result<(), ObjectError> {
+        self.downgrade_as(id, Hold::Bare)
+    }
+
+    fn downgrade_as(&self, id: ObjectId, hold: Hold) -> Result<(), ObjectError> {
         let held = self.with_record(id, |record| {
-            let held = record.writer;
+            let held = record.give(LockMode::Write, hold);
             if held {
-                *record = Record { readers: 1, writer: false, ..*record };
+                record.readers = 1;
+                record.count_bare(LockMode::Read, hold, true);
             }
             held
         });
@@ -174,7 +193,7 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::NotFound`], [`ObjectError::OutOfMemory`].
     pub fn pin(&self, id: ObjectId) -> Result<Pin<'_>, ObjectError> {
-        let (at, len) = self.pin_raw(id)?;
+        let (at, len) = self.pin_as(id, Hold::Guard)?;
         Ok(Pin { store: self, id, at, len })
     }
 
@@ -183,26 +202,46 @@ impl ObjectStore {
     /// # Errors
     /// As [`ObjectStore::pin`].
     pub fn pin_raw(&self, id: ObjectId) -> Result<(*mut u8, usize), ObjectError> {
+        self.pin_as(id, Hold::Bare)
+    }
+
+    fn pin_as(&self, id: ObjectId, hold: Hold) -> Result<(*mut u8, usize), ObjectError> {
         self.change(id, By::Holder, |editor, slot| {
             editor.move_out(slot)?;
             let found = editor.find(slot).ok_or(ObjectError::NotFound(id))?;
-            self.locks.shard(id).records().entry(id).or_default().pins += 1;
+            let mut records = self.locks.shard(id).records();
+            let record = records.entry(id).or_default();
+            record.pins += 1;
+            record.bare_pins += u32::from(hold == Hold::Bare);
             editor.group.set_marked(slot, true);
             Ok((found.at, found.len))
         })
     }
 
-    /// Gives a pin back that [`ObjectStore::pin_raw`] took.
+    /// Gives a pin back that [`ObjectStore::pin_raw`] took. Those of guards are given back by them.
     ///
     /// # Errors
     /// [`ObjectError::NotPinned`].
     pub fn unpin(&self, id: ObjectId) -> Result<(), ObjectError> {
+        self.unpin_as(id, Hold::Bare)
+    }
+
+    fn unpin_as(&self, id: ObjectId, hold: Hold) -> Result<(), ObjectError> {
         let pinned = self.with_record(id, |record| {
-            let pinned = record.pins > 0;
+            let pinned = match hold {
+                Hold::Guard => record.pins > record.bare_pins,
+                Hold::Bare => record.bare_pins > 0,
+            };
             record.pins -= u32::from(pinned);
+            record.bare_pins -= u32::from(pinned && hold == Hold::Bare);
             pinned
         });
         if pinned { Ok(()) } else { Err(ObjectError::NotPinned(id)) }
+    }
+
+    /// Whether somebody holds the write lock of an object that is held somehow.
+    pub(crate) fn is_write_locked(&self, id: ObjectId) -> bool {
+        self.locks.shard(id).records().get(&id).is_some_and(|record| record.writer)
     }
 
     /// How many objects are locked or pinned.
@@ -232,24 +271,31 @@ impl ObjectStore {
     }
 
     /// Lets the caller, who has the latch, go on unless what is held keeps it out. Otherwise it
-    /// gives the latch up, sleeps until something changes, and has to look again.
+    /// gives the latch up, sleeps until something changes, and has to look again. Who comes to
+    /// change the object goes before readers that come later.
     pub(crate) fn pass<'a>(
         &self,
-        id: ObjectId,
         latched: Latched<'a>,
         wait: &mut Wait,
+        queue: &mut Queue<'_>,
         busy: impl Fn(&Record) -> bool,
     ) -> Result<Option<Latched<'a>>, ObjectError> {
-        let shard = self.locks.shard(id);
-        let records = shard.records();
-        if !records.get(&id).is_some_and(busy) {
-            return Ok(Some(latched));
+        let mut records = queue.shard.records();
+        let record = records.get_mut(&queue.id).filter(|record| busy(record));
+        let Some(record) = record else { return Ok(Some(latched)) };
+        if queue.changes && !std::mem::replace(&mut queue.queued, true) {
+            record.waiting += 1;
         }
         drop(latched);
-        match shard.sleep(records, wait.deadline()) {
+        match queue.shard.sleep(records, wait.deadline()) {
             Some(_) => Ok(None),
-            None => Err(wait.error(id)),
+            None => Err(wait.error(queue.id)),
         }
+    }
+
+    /// Where an operation waits for an object that is held.
+    pub(crate) fn queue(&self, id: ObjectId, changes: bool) -> Queue<'_> {
+        Queue { shard: self.locks.shard(id), id, changes, queued: false }
     }
 
     /// Whether an object of a latched group may move.
@@ -269,7 +315,7 @@ impl ObjectStore {
         let shard = self.locks.shard(id);
         let mut records = shard.records();
         if let Some(record) = records.get_mut(&id) {
-            record.writer = false;
+            (record.writer, record.bare_writer) = (false, false);
         }
         group.set_marked(slot, false);
         forget_empty(&mut records, id);
@@ -280,6 +326,23 @@ impl ObjectStore {
 fn forget_empty(records: &mut Records<'_>, id: ObjectId) {
     if records.get(&id) == Some(&Record::default()) {
         records.remove(&id);
+    }
+}
+
+/// An operation that may have to wait for an object.
+pub(crate) struct Queue<'a> {
+    shard: &'a Shard,
+    id: ObjectId,
+    changes: bool,
+    queued: bool,
+}
+
+impl Drop for Queue<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.queued {
+            leave_queue(self.shard, &mut self.shard.records(), self.id, true);
+        }
     }
 }
 
@@ -307,10 +370,18 @@ impl<'a> ReadGuard<'a> {
         self.store.look(self.id, By::Holder, |found| copy_out(self.id, found, to))?
     }
 
+    /// As [`ObjectStore::read_at`], without waiting.
+    ///
+    /// # Errors
+    /// [`ObjectError::Length`].
+    pub fn read_at(&self, offset: usize, to: &mut [u8]) -> Result<(), ObjectError> {
+        self.store.read_at_by(By::Holder, self.id, offset, to)
+    }
+
     /// A copy of the object.
     ///
     /// # Errors
-    /// None but for a lock that somebody gave back behind the guard's back.
+    /// None: the object is there as long as its lock is held.
     pub fn get_vec(&self) -> Result<Vec<u8>, ObjectError> {
         self.store.look(self.id, By::Holder, copy_whole)
     }
@@ -320,7 +391,7 @@ impl<'a> ReadGuard<'a> {
     /// # Errors
     /// [`ObjectError::UpgradeConflict`], [`ObjectError::LockTimeout`].
     pub fn upgrade(self, timeout: Duration) -> Result<WriteGuard<'a>, (Self, ObjectError)> {
-        if let Err(error) = self.store.upgrade(self.id, timeout) {
+        if let Err(error) = self.store.upgrade_as(self.id, timeout, Hold::Guard) {
             return Err((self, error));
         }
         let read = ManuallyDrop::new(self);
@@ -328,9 +399,15 @@ impl<'a> ReadGuard<'a> {
     }
 }
 
+impl fmt::Debug for ReadGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ReadGuard").field(&self.id).finish()
+    }
+}
+
 impl Drop for ReadGuard<'_> {
     fn drop(&mut self) {
-        let given = self.store.unlock(self.id, LockMode::Read);
+        let given = self.store.unlock_as(self.id, LockMode::Read, Hold::Guard);
         debug_assert!(given.is_ok(), "{given:?}");
     }
 }
@@ -350,10 +427,18 @@ impl<'a> WriteGuard<'a> {
         self.store.look(self.id, By::Holder, |found| copy_out(self.id, found, to))?
     }
 
+    /// As [`ObjectStore::read_at`], without waiting.
+    ///
+    /// # Errors
+    /// [`ObjectError::Length`].
+    pub fn read_at(&self, offset: usize, to: &mut [u8]) -> Result<(), ObjectError> {
+        self.store.read_at_by(By::Holder, self.id, offset, to)
+    }
+
     /// A copy of the object.
     ///
     /// # Errors
-    /// None but for a lock that somebody gave back behind the guard's back.
+    /// None: the object is there as long as its lock is held.
     pub fn get_vec(&self) -> Result<Vec<u8>, ObjectError> {
         self.store.look(self.id, By::Holder, copy_whole)
     }
@@ -366,13 +451,29 @@ impl<'a> WriteGuard<'a> {
         self.store.put_by(By::Holder, self.id, from)
     }
 
+    /// As [`ObjectStore::write_at`], without waiting.
+    ///
+    /// # Errors
+    /// [`ObjectError::Length`], [`ObjectError::ReadOnly`].
+    pub fn write_at(&mut self, offset: usize, from: &[u8]) -> Result<(), ObjectError> {
+        self.store.write_at_by(By::Holder, self.id, offset, from)
+    }
+
+    /// As [`ObjectStore::set_read_only`], without waiting.
+    ///
+    /// # Errors
+    /// [`ObjectError::OutOfMemory`].
+    pub fn set_read_only(&mut self, read_only: bool) -> Result<(), ObjectError> {
+        self.store.set_read_only_by(By::Holder, self.id, read_only)
+    }
+
     /// As [`ObjectStore::replace`], without waiting.
     ///
     /// # Errors
     /// [`ObjectError::OutOfMemory`], [`ObjectError::Pinned`], [`ObjectError::ReadOnly`],
     /// [`ObjectError::TooLong`].
     pub fn replace(&mut self, from: &[u8]) -> Result<(), ObjectError> {
-        self.store.reshape(By::Holder, self.id, |_| Content::Bytes(from))
+        self.store.replace_by(By::Holder, self.id, from)
     }
 
     /// As [`ObjectStore::resize`], without waiting.
@@ -380,7 +481,7 @@ impl<'a> WriteGuard<'a> {
     /// # Errors
     /// As [`WriteGuard::replace`].
     pub fn resize(&mut self, len: usize) -> Result<(), ObjectError> {
-        self.store.reshape(By::Holder, self.id, |now| Content::Resized { now, len })
+        self.store.resize_by(By::Holder, self.id, len)
     }
 
     /// Removes the object and its lock; a guard whose object could not be removed comes back with
@@ -401,15 +502,21 @@ impl<'a> WriteGuard<'a> {
     #[must_use]
     pub fn downgrade(self) -> ReadGuard<'a> {
         let write = ManuallyDrop::new(self);
-        let turned = write.store.downgrade(write.id);
+        let turned = write.store.downgrade_as(write.id, Hold::Guard);
         debug_assert!(turned.is_ok(), "{turned:?}");
         ReadGuard { store: write.store, id: write.id }
     }
 }
 
+impl fmt::Debug for WriteGuard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WriteGuard").field(&self.id).finish()
+    }
+}
+
 impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
-        let given = self.store.unlock(self.id, LockMode::Write);
+        let given = self.store.unlock_as(self.id, LockMode::Write, Hold::Guard);
         debug_assert!(given.is_ok(), "{given:?}");
     }
 }
@@ -443,9 +550,16 @@ impl Pin<'_> {
     }
 }
 
+impl fmt::Debug for Pin<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, at, len, .. } = self;
+        f.debug_struct("Pin").field("id", id).field("at", at).field("len", len).finish()
+    }
+}
+
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        let given = self.store.unpin(self.id);
+        let given = self.store.unpin_as(self.id, Hold::Guard);
         debug_assert!(given.is_ok(), "{given:?}");
     }
 }

@@ -9,15 +9,15 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use terrace_sys::size::to_u64;
+use terrace_sys::size::{to_u64, to_usize};
 
 use crate::edit::Content;
 use crate::error::ObjectError;
-use crate::group::{Flag, GROUP_SLOTS, Group, Kind, NEAR_BYTES_MAX, View};
+use crate::group::{Far, Flag, GROUP_SLOTS, Group, Kind, NEAR_BYTES_MAX, View};
 use crate::id::ObjectId;
 use crate::log::Position;
 use crate::record::Change;
-use crate::store::{OBJECT_BYTES_MAX, ObjectStore, Trouble, place, signed};
+use crate::store::{ObjectStore, Trouble, place, signed};
 use crate::table::{group_of, id_at, slot_of};
 
 /// No group.
@@ -34,7 +34,7 @@ pub(crate) struct Maker {
     mixed: u64,
     remote: u64,
     reserved: u64,
-    /// Local ids that no object had yet, for consecutive ones.
+    /// Local ids of one group that has no others, for consecutive ones.
     pub(crate) span: std::ops::Range<u64>,
 }
 
@@ -113,6 +113,12 @@ fn list_of(view: &View) -> usize {
     }
 }
 
+/// What says that a group is in a list. Of those of lengths it is in one at a time, which is looked
+/// at again when it is taken out.
+fn listed_as(list: usize) -> Flag {
+    if list == EMPTY_LIST { Flag::Emptied } else { Flag::Listed }
+}
+
 impl FreeGroups {
     pub(crate) fn new() -> Self {
         Self { lists: (0..=REMOTE_LIST).map(|_| List::default()).collect() }
@@ -139,6 +145,25 @@ impl FreeGroups {
         let group = groups.pop();
         list.len.store(groups.len(), Ordering::Relaxed);
         group
+    }
+
+    /// Takes so many groups in a row out of the list of those without objects; the first.
+    fn take_empty(&self, count: u64) -> Option<u64> {
+        if count == 1 {
+            return self.pop(EMPTY_LIST);
+        }
+        let list = &self.lists[EMPTY_LIST];
+        if to_u64(list.len.load(Ordering::Relaxed)) < count {
+            return None;
+        }
+        let (mut groups, count) = (lock(&list.groups), to_usize(count));
+        groups.sort_unstable();
+        let row = |at: &usize| groups[at + count - 1] - groups[*at] == to_u64(count) - 1;
+        let at = (0..(groups.len() + 1).saturating_sub(count)).find(row)?;
+        let first = groups[at];
+        groups.drain(at..at + count);
+        list.len.store(groups.len(), Ordering::Relaxed);
+        Some(first)
     }
 
     fn longest(&self) -> usize {
@@ -176,12 +201,16 @@ impl ObjectStore {
 
     /// Makes an object without waiting for the log.
     fn create_unwaited(&self, content: Content<'_>) -> Result<(ObjectId, Position), ObjectError> {
+        let placed = self.place_ahead(content)?;
         let mut tries = 0;
         loop {
             // The maker is free again before room is made.
-            let made = self.create_in(&mut lock(self.maker()), content);
+            let made = self.create_in(&mut lock(self.maker()), content, placed.far);
             match made {
-                Ok(made) => return Ok(made),
+                Ok(made) => {
+                    placed.keep();
+                    return Ok(made);
+                }
                 Err(Trouble::Error(error)) => return Err(error),
                 Err(Trouble::NoRoom(granules)) => self.make_room(granules, &mut tries)?,
             }
@@ -213,19 +242,19 @@ impl ObjectStore {
         &self,
         maker: &mut Maker,
         content: Content<'_>,
+        placed: Option<Far>,
     ) -> Result<(ObjectId, Position), Trouble> {
         let len = content.len();
-        if len > OBJECT_BYTES_MAX {
-            return Err(ObjectError::TooLong(len).into());
-        }
         let purpose = maker.purpose(len);
-        let made = self.in_free_slot(maker.current(purpose), purpose, |group, id| {
+        self.in_free_slot(maker.current(purpose), purpose, |group, id| {
             self.is_loggable()?;
-            self.editor(group).insert(slot_of(id), content)?;
+            match placed {
+                Some(far) => self.editor(group).insert_far(slot_of(id), far)?,
+                None => self.editor(group).insert(slot_of(id), content)?,
+            }
+            self.count_made(len);
             Ok(self.note(content.change(id)))
-        })?;
-        self.count_made(len);
-        Ok(made)
+        })
     }
 
     pub(crate) fn count_made(&self, len: usize) {
@@ -258,11 +287,10 @@ impl ObjectStore {
                 Ok(position) => position,
                 Err(trouble) => {
                     drop(latched);
+                    let Trouble::NoRoom(_) = trouble else { return Err(trouble) };
                     // Groups that lost an object may have its room still.
                     let other = others.next().and_then(|_| self.unlist(purpose.list()));
-                    let (Trouble::NoRoom(_), Some(other)) = (&trouble, other) else {
-                        return Err(trouble);
-                    };
+                    let Some(other) = other else { return Err(trouble) };
                     self.leave_group(std::mem::replace(current, other));
                     continue;
                 }
@@ -316,14 +344,14 @@ impl ObjectStore {
         let first = self.groups.fetch_update(Ordering::SeqCst, Ordering::Relaxed, more);
         first.map_err(|_| {
             self.account.give_back(table_bytes);
-            ObjectError::OutOfIds(self.table.own_groups() * GROUP_SLOTS)
+            self.out_of_ids()
         })
     }
 
     pub(crate) fn own(&self, n: u64) {
         let latched = self.latch(self.own_group(n));
         let word = latched.group.view().word;
-        latched.group.set_word(word.with(Flag::Owned, true).with(Flag::Listed, false));
+        latched.group.set_word(word.with(Flag::Owned, true));
     }
 
     /// Takes a group with free slots from a list and makes it the caller's.
@@ -331,14 +359,37 @@ impl ObjectStore {
         while let Some(n) = self.free.pop(list) {
             let latched = self.latch(self.own_group(n));
             let view = latched.group.view();
-            let word = view.word.with(Flag::Listed, false);
-            if self.free_slot(self.table.own(n), &view).is_some() {
+            let word = view.word.with(listed_as(list), false);
+            latched.group.set_word(word);
+            if word.has(Flag::Owned) {
+                continue;
+            }
+            if list_of(&view) != list {
+                // It has lost its objects, or got others, since it was listed.
+                self.list(self.table.own(n), latched.group);
+            } else if self.free_slot(self.table.own(n), &view).is_some() {
                 latched.group.set_word(word.with(Flag::Owned, true));
                 return Some(n);
             }
-            latched.group.set_word(word);
         }
         None
+    }
+
+    /// Takes so many groups in a row out of the list of those without objects, and makes those the
+    /// caller's that nobody has taken from elsewhere.
+    pub(crate) fn unlist_empty(&self, count: u64) -> Option<Vec<u64>> {
+        let first = self.free.take_empty(count)?;
+        let take = |n: &u64| {
+            let latched = self.latch(self.own_group(*n));
+            let word = latched.group.view().word.with(Flag::Emptied, false);
+            latched.group.set_word(word.with(Flag::Owned, true));
+            !word.has(Flag::Owned)
+        };
+        Some((first..first + count).filter(take).collect())
+    }
+
+    pub(crate) fn out_of_ids(&self) -> ObjectError {
+        ObjectError::OutOfIds(self.table.own_groups() * GROUP_SLOTS)
     }
 
     /// When fewer than half of the ids given out are used: any group with free ones, so that the
@@ -360,11 +411,12 @@ impl ObjectStore {
         let view = group.view();
         let Some(n) = self.table.own_number(number) else { return };
         let free = self.free_slot(number, &view).is_some();
-        if !free || view.word.has(Flag::Owned) || view.word.has(Flag::Listed) {
+        let list = list_of(&view);
+        if !free || view.word.has(Flag::Owned) || view.word.has(listed_as(list)) {
             return;
         }
-        if self.free.push(list_of(&view), n) {
-            group.set_word(view.word.with(Flag::Listed, true));
+        if self.free.push(list, n) {
+            group.set_word(view.word.with(listed_as(list), true));
         }
     }
 

@@ -63,6 +63,7 @@ mod bytes;
 mod change;
 mod config;
 mod defrag;
+mod draft;
 mod dump;
 mod edit;
 mod error;

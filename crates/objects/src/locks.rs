@@ -9,6 +9,7 @@
 //! Locking order: a group's latch, then a shard of records. Nobody sleeps with a latch.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -26,15 +27,31 @@ pub enum LockMode {
     Write,
 }
 
+/// How a lock or pin is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// By dropping a guard.
+    Guard,
+    /// By id.
+    Bare,
+}
+
 /// What is held of one object, and who waits.
+///
+/// What was taken without a guard is counted by itself as well: nobody gives back by id what a
+/// guard holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) readers: u32,
     pub(crate) writer: bool,
     pub(crate) pins: u32,
+    /// Of the readers, the writer and the pins: those without a guard.
+    pub(crate) bare_readers: u32,
+    pub(crate) bare_writer: bool,
+    pub(crate) bare_pins: u32,
     /// A reader waits to be the writer.
     pub(crate) upgrading: bool,
-    /// Threads that wait to write, the one that upgrades left out.
+    /// Threads that wait to write or to change, the one that upgrades left out.
     pub(crate) waiting: u32,
 }
 
@@ -47,6 +64,38 @@ impl Record {
     /// Whether the lock is held in any way.
     pub(crate) fn is_locked(&self) -> bool {
         self.readers > 0 || self.writer
+    }
+
+    /// Gives the lock back, if it is held that way.
+    pub(crate) fn give(&mut self, mode: LockMode, hold: Hold) -> bool {
+        let held = self.holds(mode, hold);
+        match mode {
+            LockMode::Read if held => self.readers -= 1,
+            LockMode::Write if held => self.writer = false,
+            _ => return false,
+        }
+        self.count_bare(mode, hold, false);
+        true
+    }
+
+    /// Whether the lock is held that way.
+    pub(crate) fn holds(&self, mode: LockMode, hold: Hold) -> bool {
+        match (mode, hold) {
+            (LockMode::Read, Hold::Bare) => self.bare_readers > 0,
+            (LockMode::Read, Hold::Guard) => self.readers > self.bare_readers,
+            (LockMode::Write, Hold::Bare) => self.bare_writer,
+            (LockMode::Write, Hold::Guard) => self.writer && !self.bare_writer,
+        }
+    }
+
+    /// Notes who took the lock, or gave it back.
+    pub(crate) fn count_bare(&mut self, mode: LockMode, hold: Hold, taken: bool) {
+        match (hold, mode) {
+            (Hold::Guard, _) => {}
+            (Hold::Bare, LockMode::Write) => self.bare_writer = taken,
+            (Hold::Bare, LockMode::Read) if taken => self.bare_readers += 1,
+            (Hold::Bare, LockMode::Read) => self.bare_readers -= 1,
+        }
     }
 
     /// Takes the lock if it is to be had; `queued`: the caller is one of those who wait.
@@ -74,9 +123,12 @@ pub(crate) struct Locks {
 }
 
 /// Some of the records.
+#[derive(Default)]
 pub(crate) struct Shard {
     records: Mutex<HashMap<ObjectId, Record>>,
     changed: Condvar,
+    /// Threads that sleep, or are about to and have the records.
+    asleep: AtomicUsize,
 }
 
 /// The records of a shard, for as long as nobody else may change them.
@@ -84,7 +136,7 @@ pub(crate) type Records<'a> = MutexGuard<'a, HashMap<ObjectId, Record>>;
 
 impl Locks {
     pub(crate) fn new() -> Self {
-        let shard = || Shard { records: Mutex::default(), changed: Condvar::new() };
+        let shard = Shard::default;
         Self { shards: (0..SHARDS).map(|_| shard()).collect() }
     }
 
@@ -112,16 +164,30 @@ impl Shard {
         records: Records<'a>,
         deadline: Option<Instant>,
     ) -> Option<Records<'a>> {
-        let Some(deadline) = deadline else {
-            return Some(self.changed.wait(records).unwrap_or_else(PoisonError::into_inner));
+        let left = match deadline {
+            None => None,
+            Some(deadline) => {
+                let left = deadline.checked_duration_since(Instant::now());
+                Some(left.filter(|it| !it.is_zero())?)
+            }
         };
-        let left = deadline.checked_duration_since(Instant::now()).filter(|it| !it.is_zero())?;
-        let woken = self.changed.wait_timeout(records, left);
-        Some(woken.unwrap_or_else(PoisonError::into_inner).0)
+        self.asleep.fetch_add(1, Ordering::Relaxed);
+        let woken = match left {
+            None => self.changed.wait(records).unwrap_or_else(PoisonError::into_inner),
+            Some(left) => {
+                let woken = self.changed.wait_timeout(records, left);
+                woken.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
+        self.asleep.fetch_sub(1, Ordering::Relaxed);
+        Some(woken)
     }
 
+    /// Wakes who sleeps, after a change of the records: a call of the kernel only if somebody does.
     pub(crate) fn wake(&self) {
-        self.changed.notify_all();
+        if self.asleep.load(Ordering::Relaxed) > 0 {
+            self.changed.notify_all();
+        }
     }
 }
 

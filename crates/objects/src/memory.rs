@@ -7,9 +7,15 @@ use terrace_sys::map::Mapping;
 use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64};
 
 use crate::error::ObjectError;
-use crate::slabs::SLAB_BYTES;
+use crate::group::START_BITS;
+use crate::slabs::{GRANULE_BYTES, SLAB_BYTES};
 
-/// Where the bytes of a store's objects live. What finds them is in DRAM always.
+/// What groups can say of where their runs begin: 4 TiB.
+const MEMORY_BYTES_MAX: usize = GRANULE_BYTES << START_BITS;
+
+/// Where the bytes of a store's objects live, at most 4 TiB. What finds them is in DRAM always.
+///
+/// Objects of more than 2 MiB take whole slabs of 2 MiB.
 #[derive(Clone, Debug)]
 pub enum ObjectMemory {
     /// Local memory: so many bytes of addresses, filled as they are used.
@@ -75,6 +81,10 @@ impl Memory {
         if len < SLAB_BYTES {
             let (has, least) = (format_bytes(to_u64(len)), format_bytes(to_u64(SLAB_BYTES)));
             return Err(ObjectError::Config(format!("memory of {has}: {least} is the least")));
+        }
+        if len > MEMORY_BYTES_MAX {
+            let (has, most) = (format_bytes(to_u64(len)), format_bytes(to_u64(MEMORY_BYTES_MAX)));
+            return Err(ObjectError::Config(format!("memory of {has}: {most} is the most")));
         }
         let node = match memory {
             ObjectMemory::Region { region, offset, .. } => return part(region, *offset, len),

@@ -1,5 +1,6 @@
 //! Ids without objects: reserved ones, those of other nodes, and consecutive ones.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use terrace_sys::size::{to_u64, to_usize};
@@ -12,10 +13,10 @@ use crate::ids::{Maker, Purpose, lock};
 use crate::log::Position;
 use crate::record::Change;
 use crate::store::{OBJECT_BYTES_MAX, ObjectStore, Trouble, signed};
-use crate::table::{PART_BYTES, group_of, slot_of};
+use crate::table::{PART_BYTES, group_of, id_at, slot_of};
 
-/// Groups that consecutive ids are cut from at a time.
-const SPAN_GROUPS: u64 = 16;
+/// Rows of groups without objects that are looked at for one that has no reserved ids either.
+const GROUPS_TRIED: usize = 8;
 
 impl ObjectStore {
     /// Reserves an id without an object: [`ObjectStore::create_reserved`] gives it one, and
@@ -119,66 +120,106 @@ impl ObjectStore {
             return Ok(group);
         }
         self.account.pay_table(PART_BYTES).map_err(|_| self.out_of_memory(PART_BYTES))?;
-        let (made, group) = self.table.get_or_make(number).inspect_err(|_| {
-            self.account.give_back(PART_BYTES);
-        })?;
+        let (made, group) = self.table.get_or_make(number);
         if !made {
             self.account.give_back(PART_BYTES);
         }
         Ok(group)
     }
 
-    /// Makes objects of some bytes each with consecutive ids, all or none; the first id, or that of
-    /// zero bits, which names nothing, when there are none.
+    /// Makes objects of some bytes each with consecutive ids; the first id, or that of zero bits,
+    /// which names nothing, when there are none. Nobody sees any of them before there is room for
+    /// all, and up to 64 appear at once.
     ///
     /// # Errors
-    /// As [`ObjectStore::create`].
+    /// As [`ObjectStore::create`]; there is none of them then.
     pub fn create_consecutive(&self, objects: &[&[u8]]) -> Result<ObjectId, ObjectError> {
-        let (first, mut position) = {
-            let mut maker = lock(self.maker());
-            self.cut_ids(&mut maker, to_u64(objects.len()))?
-        };
-        let id = |n: usize| ObjectId::from_bits(first.to_bits() + to_u64(n));
-        for (n, bytes) in objects.iter().enumerate() {
-            match self.fill_cut(id(n), bytes) {
-                Ok(filled) => position = filled,
-                Err(error) => {
-                    self.undo(objects.len(), n, id);
-                    return Err(error);
-                }
-            }
+        if let Some(long) = objects.iter().find(|bytes| bytes.len() > OBJECT_BYTES_MAX) {
+            return Err(ObjectError::TooLong(long.len()));
         }
-        self.commit(position).inspect_err(|_| self.undo(objects.len(), objects.len(), id))?;
+        let (first, _) = self.cut_ids(&mut lock(self.maker()), to_u64(objects.len()))?;
+        let id = |n: usize| ObjectId::from_bits(first.to_bits() + to_u64(n));
+        let made = if objects.len() <= to_usize(GROUP_SLOTS) {
+            self.fill_part(first, objects)
+        } else {
+            self.fill_groups(first, objects)
+        };
+        let position = made.inspect_err(|_| self.give_back(first, objects.len()))?;
+        let undo = |_: &ObjectError| (0..objects.len()).for_each(|n| self.take_back(id(n)));
+        self.commit(position).inspect_err(undo)?;
         Ok(first)
     }
 
-    /// Takes back what was made of consecutive objects, and the ids of the others. What somebody
-    /// found and holds meanwhile stays.
-    fn undo(&self, all: usize, made: usize, id: impl Fn(usize) -> ObjectId) {
-        (0..made).for_each(|n| self.take_back(id(n)));
-        (made..all).for_each(|n| self.unreserve_unheard(id(n)));
-    }
-
-    fn fill_cut(&self, id: ObjectId, bytes: &[u8]) -> Result<Position, ObjectError> {
-        if bytes.len() > OBJECT_BYTES_MAX {
-            return Err(ObjectError::TooLong(bytes.len()));
-        }
-        let group = self.own_group(id.local() / GROUP_SLOTS);
+    /// Makes objects in one group, all or none, as one step.
+    fn fill_part(&self, first: ObjectId, objects: &[&[u8]]) -> Result<Position, ObjectError> {
+        let Some(group) = self.table.get(group_of(first)) else { return Ok(0) };
         let mut tries = 0;
         loop {
-            let latched = self.latch_to_change(group_of(id), group);
+            let latched = self.latch_to_change(group_of(first), group);
             self.is_loggable()?;
-            let view = group.view();
-            let filled = self.editor(latched.group).insert(slot_of(id), Content::Bytes(bytes));
-            if let Err(no_room) = filled {
+            let (editor, view) = (self.editor(latched.group), group.view());
+            let slots = || slot_of(first)..;
+            let mut inserted = slots().zip(objects).map(|(slot, bytes)| {
+                editor.insert(slot, Content::Bytes(bytes)).map_err(|no_room| (slot, no_room))
+            });
+            if let Err((failed, no_room)) = inserted.by_ref().collect::<Result<(), _>>() {
+                (slot_of(first)..failed).for_each(|slot| editor.remove(slot));
                 drop(latched);
                 self.make_room(no_room.0, &mut tries)?;
                 continue;
             }
-            self.unreserve(group, &view, slot_of(id));
-            self.count_made(bytes.len());
-            return Ok(self.note(Change::Put { id, bytes }));
+            let mut position = 0;
+            for (slot, bytes) in slots().zip(objects) {
+                let id = id_at(group_of(first), slot);
+                self.unreserve(group, &view, slot);
+                self.count_made(bytes.len());
+                position = self.note(Change::Put { id, bytes });
+            }
+            return Ok(position);
         }
+    }
+
+    /// Makes objects in whole groups that have none: first where nobody sees them.
+    fn fill_groups(&self, first: ObjectId, objects: &[&[u8]]) -> Result<Position, ObjectError> {
+        let mut built = Built { store: self, groups: VecDeque::new() };
+        for objects in objects.chunks(to_usize(GROUP_SLOTS)) {
+            built.groups.push_back(Group::default());
+            built.groups.back().map_or(Ok(()), |group| self.build(group, objects))?;
+        }
+        let (mut position, mut done) = (0, 0);
+        let numbers = group_of(first)..;
+        for (number, objects) in numbers.zip(objects.chunks(to_usize(GROUP_SLOTS))) {
+            let group = self.group_for_load(number)?;
+            let latched = self.latch_to_change(number, group);
+            if let Err(error) = self.is_loggable() {
+                drop(latched);
+                let ids = first.to_bits()..first.to_bits() + done;
+                ids.for_each(|id| self.take_back(ObjectId::from_bits(id)));
+                return Err(error);
+            }
+            let (before, next) = (group.view(), built.groups.pop_front());
+            latched.group.adopt(&next.unwrap_or_default().view());
+            for (slot, bytes) in (0..).zip(objects) {
+                self.unreserve(group, &before, slot);
+                self.count_made(bytes.len());
+                position = self.note(Change::Put { id: id_at(number, slot), bytes });
+            }
+            done += to_u64(objects.len());
+            drop(latched);
+            self.leave_group(number - group_of(ObjectId::new(self.config.node, 0)));
+        }
+        Ok(position)
+    }
+
+    /// Puts objects into a group that nobody else sees.
+    fn build(&self, group: &Group, objects: &[&[u8]]) -> Result<(), ObjectError> {
+        for (slot, bytes) in (0..).zip(objects) {
+            let mut tries = 0;
+            while let Err(no_room) = self.editor(group).insert(slot, Content::Bytes(bytes)) {
+                self.make_room(no_room.0, &mut tries)?;
+            }
+        }
+        Ok(())
     }
 
     /// Reserves so many consecutive ids; the first, as [`ObjectStore::create_consecutive`].
@@ -187,61 +228,117 @@ impl ObjectStore {
     /// [`ObjectError::OutOfIds`].
     pub fn reserve_consecutive(&self, count: u64) -> Result<ObjectId, ObjectError> {
         let (first, position) = self.cut_ids(&mut lock(self.maker()), count)?;
-        let id = |n| ObjectId::from_bits(first.to_bits() + to_u64(n));
-        self.commit(position).inspect_err(|_| self.undo(to_usize(count), 0, id))?;
+        self.commit(position).inspect_err(|_| self.give_back(first, to_usize(count)))?;
+        if count > GROUP_SLOTS {
+            let first = first.local() / GROUP_SLOTS;
+            (first..first + count.div_ceil(GROUP_SLOTS)).for_each(|n| self.leave_group(n));
+        }
         Ok(first)
     }
 
+    /// Gives consecutive ids back that nothing was made of.
+    fn give_back(&self, first: ObjectId, count: usize) {
+        let ids = first.to_bits()..first.to_bits() + to_u64(count);
+        ids.clone().for_each(|id| self.unreserve_unheard(ObjectId::from_bits(id)));
+        if to_u64(count) > GROUP_SLOTS {
+            let first = first.local() / GROUP_SLOTS;
+            (first..first + to_u64(count).div_ceil(GROUP_SLOTS)).for_each(|n| self.leave_group(n));
+        }
+    }
+
+    /// Reserves consecutive ids: of one group when that has so many, else of whole groups, which
+    /// are the caller's to leave.
     fn cut_ids(&self, maker: &mut Maker, count: u64) -> Result<(ObjectId, Position), ObjectError> {
         if count == 0 {
             return Ok((ObjectId::from_bits(0), 0));
         }
         if count > LOCAL_MAX {
-            return Err(ObjectError::OutOfIds(self.table.own_groups() * GROUP_SLOTS));
+            return Err(self.out_of_ids());
         }
-        if maker.span.end - maker.span.start < count {
-            let groups = count.div_ceil(GROUP_SLOTS).max(SPAN_GROUPS);
-            let groups = groups + u64::from(self.groups.load(Ordering::Relaxed) == 0);
-            let first = self.fresh_groups(groups)?;
-            (first..first + groups).for_each(|n| self.own(n));
-            let old = std::mem::replace(
-                &mut maker.span,
-                first * GROUP_SLOTS..(first + groups) * GROUP_SLOTS,
-            );
-            self.leave(old.start, old.end);
-            // Nothing has the id 0.
-            let zero = self.table.own(first) == 0;
-            maker.span.start += u64::from(zero);
-        }
-        let start = maker.span.start;
-        maker.span.start += count;
-        let (mut local, mut position) = (start, 0);
-        while local < start + count {
+        let start = if count <= GROUP_SLOTS {
+            self.cut_span(maker, count)?
+        } else {
+            self.claim_groups(count.div_ceil(GROUP_SLOTS))? * GROUP_SLOTS
+        };
+        let first = ObjectId::new(self.config.node, start);
+        let mut position = 0;
+        for local in (start..start + count).step_by(to_usize(GROUP_SLOTS)) {
             let group = self.own_group(local / GROUP_SLOTS);
             let id = ObjectId::new(self.config.node, local);
-            let here = (GROUP_SLOTS - local % GROUP_SLOTS).min(start + count - local);
+            let here = to_usize(GROUP_SLOTS.min(start + count - local));
             let latched = self.latch_to_change(group_of(id), group);
             if let Err(error) = self.is_loggable() {
                 drop(latched);
-                let id = |n| ObjectId::new(self.config.node, start + to_u64(n));
-                self.undo(to_usize(local - start), 0, id);
+                self.give_back(first, to_usize(count));
                 return Err(error);
             }
-            (0..64).skip(slot_of(id) as usize).take(to_usize(here)).for_each(|slot| {
-                group.set_marked(slot, true);
-            });
-            self.count().reserved.fetch_add(signed(to_usize(here)), Ordering::Relaxed);
-            position = self.note(Change::Reserve { id, count: here });
-            local += here;
+            let slots = (0..64).skip(slot_of(id) as usize).take(here);
+            slots.for_each(|slot| group.set_marked(slot, true));
+            self.count().reserved.fetch_add(signed(here), Ordering::Relaxed);
+            position = self.note(Change::Reserve { id, count: to_u64(here) });
         }
-        // Groups that were used up are listed when they lose objects.
-        let (before, after) = (start / GROUP_SLOTS, maker.span.start / GROUP_SLOTS);
-        (before..after).for_each(|n| self.leave_group(n));
-        Ok((ObjectId::new(self.config.node, start), position))
+        Ok((first, position))
     }
 
-    /// Gives up the rest of a span.
-    fn leave(&self, start: u64, end: u64) {
-        (start / GROUP_SLOTS..end.div_ceil(GROUP_SLOTS)).for_each(|n| self.leave_group(n));
+    /// Consecutive ids of the maker's group for them, or of another that has no objects.
+    fn cut_span(&self, maker: &mut Maker, count: u64) -> Result<u64, ObjectError> {
+        while maker.span.end - maker.span.start < count {
+            let old = maker.span.clone();
+            let n = self.claim_groups(1)?;
+            maker.span = n * GROUP_SLOTS..(n + 1) * GROUP_SLOTS;
+            // Nothing has the id 0.
+            maker.span.start += u64::from(self.table.own(n) == 0);
+            if old.end > 0 {
+                self.leave_group(old.end / GROUP_SLOTS - 1);
+            }
+        }
+        let start = maker.span.start;
+        maker.span.start += count;
+        Ok(start)
+    }
+
+    /// So many groups in a row without objects and reserved ids become the caller's: such as lost
+    /// theirs, or new ones.
+    fn claim_groups(&self, count: u64) -> Result<u64, ObjectError> {
+        let mut refused = Vec::new();
+        let found =
+            std::iter::from_fn(|| self.unlist_empty(count)).take(GROUPS_TRIED).find(|row| {
+                // Reserved ids may be some, or have become objects, and nothing has the id 0.
+                let is_empty = |n: &u64| {
+                    let view = self.own_group(*n).view();
+                    view.present | view.marked == 0 && self.table.own(*n) != 0
+                };
+                let suits = to_u64(row.len()) == count && row.iter().all(is_empty);
+                refused.extend(row.iter().filter(|_| !suits));
+                suits
+            });
+        refused.into_iter().for_each(|n| self.leave_group(n));
+        if let Some(first) = found.and_then(|row| row.first().copied()) {
+            return Ok(first);
+        }
+        let mut first = self.fresh_groups(count)?;
+        if count > 1 && self.table.own(first) == 0 {
+            // Nothing has the id 0, so that the first group of all is no whole one.
+            (first..first + count).for_each(|n| self.own(n));
+            (first..first + count).for_each(|n| self.leave_group(n));
+            first = self.fresh_groups(count)?;
+        }
+        (first..first + count).for_each(|n| self.own(n));
+        Ok(first)
+    }
+}
+
+/// Groups of objects that nobody sees yet. Those that are left when it is dropped are given back.
+struct Built<'a> {
+    store: &'a ObjectStore,
+    groups: VecDeque<Group>,
+}
+
+impl Drop for Built<'_> {
+    fn drop(&mut self) {
+        for group in &self.groups {
+            let editor = self.store.editor(group);
+            group.view().slots().for_each(|slot| editor.remove(slot));
+        }
     }
 }

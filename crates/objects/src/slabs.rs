@@ -120,7 +120,9 @@ impl Slab {
 
     /// A run was given back, and so many granules are free there with what is beside it.
     fn has_run(&self, len: usize) {
-        let more = |word: u64| Some((word & !LENGTH) + GIVEN | (word & LENGTH).max(to_u64(len)));
+        let more = |word: u64| {
+            Some((word & !LENGTH).wrapping_add(GIVEN) | (word & LENGTH).max(to_u64(len)))
+        };
         let _ = self.longest.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more);
     }
 

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use crate::error::ObjectError;
-use crate::group::{GROUP_SLOTS, Group, Kind};
+use crate::group::{GROUP_SLOTS, Group, Kind, View};
 use crate::id::ObjectId;
 use crate::store::{Latched, ObjectStore};
 use crate::table::id_at;
@@ -150,7 +150,7 @@ impl ObjectStore {
             let first = crate::table::group_of(from).max(numbers.start);
             for number in first..numbers.end.max(first) {
                 let Some(group) = self.table.get(number) else { continue };
-                let view = group.view();
+                let view = self.settled(group);
                 let here = view.slots().map(|slot| id_at(number, slot)).filter(|id| *id >= from);
                 ids.extend(here.take(max - ids.len()));
                 if ids.len() == max {
@@ -167,15 +167,29 @@ impl ObjectStore {
         let mut ranges: Vec<(ObjectId, ObjectId)> = Vec::new();
         for number in self.sorted_numbers().into_iter().flatten() {
             let Some(group) = self.table.get(number) else { continue };
-            for slot in group.view().slots() {
+            for slot in self.settled(group).slots() {
                 let id = id_at(number, slot);
                 match ranges.last_mut() {
-                    Some((_, last)) if last.to_bits() + 1 == id.to_bits() => *last = id,
+                    Some((_, last))
+                        if last.to_bits() + 1 == id.to_bits() && last.node() == id.node() =>
+                    {
+                        *last = id;
+                    }
                     _ => ranges.push((id, id)),
                 }
             }
         }
         ranges
+    }
+
+    /// What a group holds between two changes.
+    fn settled(&self, group: &Group) -> View {
+        let look = || {
+            let seen = group.latch.version()?;
+            let view = group.view();
+            group.is_still(seen).then_some(view)
+        };
+        look().unwrap_or_else(|| self.latch(group).group.view())
     }
 
     fn sorted_numbers(&self) -> Vec<std::ops::Range<u64>> {

@@ -31,6 +31,8 @@ pub const OBJECT_BYTES_MAX: usize = 1 << 40;
 
 /// Looks without the latch before a reader takes it.
 const LOOKS: u32 = 64;
+/// Bytes that a reader copies in vain before it takes the latch.
+const WASTED_BYTES_MAX: usize = 64 << 10;
 /// Times that an operation asks for room.
 const ROOM_TRIES: u32 = 3;
 
@@ -199,7 +201,17 @@ impl ObjectStore {
     /// [`ObjectError::NotFound`]; [`ObjectError::Length`] when the object ends before the range;
     /// [`ObjectError::LockTimeout`].
     pub fn read_at(&self, id: ObjectId, offset: usize, to: &mut [u8]) -> Result<(), ObjectError> {
-        self.look(id, By::Anybody, |found| {
+        self.read_at_by(By::Anybody, id, offset, to)
+    }
+
+    pub(crate) fn read_at_by(
+        &self,
+        by: By,
+        id: ObjectId,
+        offset: usize,
+        to: &mut [u8],
+    ) -> Result<(), ObjectError> {
+        self.look(id, by, |found| {
             let from = part(id, found, offset, to.len())?;
             // SAFETY: the range lies in the object, whose memory is mapped as long as the store.
             unsafe { bytes::read(from, to) };
@@ -242,6 +254,7 @@ impl ObjectStore {
         let Some(group) = self.table.get(group_of(id)) else {
             return Err(ObjectError::NotFound(id));
         };
+        let mut wasted = 0;
         for _ in 0..LOOKS {
             let Some(seen) = group.latch.version() else {
                 std::hint::spin_loop();
@@ -254,7 +267,7 @@ impl ObjectStore {
                 }
                 continue;
             }
-            if view.is_marked(slot) && by == By::Anybody {
+            if view.is_marked(slot) && by == By::Anybody && self.is_write_locked(id) {
                 break;
             }
             let Some(found) = view.find(&self.slabs, slot) else { continue };
@@ -265,6 +278,11 @@ impl ObjectStore {
             let value = work(found);
             if group.is_still(seen) {
                 return Ok(value);
+            }
+            // Long objects are not copied again and again beside others who change the group.
+            wasted += found.len;
+            if wasted > WASTED_BYTES_MAX {
+                break;
             }
         }
         self.look_latched(id, group, by, work)
@@ -278,7 +296,7 @@ impl ObjectStore {
         by: By,
         mut work: impl FnMut(Found) -> T,
     ) -> Result<T, ObjectError> {
-        let mut wait = Wait::new(self.config.patience);
+        let (mut wait, mut queue) = (Wait::new(self.config.patience), self.queue(id, false));
         loop {
             let latched = self.latch(group);
             let view = group.view();
@@ -286,7 +304,7 @@ impl ObjectStore {
             let found = found.flatten().ok_or(ObjectError::NotFound(id))?;
             let asks = by == By::Anybody && view.is_marked(slot_of(id));
             let busy = |record: &Record| asks && record.writer;
-            if let Some(_latched) = self.pass(id, latched, &mut wait, busy)? {
+            if let Some(_latched) = self.pass(latched, &mut wait, &mut queue, busy)? {
                 return Ok(work(found));
             }
         }
@@ -316,7 +334,7 @@ impl ObjectStore {
         let Some(group) = self.table.get(group_of(id)) else {
             return Err(ObjectError::NotFound(id));
         };
-        let mut wait = Wait::new(self.config.patience);
+        let (mut wait, mut queue) = (Wait::new(self.config.patience), self.queue(id, true));
         let mut tries = 0;
         loop {
             let mut latched = self.latch_to_change(group_of(id), group);
@@ -325,7 +343,7 @@ impl ObjectStore {
                 return Err(ObjectError::NotFound(id));
             }
             if by == By::Anybody && view.is_marked(slot) {
-                match self.pass(id, latched, &mut wait, Record::is_locked)? {
+                match self.pass(latched, &mut wait, &mut queue, Record::is_locked)? {
                     Some(passed) => latched = passed,
                     None => continue,
                 }

@@ -15,8 +15,8 @@ use crate::error::ObjectError;
 use crate::group::{GROUP_SLOTS, Group};
 use crate::id::{LOCAL_BITS, ObjectId};
 
-/// Groups of a part: 128 KiB of them.
-const PART_GROUPS: u64 = 4096;
+/// Groups of a part: 4 KiB of them.
+const PART_GROUPS: u64 = 128;
 /// Bytes of a part.
 pub(crate) const PART_BYTES: u64 = PART_GROUPS * size_of::<Group>() as u64;
 
@@ -26,7 +26,7 @@ pub(crate) struct Table {
     own_groups: u64,
     /// The first group of the store's own ids.
     base: u64,
-    others: RwLock<HashMap<u64, Mapping>>,
+    others: RwLock<HashMap<u64, Box<[Group]>>>,
 }
 
 /// The number of the group that an id is in, among those of all nodes.
@@ -90,22 +90,23 @@ impl Table {
     fn other(&self, group: u64) -> Option<&Group> {
         let parts = self.others.read().unwrap_or_else(PoisonError::into_inner);
         let part = parts.get(&(group / PART_GROUPS))?;
-        // SAFETY: a part has `PART_GROUPS` groups. Parts are dropped with the table only, and the
-        // memory of a mapping does not move when the map's entries do.
-        Some(unsafe { &*std::ptr::from_ref(group_at(part, group % PART_GROUPS)) })
+        let group = part.get(to_usize(group % PART_GROUPS))?;
+        // SAFETY: parts are dropped with the table only, and their memory does not move when the
+        // map's entries do.
+        Some(unsafe { &*std::ptr::from_ref(group) })
     }
 
     /// A group, and whether a part was made for it.
-    pub(crate) fn get_or_make(&self, group: u64) -> Result<(bool, &Group), ObjectError> {
+    pub(crate) fn get_or_make(&self, group: u64) -> (bool, &Group) {
         let mut made = false;
         if self.get(group).is_none() {
             let mut parts = self.others.write().unwrap_or_else(PoisonError::into_inner);
             if let Entry::Vacant(place) = parts.entry(group / PART_GROUPS) {
-                place.insert(mapped(PART_GROUPS, false)?);
+                place.insert((0..PART_GROUPS).map(|_| Group::default()).collect());
                 made = true;
             }
         }
-        Ok((made, self.get(group).unwrap_or_else(|| unreachable!("made just now"))))
+        (made, self.get(group).unwrap_or_else(|| unreachable!("made just now")))
     }
 
     /// The numbers of all groups that were ever used, given how many of the store's own were.

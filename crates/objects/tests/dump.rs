@@ -90,7 +90,7 @@ fn a_store_is_restored_as_it_was() {
             assert_eq!(restored.held(), 0);
             // Free ids serve again, and the others are nobody's.
             let ids = restored.stats().ids;
-            for _ in 0..200 {
+            for _ in 0..50 {
                 let id = restored.create(32).expect("room");
                 assert!(!before.objects.contains_key(&id), "{id}");
             }

@@ -1,0 +1,306 @@
+//! Full stores, failing operations, and what others see of them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use terrace_market::Ledger;
+use terrace_objects::{LockMode, ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
+use terrace_testkit::Rng;
+
+const MIB: usize = 1 << 20;
+
+fn config(bytes: usize) -> ObjectConfig {
+    ObjectConfig::new("full", ObjectMemory::Dram { bytes })
+}
+
+fn store(bytes: usize) -> ObjectStore {
+    ObjectStore::new(config(bytes)).expect("memory")
+}
+
+/// Fills a store with objects of 16 to 128 bytes.
+fn filled(bytes: usize, rng: &mut Rng) -> (ObjectStore, Vec<ObjectId>) {
+    let (store, mut ids) = (store(bytes), Vec::new());
+    loop {
+        match store.create(16 + rng.index(113)) {
+            Ok(id) => ids.push(id),
+            Err(ObjectError::OutOfMemory { .. }) => return (store, ids),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Not a measurement: it took minutes where every operation looked at every slab and group.
+#[test]
+fn operations_on_a_full_store_are_answered_soon() {
+    let mut rng = Rng::new(1);
+    let (store, mut ids) = filled(128 * MIB, &mut rng);
+    let begun = Instant::now();
+    for _ in 0..20_000 {
+        let refused = store.create(128).map_or_else(Some, |id| store.remove(id).err());
+        assert!(matches!(refused, None | Some(ObjectError::OutOfMemory { .. })), "{refused:?}");
+    }
+    for id in ids.iter().step_by(64).take(5000) {
+        assert!(matches!(store.resize(*id, 900), Ok(()) | Err(ObjectError::OutOfMemory { .. })));
+    }
+    // A tenth of the objects goes, and others come in their place for a while.
+    let removed = ids.len() / 10;
+    for _ in 0..removed {
+        let id = ids.swap_remove(rng.index(ids.len()));
+        store.remove(id).expect("there");
+    }
+    for _ in 0..50_000 {
+        let n = rng.index(ids.len());
+        store.remove(ids[n]).expect("there");
+        ids[n] = store.create(16 + rng.index(113)).expect("a tenth is free");
+    }
+    store.defragment();
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    store.check().expect("in order");
+}
+
+#[test]
+fn slabs_of_threads_that_are_gone_serve_others() {
+    let store = store(8 * MIB);
+    for _ in 0..6 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let id = store.create(32).expect("room");
+                store.remove(id).expect("there");
+            });
+        });
+    }
+    let id = store.create(3 * MIB).expect("nothing else is in the store");
+    store.remove(id).expect("there");
+    store.defragment();
+    assert_eq!(store.stats().held_bytes, 0);
+}
+
+#[test]
+fn consecutive_ids_are_used_again() {
+    let store = store(4 * MIB);
+    let lens: [&[usize]; 4] = [&[32; 64], &[7; 64], &[8; 200], &[0; 3]];
+    let mut most = 0;
+    for round in 0..4000 {
+        let bytes: Vec<Vec<u8>> = lens[round % 4].iter().map(|len| vec![1; *len]).collect();
+        let slices: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
+        let first = store.create_consecutive(&slices).expect("room");
+        for n in 0..slices.len() {
+            let id = ObjectId::from_bits(first.to_bits() + n as u64);
+            assert_eq!(store.get_vec(id).expect("made"), slices[n]);
+            store.remove(id).expect("made");
+        }
+        let reserved = store.reserve_consecutive(70).expect("ids");
+        (0..70).for_each(|n| {
+            store.release(ObjectId::from_bits(reserved.to_bits() + n)).expect("reserved");
+        });
+        most = most.max(store.stats().ids);
+    }
+    assert!(most < 64 * 64, "{most} ids were given out for 200 at a time");
+    assert_eq!(store.create_consecutive(&[]).expect("nothing").to_bits(), 0);
+    assert_eq!((store.stats().objects, store.stats().reserved), (0, 0));
+    store.check().expect("in order");
+}
+
+/// Whoever looks for new objects and holds them cannot make a failing batch half done.
+#[test]
+fn nobody_sees_consecutive_objects_that_there_is_no_room_for() {
+    let store = store(6 * MIB);
+    let known: Vec<ObjectId> = (0..100).map(|_| store.create(40).expect("room")).collect();
+    let big = vec![1; 100_000];
+    let lists = [vec![&big[..]; 64], vec![&big[..64]; 200_000]];
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                for id in store.ids(ObjectId::from_bits(0), usize::MAX) {
+                    assert!(known.contains(&id), "{id} is seen");
+                }
+            }
+        });
+        for _ in 0..20 {
+            for list in &lists {
+                let error = store.create_consecutive(list).expect_err("there is no room");
+                assert!(matches!(error, ObjectError::OutOfMemory { .. }), "{error}");
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!((store.stats().objects, store.stats().reserved), (100, 0));
+    known.iter().for_each(|id| store.remove(*id).expect("there"));
+    store.defragment();
+    assert_eq!((store.stats().held_bytes, store.stats().used_bytes), (0, 0));
+    store.check().expect("in order");
+}
+
+#[test]
+fn counts_are_right_at_any_moment() {
+    let store = store(32 * MIB);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for seed in 0..2 {
+            let (store, done) = (&store, &done);
+            scope.spawn(move || {
+                let mut rng = Rng::new(seed);
+                while !done.load(Ordering::Relaxed) {
+                    let id = store.create(rng.index(100)).expect("room");
+                    store.resize(id, rng.index(100)).expect("room");
+                    store.remove(id).expect("there");
+                }
+            });
+        }
+        let end = Instant::now() + Duration::from_millis(500);
+        while Instant::now() < end {
+            store.check().expect("in order");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn what_guards_hold_is_given_back_by_them_alone() {
+    let store = store(4 * MIB);
+    let id = store.create(8).expect("room");
+    let pin = store.pin(id).expect("there");
+    assert!(matches!(store.unpin(id), Err(ObjectError::NotPinned(_))));
+    assert!(matches!(store.remove(id), Err(ObjectError::Pinned(_))));
+    store.pin_raw(id).expect("there");
+    drop(pin);
+    assert!(matches!(store.remove(id), Err(ObjectError::Pinned(_))));
+    store.unpin(id).expect("pinned");
+    let read = store.read_lock(id, Duration::ZERO).expect("free");
+    assert!(matches!(store.unlock(id, LockMode::Read), Err(ObjectError::NotLocked(_))));
+    assert!(matches!(store.upgrade(id, Duration::ZERO), Err(ObjectError::NotLocked(_))));
+    let write = read.upgrade(Duration::ZERO).expect("alone");
+    assert!(matches!(store.unlock(id, LockMode::Write), Err(ObjectError::NotLocked(_))));
+    assert!(matches!(store.downgrade(id), Err(ObjectError::NotLocked(_))));
+    drop(write);
+    store.lock(id, LockMode::Read, Duration::ZERO).expect("free");
+    store.upgrade(id, Duration::ZERO).expect("alone");
+    store.downgrade(id).expect("held");
+    store.unlock(id, LockMode::Read).expect("held");
+    assert_eq!(store.held(), 0);
+}
+
+/// Readers who come and go do not keep a change waiting.
+#[test]
+fn changes_go_before_readers_that_come_later() {
+    let store =
+        ObjectStore::new(ObjectConfig { patience: Duration::from_secs(20), ..config(MIB * 4) });
+    let store = store.expect("memory");
+    let id = store.create(8).expect("room");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let guard = store.read_lock(id, Duration::MAX).expect("there");
+                    std::thread::sleep(Duration::from_millis(3));
+                    drop(guard);
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        for n in 0..10 {
+            store.put(id, &[n; 8]).expect("soon");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(store.held(), 0);
+}
+
+/// A long object is copied before anything of its group is latched.
+#[test]
+fn short_objects_do_not_wait_for_long_ones() {
+    let store = store(640 * MIB);
+    let near = store.create(1500).expect("room");
+    let (done, longest) = (AtomicBool::new(false), std::sync::Mutex::new(Duration::ZERO));
+    std::thread::scope(|scope| {
+        let (store, done) = (&store, &done);
+        let maker = scope.spawn(move || {
+            let begun = Instant::now();
+            let id = store.create(500 * MIB).expect("room");
+            let took = begun.elapsed();
+            done.store(true, Ordering::Relaxed);
+            store.remove(id).expect("there");
+            took
+        });
+        let mut bytes = [0; 1500];
+        while !done.load(Ordering::Relaxed) {
+            let begun = Instant::now();
+            store.get(near, &mut bytes).expect("there");
+            let mut longest = longest.lock().expect("no panic");
+            *longest = longest.max(begun.elapsed());
+        }
+        let took = maker.join().expect("no panic");
+        let longest = *longest.lock().expect("no panic");
+        assert!(longest < took / 2, "{longest:?} of {took:?}");
+    });
+}
+
+#[test]
+fn reads_of_pinned_objects_disturb_nobody_and_they_come_home() {
+    let store = store(4 * MIB);
+    let ids: Vec<ObjectId> = (0..300).map(|_| store.create(32).expect("room")).collect();
+    let before = store.check().expect("in order");
+    // Groups that are being filled are left alone.
+    let full = &ids[80..200];
+    let pins: Vec<_> = full.iter().step_by(5).map(|id| store.pin(*id).expect("there")).collect();
+    ids.iter().for_each(|id| assert_eq!(store.get_vec(*id).expect("there"), [0; 32]));
+    store.defragment();
+    for pin in &pins {
+        assert_eq!(pin.as_ptr().addr() % 64, 0);
+    }
+    drop(pins);
+    store.defragment();
+    assert_eq!(store.check().expect("in order"), before);
+}
+
+#[test]
+fn ids_of_other_nodes_are_paid_for() {
+    let ledger = Ledger::new(8 * MIB as u64);
+    let budget = ObjectConfig { ledger: Some(ledger.clone()), ..config(64 * MIB) };
+    let store = ObjectStore::new(budget).expect("memory");
+    let mut made = 0;
+    let error = loop {
+        match store.create_reserved(ObjectId::new(3, made << 20), b"far apart") {
+            Ok(()) => made += 1,
+            Err(error) => break error,
+        }
+        assert!(made < 4000, "nobody counts");
+    };
+    assert!(matches!(error, ObjectError::OutOfMemory { .. }), "{error}");
+    assert!(made > 1000, "{made}");
+    store.check().expect("in order");
+}
+
+#[test]
+fn more_memory_than_groups_can_name_is_refused() {
+    let error = ObjectStore::new(config(8 << 40)).expect_err("8 TiB");
+    assert!(error.to_string().contains("4TiB"), "{error}");
+}
+
+thread_local! {
+    static LAST: std::cell::RefCell<Option<Last>> = const { std::cell::RefCell::new(None) };
+}
+
+/// Removes an object when its thread ends.
+struct Last(std::sync::Arc<ObjectStore>, ObjectId);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.0.remove(self.1).expect("there");
+    }
+}
+
+#[test]
+fn threads_use_objects_to_their_end() {
+    let store = std::sync::Arc::new(store(4 * MIB));
+    let ids: Vec<ObjectId> = (0..20).map(|len| store.create(len).expect("room")).collect();
+    let (theirs, id) = (std::sync::Arc::clone(&store), ids[7]);
+    let thread = std::thread::spawn(move || {
+        LAST.set(Some(Last(std::sync::Arc::clone(&theirs), id)));
+        theirs.resize(ObjectId::from_bits(id.to_bits() + 1), 99).expect("there");
+    });
+    thread.join().expect("no panic");
+    assert!(!store.exists(id));
+}
