@@ -1,12 +1,12 @@
 /*
- * Terrace: heaps and regions, memory larger than DRAM, for C and C++.
+ * Terrace: heaps, regions and small objects, memory larger than DRAM, for C and C++.
  *
  * Functions answer a terrace_status, or a pointer that is NULL where they fail. What went wrong is
  * said by terrace_last_status and terrace_last_error, for each thread. NULL as an argument is an
- * error and never read, but where it says otherwise. A call that fails leaves the place for its
- * answer alone. Nothing unwinds or ends the process.
+ * error and never read, and a call that fails leaves the place for its answer alone, but where it
+ * says otherwise. Nothing unwinds or ends the process.
  *
- * Sizes are bytes. Addresses come from heaps and regions and end with them.
+ * Sizes are bytes. Addresses come from heaps, regions and stores, and end with them.
  */
 
 #ifndef TERRACE_H
@@ -36,6 +36,12 @@
 /// Bytes of a text in statistics, the zero at its end included.
 #define TERRACE_STATS_TEXT_BYTES 256
 
+/// The bits of an object's id that say which one of its node it is; the node's 16 are above them.
+#define TERRACE_OBJECT_LOCAL_BITS 48
+
+/// A flag of terrace_objects_options: no transparent huge pages are asked for.
+#define TERRACE_OBJECTS_HUGE_PAGES_OFF 1
+
 /// What a call answers.
 ///
 /// Functions that answer a pointer answer NULL where this would not be TERRACE_STATUS_OK;
@@ -45,16 +51,38 @@ typedef enum terrace_status {
     TERRACE_STATUS_OK = 0,
     /// An argument is NULL, out of range, or makes no sense with the others. Nothing was done.
     TERRACE_STATUS_INVALID = 1,
-    /// Memory, addresses, budget or space on a device are not to be had.
+    /// Memory, addresses, budget, ids or space on a device are not to be had.
     TERRACE_STATUS_NO_ROOM = 2,
     /// The file, the device or the kernel failed.
     TERRACE_STATUS_IO = 3,
     /// The kernel does not offer what it takes, or not to this process.
     TERRACE_STATUS_UNSUPPORTED = 4,
-    /// Blocks stayed pinned, or their transfers did not end, within the region's patience.
+    /// Blocks stayed pinned, or their transfers did not end, within the region's patience; or an
+    /// object was locked for as long as the caller waits.
     TERRACE_STATUS_TIMEOUT = 5,
     /// The library has a fault. It goes on, but what the call should have done may be half done.
     TERRACE_STATUS_PANIC = 6,
+    /// No object has the id: it never did, or it was removed.
+    TERRACE_STATUS_NOT_FOUND = 7,
+    /// The object does not have as many bytes as were given or asked for.
+    TERRACE_STATUS_LENGTH = 8,
+    /// The object has more bytes than there is room for in the buffer.
+    TERRACE_STATUS_BUFFER = 9,
+    /// The object may only be read.
+    TERRACE_STATUS_READ_ONLY = 10,
+    /// The object is pinned, and can be neither removed nor made longer or shorter.
+    TERRACE_STATUS_PINNED = 11,
+    /// The object is not pinned.
+    TERRACE_STATUS_NOT_PINNED = 12,
+    /// The lock is not held, or not in the way that this takes.
+    TERRACE_STATUS_NOT_LOCKED = 13,
+    /// Another holder of the object's read lock waits to write already: one of the two has to give
+    /// its lock back.
+    TERRACE_STATUS_CONFLICT = 14,
+    /// The id was not reserved, or has its object already.
+    TERRACE_STATUS_NOT_RESERVED = 15,
+    /// A store of objects is not in order.
+    TERRACE_STATUS_DAMAGED = 16,
 } terrace_status;
 
 /// How blocks get into their place, for terrace_region_options.method.
@@ -96,17 +124,47 @@ typedef enum terrace_metadata {
     TERRACE_METADATA_TOGETHER = 1,
 } terrace_metadata;
 
+/// How an object is locked, for terrace_objects_lock.
+typedef enum terrace_lock_mode {
+    /// Together with other readers: nobody changes the object.
+    TERRACE_LOCK_MODE_READ = 0,
+    /// Alone: nobody else reads or changes the object.
+    TERRACE_LOCK_MODE_WRITE = 1,
+} terrace_lock_mode;
+
 /// An allocator whose memory is DRAM, a memory node, or a part of a region.
 ///
 /// All functions may be called from any thread, except terrace_heap_reset and terrace_heap_close
 /// beside another call with the same handle.
 typedef struct terrace_heap terrace_heap;
 
-/// One budget of DRAM that several regions and heaps count against.
+/// One budget of DRAM that several regions, heaps and stores of objects count against.
 ///
 /// All functions may be called from any thread, except terrace_ledger_free beside another call
 /// with the same handle.
 typedef struct terrace_ledger terrace_ledger;
+
+/// A lock of an object, until terrace_objects_unlock.
+///
+/// Who has it reads and changes the object by the terrace_lock_ functions, which wait for nobody.
+/// The terrace_objects_ functions wait for locks, those of the caller too: under a lock for
+/// reading, all that change the object; under one for writing, those that read it as well.
+///
+/// A lock may go from thread to thread, but no two threads use it at once. It keeps the store: the
+/// store's handle may be closed.
+typedef struct terrace_lock terrace_lock;
+
+/// A store of small objects, found by id, in DRAM, on a memory node, or in a part of a region.
+///
+/// An object is any number of bytes. Its id is the node that made it, above
+/// TERRACE_OBJECT_LOCAL_BITS of its own; no object has the id 0, which programs may use for "none".
+/// What one thread does to an object is one step to all others, and what is refused has changed
+/// nothing. An operation waits while somebody else's lock keeps it out, as long as the options say;
+/// after that it answers TERRACE_STATUS_TIMEOUT.
+///
+/// All functions may be called from any thread, except terrace_objects_close beside another call
+/// with the same handle.
+typedef struct terrace_objects terrace_objects;
 
 /// A part of a region that stays in memory, and at its addresses, until terrace_region_unpin.
 ///
@@ -117,11 +175,29 @@ typedef struct terrace_pin terrace_pin;
 /// into memory when somebody touches it, and leaves when the cap is reached.
 ///
 /// Who touches a block that cannot be read gets SIGBUS. A child process (fork) does not have the
-/// memory. Several heaps may use parts of one region.
+/// memory. Several heaps and stores of objects may use parts of one region.
 ///
 /// All functions may be called from any thread, except terrace_region_close beside another call
 /// with the same handle.
 typedef struct terrace_region terrace_region;
+
+/// Where terrace_objects_get_many put an object.
+typedef struct terrace_part {
+    /// Where in the buffer it begins; 0 without success.
+    size_t offset;
+    /// How many bytes it has, also where there was no room for them; 0 where it was not found.
+    size_t len;
+    /// TERRACE_STATUS_OK, or what terrace_objects_get would answer for it.
+    enum terrace_status status;
+} terrace_part;
+
+/// Bytes that a call reads: data may be NULL where len is 0.
+typedef struct terrace_bytes {
+    /// The first byte.
+    const void *data;
+    /// How many there are.
+    size_t len;
+} terrace_bytes;
 
 /// How a heap is set up. Zero, or NULL, is the usual value of every field: begin with
 /// terrace_heap_options_default or zeroed memory.
@@ -230,6 +306,72 @@ typedef struct terrace_heap_stats {
     uint64_t caches;
 } terrace_heap_stats;
 
+/// What a store of objects holds, at one moment.
+typedef struct terrace_objects_stats {
+    /// Objects.
+    uint64_t objects;
+    /// Bytes of them.
+    uint64_t object_bytes;
+    /// Ids that are reserved and have no object.
+    uint64_t reserved;
+    /// Ids of its own that were given out at some time; they are used again.
+    uint64_t ids;
+    /// Objects that are locked or pinned.
+    uint64_t held;
+    /// Bytes of what finds the objects.
+    uint64_t table_bytes;
+    /// Bytes of memory that objects are in.
+    uint64_t used_bytes;
+    /// The same with what is kept for later.
+    uint64_t held_bytes;
+} terrace_objects_stats;
+
+/// What terrace_objects_check found. 64 consecutive ids are a group.
+typedef struct terrace_objects_checked {
+    /// Objects.
+    uint64_t objects;
+    /// Bytes of them.
+    uint64_t object_bytes;
+    /// Groups of objects of one length.
+    uint64_t uniform;
+    /// Groups of objects of several lengths.
+    uint64_t mixed;
+    /// Groups of objects that are long, or were pinned.
+    uint64_t remote;
+} terrace_objects_checked;
+
+/// What terrace_objects_defragment did.
+typedef struct terrace_objects_defragmented {
+    /// Pieces of memory that were moved.
+    uint64_t moved;
+    /// terrace_objects_stats.held_bytes before.
+    uint64_t held_bytes_before;
+    /// And now.
+    uint64_t held_bytes_after;
+    /// terrace_objects_stats.used_bytes before.
+    uint64_t used_bytes_before;
+    /// And now.
+    uint64_t used_bytes_after;
+} terrace_objects_defragmented;
+
+/// How a store of objects is set up. Zero, or NULL, is the usual value of every field: begin with
+/// terrace_objects_options_default or zeroed memory.
+typedef struct terrace_objects_options {
+    /// Its name in statistics and in the ledger. NULL: "objects".
+    const char *name;
+    /// The budget that memory in use counts against: that of what finds objects, and that of the
+    /// objects, which a region counts itself. NULL: none.
+    const struct terrace_ledger *ledger;
+    /// How long an operation waits for an object that somebody else has locked, in milliseconds. 0:
+    /// 10000; UINT64_MAX: for ever.
+    uint64_t patience_ms;
+    /// The node that the store's ids name, up to 65535. It is a number of the program's own, and
+    /// none of a memory node.
+    uint32_t node;
+    /// 0, or TERRACE_OBJECTS_HUGE_PAGES_OFF.
+    uint32_t flags;
+} terrace_objects_options;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -237,6 +379,200 @@ extern "C" {
 /// The version of the library, as "0.1.0". Never NULL.
 const char *terrace_version(void);
 
+/// Copies an object to a buffer that has so much room, and gives its length to *len, which may be
+/// NULL. It waits while somebody has locked the object for writing.
+///
+/// TERRACE_STATUS_BUFFER when the object has more bytes than there is room for: nothing is copied,
+/// and *len is its length nevertheless. The buffer may be NULL without room.
+/// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_TIMEOUT.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; the buffer is NULL or has so much room, len is NULL
+/// or leads to room for a length, and nobody else uses either.
+enum terrace_status terrace_objects_get(const struct terrace_objects *objects,
+                                        uint64_t object,
+                                        void *buffer,
+                                        size_t room,
+                                        size_t *len);
+
+/// Copies the bytes of an object from the offset on, as many as len says; otherwise as
+/// terrace_objects_get.
+///
+/// TERRACE_STATUS_LENGTH when the object ends before.
+///
+/// # Safety
+/// As for terrace_objects_get; the buffer is NULL or has room for so many bytes.
+enum terrace_status terrace_objects_read_at(const struct terrace_objects *objects,
+                                            uint64_t object,
+                                            size_t offset,
+                                            void *buffer,
+                                            size_t len);
+
+/// Replaces the bytes of an object, which are as many as those given. It waits while somebody has
+/// locked the object.
+///
+/// TERRACE_STATUS_LENGTH when the object has more or fewer; TERRACE_STATUS_NOT_FOUND,
+/// TERRACE_STATUS_READ_ONLY, TERRACE_STATUS_TIMEOUT.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; the bytes are NULL, or as many as len says, do not
+/// change during the call, and are not those of the object itself.
+enum terrace_status terrace_objects_put(const struct terrace_objects *objects,
+                                        uint64_t object,
+                                        const void *bytes,
+                                        size_t len);
+
+/// Replaces bytes of an object from the offset on; otherwise as terrace_objects_put.
+///
+/// TERRACE_STATUS_LENGTH when the object ends before the last of them.
+///
+/// # Safety
+/// As for terrace_objects_put.
+enum terrace_status terrace_objects_write_at(const struct terrace_objects *objects,
+                                             uint64_t object,
+                                             size_t offset,
+                                             const void *bytes,
+                                             size_t len);
+
+/// Gives an object other bytes, more or fewer, in one step. It waits while somebody has locked the
+/// object. bytes may be NULL where len is 0.
+///
+/// TERRACE_STATUS_PINNED when the length of a pinned object would change; TERRACE_STATUS_NO_ROOM;
+/// TERRACE_STATUS_INVALID for more than 1 TiB; TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_READ_ONLY,
+/// TERRACE_STATUS_TIMEOUT.
+///
+/// # Safety
+/// As for terrace_objects_put.
+enum terrace_status terrace_objects_replace(const struct terrace_objects *objects,
+                                            uint64_t object,
+                                            const void *bytes,
+                                            size_t len);
+
+/// Changes the length of an object. What fits of it is kept, what comes to it is zero.
+///
+/// Waits and fails as terrace_objects_replace does.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed.
+enum terrace_status terrace_objects_resize(const struct terrace_objects *objects,
+                                           uint64_t object,
+                                           size_t len);
+
+/// Gives the length of an object to *len. Nobody waits.
+///
+/// TERRACE_STATUS_NOT_FOUND.
+///
+/// # Safety
+/// As for terrace_objects_resize; len is NULL or leads to room for a length.
+enum terrace_status terrace_objects_size(const struct terrace_objects *objects,
+                                         uint64_t object,
+                                         size_t *len);
+
+/// Gives to *out whether an object may only be read. Nobody waits.
+///
+/// TERRACE_STATUS_NOT_FOUND.
+///
+/// # Safety
+/// As for terrace_objects_resize; out is NULL or leads to room for a bool.
+enum terrace_status terrace_objects_is_read_only(const struct terrace_objects *objects,
+                                                 uint64_t object,
+                                                 bool *out);
+
+/// Says whether an object may only be read from now on: it is then neither written to, nor resized,
+/// nor removed, until somebody says that it may be. It waits while somebody has locked the object.
+///
+/// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_TIMEOUT, TERRACE_STATUS_NO_ROOM.
+///
+/// # Safety
+/// As for terrace_objects_resize.
+enum terrace_status terrace_objects_set_read_only(const struct terrace_objects *objects,
+                                                  uint64_t object,
+                                                  bool read_only);
+
+/// Keeps an object where it is, and gives its address to *data and its length to *len, which may be
+/// NULL. It is neither removed nor resized, and does not move, until terrace_objects_unpin was
+/// called as often. Operations on it go on as on others, and nobody waits.
+///
+/// The bytes may be read and written there. Operations of other threads change them meanwhile
+/// unless the object is locked, and who reads the object while they are written may see some of
+/// each. The address is a multiple of 64.
+///
+/// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_NO_ROOM.
+///
+/// # Safety
+/// As for terrace_objects_resize; data is NULL or leads to room for a pointer, len is NULL or leads
+/// to room for a length.
+enum terrace_status terrace_objects_pin(const struct terrace_objects *objects,
+                                        uint64_t object,
+                                        void **data,
+                                        size_t *len);
+
+/// Gives a pin back, on any thread.
+///
+/// TERRACE_STATUS_NOT_PINNED when the object has none.
+///
+/// # Safety
+/// As for terrace_objects_resize; whoever gives the last pin back has no use for the address any
+/// more.
+enum terrace_status terrace_objects_unpin(const struct terrace_objects *objects, uint64_t object);
+
+/// Copies objects to a buffer that has so much room, one after the other, puts where each of them
+/// is to parts, and gives the bytes of all that were found to *needed, which may be NULL. Each is
+/// read by itself, as terrace_objects_get does it, but memory is asked for ahead: a read does not
+/// wait for the one before.
+///
+/// TERRACE_STATUS_BUFFER when there was no room for some of them, which have this status, too; the
+/// others are there, and a buffer of *needed bytes has room for all. Otherwise the status of the
+/// first that could not be read. parts and *needed are written in each of these cases, but not with
+/// TERRACE_STATUS_INVALID.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; ids are NULL or count ids, the buffer is NULL or has
+/// so much room, parts are NULL or have room for count of them, needed is NULL or leads to room for
+/// a number, and nobody else uses any of them meanwhile.
+enum terrace_status terrace_objects_get_many(const struct terrace_objects *objects,
+                                             const uint64_t *ids,
+                                             size_t count,
+                                             void *buffer,
+                                             size_t room,
+                                             struct terrace_part *parts,
+                                             size_t *needed);
+
+/// Replaces the bytes of count objects, each as terrace_objects_put does, and puts what became of
+/// each to statuses, which may be NULL.
+///
+/// Answers the status of the first that failed; the others are done all the same. With
+/// TERRACE_STATUS_INVALID none is, and statuses are left alone.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; ids are NULL or count ids, contents are NULL or count
+/// structures, each of which has as many bytes as it says, statuses are NULL or have room for count
+/// of them. Nobody changes or uses any of that meanwhile, and the bytes are none of objects.
+enum terrace_status terrace_objects_put_many(const struct terrace_objects *objects,
+                                             const uint64_t *ids,
+                                             const struct terrace_bytes *contents,
+                                             size_t count,
+                                             enum terrace_status *statuses);
+
+/// Removes count objects, each as terrace_objects_remove does, and puts what became of each to
+/// statuses, which may be NULL.
+///
+/// Answers as terrace_objects_put_many does.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; ids are NULL or count ids, statuses are NULL or have
+/// room for count of them. Nobody changes or uses any of that meanwhile.
+enum terrace_status terrace_objects_remove_many(const struct terrace_objects *objects,
+                                                const uint64_t *ids,
+                                                size_t count,
+                                                enum terrace_status *statuses);
+
 /// The usual options of a heap: all zero.
 struct terrace_heap_options terrace_heap_options_default(void);
 
@@ -311,14 +647,123 @@ enum terrace_status terrace_heap_reset(const struct terrace_heap *heap);
 /// was not closed.
 enum terrace_status terrace_heap_trim(const struct terrace_heap *heap);
 
+/// Makes an object of so many zeros, and gives its id to *out.
+///
+/// TERRACE_STATUS_NO_ROOM where memory, budget or ids do not suffice; TERRACE_STATUS_INVALID for
+/// more than 1 TiB.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; out is NULL or leads to room for an id.
+enum terrace_status terrace_objects_create(const struct terrace_objects *objects,
+                                           size_t len,
+                                           uint64_t *out);
+
+/// Makes an object of these bytes, and gives its id to *out. bytes may be NULL where len is 0.
+///
+/// Fails as terrace_objects_create does.
+///
+/// # Safety
+/// As for terrace_objects_create; the bytes are NULL, or as many as len says, and do not change
+/// during the call.
+enum terrace_status terrace_objects_create_with(const struct terrace_objects *objects,
+                                                const void *bytes,
+                                                size_t len,
+                                                uint64_t *out);
+
+/// Makes count objects of some bytes each with consecutive ids, all or none, and gives the first id
+/// to *out.
+///
+/// Fails as terrace_objects_create does; no objects at all are TERRACE_STATUS_INVALID.
+///
+/// # Safety
+/// As for terrace_objects_create; contents are NULL or lead to count structures, each of which has
+/// as many bytes as it says. Nothing of that changes during the call.
+enum terrace_status terrace_objects_create_consecutive(const struct terrace_objects *objects,
+                                                       const struct terrace_bytes *contents,
+                                                       size_t count,
+                                                       uint64_t *out);
+
+/// Reserves an id without an object, and gives it to *out: terrace_objects_create_reserved gives it
+/// one, and terrace_objects_release gives it back.
+///
+/// TERRACE_STATUS_NO_ROOM where ids, or the budget for what finds objects, do not suffice.
+///
+/// # Safety
+/// As for terrace_objects_create.
+enum terrace_status terrace_objects_reserve(const struct terrace_objects *objects, uint64_t *out);
+
+/// Reserves so many consecutive ids, and gives the first to *out; otherwise as
+/// terrace_objects_reserve.
+///
+/// No ids at all are TERRACE_STATUS_INVALID.
+///
+/// # Safety
+/// As for terrace_objects_create.
+enum terrace_status terrace_objects_reserve_consecutive(const struct terrace_objects *objects,
+                                                        size_t count,
+                                                        uint64_t *out);
+
+/// Gives a reserved id back.
+///
+/// TERRACE_STATUS_NOT_RESERVED for an id that is not, or has its object.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed.
+enum terrace_status terrace_objects_release(const struct terrace_objects *objects, uint64_t object);
+
+/// Makes an object of these bytes with a reserved id, or with an id of another node that no object
+/// has here: that is how objects come from elsewhere. bytes may be NULL where len is 0.
+///
+/// TERRACE_STATUS_NOT_RESERVED for any other id; otherwise fails as terrace_objects_create does.
+///
+/// # Safety
+/// As for terrace_objects_release; the bytes are NULL, or as many as len says, and do not change
+/// during the call.
+enum terrace_status terrace_objects_create_reserved(const struct terrace_objects *objects,
+                                                    uint64_t object,
+                                                    const void *bytes,
+                                                    size_t len);
+
+/// Removes an object. Its id may name another object at once.
+///
+/// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_PINNED, TERRACE_STATUS_READ_ONLY;
+/// TERRACE_STATUS_TIMEOUT while somebody has it locked.
+///
+/// # Safety
+/// As for terrace_objects_release.
+enum terrace_status terrace_objects_remove(const struct terrace_objects *objects, uint64_t object);
+
+/// Whether an object has this id. Nobody waits. False for a store that is NULL.
+///
+/// # Safety
+/// As for terrace_objects_release.
+bool terrace_objects_exists(const struct terrace_objects *objects, uint64_t object);
+
+/// Gives the ids of objects to ids, those from the id from on, in order and at most max, and how
+/// many they are to *count: fewer than max when there are no others. Begin with 0, and go on with
+/// one more than the last.
+///
+/// They are those that were there when somebody looked: objects that come and go meanwhile may be
+/// among them or not.
+///
+/// # Safety
+/// As for terrace_objects_release; ids are NULL or lead to room for max ids, count is NULL or leads
+/// to room for a number, and nobody else uses either.
+enum terrace_status terrace_objects_ids(const struct terrace_objects *objects,
+                                        uint64_t from,
+                                        uint64_t *ids,
+                                        size_t max,
+                                        size_t *count);
+
 /// Makes a ledger over a budget in bytes, and gives it to *out.
 ///
 /// # Safety
 /// out is NULL, or leads to room for a pointer.
 enum terrace_status terrace_ledger_new(uint64_t budget_bytes, struct terrace_ledger **out);
 
-/// Gives the handle back; NULL is allowed. Regions and heaps that count against the budget go on
-/// doing so.
+/// Gives the handle back; NULL is allowed. Whatever counts against the budget goes on doing so.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_ledger_new and is not used again.
@@ -330,11 +775,107 @@ void terrace_ledger_free(struct terrace_ledger *ledger);
 /// The handle is NULL, or came from terrace_ledger_new and was not given back.
 uint64_t terrace_ledger_budget(const struct terrace_ledger *ledger);
 
-/// Bytes that regions and heaps hold of the budget; 0 for NULL.
+/// Bytes that regions, heaps and stores hold of the budget; 0 for NULL.
 ///
 /// # Safety
 /// As for terrace_ledger_budget.
 uint64_t terrace_ledger_granted(const struct terrace_ledger *ledger);
+
+/// Locks an object and gives the lock to *out: mode is a terrace_lock_mode. It waits for so many
+/// milliseconds while others keep it out: with 0 it tries once, with UINT64_MAX it waits for ever,
+/// also for a lock that the caller has.
+///
+/// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_TIMEOUT; TERRACE_STATUS_INVALID for another mode.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; out is NULL or leads to room for a pointer.
+enum terrace_status terrace_objects_lock(const struct terrace_objects *objects,
+                                         uint64_t object,
+                                         uint32_t mode,
+                                         uint64_t timeout_ms,
+                                         struct terrace_lock **out);
+
+/// Gives a lock back; NULL is allowed.
+///
+/// # Safety
+/// The lock is NULL, or came from terrace_objects_lock and is not used again.
+void terrace_objects_unlock(struct terrace_lock *lock);
+
+/// The id of the object; 0 for NULL.
+///
+/// # Safety
+/// The lock is NULL, or came from terrace_objects_lock and was not given back, and no other thread
+/// uses it.
+uint64_t terrace_lock_object(const struct terrace_lock *lock);
+
+/// Turns a lock for reading into one for writing as soon as it is the only one, without a gap in
+/// which somebody else could write. It waits as terrace_objects_lock does.
+///
+/// The lock for reading is kept when that fails: TERRACE_STATUS_CONFLICT when another reader waits
+/// to do so already, TERRACE_STATUS_TIMEOUT, TERRACE_STATUS_NOT_LOCKED for one that is no lock for
+/// reading.
+///
+/// # Safety
+/// As for terrace_lock_object.
+enum terrace_status terrace_lock_upgrade(struct terrace_lock *lock, uint64_t timeout_ms);
+
+/// Turns a lock for writing into one for reading without a gap.
+///
+/// TERRACE_STATUS_NOT_LOCKED for one that is no lock for writing.
+///
+/// # Safety
+/// As for terrace_lock_object.
+enum terrace_status terrace_lock_downgrade(struct terrace_lock *lock);
+
+/// Copies the locked object as terrace_objects_get does, without waiting.
+///
+/// TERRACE_STATUS_BUFFER; TERRACE_STATUS_NOT_LOCKED after terrace_lock_remove.
+///
+/// # Safety
+/// As for terrace_lock_object; the buffer is NULL or has so much room, len is NULL or leads to room
+/// for a length, and nobody else uses either.
+enum terrace_status terrace_lock_get(const struct terrace_lock *lock,
+                                     void *buffer,
+                                     size_t room,
+                                     size_t *len);
+
+/// Replaces the bytes of the object as terrace_objects_put does, without waiting.
+///
+/// TERRACE_STATUS_NOT_LOCKED for one that is no lock for writing; TERRACE_STATUS_LENGTH,
+/// TERRACE_STATUS_READ_ONLY.
+///
+/// # Safety
+/// As for terrace_lock_object; the bytes are NULL, or as many as len says, do not change during the
+/// call, and are not those of the object itself.
+enum terrace_status terrace_lock_put(struct terrace_lock *lock, const void *bytes, size_t len);
+
+/// Gives the object other bytes as terrace_objects_replace does, without waiting.
+///
+/// TERRACE_STATUS_NOT_LOCKED for one that is no lock for writing; TERRACE_STATUS_NO_ROOM,
+/// TERRACE_STATUS_PINNED, TERRACE_STATUS_READ_ONLY, TERRACE_STATUS_INVALID.
+///
+/// # Safety
+/// As for terrace_lock_put.
+enum terrace_status terrace_lock_replace(struct terrace_lock *lock, const void *bytes, size_t len);
+
+/// Changes the length of the object as terrace_objects_resize does, without waiting.
+///
+/// Fails as terrace_lock_replace does.
+///
+/// # Safety
+/// As for terrace_lock_object.
+enum terrace_status terrace_lock_resize(struct terrace_lock *lock, size_t len);
+
+/// Removes the object, and what is held of it. The lock is given back by terrace_objects_unlock all
+/// the same, and is of no other use.
+///
+/// TERRACE_STATUS_NOT_LOCKED for one that is no lock for writing; TERRACE_STATUS_PINNED,
+/// TERRACE_STATUS_READ_ONLY.
+///
+/// # Safety
+/// As for terrace_lock_object.
+enum terrace_status terrace_lock_remove(struct terrace_lock *lock);
 
 /// An object of so many bytes, of any value. align is a power of two, or 0 for 16. An object of 0
 /// bytes counts as one of 1.
@@ -517,7 +1058,7 @@ enum terrace_status terrace_region_scratch(const char *directory,
                                            struct terrace_region **out);
 
 /// Gives the handle back; NULL is allowed. The region itself ends with the last of its handle, its
-/// heaps and its pins.
+/// heaps, its stores of objects and its pins.
 ///
 /// Where this is the last one, and the region is over a file that lasts, what was written is made
 /// durable before; a status other than TERRACE_STATUS_OK says that this failed. The handle is gone
@@ -571,6 +1112,33 @@ enum terrace_status terrace_region_get_stats(const struct terrace_region *region
 enum terrace_status terrace_heap_get_stats(const struct terrace_heap *heap,
                                            struct terrace_heap_stats *out);
 
+/// Gives what a store of objects holds to *out.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; out is NULL or leads to room for the numbers.
+enum terrace_status terrace_objects_get_stats(const struct terrace_objects *objects,
+                                              struct terrace_objects_stats *out);
+
+/// Walks all of a store, and gives what it found to *out, which may be NULL: that every object lies
+/// in memory of its own, and that the counts are right. All other calls wait until it has ended,
+/// some 10 ms for a million objects.
+///
+/// TERRACE_STATUS_DAMAGED with the first thing that is not as it must be.
+///
+/// # Safety
+/// As for terrace_objects_get_stats.
+enum terrace_status terrace_objects_check(const struct terrace_objects *objects,
+                                          struct terrace_objects_checked *out);
+
+/// Gives back memory of which objects use little, while everybody goes on, and what it did to *out,
+/// which may be NULL. Pinned objects stay where they are. One call at a time: a second one waits.
+///
+/// # Safety
+/// As for terrace_objects_get_stats.
+enum terrace_status terrace_objects_defragment(const struct terrace_objects *objects,
+                                               struct terrace_objects_defragmented *out);
+
 /// The status of this thread's last failure; TERRACE_STATUS_OK before the first one. Calls that
 /// succeed leave it as it is.
 enum terrace_status terrace_last_status(void);
@@ -582,6 +1150,61 @@ const char *terrace_last_error(void);
 
 /// The name of a status in words, as "no room". Never NULL.
 const char *terrace_status_name(uint32_t status);
+
+/// The usual options of a store of objects: all zero.
+struct terrace_objects_options terrace_objects_options_default(void);
+
+/// Makes an empty store of objects in DRAM and gives it to *out: so many bytes of addresses,
+/// 2097152 at least, which take memory as they are used.
+///
+/// TERRACE_STATUS_INVALID for options that cannot be; TERRACE_STATUS_NO_ROOM without addresses.
+///
+/// # Safety
+/// options are NULL or lead to options, whose name is NULL or a string and whose ledger is NULL or
+/// a ledger; out is NULL or leads to room for a pointer.
+enum terrace_status terrace_objects_dram(size_t bytes,
+                                         const struct terrace_objects_options *options,
+                                         struct terrace_objects **out);
+
+/// Makes an empty store of objects in the memory of one NUMA node and gives it to *out; otherwise
+/// as terrace_objects_dram.
+///
+/// A node that is not there is TERRACE_STATUS_INVALID.
+///
+/// # Safety
+/// As for terrace_objects_dram.
+enum terrace_status terrace_objects_node(uint32_t node,
+                                         size_t bytes,
+                                         const struct terrace_objects_options *options,
+                                         struct terrace_objects **out);
+
+/// Makes an empty store of objects in a part of a region and gives it to *out. The part begins at
+/// the offset, a multiple of 4096, and has so many bytes, 2097152 at least; 0 bytes are all to the
+/// region's end. What finds the objects is in DRAM.
+///
+/// Nobody else may use the part. The store keeps the region: its handle may be closed. What objects
+/// hold is written to the region's file in time, but a store cannot be opened again from it.
+///
+/// Fails as terrace_objects_dram does.
+///
+/// # Safety
+/// The region is NULL, or came from terrace_region_open or terrace_region_scratch and was not
+/// closed; otherwise as for terrace_objects_dram.
+enum terrace_status terrace_objects_region(const struct terrace_region *region,
+                                           size_t offset,
+                                           size_t bytes,
+                                           const struct terrace_objects_options *options,
+                                           struct terrace_objects **out);
+
+/// Gives the handle back; NULL is allowed. The store ends, with every object, as soon as the last
+/// of its locks is given back, too. No other thread is in a call with the handle.
+///
+/// Addresses of pinned objects are invalid from here on, whether or not a lock is left.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and is not used again, nor any address that came from it.
+void terrace_objects_close(struct terrace_objects *objects);
 
 /// The status of this thread's last failure; TERRACE_STATUS_OK before the first one. Calls that
 /// succeed leave it as it is.
@@ -601,8 +1224,7 @@ const char *terrace_status_name(uint32_t status);
 /// out is NULL, or leads to room for a pointer.
 enum terrace_status terrace_ledger_new(uint64_t budget_bytes, struct terrace_ledger **out);
 
-/// Gives the handle back; NULL is allowed. Regions and heaps that count against the budget go on
-/// doing so.
+/// Gives the handle back; NULL is allowed. Whatever counts against the budget goes on doing so.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_ledger_new and is not used again.
@@ -614,7 +1236,7 @@ void terrace_ledger_free(struct terrace_ledger *ledger);
 /// The handle is NULL, or came from terrace_ledger_new and was not given back.
 uint64_t terrace_ledger_budget(const struct terrace_ledger *ledger);
 
-/// Bytes that regions and heaps hold of the budget; 0 for NULL.
+/// Bytes that regions, heaps and stores hold of the budget; 0 for NULL.
 ///
 /// # Safety
 /// As for terrace_ledger_budget.
@@ -656,7 +1278,7 @@ enum terrace_status terrace_region_scratch(const char *directory,
                                            struct terrace_region **out);
 
 /// Gives the handle back; NULL is allowed. The region itself ends with the last of its handle, its
-/// heaps and its pins.
+/// heaps, its stores of objects and its pins.
 ///
 /// Where this is the last one, and the region is over a file that lasts, what was written is made
 /// durable before; a status other than TERRACE_STATUS_OK says that this failed. The handle is gone
@@ -913,6 +1535,461 @@ size_t terrace_heap_usable_size(const struct terrace_heap *heap, void *pointer);
 /// As for terrace_heap_alloc; the address may be any.
 bool terrace_heap_contains(const struct terrace_heap *heap, const void *address);
 
+/// The usual options of a store of objects: all zero.
+struct terrace_objects_options terrace_objects_options_default(void);
+
+/// Makes an empty store of objects in DRAM and gives it to *out: so many bytes of addresses,
+/// 2097152 at least, which take memory as they are used.
+///
+/// TERRACE_STATUS_INVALID for options that cannot be; TERRACE_STATUS_NO_ROOM without addresses.
+///
+/// # Safety
+/// options are NULL or lead to options, whose name is NULL or a string and whose ledger is NULL or
+/// a ledger; out is NULL or leads to room for a pointer.
+enum terrace_status terrace_objects_dram(size_t bytes,
+                                         const struct terrace_objects_options *options,
+                                         struct terrace_objects **out);
+
+/// Makes an empty store of objects in the memory of one NUMA node and gives it to *out; otherwise
+/// as terrace_objects_dram.
+///
+/// A node that is not there is TERRACE_STATUS_INVALID.
+///
+/// # Safety
+/// As for terrace_objects_dram.
+enum terrace_status terrace_objects_node(uint32_t node,
+                                         size_t bytes,
+                                         const struct terrace_objects_options *options,
+                                         struct terrace_objects **out);
+
+/// Makes an empty store of objects in a part of a region and gives it to *out. The part begins at
+/// the offset, a multiple of 4096, and has so many bytes, 2097152 at least; 0 bytes are all to the
+/// region's end. What finds the objects is in DRAM.
+///
+/// Nobody else may use the part. The store keeps the region: its handle may be closed. What objects
+/// hold is written to the region's file in time, but a store cannot be opened again from it.
+///
+/// Fails as terrace_objects_dram does.
+///
+/// # Safety
+/// The region is NULL, or came from terrace_region_open or terrace_region_scratch and was not
+/// closed; otherwise as for terrace_objects_dram.
+enum terrace_status terrace_objects_region(const struct terrace_region *region,
+                                           size_t offset,
+                                           size_t bytes,
+                                           const struct terrace_objects_options *options,
+                                           struct terrace_objects **out);
+
+/// Gives the handle back; NULL is allowed. The store ends, with every object, as soon as the last
+/// of its locks is given back, too. No other thread is in a call with the handle.
+///
+/// Addresses of pinned objects are invalid from here on, whether or not a lock is left.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and is not used again, nor any address that came from it.
+void terrace_objects_close(struct terrace_objects *objects);
+
+/// Makes an object of so many zeros, and gives its id to *out.
+///
+/// TERRACE_STATUS_NO_ROOM where memory, budget or ids do not suffice; TERRACE_STATUS_INVALID for
+/// more than 1 TiB.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; out is NULL or leads to room for an id.
+enum terrace_status terrace_objects_create(const struct terrace_objects *objects,
+                                           size_t len,
+                                           uint64_t *out);
+
+/// Makes an object of these bytes, and gives its id to *out. bytes may be NULL where len is 0.
+///
+/// Fails as terrace_objects_create does.
+///
+/// # Safety
+/// As for terrace_objects_create; the bytes are NULL, or as many as len says, and do not change
+/// during the call.
+enum terrace_status terrace_objects_create_with(const struct terrace_objects *objects,
+                                                const void *bytes,
+                                                size_t len,
+                                                uint64_t *out);
+
+/// Makes count objects of some bytes each with consecutive ids, all or none, and gives the first id
+/// to *out.
+///
+/// Fails as terrace_objects_create does; no objects at all are TERRACE_STATUS_INVALID.
+///
+/// # Safety
+/// As for terrace_objects_create; contents are NULL or lead to count structures, each of which has
+/// as many bytes as it says. Nothing of that changes during the call.
+enum terrace_status terrace_objects_create_consecutive(const struct terrace_objects *objects,
+                                                       const struct terrace_bytes *contents,
+                                                       size_t count,
+                                                       uint64_t *out);
+
+/// Reserves an id without an object, and gives it to *out: terrace_objects_create_reserved gives it
+/// one, and terrace_objects_release gives it back.
+///
+/// TERRACE_STATUS_NO_ROOM where ids, or the budget for what finds objects, do not suffice.
+///
+/// # Safety
+/// As for terrace_objects_create.
+enum terrace_status terrace_objects_reserve(const struct terrace_objects *objects, uint64_t *out);
+
+/// Reserves so many consecutive ids, and gives the first to *out; otherwise as
+/// terrace_objects_reserve.
+///
+/// No ids at all are TERRACE_STATUS_INVALID.
+///
+/// # Safety
+/// As for terrace_objects_create.
+enum terrace_status terrace_objects_reserve_consecutive(const struct terrace_objects *objects,
+                                                        size_t count,
+                                                        uint64_t *out);
+
+/// Gives a reserved id back.
+///
+/// TERRACE_STATUS_NOT_RESERVED for an id that is not, or has its object.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed.
+enum terrace_status terrace_objects_release(const struct terrace_objects *objects, uint64_t object);
+
+/// Makes an object of these bytes with a reserved id, or with an id of another node that no object
+/// has here: that is how objects come from elsewhere. bytes may be NULL where len is 0.
+///
+/// TERRACE_STATUS_NOT_RESERVED for any other id; otherwise fails as terrace_objects_create does.
+///
+/// # Safety
+/// As for terrace_objects_release; the bytes are NULL, or as many as len says, and do not change
+/// during the call.
+enum terrace_status terrace_objects_create_reserved(const struct terrace_objects *objects,
+                                                    uint64_t object,
+                                                    const void *bytes,
+                                                    size_t len);
+
+/// Removes an object. Its id may name another object at once.
+///
+/// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_PINNED, TERRACE_STATUS_READ_ONLY;
+/// TERRACE_STATUS_TIMEOUT while somebody has it locked.
+///
+/// # Safety
+/// As for terrace_objects_release.
+enum terrace_status terrace_objects_remove(const struct terrace_objects *objects, uint64_t object);
+
+/// Whether an object has this id. Nobody waits. False for a store that is NULL.
+///
+/// # Safety
+/// As for terrace_objects_release.
+bool terrace_objects_exists(const struct terrace_objects *objects, uint64_t object);
+
+/// Gives the ids of objects to ids, those from the id from on, in order and at most max, and how
+/// many they are to *count: fewer than max when there are no others. Begin with 0, and go on with
+/// one more than the last.
+///
+/// They are those that were there when somebody looked: objects that come and go meanwhile may be
+/// among them or not.
+///
+/// # Safety
+/// As for terrace_objects_release; ids are NULL or lead to room for max ids, count is NULL or leads
+/// to room for a number, and nobody else uses either.
+enum terrace_status terrace_objects_ids(const struct terrace_objects *objects,
+                                        uint64_t from,
+                                        uint64_t *ids,
+                                        size_t max,
+                                        size_t *count);
+
+/// Copies an object to a buffer that has so much room, and gives its length to *len, which may be
+/// NULL. It waits while somebody has locked the object for writing.
+///
+/// TERRACE_STATUS_BUFFER when the object has more bytes than there is room for: nothing is copied,
+/// and *len is its length nevertheless. The buffer may be NULL without room.
+/// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_TIMEOUT.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; the buffer is NULL or has so much room, len is NULL
+/// or leads to room for a length, and nobody else uses either.
+enum terrace_status terrace_objects_get(const struct terrace_objects *objects,
+                                        uint64_t object,
+                                        void *buffer,
+                                        size_t room,
+                                        size_t *len);
+
+/// Copies the bytes of an object from the offset on, as many as len says; otherwise as
+/// terrace_objects_get.
+///
+/// TERRACE_STATUS_LENGTH when the object ends before.
+///
+/// # Safety
+/// As for terrace_objects_get; the buffer is NULL or has room for so many bytes.
+enum terrace_status terrace_objects_read_at(const struct terrace_objects *objects,
+                                            uint64_t object,
+                                            size_t offset,
+                                            void *buffer,
+                                            size_t len);
+
+/// Replaces the bytes of an object, which are as many as those given. It waits while somebody has
+/// locked the object.
+///
+/// TERRACE_STATUS_LENGTH when the object has more or fewer; TERRACE_STATUS_NOT_FOUND,
+/// TERRACE_STATUS_READ_ONLY, TERRACE_STATUS_TIMEOUT.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; the bytes are NULL, or as many as len says, do not
+/// change during the call, and are not those of the object itself.
+enum terrace_status terrace_objects_put(const struct terrace_objects *objects,
+                                        uint64_t object,
+                                        const void *bytes,
+                                        size_t len);
+
+/// Replaces bytes of an object from the offset on; otherwise as terrace_objects_put.
+///
+/// TERRACE_STATUS_LENGTH when the object ends before the last of them.
+///
+/// # Safety
+/// As for terrace_objects_put.
+enum terrace_status terrace_objects_write_at(const struct terrace_objects *objects,
+                                             uint64_t object,
+                                             size_t offset,
+                                             const void *bytes,
+                                             size_t len);
+
+/// Gives an object other bytes, more or fewer, in one step. It waits while somebody has locked the
+/// object. bytes may be NULL where len is 0.
+///
+/// TERRACE_STATUS_PINNED when the length of a pinned object would change; TERRACE_STATUS_NO_ROOM;
+/// TERRACE_STATUS_INVALID for more than 1 TiB; TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_READ_ONLY,
+/// TERRACE_STATUS_TIMEOUT.
+///
+/// # Safety
+/// As for terrace_objects_put.
+enum terrace_status terrace_objects_replace(const struct terrace_objects *objects,
+                                            uint64_t object,
+                                            const void *bytes,
+                                            size_t len);
+
+/// Changes the length of an object. What fits of it is kept, what comes to it is zero.
+///
+/// Waits and fails as terrace_objects_replace does.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed.
+enum terrace_status terrace_objects_resize(const struct terrace_objects *objects,
+                                           uint64_t object,
+                                           size_t len);
+
+/// Gives the length of an object to *len. Nobody waits.
+///
+/// TERRACE_STATUS_NOT_FOUND.
+///
+/// # Safety
+/// As for terrace_objects_resize; len is NULL or leads to room for a length.
+enum terrace_status terrace_objects_size(const struct terrace_objects *objects,
+                                         uint64_t object,
+                                         size_t *len);
+
+/// Gives to *out whether an object may only be read. Nobody waits.
+///
+/// TERRACE_STATUS_NOT_FOUND.
+///
+/// # Safety
+/// As for terrace_objects_resize; out is NULL or leads to room for a bool.
+enum terrace_status terrace_objects_is_read_only(const struct terrace_objects *objects,
+                                                 uint64_t object,
+                                                 bool *out);
+
+/// Says whether an object may only be read from now on: it is then neither written to, nor resized,
+/// nor removed, until somebody says that it may be. It waits while somebody has locked the object.
+///
+/// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_TIMEOUT, TERRACE_STATUS_NO_ROOM.
+///
+/// # Safety
+/// As for terrace_objects_resize.
+enum terrace_status terrace_objects_set_read_only(const struct terrace_objects *objects,
+                                                  uint64_t object,
+                                                  bool read_only);
+
+/// Keeps an object where it is, and gives its address to *data and its length to *len, which may be
+/// NULL. It is neither removed nor resized, and does not move, until terrace_objects_unpin was
+/// called as often. Operations on it go on as on others, and nobody waits.
+///
+/// The bytes may be read and written there. Operations of other threads change them meanwhile
+/// unless the object is locked, and who reads the object while they are written may see some of
+/// each. The address is a multiple of 64.
+///
+/// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_NO_ROOM.
+///
+/// # Safety
+/// As for terrace_objects_resize; data is NULL or leads to room for a pointer, len is NULL or leads
+/// to room for a length.
+enum terrace_status terrace_objects_pin(const struct terrace_objects *objects,
+                                        uint64_t object,
+                                        void **data,
+                                        size_t *len);
+
+/// Gives a pin back, on any thread.
+///
+/// TERRACE_STATUS_NOT_PINNED when the object has none.
+///
+/// # Safety
+/// As for terrace_objects_resize; whoever gives the last pin back has no use for the address any
+/// more.
+enum terrace_status terrace_objects_unpin(const struct terrace_objects *objects, uint64_t object);
+
+/// Locks an object and gives the lock to *out: mode is a terrace_lock_mode. It waits for so many
+/// milliseconds while others keep it out: with 0 it tries once, with UINT64_MAX it waits for ever,
+/// also for a lock that the caller has.
+///
+/// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_TIMEOUT; TERRACE_STATUS_INVALID for another mode.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; out is NULL or leads to room for a pointer.
+enum terrace_status terrace_objects_lock(const struct terrace_objects *objects,
+                                         uint64_t object,
+                                         uint32_t mode,
+                                         uint64_t timeout_ms,
+                                         struct terrace_lock **out);
+
+/// Gives a lock back; NULL is allowed.
+///
+/// # Safety
+/// The lock is NULL, or came from terrace_objects_lock and is not used again.
+void terrace_objects_unlock(struct terrace_lock *lock);
+
+/// The id of the object; 0 for NULL.
+///
+/// # Safety
+/// The lock is NULL, or came from terrace_objects_lock and was not given back, and no other thread
+/// uses it.
+uint64_t terrace_lock_object(const struct terrace_lock *lock);
+
+/// Turns a lock for reading into one for writing as soon as it is the only one, without a gap in
+/// which somebody else could write. It waits as terrace_objects_lock does.
+///
+/// The lock for reading is kept when that fails: TERRACE_STATUS_CONFLICT when another reader waits
+/// to do so already, TERRACE_STATUS_TIMEOUT, TERRACE_STATUS_NOT_LOCKED for one that is no lock for
+/// reading.
+///
+/// # Safety
+/// As for terrace_lock_object.
+enum terrace_status terrace_lock_upgrade(struct terrace_lock *lock, uint64_t timeout_ms);
+
+/// Turns a lock for writing into one for reading without a gap.
+///
+/// TERRACE_STATUS_NOT_LOCKED for one that is no lock for writing.
+///
+/// # Safety
+/// As for terrace_lock_object.
+enum terrace_status terrace_lock_downgrade(struct terrace_lock *lock);
+
+/// Copies the locked object as terrace_objects_get does, without waiting.
+///
+/// TERRACE_STATUS_BUFFER; TERRACE_STATUS_NOT_LOCKED after terrace_lock_remove.
+///
+/// # Safety
+/// As for terrace_lock_object; the buffer is NULL or has so much room, len is NULL or leads to room
+/// for a length, and nobody else uses either.
+enum terrace_status terrace_lock_get(const struct terrace_lock *lock,
+                                     void *buffer,
+                                     size_t room,
+                                     size_t *len);
+
+/// Replaces the bytes of the object as terrace_objects_put does, without waiting.
+///
+/// TERRACE_STATUS_NOT_LOCKED for one that is no lock for writing; TERRACE_STATUS_LENGTH,
+/// TERRACE_STATUS_READ_ONLY.
+///
+/// # Safety
+/// As for terrace_lock_object; the bytes are NULL, or as many as len says, do not change during the
+/// call, and are not those of the object itself.
+enum terrace_status terrace_lock_put(struct terrace_lock *lock, const void *bytes, size_t len);
+
+/// Gives the object other bytes as terrace_objects_replace does, without waiting.
+///
+/// TERRACE_STATUS_NOT_LOCKED for one that is no lock for writing; TERRACE_STATUS_NO_ROOM,
+/// TERRACE_STATUS_PINNED, TERRACE_STATUS_READ_ONLY, TERRACE_STATUS_INVALID.
+///
+/// # Safety
+/// As for terrace_lock_put.
+enum terrace_status terrace_lock_replace(struct terrace_lock *lock, const void *bytes, size_t len);
+
+/// Changes the length of the object as terrace_objects_resize does, without waiting.
+///
+/// Fails as terrace_lock_replace does.
+///
+/// # Safety
+/// As for terrace_lock_object.
+enum terrace_status terrace_lock_resize(struct terrace_lock *lock, size_t len);
+
+/// Removes the object, and what is held of it. The lock is given back by terrace_objects_unlock all
+/// the same, and is of no other use.
+///
+/// TERRACE_STATUS_NOT_LOCKED for one that is no lock for writing; TERRACE_STATUS_PINNED,
+/// TERRACE_STATUS_READ_ONLY.
+///
+/// # Safety
+/// As for terrace_lock_object.
+enum terrace_status terrace_lock_remove(struct terrace_lock *lock);
+
+/// Copies objects to a buffer that has so much room, one after the other, puts where each of them
+/// is to parts, and gives the bytes of all that were found to *needed, which may be NULL. Each is
+/// read by itself, as terrace_objects_get does it, but memory is asked for ahead: a read does not
+/// wait for the one before.
+///
+/// TERRACE_STATUS_BUFFER when there was no room for some of them, which have this status, too; the
+/// others are there, and a buffer of *needed bytes has room for all. Otherwise the status of the
+/// first that could not be read. parts and *needed are written in each of these cases, but not with
+/// TERRACE_STATUS_INVALID.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; ids are NULL or count ids, the buffer is NULL or has
+/// so much room, parts are NULL or have room for count of them, needed is NULL or leads to room for
+/// a number, and nobody else uses any of them meanwhile.
+enum terrace_status terrace_objects_get_many(const struct terrace_objects *objects,
+                                             const uint64_t *ids,
+                                             size_t count,
+                                             void *buffer,
+                                             size_t room,
+                                             struct terrace_part *parts,
+                                             size_t *needed);
+
+/// Replaces the bytes of count objects, each as terrace_objects_put does, and puts what became of
+/// each to statuses, which may be NULL.
+///
+/// Answers the status of the first that failed; the others are done all the same. With
+/// TERRACE_STATUS_INVALID none is, and statuses are left alone.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; ids are NULL or count ids, contents are NULL or count
+/// structures, each of which has as many bytes as it says, statuses are NULL or have room for count
+/// of them. Nobody changes or uses any of that meanwhile, and the bytes are none of objects.
+enum terrace_status terrace_objects_put_many(const struct terrace_objects *objects,
+                                             const uint64_t *ids,
+                                             const struct terrace_bytes *contents,
+                                             size_t count,
+                                             enum terrace_status *statuses);
+
+/// Removes count objects, each as terrace_objects_remove does, and puts what became of each to
+/// statuses, which may be NULL.
+///
+/// Answers as terrace_objects_put_many does.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; ids are NULL or count ids, statuses are NULL or have
+/// room for count of them. Nobody changes or uses any of that meanwhile.
+enum terrace_status terrace_objects_remove_many(const struct terrace_objects *objects,
+                                                const uint64_t *ids,
+                                                size_t count,
+                                                enum terrace_status *statuses);
+
 /// Gives the counters of a region to *out.
 ///
 /// # Safety
@@ -928,6 +2005,33 @@ enum terrace_status terrace_region_get_stats(const struct terrace_region *region
 /// was not closed; out is NULL or leads to room for the numbers.
 enum terrace_status terrace_heap_get_stats(const struct terrace_heap *heap,
                                            struct terrace_heap_stats *out);
+
+/// Gives what a store of objects holds to *out.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; out is NULL or leads to room for the numbers.
+enum terrace_status terrace_objects_get_stats(const struct terrace_objects *objects,
+                                              struct terrace_objects_stats *out);
+
+/// Walks all of a store, and gives what it found to *out, which may be NULL: that every object lies
+/// in memory of its own, and that the counts are right. All other calls wait until it has ended,
+/// some 10 ms for a million objects.
+///
+/// TERRACE_STATUS_DAMAGED with the first thing that is not as it must be.
+///
+/// # Safety
+/// As for terrace_objects_get_stats.
+enum terrace_status terrace_objects_check(const struct terrace_objects *objects,
+                                          struct terrace_objects_checked *out);
+
+/// Gives back memory of which objects use little, while everybody goes on, and what it did to *out,
+/// which may be NULL. Pinned objects stay where they are. One call at a time: a second one waits.
+///
+/// # Safety
+/// As for terrace_objects_get_stats.
+enum terrace_status terrace_objects_defragment(const struct terrace_objects *objects,
+                                               struct terrace_objects_defragmented *out);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -199,6 +199,155 @@ static void heaps(void) {
     terrace_heap_close(heap);
 }
 
+static void no_store_is_there(void) {
+    terrace_objects *store = NULL;
+    terrace_lock *lock = NULL;
+    terrace_objects_stats stats;
+    uint64_t id = 9;
+    size_t len = 9;
+    bool yes = false;
+    void *data = NULL;
+    SAYS(terrace_objects_dram(64 * MIB, NULL, NULL), INVALID, "out is NULL");
+    SAYS(terrace_objects_region(NULL, 0, 0, NULL, &store), INVALID, "region is NULL");
+    SAYS(terrace_objects_create(NULL, 1, &id), INVALID, "objects is NULL");
+    SAYS(terrace_objects_create_with(NULL, "", 1, &id), INVALID, "objects is NULL");
+    SAYS(terrace_objects_create_consecutive(NULL, NULL, 0, &id), INVALID, "objects is NULL");
+    SAYS(terrace_objects_reserve(NULL, &id), INVALID, "objects is NULL");
+    SAYS(terrace_objects_reserve_consecutive(NULL, 1, &id), INVALID, "objects is NULL");
+    SAYS(terrace_objects_release(NULL, 1), INVALID, "objects is NULL");
+    SAYS(terrace_objects_create_reserved(NULL, 1, "", 1), INVALID, "objects is NULL");
+    SAYS(terrace_objects_remove(NULL, 1), INVALID, "objects is NULL");
+    SAYS(terrace_objects_ids(NULL, 0, &id, 1, &len), INVALID, "objects is NULL");
+    SAYS(terrace_objects_get(NULL, 1, &id, 8, &len), INVALID, "objects is NULL");
+    SAYS(terrace_objects_read_at(NULL, 1, 0, &id, 8), INVALID, "objects is NULL");
+    SAYS(terrace_objects_put(NULL, 1, &id, 8), INVALID, "objects is NULL");
+    SAYS(terrace_objects_write_at(NULL, 1, 0, &id, 8), INVALID, "objects is NULL");
+    SAYS(terrace_objects_replace(NULL, 1, &id, 8), INVALID, "objects is NULL");
+    SAYS(terrace_objects_resize(NULL, 1, 8), INVALID, "objects is NULL");
+    SAYS(terrace_objects_size(NULL, 1, &len), INVALID, "objects is NULL");
+    SAYS(terrace_objects_is_read_only(NULL, 1, &yes), INVALID, "objects is NULL");
+    SAYS(terrace_objects_set_read_only(NULL, 1, true), INVALID, "objects is NULL");
+    SAYS(terrace_objects_pin(NULL, 1, &data, &len), INVALID, "objects is NULL");
+    SAYS(terrace_objects_unpin(NULL, 1), INVALID, "objects is NULL");
+    SAYS(terrace_objects_lock(NULL, 1, 0, 0, &lock), INVALID, "objects is NULL");
+    SAYS(terrace_objects_get_many(NULL, NULL, 0, NULL, 0, NULL, &len), INVALID, "objects is NULL");
+    SAYS(terrace_objects_put_many(NULL, NULL, NULL, 0, NULL), INVALID, "objects is NULL");
+    SAYS(terrace_objects_remove_many(NULL, NULL, 0, NULL), INVALID, "objects is NULL");
+    SAYS(terrace_objects_get_stats(NULL, &stats), INVALID, "objects is NULL");
+    SAYS(terrace_objects_check(NULL, NULL), INVALID, "objects is NULL");
+    SAYS(terrace_objects_defragment(NULL, NULL), INVALID, "objects is NULL");
+    SAYS(terrace_lock_upgrade(NULL, 0), INVALID, "lock is NULL");
+    SAYS(terrace_lock_downgrade(NULL), INVALID, "lock is NULL");
+    SAYS(terrace_lock_get(NULL, &id, 8, &len), INVALID, "lock is NULL");
+    SAYS(terrace_lock_put(NULL, &id, 8), INVALID, "lock is NULL");
+    SAYS(terrace_lock_replace(NULL, &id, 8), INVALID, "lock is NULL");
+    SAYS(terrace_lock_resize(NULL, 8), INVALID, "lock is NULL");
+    SAYS(terrace_lock_remove(NULL), INVALID, "lock is NULL");
+    HOLDS(!terrace_objects_exists(NULL, 1) && terrace_lock_object(NULL) == 0);
+    terrace_objects_unlock(NULL);
+    terrace_objects_close(NULL);
+    HOLDS(store == NULL && lock == NULL && data == NULL && id == 9 && len == 9 && !yes);
+}
+
+static void stores(const char *directory) {
+    terrace_objects *store = NULL;
+    terrace_region *region = NULL;
+    terrace_region_options of_region = terrace_region_options_default();
+    terrace_objects_options options = terrace_objects_options_default();
+    options.name = "named";
+    SAYS(terrace_objects_dram(4096, &options, &store), INVALID, "2MiB is the least");
+    SAYS(terrace_objects_dram(SIZE_MAX - 4095, &options, &store), NO_ROOM, "addresses");
+    SAYS(terrace_objects_node(1000, 64 * MIB, &options, &store), INVALID, "node 1000");
+    options.node = 65536;
+    SAYS(terrace_objects_dram(64 * MIB, &options, &store), INVALID, "named: node 65536");
+    options.node = 0;
+    options.flags = 2;
+    SAYS(terrace_objects_dram(64 * MIB, &options, &store), INVALID, "named: flags 0x2");
+    of_region.cap_bytes = 4 * MIB;
+    SAYS(terrace_region_scratch(directory, 64 * MIB, &of_region, &region), OK, "");
+    SAYS(terrace_objects_region(region, 4096, 64 * MIB, NULL, &store), INVALID, "no pages of");
+    SAYS(terrace_objects_region(region, 100, 8 * MIB, NULL, &store), INVALID, "no pages of");
+    SAYS(terrace_objects_region(region, SIZE_MAX, 0, NULL, &store), INVALID, "least");
+    SAYS(terrace_region_close(region), OK, "");
+    HOLDS(store == NULL);
+}
+
+static void objects(void) {
+    terrace_objects *store = NULL;
+    terrace_objects_options options = terrace_objects_options_default();
+    options.patience_ms = 50;
+    uint64_t id = 0, none = 0;
+    size_t len = 0;
+    char text[16] = "kept";
+    SAYS(terrace_objects_dram(8 * MIB, &options, &store), OK, "");
+    SAYS(terrace_objects_create_with(store, "some bytes", 11, &id), OK, "");
+    SAYS(terrace_objects_get(store, id, text, 10, &len), BUFFER, "room for 10");
+    HOLDS(len == 11 && strcmp(text, "kept") == 0);
+    SAYS(terrace_objects_get(store, id, NULL, 10, &len), INVALID, "buffer is NULL");
+    SAYS(terrace_objects_get(store, id, text, SIZE_MAX, &len), INVALID, "cannot be");
+    SAYS(terrace_objects_get(store, id + 1, text, 10, &len), NOT_FOUND, "no object");
+    SAYS(terrace_objects_get(store, 0, text, 10, &len), NOT_FOUND, "no object");
+    SAYS(terrace_objects_read_at(store, id, 5, text, 10), LENGTH, "11 bytes, not 15");
+    SAYS(terrace_objects_read_at(store, id, SIZE_MAX, text, 10), LENGTH, "11 bytes");
+    SAYS(terrace_objects_put(store, id, text, 10), LENGTH, "11 bytes, not 10");
+    SAYS(terrace_objects_put(store, id, NULL, 11), INVALID, "bytes is NULL");
+    SAYS(terrace_objects_write_at(store, id, 11, text, 1), LENGTH, "11 bytes, not 12");
+    SAYS(terrace_objects_resize(store, id, SIZE_MAX), INVALID, "longest");
+    SAYS(terrace_objects_resize(store, id, 9 * MIB), NO_ROOM, "no room");
+    SAYS(terrace_objects_create(store, SIZE_MAX, &none), INVALID, "longest");
+    SAYS(terrace_objects_create(store, 9 * MIB, &none), NO_ROOM, "no room");
+    SAYS(terrace_objects_create_with(store, NULL, 1, &none), INVALID, "bytes is NULL");
+    SAYS(terrace_objects_create(store, 1, NULL), INVALID, "out is NULL");
+    SAYS(terrace_objects_reserve_consecutive(store, SIZE_MAX, &none), NO_ROOM, "ids");
+    SAYS(terrace_objects_reserve_consecutive(store, 0, &none), INVALID, "of no objects");
+    SAYS(terrace_objects_release(store, id), NOT_RESERVED, "not reserved");
+    SAYS(terrace_objects_create_reserved(store, id, "", 0), NOT_RESERVED, "not reserved");
+    SAYS(terrace_objects_create_reserved(store, 0, "", 0), NOT_RESERVED, "not reserved");
+    SAYS(terrace_objects_unpin(store, id), NOT_PINNED, "not pinned");
+    SAYS(terrace_objects_size(store, id, NULL), INVALID, "len is NULL");
+    SAYS(terrace_objects_ids(store, 0, NULL, 1, &len), INVALID, "ids is NULL");
+
+    /* One without bytes has an address all the same. */
+    void *data = NULL;
+    uint64_t empty = 0;
+    SAYS(terrace_objects_create(store, 0, &empty), OK, "");
+    SAYS(terrace_objects_pin(store, empty, &data, &len), OK, "");
+    HOLDS(data != NULL && len == 0);
+    SAYS(terrace_objects_remove(store, empty), PINNED, "is pinned");
+    SAYS(terrace_objects_pin(store, 0, &data, &len), NOT_FOUND, "no object");
+    SAYS(terrace_objects_unpin(store, empty), OK, "");
+
+    terrace_bytes contents[2] = {{"a", 1}, {NULL, 1}};
+    terrace_status statuses[2] = {TERRACE_STATUS_PANIC, TERRACE_STATUS_PANIC};
+    uint64_t ids[2] = {id, id};
+    SAYS(terrace_objects_create_consecutive(store, contents, 2, &none), INVALID, "data is NULL");
+    SAYS(terrace_objects_create_consecutive(store, contents, 0, &none), INVALID, "of no objects");
+    SAYS(terrace_objects_put_many(store, ids, contents, 2, statuses), INVALID, "data is NULL");
+    SAYS(terrace_objects_put_many(store, NULL, contents, 1, statuses), INVALID, "ids is NULL");
+    SAYS(terrace_objects_remove_many(store, ids, SIZE_MAX, NULL), INVALID, "cannot be");
+    SAYS(terrace_objects_get_many(store, ids, 2, text, 16, NULL, &len), INVALID, "parts is NULL");
+    HOLDS(statuses[0] == TERRACE_STATUS_PANIC && none == 0);
+
+    terrace_lock *lock = NULL, *other = NULL;
+    SAYS(terrace_objects_lock(store, id, 2, 0, &lock), INVALID, "2 is no terrace_lock_mode");
+    SAYS(terrace_objects_lock(store, 0, 0, 0, &lock), NOT_FOUND, "no object");
+    SAYS(terrace_objects_lock(store, id, TERRACE_LOCK_MODE_READ, 0, &lock), OK, "");
+    SAYS(terrace_lock_downgrade(lock), NOT_LOCKED, "not locked that way");
+    SAYS(terrace_objects_get(store, id, text, 16, NULL), OK, "");
+    SAYS(terrace_objects_put(store, id, text, 11), TIMEOUT, "was locked");
+    SAYS(terrace_lock_upgrade(lock, 0), OK, "");
+    SAYS(terrace_objects_get(store, id, text, 16, NULL), TIMEOUT, "was locked");
+    SAYS(terrace_objects_lock(store, id, TERRACE_LOCK_MODE_WRITE, 0, &other), TIMEOUT, "locked");
+    SAYS(terrace_lock_get(lock, text, 3, &len), BUFFER, "room for 3");
+    SAYS(terrace_lock_put(lock, text, 3), LENGTH, "11 bytes, not 3");
+    SAYS(terrace_lock_resize(lock, 9 * MIB), NO_ROOM, "no room");
+    terrace_objects_unlock(lock);
+    SAYS(terrace_objects_put(store, id, "more bytes", 11), OK, "");
+    SAYS(terrace_objects_check(store, NULL), OK, "");
+    terrace_objects_close(store);
+    HOLDS(other == NULL);
+}
+
 int main(int argc, char **argv) {
     HOLDS(terrace_last_status() == TERRACE_STATUS_OK && *terrace_last_error() == '\0');
     HOLDS(strcmp(terrace_status_name(TERRACE_STATUS_NO_ROOM), "no room") == 0);
@@ -207,6 +356,9 @@ int main(int argc, char **argv) {
     regions(argc > 1 ? argv[1] : ".");
     parts_of_regions(argc > 1 ? argv[1] : ".");
     heaps();
+    no_store_is_there();
+    stores(argc > 1 ? argv[1] : ".");
+    objects();
     printf("%d wrong\n", failures);
     return failures == 0 ? 0 : 1;
 }

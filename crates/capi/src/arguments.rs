@@ -1,9 +1,10 @@
 //! What C passes, looked at before it is used.
 
-use std::ffi::{CStr, OsStr, c_char};
+use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::time::Duration;
 
 use terrace_market::Ledger;
 use terrace_sys::size::to_usize;
@@ -24,6 +25,62 @@ pub(crate) unsafe fn shared<'a, T>(pointer: *const T, what: &str) -> Result<&'a 
     unsafe { pointer.as_ref() }.ok_or_else(|| null(what))
 }
 
+/// What a pointer leads to, for a call that changes it.
+///
+/// # Safety
+/// It is NULL, or leads to a `T` that lives for as long as the answer is used, and that nobody else
+/// uses meanwhile.
+pub(crate) unsafe fn unique<'a, T>(pointer: *mut T, what: &str) -> Result<&'a mut T, Failure> {
+    // SAFETY: the caller's promise.
+    unsafe { pointer.as_mut() }.ok_or_else(|| null(what))
+}
+
+/// Values that stand one after the other; the pointer of no values may be NULL.
+///
+/// # Safety
+/// It is NULL, or leads to so many values that live and do not change for as long as the answer is
+/// used.
+pub(crate) unsafe fn values<'a, T>(
+    pointer: *const T,
+    count: usize,
+    what: &str,
+) -> Result<&'a [T], Failure> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    let pointer = array(pointer.cast_mut(), count, what)?;
+    // SAFETY: the caller's promise; the values are no more than an address space holds.
+    Ok(unsafe { std::slice::from_raw_parts(pointer.as_ptr(), count) })
+}
+
+/// Room for bytes; the pointer of no room may be NULL.
+///
+/// # Safety
+/// It is NULL, or leads to room for so many bytes that nobody else uses for as long as the answer
+/// is used. They may have any value: what C has not set is some value here.
+pub(crate) unsafe fn buffer<'a>(
+    pointer: *mut c_void,
+    bytes: usize,
+    what: &str,
+) -> Result<&'a mut [u8], Failure> {
+    if bytes == 0 {
+        return Ok(&mut []);
+    }
+    let pointer = array(pointer.cast::<u8>(), bytes, what)?;
+    // SAFETY: the caller's promise; the bytes are no more than an address space holds.
+    Ok(unsafe { std::slice::from_raw_parts_mut(pointer.as_ptr(), bytes) })
+}
+
+/// The first of some values, which are no more than there can be.
+fn array<T>(pointer: *mut T, count: usize, what: &str) -> Result<NonNull<T>, Failure> {
+    let bytes = count.checked_mul(size_of::<T>()).and_then(|bytes| isize::try_from(bytes).ok());
+    if bytes.is_none() {
+        let text = format!("{what}: {count} of {} bytes each cannot be", size_of::<T>());
+        return Err(Failure::invalid(text));
+    }
+    NonNull::new(pointer).ok_or_else(|| null(what))
+}
+
 /// Where an answer goes.
 ///
 /// # Safety
@@ -39,6 +96,43 @@ impl<T> Place<T> {
     pub(crate) fn put(self, value: T) {
         // SAFETY: who made the place promised room that nobody else uses.
         unsafe { self.0.write(value) }
+    }
+}
+
+/// Where an answer goes that the caller may do without.
+///
+/// # Safety
+/// As for [`place`].
+pub(crate) unsafe fn place_or_none<T>(pointer: *mut T) -> Option<Place<T>> {
+    NonNull::new(pointer).map(Place)
+}
+
+/// Where so many answers go, one after the other; the pointer of none may be NULL.
+///
+/// # Safety
+/// It is NULL, or leads to room for so many values of `T` that nobody else uses while the places
+/// live.
+pub(crate) unsafe fn places<T>(
+    pointer: *mut T,
+    count: usize,
+    what: &str,
+) -> Result<Places<T>, Failure> {
+    let first = if count == 0 { NonNull::dangling() } else { array(pointer, count, what)? };
+    Ok(Places { first, count })
+}
+
+/// Room for some answers; whether anything stands there does not matter.
+pub(crate) struct Places<T> {
+    first: NonNull<T>,
+    count: usize,
+}
+
+impl<T> Places<T> {
+    /// Puts the answer that has number `n`.
+    pub(crate) fn put(&mut self, n: usize, value: T) {
+        assert!(n < self.count, "place {n} of {}", self.count);
+        // SAFETY: who made the places promised room for so many that nobody else uses.
+        unsafe { self.first.add(n).write(value) }
     }
 }
 
@@ -95,4 +189,9 @@ pub(crate) unsafe fn ledger(pointer: *const ledger::Ledger) -> Option<Ledger> {
 /// A number of bytes or pieces, or what zero stands for.
 pub(crate) fn or(value: u64, usual: usize) -> usize {
     if value == 0 { usual } else { to_usize(value) }
+}
+
+/// How long somebody waits: for ever where the milliseconds are all ones.
+pub(crate) fn patience(ms: u64) -> Duration {
+    if ms == u64::MAX { Duration::MAX } else { Duration::from_millis(ms) }
 }

@@ -1,9 +1,9 @@
-//! Budgets that several regions and heaps share.
+//! Budgets that several regions, heaps and stores share.
 
 use crate::arguments::{place, shared, take_handle};
 use crate::status::{Failure, Status, attempt, status};
 
-/// One budget of DRAM that several regions and heaps count against.
+/// One budget of DRAM that several regions, heaps and stores of objects count against.
 ///
 /// All functions may be called from any thread, except terrace_ledger_free beside another call
 /// with the same handle.
@@ -28,8 +28,7 @@ pub unsafe extern "C" fn terrace_ledger_new(budget_bytes: u64, out: *mut *mut Le
     })
 }
 
-/// Gives the handle back; NULL is allowed. Regions and heaps that count against the budget go on
-/// doing so.
+/// Gives the handle back; NULL is allowed. Whatever counts against the budget goes on doing so.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_ledger_new and is not used again.
@@ -52,7 +51,7 @@ pub unsafe extern "C" fn terrace_ledger_budget(ledger: *const Ledger) -> u64 {
     attempt(|| Ok(unsafe { shared(ledger, "ledger") }?.ledger.budget())).unwrap_or(0)
 }
 
-/// Bytes that regions and heaps hold of the budget; 0 for NULL.
+/// Bytes that regions, heaps and stores hold of the budget; 0 for NULL.
 ///
 /// # Safety
 /// As for terrace_ledger_budget.

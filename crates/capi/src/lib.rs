@@ -1,4 +1,4 @@
-//! The C and C++ interface of heaps and regions.
+//! The C and C++ interface of heaps, regions and stores of objects.
 //!
 //! `include/terrace.h` is made from this crate by cbindgen, its comments from the ones here: they
 //! speak to who writes C. `include/terrace_pmr.hpp` puts C++ on top, with a
@@ -7,11 +7,11 @@
 //! ```text
 //!   C++   terrace::heap_resource, terrace::heap, terrace::region     throw
 //!           |
-//!   C     terrace_heap_alloc, terrace_region_open, ...               a status, or NULL
+//!   C     terrace_heap_alloc, terrace_objects_get, ...               a status, or NULL
 //!           |
 //!   this  checks arguments, catches panics, keeps the last failure
 //!           |
-//!         terrace-heap, terrace-region, terrace-market
+//!         terrace-heap, terrace-region, terrace-objects, terrace-market
 //! ```
 //!
 //! # Rules that hold everywhere
@@ -22,14 +22,19 @@
 //! - A handle is a box; what it names is shared by count, so that handles may be closed in any
 //!   order.
 
+pub mod access;
 pub mod arguments;
+pub mod batch;
 pub mod heap;
+pub mod id;
 pub mod ledger;
+pub mod lock;
 pub mod object;
 pub mod pin;
 pub mod region;
 pub mod stats;
 pub mod status;
+pub mod store;
 
 use std::ffi::{CStr, c_char};
 

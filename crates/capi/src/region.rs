@@ -19,7 +19,7 @@ use crate::status::{Failure, Status, attempt, status};
 /// into memory when somebody touches it, and leaves when the cap is reached.
 ///
 /// Who touches a block that cannot be read gets SIGBUS. A child process (fork) does not have the
-/// memory. Several heaps may use parts of one region.
+/// memory. Several heaps and stores of objects may use parts of one region.
 ///
 /// All functions may be called from any thread, except terrace_region_close beside another call
 /// with the same handle.
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn terrace_region_scratch(
 }
 
 /// Gives the handle back; NULL is allowed. The region itself ends with the last of its handle, its
-/// heaps and its pins.
+/// heaps, its stores of objects and its pins.
 ///
 /// Where this is the last one, and the region is over a file that lasts, what was written is made
 /// durable before; a status other than TERRACE_STATUS_OK says that this failed. The handle is gone

@@ -2,10 +2,11 @@
 
 use std::ffi::c_char;
 
-use crate::arguments::{place, shared};
+use crate::arguments::{place, place_or_none, shared};
 use crate::heap::Heap;
 use crate::region::Region;
 use crate::status::{Status, status};
+use crate::store::{Objects, store};
 
 /// Bytes of a text in statistics, the zero at its end included.
 pub const STATS_TEXT_BYTES: usize = 256;
@@ -77,6 +78,60 @@ pub struct HeapStats {
     pub caches: u64,
 }
 
+/// What a store of objects holds, at one moment.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ObjectsStats {
+    /// Objects.
+    pub objects: u64,
+    /// Bytes of them.
+    pub object_bytes: u64,
+    /// Ids that are reserved and have no object.
+    pub reserved: u64,
+    /// Ids of its own that were given out at some time; they are used again.
+    pub ids: u64,
+    /// Objects that are locked or pinned.
+    pub held: u64,
+    /// Bytes of what finds the objects.
+    pub table_bytes: u64,
+    /// Bytes of memory that objects are in.
+    pub used_bytes: u64,
+    /// The same with what is kept for later.
+    pub held_bytes: u64,
+}
+
+/// What terrace_objects_check found. 64 consecutive ids are a group.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ObjectsChecked {
+    /// Objects.
+    pub objects: u64,
+    /// Bytes of them.
+    pub object_bytes: u64,
+    /// Groups of objects of one length.
+    pub uniform: u64,
+    /// Groups of objects of several lengths.
+    pub mixed: u64,
+    /// Groups of objects that are long, or were pinned.
+    pub remote: u64,
+}
+
+/// What terrace_objects_defragment did.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ObjectsDefragmented {
+    /// Pieces of memory that were moved.
+    pub moved: u64,
+    /// terrace_objects_stats.held_bytes before.
+    pub held_bytes_before: u64,
+    /// And now.
+    pub held_bytes_after: u64,
+    /// terrace_objects_stats.used_bytes before.
+    pub used_bytes_before: u64,
+    /// And now.
+    pub used_bytes_after: u64,
+}
+
 /// A text that fits, cut where it is longer.
 fn text(long: &str) -> [c_char; STATS_TEXT_BYTES] {
     let mut text = [0; STATS_TEXT_BYTES];
@@ -146,6 +201,91 @@ pub unsafe extern "C" fn terrace_heap_get_stats(heap: *const Heap, out: *mut Hea
             refusals: stats.refusals,
             caches: stats.caches,
         });
+        Ok(())
+    })
+}
+
+/// Gives what a store of objects holds to *out.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; out is NULL or leads to room for the numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_get_stats(
+    objects: *const Objects,
+    out: *mut ObjectsStats,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise, for both.
+        let (out, store) = unsafe { (place(out, "out")?, store(objects)?) };
+        let stats = store.stats();
+        out.put(ObjectsStats {
+            objects: stats.objects,
+            object_bytes: stats.object_bytes,
+            reserved: stats.reserved,
+            ids: stats.ids,
+            held: stats.held,
+            table_bytes: stats.table_bytes,
+            used_bytes: stats.used_bytes,
+            held_bytes: stats.held_bytes,
+        });
+        Ok(())
+    })
+}
+
+/// Walks all of a store, and gives what it found to *out, which may be NULL: that every object lies
+/// in memory of its own, and that the counts are right. All other calls wait until it has ended,
+/// some 10 ms for a million objects.
+///
+/// TERRACE_STATUS_DAMAGED with the first thing that is not as it must be.
+///
+/// # Safety
+/// As for terrace_objects_get_stats.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_check(
+    objects: *const Objects,
+    out: *mut ObjectsChecked,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise, for both.
+        let (out, store) = unsafe { (place_or_none(out), store(objects)?) };
+        let checked = store.check()?;
+        if let Some(out) = out {
+            out.put(ObjectsChecked {
+                objects: checked.objects,
+                object_bytes: checked.object_bytes,
+                uniform: checked.uniform,
+                mixed: checked.mixed,
+                remote: checked.remote,
+            });
+        }
+        Ok(())
+    })
+}
+
+/// Gives back memory of which objects use little, while everybody goes on, and what it did to *out,
+/// which may be NULL. Pinned objects stay where they are. One call at a time: a second one waits.
+///
+/// # Safety
+/// As for terrace_objects_get_stats.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_defragment(
+    objects: *const Objects,
+    out: *mut ObjectsDefragmented,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise, for both.
+        let (out, store) = unsafe { (place_or_none(out), store(objects)?) };
+        let done = store.defragment();
+        if let Some(out) = out {
+            out.put(ObjectsDefragmented {
+                moved: done.moved,
+                held_bytes_before: done.held_bytes_before,
+                held_bytes_after: done.held_bytes_after,
+                used_bytes_before: done.used_bytes_before,
+                used_bytes_after: done.used_bytes_after,
+            });
+        }
         Ok(())
     })
 }

@@ -7,6 +7,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use terrace_heap::HeapError;
+use terrace_objects::ObjectError;
 use terrace_region::RegionError;
 
 /// What a call answers.
@@ -20,16 +21,38 @@ pub enum Status {
     Ok = 0,
     /// An argument is NULL, out of range, or makes no sense with the others. Nothing was done.
     Invalid = 1,
-    /// Memory, addresses, budget or space on a device are not to be had.
+    /// Memory, addresses, budget, ids or space on a device are not to be had.
     NoRoom = 2,
     /// The file, the device or the kernel failed.
     Io = 3,
     /// The kernel does not offer what it takes, or not to this process.
     Unsupported = 4,
-    /// Blocks stayed pinned, or their transfers did not end, within the region's patience.
+    /// Blocks stayed pinned, or their transfers did not end, within the region's patience; or an
+    /// object was locked for as long as the caller waits.
     Timeout = 5,
     /// The library has a fault. It goes on, but what the call should have done may be half done.
     Panic = 6,
+    /// No object has the id: it never did, or it was removed.
+    NotFound = 7,
+    /// The object does not have as many bytes as were given or asked for.
+    Length = 8,
+    /// The object has more bytes than there is room for in the buffer.
+    Buffer = 9,
+    /// The object may only be read.
+    ReadOnly = 10,
+    /// The object is pinned, and can be neither removed nor made longer or shorter.
+    Pinned = 11,
+    /// The object is not pinned.
+    NotPinned = 12,
+    /// The lock is not held, or not in the way that this takes.
+    NotLocked = 13,
+    /// Another holder of the object's read lock waits to write already: one of the two has to give
+    /// its lock back.
+    Conflict = 14,
+    /// The id was not reserved, or has its object already.
+    NotReserved = 15,
+    /// A store of objects is not in order.
+    Damaged = 16,
 }
 
 /// A call that did not do what it should.
@@ -42,6 +65,19 @@ pub(crate) struct Failure {
 impl Failure {
     pub(crate) fn invalid(text: impl Into<String>) -> Self {
         Self { status: Status::Invalid, text: text.into() }
+    }
+
+    pub(crate) fn buffer(text: impl Into<String>) -> Self {
+        Self { status: Status::Buffer, text: text.into() }
+    }
+
+    /// Of one object among several.
+    pub(crate) fn of_object(error: &ObjectError) -> Self {
+        Self { status: object(error), text: error.to_string() }
+    }
+
+    pub(crate) fn no_room(text: impl Into<String>) -> Self {
+        Self { status: Status::NoRoom, text: text.into() }
     }
 
     /// Of a file: what was tried, and the kernel's word.
@@ -109,6 +145,34 @@ impl From<HeapError> for Failure {
     }
 }
 
+impl From<ObjectError> for Failure {
+    fn from(error: ObjectError) -> Self {
+        Self::of_object(&error)
+    }
+}
+
+/// The status of what went wrong with an object.
+pub(crate) fn object(error: &ObjectError) -> Status {
+    match error {
+        ObjectError::NotFound(_) => Status::NotFound,
+        ObjectError::Length { .. } => Status::Length,
+        ObjectError::Buffer { .. } => Status::Buffer,
+        ObjectError::TooLong(_) | ObjectError::Config(_) => Status::Invalid,
+        ObjectError::LockTimeout { .. } => Status::Timeout,
+        ObjectError::UpgradeConflict(_) => Status::Conflict,
+        ObjectError::NotLocked(_) => Status::NotLocked,
+        ObjectError::Pinned(_) => Status::Pinned,
+        ObjectError::NotPinned(_) => Status::NotPinned,
+        ObjectError::ReadOnly(_) => Status::ReadOnly,
+        ObjectError::NotReserved(_) => Status::NotReserved,
+        ObjectError::OutOfMemory { .. } | ObjectError::OutOfIds(_) => Status::NoRoom,
+        ObjectError::Memory { source, .. } => exhausted(source),
+        ObjectError::Damaged(_) => Status::Damaged,
+        // None that there is; what is added has its line here.
+        _ => Status::Io,
+    }
+}
+
 struct Last {
     status: Status,
     text: CString,
@@ -172,6 +236,16 @@ pub extern "C" fn terrace_status_name(status: u32) -> *const c_char {
         c"unsupported",
         c"timeout",
         c"panic",
+        c"no such object",
+        c"wrong length",
+        c"buffer too small",
+        c"read-only",
+        c"pinned",
+        c"not pinned",
+        c"not locked",
+        c"conflict",
+        c"not reserved",
+        c"damaged",
     ];
     let index = usize::try_from(status).unwrap_or(usize::MAX);
     names.get(index).unwrap_or(&c"unknown status").as_ptr()
@@ -180,6 +254,8 @@ pub extern "C" fn terrace_status_name(status: u32) -> *const c_char {
 #[cfg(test)]
 mod tests {
     use std::ffi::CStr;
+
+    use terrace_objects::ObjectId;
 
     use super::*;
 
@@ -228,5 +304,45 @@ mod tests {
         assert_eq!(Failure::from(node).status, Status::Invalid);
         let full = HeapError::NoRoom { heap: heap(), bytes: 9 };
         assert_eq!(Failure::from(full).text, "heap h: no room for 9 bytes");
+    }
+
+    #[test]
+    fn every_error_of_objects_has_its_status() {
+        let id = ObjectId::new(1, 2);
+        let source = io::Error::from(io::ErrorKind::OutOfMemory);
+        for (error, status) in [
+            (ObjectError::NotFound(id), Status::NotFound),
+            (ObjectError::Length { id, has: 3, given: 4 }, Status::Length),
+            (ObjectError::Buffer { id, has: 3, room: 2 }, Status::Buffer),
+            (ObjectError::TooLong(usize::MAX), Status::Invalid),
+            (ObjectError::LockTimeout { id, waited_ms: 5 }, Status::Timeout),
+            (ObjectError::UpgradeConflict(id), Status::Conflict),
+            (ObjectError::NotLocked(id), Status::NotLocked),
+            (ObjectError::Pinned(id), Status::Pinned),
+            (ObjectError::NotPinned(id), Status::NotPinned),
+            (ObjectError::ReadOnly(id), Status::ReadOnly),
+            (ObjectError::NotReserved(id), Status::NotReserved),
+            (ObjectError::OutOfMemory { asked: 1, held: 2, limit: 2 }, Status::NoRoom),
+            (ObjectError::OutOfIds(64), Status::NoRoom),
+            (ObjectError::Config("no".into()), Status::Invalid),
+            (ObjectError::Memory { what: "x".into(), source }, Status::NoRoom),
+            (ObjectError::Damaged("no".into()), Status::Damaged),
+        ] {
+            let text = error.to_string();
+            let failure = Failure::from(error);
+            assert_eq!((failure.status, failure.text), (status, text));
+        }
+    }
+
+    #[test]
+    fn every_status_has_a_name() {
+        let name = |status: u32| {
+            // SAFETY: names are constants.
+            unsafe { CStr::from_ptr(terrace_status_name(status)) }.to_str().expect("ASCII")
+        };
+        assert_eq!(name(Status::Panic as u32), "panic");
+        assert_eq!(name(Status::NotFound as u32), "no such object");
+        assert_eq!(name(Status::Damaged as u32), "damaged");
+        assert_eq!(name(Status::Damaged as u32 + 1), "unknown status");
     }
 }

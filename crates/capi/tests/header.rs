@@ -8,7 +8,10 @@ use cbindgen::{Builder, Config};
 const WRITE: &str = "TERRACE_WRITE_HEADER";
 
 /// The sources in the order that a reader meets what they declare.
-const SOURCES: &[&str] = &["lib", "status", "ledger", "region", "pin", "heap", "object", "stats"];
+const SOURCES: &[&str] = &[
+    "lib", "status", "ledger", "region", "pin", "heap", "object", "store", "id", "access", "lock",
+    "batch", "stats",
+];
 
 #[test]
 fn the_header_is_what_the_sources_say() {

@@ -108,7 +108,7 @@ fn with_both_libraries(compiler: &str, flags: &[&str], names: &[&str]) {
 #[test]
 fn programs_in_c_run_with_either_library() {
     if has(&["cc"]) {
-        with_both_libraries("cc", C, &["heap.c", "errors.c", "fork.c", "cost.c"]);
+        with_both_libraries("cc", C, &["heap.c", "objects.c", "errors.c", "fork.c", "cost.c"]);
     }
 }
 
@@ -160,7 +160,8 @@ fn cmake_finds_the_package() {
     if !has(&["cmake", "cc", "c++"]) {
         return;
     }
-    let (all, some) = (&["heap", "errors", "fork", "cost", "pmr"][..], &["errors", "pmr"][..]);
+    let (all, some) =
+        (&["heap", "objects", "errors", "fork", "cost", "pmr"][..], &["errors", "pmr"][..]);
     for (library, names) in [("-Dterrace_STATIC=OFF", all), ("-Dterrace_STATIC=ON", some)] {
         let build = directory();
         let mut configure = command("cmake", &["-S"]);

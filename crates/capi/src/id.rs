@@ -1,0 +1,233 @@
+//! How objects come to be, which ids there are, and how objects end.
+
+use std::ffi::c_void;
+
+use terrace_objects::ObjectId;
+
+use crate::arguments::{place, places, values};
+use crate::batch::Bytes;
+use crate::status::{Failure, Status, attempt, status};
+use crate::store::{Objects, id, store};
+
+/// Makes an object of so many zeros, and gives its id to *out.
+///
+/// TERRACE_STATUS_NO_ROOM where memory, budget or ids do not suffice; TERRACE_STATUS_INVALID for
+/// more than 1 TiB.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; out is NULL or leads to room for an id.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_create(
+    objects: *const Objects,
+    len: usize,
+    out: *mut u64,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise, for both.
+        let (out, store) = unsafe { (place(out, "out")?, store(objects)?) };
+        out.put(store.create(len)?.to_bits());
+        Ok(())
+    })
+}
+
+/// Makes an object of these bytes, and gives its id to *out. bytes may be NULL where len is 0.
+///
+/// Fails as terrace_objects_create does.
+///
+/// # Safety
+/// As for terrace_objects_create; the bytes are NULL, or as many as len says, and do not change
+/// during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_create_with(
+    objects: *const Objects,
+    bytes: *const c_void,
+    len: usize,
+    out: *mut u64,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise, for all three.
+        let (out, store, bytes) = unsafe {
+            (place(out, "out")?, store(objects)?, values(bytes.cast::<u8>(), len, "bytes")?)
+        };
+        out.put(store.create_with(bytes)?.to_bits());
+        Ok(())
+    })
+}
+
+/// Makes count objects of some bytes each with consecutive ids, all or none, and gives the first id
+/// to *out.
+///
+/// Fails as terrace_objects_create does; no objects at all are TERRACE_STATUS_INVALID.
+///
+/// # Safety
+/// As for terrace_objects_create; contents are NULL or lead to count structures, each of which has
+/// as many bytes as it says. Nothing of that changes during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_create_consecutive(
+    objects: *const Objects,
+    contents: *const Bytes,
+    count: usize,
+    out: *mut u64,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise, for all three.
+        let (out, store, contents) =
+            unsafe { (place(out, "out")?, store(objects)?, values(contents, count, "contents")?) };
+        some(count)?;
+        let mut all: Vec<&[u8]> = Vec::new();
+        if all.try_reserve_exact(count).is_err() {
+            return Err(Failure::no_room(format!("no memory for a list of {count} objects")));
+        }
+        for bytes in contents {
+            // SAFETY: the caller's promise.
+            all.push(unsafe { bytes.get() }?);
+        }
+        out.put(store.create_consecutive(&all)?.to_bits());
+        Ok(())
+    })
+}
+
+/// Consecutive ids begin somewhere.
+fn some(count: usize) -> Result<(), Failure> {
+    if count == 0 { Err(Failure::invalid("consecutive ids of no objects")) } else { Ok(()) }
+}
+
+/// Reserves an id without an object, and gives it to *out: terrace_objects_create_reserved gives it
+/// one, and terrace_objects_release gives it back.
+///
+/// TERRACE_STATUS_NO_ROOM where ids, or the budget for what finds objects, do not suffice.
+///
+/// # Safety
+/// As for terrace_objects_create.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_reserve(objects: *const Objects, out: *mut u64) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise, for both.
+        let (out, store) = unsafe { (place(out, "out")?, store(objects)?) };
+        out.put(store.reserve()?.to_bits());
+        Ok(())
+    })
+}
+
+/// Reserves so many consecutive ids, and gives the first to *out; otherwise as
+/// terrace_objects_reserve.
+///
+/// No ids at all are TERRACE_STATUS_INVALID.
+///
+/// # Safety
+/// As for terrace_objects_create.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_reserve_consecutive(
+    objects: *const Objects,
+    count: usize,
+    out: *mut u64,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise, for both.
+        let (out, store) = unsafe { (place(out, "out")?, store(objects)?) };
+        some(count)?;
+        out.put(store.reserve_consecutive(terrace_sys::size::to_u64(count))?.to_bits());
+        Ok(())
+    })
+}
+
+/// Gives a reserved id back.
+///
+/// TERRACE_STATUS_NOT_RESERVED for an id that is not, or has its object.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_release(objects: *const Objects, object: u64) -> Status {
+    // SAFETY: the caller's promise.
+    status(|| Ok(unsafe { store(objects) }?.release(id(object))?))
+}
+
+/// Makes an object of these bytes with a reserved id, or with an id of another node that no object
+/// has here: that is how objects come from elsewhere. bytes may be NULL where len is 0.
+///
+/// TERRACE_STATUS_NOT_RESERVED for any other id; otherwise fails as terrace_objects_create does.
+///
+/// # Safety
+/// As for terrace_objects_release; the bytes are NULL, or as many as len says, and do not change
+/// during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_create_reserved(
+    objects: *const Objects,
+    object: u64,
+    bytes: *const c_void,
+    len: usize,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise, for both.
+        let (store, bytes) =
+            unsafe { (store(objects)?, values(bytes.cast::<u8>(), len, "bytes")?) };
+        Ok(store.create_reserved(id(object), bytes)?)
+    })
+}
+
+/// Removes an object. Its id may name another object at once.
+///
+/// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_PINNED, TERRACE_STATUS_READ_ONLY;
+/// TERRACE_STATUS_TIMEOUT while somebody has it locked.
+///
+/// # Safety
+/// As for terrace_objects_release.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_remove(objects: *const Objects, object: u64) -> Status {
+    // SAFETY: the caller's promise.
+    status(|| Ok(unsafe { store(objects) }?.remove(id(object))?))
+}
+
+/// Whether an object has this id. Nobody waits. False for a store that is NULL.
+///
+/// # Safety
+/// As for terrace_objects_release.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_exists(objects: *const Objects, object: u64) -> bool {
+    // SAFETY: the caller's promise.
+    attempt(|| Ok(unsafe { store(objects) }?.exists(id(object)))).unwrap_or(false)
+}
+
+/// Ids that are asked for at a time.
+const IDS: usize = 4096;
+
+/// Gives the ids of objects to ids, those from the id from on, in order and at most max, and how
+/// many they are to *count: fewer than max when there are no others. Begin with 0, and go on with
+/// one more than the last.
+///
+/// They are those that were there when somebody looked: objects that come and go meanwhile may be
+/// among them or not.
+///
+/// # Safety
+/// As for terrace_objects_release; ids are NULL or lead to room for max ids, count is NULL or leads
+/// to room for a number, and nobody else uses either.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_ids(
+    objects: *const Objects,
+    from: u64,
+    ids: *mut u64,
+    max: usize,
+    count: *mut usize,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise, for all three.
+        let (count, store, mut ids) =
+            unsafe { (place(count, "count")?, store(objects)?, places(ids, max, "ids")?) };
+        let (mut next, mut given) = (Some(from), 0);
+        while let Some(from) = next
+            && given < max
+        {
+            let found = store.ids(id(from), IDS.min(max - given));
+            for (n, id) in found.iter().enumerate() {
+                ids.put(given + n, id.to_bits());
+            }
+            given += found.len();
+            next = found.last().and_then(|last: &ObjectId| last.to_bits().checked_add(1));
+        }
+        count.put(given);
+        Ok(())
+    })
+}

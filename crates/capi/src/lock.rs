@@ -1,0 +1,294 @@
+//! Locks of objects, held across operations.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use terrace_objects::{ObjectError, ObjectId, ObjectStore, ReadGuard, WriteGuard};
+
+use crate::access::tell;
+use crate::arguments::{
+    buffer, patience, place, place_or_none, shared, take_handle, unique, values,
+};
+use crate::status::{Failure, Status, attempt, status};
+use crate::store::{Objects, id, store};
+
+/// A lock of an object, until terrace_objects_unlock.
+///
+/// Who has it reads and changes the object by the terrace_lock_ functions, which wait for nobody.
+/// The terrace_objects_ functions wait for locks, those of the caller too: under a lock for
+/// reading, all that change the object; under one for writing, those that read it as well.
+///
+/// A lock may go from thread to thread, but no two threads use it at once. It keeps the store: the
+/// store's handle may be closed.
+pub struct Lock {
+    /// Ended before the store may end.
+    held: Held,
+    object: ObjectId,
+    _store: Arc<ObjectStore>,
+}
+
+/// What of an object is held.
+enum Held {
+    Read(ReadGuard<'static>),
+    Write(WriteGuard<'static>),
+    /// The lock went with its object.
+    Nothing,
+}
+
+/// How an object is locked, for terrace_objects_lock.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub enum LockModeChoice {
+    /// Together with other readers: nobody changes the object.
+    Read = 0,
+    /// Alone: nobody else reads or changes the object.
+    Write = 1,
+}
+
+impl Lock {
+    fn new(
+        objects: &Arc<ObjectStore>,
+        object: ObjectId,
+        mode: u32,
+        timeout_ms: u64,
+    ) -> Result<Self, Failure> {
+        let kept = Arc::clone(objects);
+        // SAFETY: the store stays where it is for as long as the lock has its count of it, which
+        // ends after what is held: a structure's fields end in order.
+        let store: &'static ObjectStore = unsafe { &*Arc::as_ptr(&kept) };
+        let timeout = patience(timeout_ms);
+        let held = match mode {
+            0 => Held::Read(store.read_lock(object, timeout)?),
+            1 => Held::Write(store.write_lock(object, timeout)?),
+            other => return Err(Failure::invalid(format!("{other} is no terrace_lock_mode"))),
+        };
+        Ok(Self { held, object, _store: kept })
+    }
+
+    fn write(&mut self) -> Result<&mut WriteGuard<'static>, Failure> {
+        match &mut self.held {
+            Held::Write(guard) => Ok(guard),
+            Held::Read(_) | Held::Nothing => Err(ObjectError::NotLocked(self.object).into()),
+        }
+    }
+
+    fn get(&self, to: &mut [u8]) -> Result<usize, ObjectError> {
+        match &self.held {
+            Held::Read(guard) => guard.get(to),
+            Held::Write(guard) => guard.get(to),
+            Held::Nothing => Err(ObjectError::NotLocked(self.object)),
+        }
+    }
+
+    /// Turns what is held into something else, or leaves it with a reason.
+    fn turn(
+        &mut self,
+        to: impl FnOnce(Held) -> Result<Held, (Held, ObjectError)>,
+    ) -> Result<(), Failure> {
+        match to(std::mem::replace(&mut self.held, Held::Nothing)) {
+            Ok(held) => {
+                self.held = held;
+                Ok(())
+            }
+            Err((held, error)) => {
+                self.held = held;
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// Locks an object and gives the lock to *out: mode is a terrace_lock_mode. It waits for so many
+/// milliseconds while others keep it out: with 0 it tries once, with UINT64_MAX it waits for ever,
+/// also for a lock that the caller has.
+///
+/// TERRACE_STATUS_NOT_FOUND, TERRACE_STATUS_TIMEOUT; TERRACE_STATUS_INVALID for another mode.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; out is NULL or leads to room for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_lock(
+    objects: *const Objects,
+    object: u64,
+    mode: u32,
+    timeout_ms: u64,
+    out: *mut *mut Lock,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise, for both.
+        let (out, store) = unsafe { (place(out, "out")?, store(objects)?) };
+        out.put_handle(Lock::new(store, id(object), mode, timeout_ms)?);
+        Ok(())
+    })
+}
+
+/// Gives a lock back; NULL is allowed.
+///
+/// # Safety
+/// The lock is NULL, or came from terrace_objects_lock and is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_unlock(lock: *mut Lock) {
+    let _ = attempt(|| {
+        // SAFETY: the caller's promise.
+        drop(unsafe { take_handle(lock) });
+        Ok(())
+    });
+}
+
+/// The id of the object; 0 for NULL.
+///
+/// # Safety
+/// The lock is NULL, or came from terrace_objects_lock and was not given back, and no other thread
+/// uses it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_lock_object(lock: *const Lock) -> u64 {
+    // SAFETY: the caller's promise.
+    attempt(|| Ok(unsafe { shared(lock, "lock") }?.object.to_bits())).unwrap_or(0)
+}
+
+/// Turns a lock for reading into one for writing as soon as it is the only one, without a gap in
+/// which somebody else could write. It waits as terrace_objects_lock does.
+///
+/// The lock for reading is kept when that fails: TERRACE_STATUS_CONFLICT when another reader waits
+/// to do so already, TERRACE_STATUS_TIMEOUT, TERRACE_STATUS_NOT_LOCKED for one that is no lock for
+/// reading.
+///
+/// # Safety
+/// As for terrace_lock_object.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_lock_upgrade(lock: *mut Lock, timeout_ms: u64) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise.
+        let lock = unsafe { unique(lock, "lock") }?;
+        let object = lock.object;
+        lock.turn(|held| match held {
+            Held::Read(guard) => match guard.upgrade(patience(timeout_ms)) {
+                Ok(guard) => Ok(Held::Write(guard)),
+                Err((guard, error)) => Err((Held::Read(guard), error)),
+            },
+            other => Err((other, ObjectError::NotLocked(object))),
+        })
+    })
+}
+
+/// Turns a lock for writing into one for reading without a gap.
+///
+/// TERRACE_STATUS_NOT_LOCKED for one that is no lock for writing.
+///
+/// # Safety
+/// As for terrace_lock_object.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_lock_downgrade(lock: *mut Lock) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise.
+        let lock = unsafe { unique(lock, "lock") }?;
+        let object = lock.object;
+        lock.turn(|held| match held {
+            Held::Write(guard) => Ok(Held::Read(guard.downgrade())),
+            other => Err((other, ObjectError::NotLocked(object))),
+        })
+    })
+}
+
+/// Copies the locked object as terrace_objects_get does, without waiting.
+///
+/// TERRACE_STATUS_BUFFER; TERRACE_STATUS_NOT_LOCKED after terrace_lock_remove.
+///
+/// # Safety
+/// As for terrace_lock_object; the buffer is NULL or has so much room, len is NULL or leads to room
+/// for a length, and nobody else uses either.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_lock_get(
+    lock: *const Lock,
+    buffer: *mut c_void,
+    room: usize,
+    len: *mut usize,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise, for all three.
+        let (lock, to, len) = unsafe {
+            (shared(lock, "lock")?, self::buffer(buffer, room, "buffer")?, place_or_none(len))
+        };
+        tell(lock.get(to), len)
+    })
+}
+
+/// Replaces the bytes of the object as terrace_objects_put does, without waiting.
+///
+/// TERRACE_STATUS_NOT_LOCKED for one that is no lock for writing; TERRACE_STATUS_LENGTH,
+/// TERRACE_STATUS_READ_ONLY.
+///
+/// # Safety
+/// As for terrace_lock_object; the bytes are NULL, or as many as len says, do not change during the
+/// call, and are not those of the object itself.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_lock_put(
+    lock: *mut Lock,
+    bytes: *const c_void,
+    len: usize,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise, for both.
+        let (lock, bytes) =
+            unsafe { (unique(lock, "lock")?, values(bytes.cast::<u8>(), len, "bytes")?) };
+        Ok(lock.write()?.put(bytes)?)
+    })
+}
+
+/// Gives the object other bytes as terrace_objects_replace does, without waiting.
+///
+/// TERRACE_STATUS_NOT_LOCKED for one that is no lock for writing; TERRACE_STATUS_NO_ROOM,
+/// TERRACE_STATUS_PINNED, TERRACE_STATUS_READ_ONLY, TERRACE_STATUS_INVALID.
+///
+/// # Safety
+/// As for terrace_lock_put.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_lock_replace(
+    lock: *mut Lock,
+    bytes: *const c_void,
+    len: usize,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise, for both.
+        let (lock, bytes) =
+            unsafe { (unique(lock, "lock")?, values(bytes.cast::<u8>(), len, "bytes")?) };
+        Ok(lock.write()?.replace(bytes)?)
+    })
+}
+
+/// Changes the length of the object as terrace_objects_resize does, without waiting.
+///
+/// Fails as terrace_lock_replace does.
+///
+/// # Safety
+/// As for terrace_lock_object.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_lock_resize(lock: *mut Lock, len: usize) -> Status {
+    // SAFETY: the caller's promise.
+    status(|| Ok(unsafe { unique(lock, "lock") }?.write()?.resize(len)?))
+}
+
+/// Removes the object, and what is held of it. The lock is given back by terrace_objects_unlock all
+/// the same, and is of no other use.
+///
+/// TERRACE_STATUS_NOT_LOCKED for one that is no lock for writing; TERRACE_STATUS_PINNED,
+/// TERRACE_STATUS_READ_ONLY.
+///
+/// # Safety
+/// As for terrace_lock_object.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_lock_remove(lock: *mut Lock) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise.
+        let lock = unsafe { unique(lock, "lock") }?;
+        let object = lock.object;
+        lock.turn(|held| match held {
+            Held::Write(guard) => match guard.remove() {
+                Ok(()) => Ok(Held::Nothing),
+                Err((guard, error)) => Err((Held::Write(guard), error)),
+            },
+            other => Err((other, ObjectError::NotLocked(object))),
+        })
+    })
+}

@@ -1,0 +1,210 @@
+//! Stores of objects: how they are made and closed.
+
+use std::ffi::c_char;
+use std::sync::Arc;
+
+use terrace_objects::{ObjectConfig, ObjectId, ObjectMemory, ObjectStore};
+
+use crate::arguments::{self, patience, place, shared, take_handle};
+use crate::ledger::Ledger;
+use crate::region::Region;
+use crate::status::{Failure, Status, attempt, status};
+
+/// A store of small objects, found by id, in DRAM, on a memory node, or in a part of a region.
+///
+/// An object is any number of bytes. Its id is the node that made it, above
+/// TERRACE_OBJECT_LOCAL_BITS of its own; no object has the id 0, which programs may use for "none".
+/// What one thread does to an object is one step to all others, and what is refused has changed
+/// nothing. An operation waits while somebody else's lock keeps it out, as long as the options say;
+/// after that it answers TERRACE_STATUS_TIMEOUT.
+///
+/// All functions may be called from any thread, except terrace_objects_close beside another call
+/// with the same handle.
+pub struct Objects {
+    pub(crate) store: Arc<ObjectStore>,
+}
+
+/// The bits of an object's id that say which one of its node it is; the node's 16 are above them.
+pub const OBJECT_LOCAL_BITS: u32 = 48;
+const _: () = assert!(OBJECT_LOCAL_BITS == terrace_objects::LOCAL_BITS);
+
+/// A flag of terrace_objects_options: no transparent huge pages are asked for.
+pub const OBJECTS_HUGE_PAGES_OFF: u32 = 1;
+
+/// How a store of objects is set up. Zero, or NULL, is the usual value of every field: begin with
+/// terrace_objects_options_default or zeroed memory.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ObjectsOptions {
+    /// Its name in statistics and in the ledger. NULL: "objects".
+    pub name: *const c_char,
+    /// The budget that memory in use counts against: that of what finds objects, and that of the
+    /// objects, which a region counts itself. NULL: none.
+    pub ledger: *const Ledger,
+    /// How long an operation waits for an object that somebody else has locked, in milliseconds. 0:
+    /// 10000; UINT64_MAX: for ever.
+    pub patience_ms: u64,
+    /// The node that the store's ids name, up to 65535. It is a number of the program's own, and
+    /// none of a memory node.
+    pub node: u32,
+    /// 0, or TERRACE_OBJECTS_HUGE_PAGES_OFF.
+    pub flags: u32,
+}
+
+impl ObjectsOptions {
+    const USUAL: Self = Self {
+        name: std::ptr::null(),
+        ledger: std::ptr::null(),
+        patience_ms: 0,
+        node: 0,
+        flags: 0,
+    };
+
+    /// # Safety
+    /// Its pointers are NULL or lead to what they should, which does not change during the call.
+    unsafe fn config(&self, memory: ObjectMemory) -> Result<ObjectConfig, Failure> {
+        // SAFETY: the caller's promise, for both.
+        let (name, ledger) =
+            unsafe { (arguments::name(self.name, "objects"), arguments::ledger(self.ledger)) };
+        let wrong = |what: String| Err(Failure::invalid(format!("objects {name}: {what}")));
+        let Ok(node) = u16::try_from(self.node) else {
+            return wrong(format!("node {}: ids have 16 bits for it", self.node));
+        };
+        if self.flags & !OBJECTS_HUGE_PAGES_OFF != 0 {
+            return wrong(format!("flags {:#x} are not all known", self.flags));
+        }
+        let usual = ObjectConfig::new(name.as_str(), memory);
+        Ok(ObjectConfig {
+            node,
+            ledger,
+            huge_pages: self.flags & OBJECTS_HUGE_PAGES_OFF == 0,
+            patience: match self.patience_ms {
+                0 => usual.patience,
+                ms => patience(ms),
+            },
+            ..usual
+        })
+    }
+}
+
+/// The usual options of a store of objects: all zero.
+#[unsafe(no_mangle)]
+pub extern "C" fn terrace_objects_options_default() -> ObjectsOptions {
+    ObjectsOptions::USUAL
+}
+
+/// Makes a store over some memory.
+///
+/// # Safety
+/// The options are NULL, or lead to options whose pointers lead to what they should; out is NULL or
+/// leads to room for a pointer.
+unsafe fn start(
+    memory: ObjectMemory,
+    options: *const ObjectsOptions,
+    out: *mut *mut Objects,
+) -> Result<(), Failure> {
+    // SAFETY: the caller's promise, for both.
+    let (out, config) = unsafe {
+        (place(out, "out")?, options.as_ref().unwrap_or(&ObjectsOptions::USUAL).config(memory)?)
+    };
+    out.put_handle(Objects { store: Arc::new(ObjectStore::new(config)?) });
+    Ok(())
+}
+
+/// The store of a handle.
+///
+/// # Safety
+/// The handle is NULL, or is a store's that was not closed and is not for as long as the answer is
+/// used.
+pub(crate) unsafe fn store<'a>(objects: *const Objects) -> Result<&'a Arc<ObjectStore>, Failure> {
+    // SAFETY: the caller's promise.
+    Ok(&unsafe { shared(objects, "objects") }?.store)
+}
+
+/// The id that a number stands for: any may be asked for.
+pub(crate) fn id(bits: u64) -> ObjectId {
+    ObjectId::from_bits(bits)
+}
+
+/// Makes an empty store of objects in DRAM and gives it to *out: so many bytes of addresses,
+/// 2097152 at least, which take memory as they are used.
+///
+/// TERRACE_STATUS_INVALID for options that cannot be; TERRACE_STATUS_NO_ROOM without addresses.
+///
+/// # Safety
+/// options are NULL or lead to options, whose name is NULL or a string and whose ledger is NULL or
+/// a ledger; out is NULL or leads to room for a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_dram(
+    bytes: usize,
+    options: *const ObjectsOptions,
+    out: *mut *mut Objects,
+) -> Status {
+    // SAFETY: the caller's promise.
+    status(|| unsafe { start(ObjectMemory::Dram { bytes }, options, out) })
+}
+
+/// Makes an empty store of objects in the memory of one NUMA node and gives it to *out; otherwise
+/// as terrace_objects_dram.
+///
+/// A node that is not there is TERRACE_STATUS_INVALID.
+///
+/// # Safety
+/// As for terrace_objects_dram.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_node(
+    node: u32,
+    bytes: usize,
+    options: *const ObjectsOptions,
+    out: *mut *mut Objects,
+) -> Status {
+    // SAFETY: the caller's promise.
+    status(|| unsafe { start(ObjectMemory::Node { node, bytes }, options, out) })
+}
+
+/// Makes an empty store of objects in a part of a region and gives it to *out. The part begins at
+/// the offset, a multiple of 4096, and has so many bytes, 2097152 at least; 0 bytes are all to the
+/// region's end. What finds the objects is in DRAM.
+///
+/// Nobody else may use the part. The store keeps the region: its handle may be closed. What objects
+/// hold is written to the region's file in time, but a store cannot be opened again from it.
+///
+/// Fails as terrace_objects_dram does.
+///
+/// # Safety
+/// The region is NULL, or came from terrace_region_open or terrace_region_scratch and was not
+/// closed; otherwise as for terrace_objects_dram.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_region(
+    region: *const Region,
+    offset: usize,
+    bytes: usize,
+    options: *const ObjectsOptions,
+    out: *mut *mut Objects,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise.
+        let region = Arc::clone(&unsafe { shared(region, "region") }?.region);
+        let rest = region.len().saturating_sub(offset);
+        let bytes = if bytes == 0 { rest } else { bytes };
+        // SAFETY: the caller's promise.
+        unsafe { start(ObjectMemory::Region { region, offset, bytes }, options, out) }
+    })
+}
+
+/// Gives the handle back; NULL is allowed. The store ends, with every object, as soon as the last
+/// of its locks is given back, too. No other thread is in a call with the handle.
+///
+/// Addresses of pinned objects are invalid from here on, whether or not a lock is left.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and is not used again, nor any address that came from it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_close(objects: *mut Objects) {
+    let _ = attempt(|| {
+        // SAFETY: the caller's promise.
+        drop(unsafe { take_handle(objects) });
+        Ok(())
+    });
+}
