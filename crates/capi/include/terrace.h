@@ -42,6 +42,19 @@
 /// A flag of terrace_objects_options: no transparent huge pages are asked for.
 #define TERRACE_OBJECTS_HUGE_PAGES_OFF 1
 
+/// A flag of terrace_objects_options: a log that is damaged is opened without what is damaged of
+/// it, and without what came after. Without the flag that is TERRACE_STATUS_DAMAGED.
+#define TERRACE_OBJECTS_ACCEPT_DAMAGE 2
+
+/// A change waits for the device: it survives the machine.
+#define TERRACE_DURABILITY_SYNCED 0
+
+/// A change waits for the kernel: it survives the process, and not the machine.
+#define TERRACE_DURABILITY_WRITTEN 1
+
+/// A change waits for nothing, up to 1 MiB of them; terrace_objects_sync waits for the device.
+#define TERRACE_DURABILITY_DEFERRED 2
+
 /// What a call answers.
 ///
 /// Functions that answer a pointer answer NULL where this would not be TERRACE_STATUS_OK;
@@ -368,8 +381,18 @@ typedef struct terrace_objects_options {
     /// The node that the store's ids name, up to 65535. It is a number of the program's own, and
     /// none of a memory node.
     uint32_t node;
-    /// 0, or TERRACE_OBJECTS_HUGE_PAGES_OFF.
+    /// TERRACE_OBJECTS_HUGE_PAGES_OFF and TERRACE_OBJECTS_ACCEPT_DAMAGE, or neither.
     uint32_t flags;
+    /// A directory for a log of all changes, made if it is not there: what it has of before is in
+    /// the store again. NULL: none, and the objects are gone with the process.
+    const char *log_dir;
+    /// A dump whose objects the store is to begin with. NULL: none. Not together with a log.
+    const char *dump;
+    /// What a change waits for where there is a log: TERRACE_DURABILITY_SYNCED,
+    /// TERRACE_DURABILITY_WRITTEN or TERRACE_DURABILITY_DEFERRED.
+    uint32_t durability;
+    /// 0.
+    uint32_t reserved;
 } terrace_objects_options;
 
 #ifdef __cplusplus
@@ -1157,11 +1180,13 @@ struct terrace_objects_options terrace_objects_options_default(void);
 /// Makes an empty store of objects in DRAM and gives it to *out: so many bytes of addresses,
 /// 2097152 at least, which take memory as they are used.
 ///
-/// TERRACE_STATUS_INVALID for options that cannot be; TERRACE_STATUS_NO_ROOM without addresses.
+/// TERRACE_STATUS_INVALID for options that cannot be; TERRACE_STATUS_NO_ROOM without addresses, or
+/// without room for what a log or a dump has; TERRACE_STATUS_DAMAGED when one of these is;
+/// TERRACE_STATUS_IO.
 ///
 /// # Safety
-/// options are NULL or lead to options, whose name is NULL or a string and whose ledger is NULL or
-/// a ledger; out is NULL or leads to room for a pointer.
+/// options are NULL or lead to options, whose name, log_dir and dump are NULL or strings and whose
+/// ledger is NULL or a ledger; out is NULL or leads to room for a pointer.
 enum terrace_status terrace_objects_dram(size_t bytes,
                                          const struct terrace_objects_options *options,
                                          struct terrace_objects **out);
@@ -1195,6 +1220,33 @@ enum terrace_status terrace_objects_region(const struct terrace_region *region,
                                            size_t bytes,
                                            const struct terrace_objects_options *options,
                                            struct terrace_objects **out);
+
+/// Writes all objects and reserved ids to a file as they are at one moment within the call, while
+/// everybody goes on. The file appears under its name once it is whole and on the device.
+///
+/// TERRACE_STATUS_IO or TERRACE_STATUS_NO_ROOM when it cannot be written: what was there before
+/// stays.
+///
+/// # Safety
+/// The handle is NULL, or a store's that was not closed; the path is NULL or a string.
+enum terrace_status terrace_objects_dump(const struct terrace_objects *objects, const char *path);
+
+/// Waits until every change made before is on the device, whatever the store's durability; without
+/// a log it does nothing.
+///
+/// # Safety
+/// The handle is NULL, or a store's that was not closed.
+enum terrace_status terrace_objects_sync(const struct terrace_objects *objects);
+
+/// Writes everything to the log's directory anew and lets go of the log so far, while everybody
+/// goes on. After the log failed, this makes the store take changes again.
+///
+/// TERRACE_STATUS_INVALID without a log; TERRACE_STATUS_IO or TERRACE_STATUS_NO_ROOM when it cannot
+/// be written: what was there before stays.
+///
+/// # Safety
+/// As for terrace_objects_sync.
+enum terrace_status terrace_objects_checkpoint(const struct terrace_objects *objects);
 
 /// Gives the handle back; NULL is allowed. The store ends, with every object, as soon as the last
 /// of its locks is given back, too. No other thread is in a call with the handle.
@@ -1541,11 +1593,13 @@ struct terrace_objects_options terrace_objects_options_default(void);
 /// Makes an empty store of objects in DRAM and gives it to *out: so many bytes of addresses,
 /// 2097152 at least, which take memory as they are used.
 ///
-/// TERRACE_STATUS_INVALID for options that cannot be; TERRACE_STATUS_NO_ROOM without addresses.
+/// TERRACE_STATUS_INVALID for options that cannot be; TERRACE_STATUS_NO_ROOM without addresses, or
+/// without room for what a log or a dump has; TERRACE_STATUS_DAMAGED when one of these is;
+/// TERRACE_STATUS_IO.
 ///
 /// # Safety
-/// options are NULL or lead to options, whose name is NULL or a string and whose ledger is NULL or
-/// a ledger; out is NULL or leads to room for a pointer.
+/// options are NULL or lead to options, whose name, log_dir and dump are NULL or strings and whose
+/// ledger is NULL or a ledger; out is NULL or leads to room for a pointer.
 enum terrace_status terrace_objects_dram(size_t bytes,
                                          const struct terrace_objects_options *options,
                                          struct terrace_objects **out);
@@ -1579,6 +1633,33 @@ enum terrace_status terrace_objects_region(const struct terrace_region *region,
                                            size_t bytes,
                                            const struct terrace_objects_options *options,
                                            struct terrace_objects **out);
+
+/// Writes all objects and reserved ids to a file as they are at one moment within the call, while
+/// everybody goes on. The file appears under its name once it is whole and on the device.
+///
+/// TERRACE_STATUS_IO or TERRACE_STATUS_NO_ROOM when it cannot be written: what was there before
+/// stays.
+///
+/// # Safety
+/// The handle is NULL, or a store's that was not closed; the path is NULL or a string.
+enum terrace_status terrace_objects_dump(const struct terrace_objects *objects, const char *path);
+
+/// Waits until every change made before is on the device, whatever the store's durability; without
+/// a log it does nothing.
+///
+/// # Safety
+/// The handle is NULL, or a store's that was not closed.
+enum terrace_status terrace_objects_sync(const struct terrace_objects *objects);
+
+/// Writes everything to the log's directory anew and lets go of the log so far, while everybody
+/// goes on. After the log failed, this makes the store take changes again.
+///
+/// TERRACE_STATUS_INVALID without a log; TERRACE_STATUS_IO or TERRACE_STATUS_NO_ROOM when it cannot
+/// be written: what was there before stays.
+///
+/// # Safety
+/// As for terrace_objects_sync.
+enum terrace_status terrace_objects_checkpoint(const struct terrace_objects *objects);
 
 /// Gives the handle back; NULL is allowed. The store ends, with every object, as soon as the last
 /// of its locks is given back, too. No other thread is in a call with the handle.

@@ -405,6 +405,46 @@ static void in_dram(void) {
     terrace_objects_close(store);
 }
 
+/* What a log and a dump have is there again. */
+static void lasting(const char *directory) {
+    char log[4096], dump[4096], text[8] = {0};
+    snprintf(log, sizeof log, "%s/log", directory);
+    snprintf(dump, sizeof dump, "%s/objects.dump", directory);
+    terrace_objects_options options = terrace_objects_options_default();
+    options.log_dir = log;
+    options.durability = TERRACE_DURABILITY_DEFERRED;
+    terrace_objects *store, *again;
+    uint64_t id, other;
+    uintptr_t len;
+    must(terrace_objects_dram(16 * MIB, &options, &store), "a store with a log");
+    must(terrace_objects_create_with(store, "logged", 7, &id), "create with");
+    must(terrace_objects_checkpoint(store), "checkpoint");
+    must(terrace_objects_create_with(store, "later", 6, &other), "create with");
+    must(terrace_objects_sync(store), "sync");
+    must(terrace_objects_dump(store, dump), "dump");
+    expect(terrace_objects_dram(16 * MIB, &options, &again) == TERRACE_STATUS_IO,
+           "the log has one owner");
+    terrace_objects_close(store);
+
+    must(terrace_objects_dram(16 * MIB, &options, &store), "the same store");
+    must(terrace_objects_get(store, id, text, sizeof text, &len), "get");
+    expect(len == 7 && strcmp(text, "logged") == 0, "what the dump of the checkpoint has");
+    must(terrace_objects_get(store, other, text, sizeof text, &len), "get");
+    expect(len == 6 && strcmp(text, "later") == 0, "what the log has");
+    terrace_objects_close(store);
+
+    terrace_objects_options restored = terrace_objects_options_default();
+    restored.dump = dump;
+    must(terrace_objects_dram(16 * MIB, &restored, &store), "a store of a dump");
+    must(terrace_objects_get(store, other, text, sizeof text, &len), "get");
+    expect(len == 6 && strcmp(text, "later") == 0, "what the dump has");
+    expect(terrace_objects_checkpoint(store) == TERRACE_STATUS_INVALID, "it has no log");
+    terrace_objects_close(store);
+    restored.log_dir = log;
+    expect(terrace_objects_dram(16 * MIB, &restored, &store) == TERRACE_STATUS_INVALID,
+           "a dump or a log");
+}
+
 /* Two stores share a region that has less memory than their objects. */
 static void in_a_file(const char *directory) {
     terrace_region_options options = {0};
@@ -436,5 +476,6 @@ static void in_a_file(const char *directory) {
 int main(int argc, char **argv) {
     in_dram();
     in_a_file(argc > 1 ? argv[1] : ".");
+    lasting(argc > 1 ? argv[1] : ".");
     return 0;
 }

@@ -167,7 +167,9 @@ pub(crate) fn object(error: &ObjectError) -> Status {
         ObjectError::NotReserved(_) => Status::NotReserved,
         ObjectError::OutOfMemory { .. } | ObjectError::OutOfIds(_) => Status::NoRoom,
         ObjectError::Memory { source, .. } => exhausted(source),
-        ObjectError::Damaged(_) => Status::Damaged,
+        ObjectError::Damaged(_) | ObjectError::Corrupt { .. } => Status::Damaged,
+        ObjectError::File { source, .. } | ObjectError::Stream(source) => kernel(source),
+        ObjectError::Log(_) => Status::Io,
         // None that there is; what is added has its line here.
         _ => Status::Io,
     }
@@ -327,6 +329,20 @@ mod tests {
             (ObjectError::Config("no".into()), Status::Invalid),
             (ObjectError::Memory { what: "x".into(), source }, Status::NoRoom),
             (ObjectError::Damaged("no".into()), Status::Damaged),
+            (
+                ObjectError::Corrupt { file: "f".into(), offset: 7, reason: "no".into() },
+                Status::Damaged,
+            ),
+            (
+                ObjectError::File {
+                    doing: "write",
+                    path: "f".into(),
+                    source: io::ErrorKind::StorageFull.into(),
+                },
+                Status::NoRoom,
+            ),
+            (ObjectError::Stream(io::ErrorKind::BrokenPipe.into()), Status::Io),
+            (ObjectError::Log("full".into()), Status::Io),
         ] {
             let text = error.to_string();
             let failure = Failure::from(error);

@@ -3,9 +3,9 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use terrace_objects::{ObjectConfig, ObjectId, ObjectMemory, ObjectStore};
+use terrace_objects::{Durability, LogConfig, ObjectConfig, ObjectId, ObjectMemory, ObjectStore};
 
-use crate::arguments::{self, patience, place, shared, take_handle};
+use crate::arguments::{self, path, patience, place, shared, take_handle};
 use crate::ledger::Ledger;
 use crate::region::Region;
 use crate::status::{Failure, Status, attempt, status};
@@ -31,6 +31,10 @@ const _: () = assert!(OBJECT_LOCAL_BITS == terrace_objects::LOCAL_BITS);
 /// A flag of terrace_objects_options: no transparent huge pages are asked for.
 pub const OBJECTS_HUGE_PAGES_OFF: u32 = 1;
 
+/// A flag of terrace_objects_options: a log that is damaged is opened without what is damaged of
+/// it, and without what came after. Without the flag that is TERRACE_STATUS_DAMAGED.
+pub const OBJECTS_ACCEPT_DAMAGE: u32 = 2;
+
 /// How a store of objects is set up. Zero, or NULL, is the usual value of every field: begin with
 /// terrace_objects_options_default or zeroed memory.
 #[derive(Clone, Copy, Debug)]
@@ -47,9 +51,26 @@ pub struct ObjectsOptions {
     /// The node that the store's ids name, up to 65535. It is a number of the program's own, and
     /// none of a memory node.
     pub node: u32,
-    /// 0, or TERRACE_OBJECTS_HUGE_PAGES_OFF.
+    /// TERRACE_OBJECTS_HUGE_PAGES_OFF and TERRACE_OBJECTS_ACCEPT_DAMAGE, or neither.
     pub flags: u32,
+    /// A directory for a log of all changes, made if it is not there: what it has of before is in
+    /// the store again. NULL: none, and the objects are gone with the process.
+    pub log_dir: *const c_char,
+    /// A dump whose objects the store is to begin with. NULL: none. Not together with a log.
+    pub dump: *const c_char,
+    /// What a change waits for where there is a log: TERRACE_DURABILITY_SYNCED,
+    /// TERRACE_DURABILITY_WRITTEN or TERRACE_DURABILITY_DEFERRED.
+    pub durability: u32,
+    /// 0.
+    pub reserved: u32,
 }
+
+/// A change waits for the device: it survives the machine.
+pub const DURABILITY_SYNCED: u32 = 0;
+/// A change waits for the kernel: it survives the process, and not the machine.
+pub const DURABILITY_WRITTEN: u32 = 1;
+/// A change waits for nothing, up to 1 MiB of them; terrace_objects_sync waits for the device.
+pub const DURABILITY_DEFERRED: u32 = 2;
 
 impl ObjectsOptions {
     const USUAL: Self = Self {
@@ -58,7 +79,49 @@ impl ObjectsOptions {
         patience_ms: 0,
         node: 0,
         flags: 0,
+        log_dir: std::ptr::null(),
+        dump: std::ptr::null(),
+        durability: 0,
+        reserved: 0,
     };
+
+    /// An empty store, or what a log or a dump has.
+    ///
+    /// # Safety
+    /// As for [`ObjectsOptions::config`].
+    unsafe fn open(&self, memory: ObjectMemory) -> Result<ObjectStore, Failure> {
+        // SAFETY: the caller's promise.
+        let config = unsafe { self.config(memory) }?;
+        let name = config.name.clone();
+        let durability = match self.durability {
+            DURABILITY_SYNCED => Durability::Synced,
+            DURABILITY_WRITTEN => Durability::Written,
+            DURABILITY_DEFERRED => Durability::Deferred,
+            other => {
+                let what = format!("objects {name}: durability {other} is none of 0, 1 and 2");
+                return Err(Failure::invalid(what));
+            }
+        };
+        match (self.log_dir.is_null(), self.dump.is_null()) {
+            (true, true) => Ok(ObjectStore::new(config)?),
+            (true, false) => {
+                // SAFETY: the caller's promise.
+                Ok(ObjectStore::restore(config, unsafe { path(self.dump, "dump") }?)?)
+            }
+            (false, true) => {
+                // SAFETY: the caller's promise.
+                let dir = unsafe { path(self.log_dir, "log_dir") }?.to_owned();
+                let accepts_damage = self.flags & OBJECTS_ACCEPT_DAMAGE != 0;
+                let (store, _) =
+                    ObjectStore::open(config, LogConfig { dir, durability, accepts_damage })?;
+                Ok(store)
+            }
+            (false, false) => {
+                let what = format!("objects {name}: a dump and a log cannot both begin a store");
+                Err(Failure::invalid(what))
+            }
+        }
+    }
 
     /// # Safety
     /// Its pointers are NULL or lead to what they should, which does not change during the call.
@@ -70,7 +133,7 @@ impl ObjectsOptions {
         let Ok(node) = u16::try_from(self.node) else {
             return wrong(format!("node {}: ids have 16 bits for it", self.node));
         };
-        if self.flags & !OBJECTS_HUGE_PAGES_OFF != 0 {
+        if self.flags & !(OBJECTS_HUGE_PAGES_OFF | OBJECTS_ACCEPT_DAMAGE) != 0 {
             return wrong(format!("flags {:#x} are not all known", self.flags));
         }
         let usual = ObjectConfig::new(name.as_str(), memory);
@@ -104,10 +167,10 @@ unsafe fn start(
     out: *mut *mut Objects,
 ) -> Result<(), Failure> {
     // SAFETY: the caller's promise, for both.
-    let (out, config) = unsafe {
-        (place(out, "out")?, options.as_ref().unwrap_or(&ObjectsOptions::USUAL).config(memory)?)
+    let (out, store) = unsafe {
+        (place(out, "out")?, options.as_ref().unwrap_or(&ObjectsOptions::USUAL).open(memory)?)
     };
-    out.put_handle(Objects { store: Arc::new(ObjectStore::new(config)?) });
+    out.put_handle(Objects { store: Arc::new(store) });
     Ok(())
 }
 
@@ -129,11 +192,13 @@ pub(crate) fn id(bits: u64) -> ObjectId {
 /// Makes an empty store of objects in DRAM and gives it to *out: so many bytes of addresses,
 /// 2097152 at least, which take memory as they are used.
 ///
-/// TERRACE_STATUS_INVALID for options that cannot be; TERRACE_STATUS_NO_ROOM without addresses.
+/// TERRACE_STATUS_INVALID for options that cannot be; TERRACE_STATUS_NO_ROOM without addresses, or
+/// without room for what a log or a dump has; TERRACE_STATUS_DAMAGED when one of these is;
+/// TERRACE_STATUS_IO.
 ///
 /// # Safety
-/// options are NULL or lead to options, whose name is NULL or a string and whose ledger is NULL or
-/// a ledger; out is NULL or leads to room for a pointer.
+/// options are NULL or lead to options, whose name, log_dir and dump are NULL or strings and whose
+/// ledger is NULL or a ledger; out is NULL or leads to room for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_dram(
     bytes: usize,
@@ -189,6 +254,54 @@ pub unsafe extern "C" fn terrace_objects_region(
         let bytes = if bytes == 0 { rest } else { bytes };
         // SAFETY: the caller's promise.
         unsafe { start(ObjectMemory::Region { region, offset, bytes }, options, out) }
+    })
+}
+
+/// Writes all objects and reserved ids to a file as they are at one moment within the call, while
+/// everybody goes on. The file appears under its name once it is whole and on the device.
+///
+/// TERRACE_STATUS_IO or TERRACE_STATUS_NO_ROOM when it cannot be written: what was there before
+/// stays.
+///
+/// # Safety
+/// The handle is NULL, or a store's that was not closed; the path is NULL or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_dump(
+    objects: *const Objects,
+    path: *const c_char,
+) -> Status {
+    // SAFETY: the caller's promise.
+    status(|| unsafe {
+        store(objects)?.dump(self::path(path, "path")?)?;
+        Ok(())
+    })
+}
+
+/// Waits until every change made before is on the device, whatever the store's durability; without
+/// a log it does nothing.
+///
+/// # Safety
+/// The handle is NULL, or a store's that was not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_sync(objects: *const Objects) -> Status {
+    // SAFETY: the caller's promise.
+    status(|| Ok(unsafe { store(objects) }?.sync()?))
+}
+
+/// Writes everything to the log's directory anew and lets go of the log so far, while everybody
+/// goes on. After the log failed, this makes the store take changes again.
+///
+/// TERRACE_STATUS_INVALID without a log; TERRACE_STATUS_IO or TERRACE_STATUS_NO_ROOM when it cannot
+/// be written: what was there before stays.
+///
+/// # Safety
+/// As for terrace_objects_sync.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_checkpoint(objects: *const Objects) -> Status {
+    // SAFETY: the caller's promise.
+    status(|| {
+        unsafe { store(objects) }?.checkpoint()?;
+        Ok(())
     })
 }
 

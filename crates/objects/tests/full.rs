@@ -84,9 +84,8 @@ fn consecutive_ids_are_used_again() {
         let bytes: Vec<Vec<u8>> = lens[round % 4].iter().map(|len| vec![1; *len]).collect();
         let slices: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
         let first = store.create_consecutive(&slices).expect("room");
-        for n in 0..slices.len() {
-            let id = ObjectId::from_bits(first.to_bits() + n as u64);
-            assert_eq!(store.get_vec(id).expect("made"), slices[n]);
+        for (id, bytes) in (first.to_bits()..).map(ObjectId::from_bits).zip(slices) {
+            assert_eq!(store.get_vec(id).expect("made"), bytes);
             store.remove(id).expect("made");
         }
         let reserved = store.reserve_consecutive(70).expect("ids");

@@ -26,9 +26,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::prelude::SessionConfig;
 use futures::StreamExt;
-use terrace_exec::{
-    AggregateOptions, FixedMemory, PagedAggregateExec, QueryExtension,
-};
+use terrace_exec::{AggregateOptions, FixedMemory, PagedAggregateExec, QueryExtension};
 use terrace_pool::Pool;
 use terrace_testkit::{Rng, soak_rounds, with_seed};
 

@@ -1,0 +1,100 @@
+//! A thread that keeps a store in order while others use it.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::store::ObjectStore;
+
+/// When a keeper does what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeeperConfig {
+    /// How often it looks.
+    pub every: Duration,
+    /// It defragments when objects use less than so many percent of the memory that is held.
+    pub used_percent: u64,
+    /// It makes a checkpoint when the log has more bytes than this.
+    pub log_bytes: u64,
+}
+
+impl Default for KeeperConfig {
+    /// Every second; 80 percent; 256 MiB.
+    fn default() -> Self {
+        Self { every: Duration::from_secs(1), used_percent: 80, log_bytes: 256 << 20 }
+    }
+}
+
+/// Defragments a store and shortens its log in the background, until this is dropped or the store
+/// is.
+///
+/// Others wait for it as for [`ObjectStore::defragment`] and [`ObjectStore::checkpoint`]: for one
+/// group at most. What fails is said to `tracing` and tried again.
+#[derive(Debug)]
+pub struct Keeper {
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Stop {
+    stopped: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Stop {
+    /// Sleeps; whether to go on then.
+    fn sleep(&self, time: Duration) -> bool {
+        let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
+        let woken = self.changed.wait_timeout_while(stopped, time, |stopped| !*stopped);
+        !*woken.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl Keeper {
+    /// Begins to keep a store in order.
+    ///
+    /// # Errors
+    /// When there is no thread to be had.
+    pub fn start(store: &Arc<ObjectStore>, config: KeeperConfig) -> io::Result<Self> {
+        let stop = Arc::new(Stop::default());
+        let (store, signal) = (Arc::downgrade(store), Arc::clone(&stop));
+        let thread = std::thread::Builder::new()
+            .name("terrace-objects".to_owned())
+            .spawn(move || keep(&store, &signal, config))?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        *self.stop.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.stop.changed.notify_all();
+        // The thread may have been the last to have the store, and is this one then.
+        let thread = self.thread.take();
+        let other = thread.filter(|it| it.thread().id() != std::thread::current().id());
+        if other.is_some_and(|thread| thread.join().is_err()) {
+            tracing::error!("the keeper of a store of objects panicked");
+        }
+    }
+}
+
+fn keep(store: &Weak<ObjectStore>, stop: &Stop, config: KeeperConfig) {
+    let mut given = 0;
+    while stop.sleep(config.every) {
+        let Some(store) = store.upgrade() else { return };
+        // What nobody gave anything back to is as good as it gets.
+        let wastes =
+            store.slabs.used_bytes() < store.slabs.held_bytes() / 100 * config.used_percent;
+        if wastes && store.slabs.given() != given {
+            let done = store.defragment();
+            tracing::debug!(name = store.name(), ?done, "defragmented");
+            given = store.slabs.given();
+        }
+        if store.log_bytes() > config.log_bytes
+            && let Err(error) = store.checkpoint()
+        {
+            tracing::warn!(name = store.name(), %error, "no checkpoint");
+        }
+    }
+}
