@@ -298,8 +298,8 @@ pub unsafe extern "C" fn terrace_objects_sync(objects: *const Objects) -> Status
 /// As for terrace_objects_sync.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_checkpoint(objects: *const Objects) -> Status {
-    // SAFETY: the caller's promise.
     status(|| {
+        // SAFETY: the caller's promise.
         unsafe { store(objects) }?.checkpoint()?;
         Ok(())
     })
