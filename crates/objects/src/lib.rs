@@ -45,9 +45,11 @@
 //!
 //! # Rules that hold everywhere
 //!
-//! - An operation that is refused has changed nothing.
-//! - Bytes of objects are touched through one module, as atomic accesses of single bytes: they are
-//!   read while they are written.
+//! - An operation that is refused has changed nothing; one that a log failed under way may have, and
+//!   says so ([`ObjectError::Log`]).
+//! - What changes what a group holds does so under its latch, and says so to the log and to a dump
+//!   that has yet to copy the group.
+//! - Bytes of objects are touched through one module, which copies what others may be changing.
 //! - Nobody sleeps with a latch. A latch is held for one copy of a group or of one long object.
 //! - A run is given back under the latch of the group that had it. Who looks at it without the
 //!   latch reads what the next owner puts there, and learns from the version that it is nonsense;
