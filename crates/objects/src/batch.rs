@@ -11,7 +11,7 @@ use crate::group::Found;
 use crate::id::ObjectId;
 use crate::log::Position;
 use crate::store::{By, ObjectStore};
-use crate::table::{group_of, slot_of};
+use crate::table::slot_of;
 
 /// Objects that are asked for ahead at a time: as many as the processor keeps requests for.
 const AHEAD: usize = 32;
@@ -156,10 +156,10 @@ impl ObjectStore {
     /// Asks for the memory of some objects.
     fn ask_ahead(&self, ids: &[ObjectId]) {
         for id in ids {
-            prefetch(self.table.address(group_of(*id)).cast());
+            prefetch(self.table.address(self.group_of(*id)).cast());
         }
         for id in ids {
-            let Some(group) = self.table.get(group_of(*id)) else { continue };
+            let Some(group) = self.table.get(self.group_of(*id)) else { continue };
             let view = group.view();
             if !view.is_present(slot_of(*id)) {
                 continue;

@@ -1,7 +1,7 @@
 //! Bytes in files that are checked when they are read.
 //!
 //! ```text
-//! head    magic 8, version 4, node 4, sequence 8, zeros 36, checksum 4
+//! head    magic 8, version 4, node 2, generations 2, sequence 8, zeros 36, checksum 4
 //! block   bytes 4, checksum 4, bytes
 //! ```
 //!
@@ -26,6 +26,8 @@ const BLOCK_BYTES: usize = 1 << 20;
 pub(crate) struct Head {
     pub(crate) magic: [u8; 8],
     pub(crate) node: u16,
+    /// Whether ids have generations.
+    pub(crate) generations: bool,
     /// Of logs and the dumps between them, the place in their order.
     pub(crate) sequence: u64,
 }
@@ -36,6 +38,7 @@ impl Head {
         all[..8].copy_from_slice(&self.magic);
         all[8..12].copy_from_slice(&VERSION.to_le_bytes());
         all[12..14].copy_from_slice(&self.node.to_le_bytes());
+        all[14] = u8::from(self.generations);
         all[16..24].copy_from_slice(&self.sequence.to_le_bytes());
         let sum = crc32c::crc32c(&all[..60]);
         all[60..].copy_from_slice(&sum.to_le_bytes());
@@ -58,7 +61,7 @@ impl Head {
             return Err(BlockError::Damaged(reason));
         }
         let node = u16::from_le_bytes([all[12], all[13]]);
-        Ok(Self { magic, node, sequence: u64_at(&all, 16) })
+        Ok(Self { magic, node, generations: all[14] != 0, sequence: u64_at(&all, 16) })
     }
 }
 
@@ -209,7 +212,7 @@ impl<R: Read> Source for BlockReader<R> {
 mod tests {
     use super::*;
 
-    const HEAD: Head = Head { magic: *b"sometest", node: 4, sequence: 77 };
+    const HEAD: Head = Head { magic: *b"sometest", node: 4, generations: true, sequence: 77 };
 
     fn file(bytes: &[u8]) -> Vec<u8> {
         let mut writer = BlockWriter::new(Vec::new(), HEAD).expect("memory");

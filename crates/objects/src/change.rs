@@ -11,7 +11,7 @@ use crate::id::ObjectId;
 use crate::log::Position;
 use crate::record::Change;
 use crate::store::{By, Latched, OBJECT_BYTES_MAX, ObjectStore, part, place, signed};
-use crate::table::{group_of, slot_of};
+use crate::table::slot_of;
 
 impl ObjectStore {
     /// Replaces the bytes of an object, which are as many as those given. It waits while somebody
@@ -24,7 +24,7 @@ impl ObjectStore {
     #[inline]
     pub fn put(&self, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
         if self.log.is_none()
-            && let Some(group) = self.table.get(group_of(id))
+            && let Some(group) = self.table.get(self.group_of(id))
             && group.latch.try_exclusive()
         {
             let _latched = Latched { group, lot: &self.lot };
@@ -32,6 +32,7 @@ impl ObjectStore {
             if let Some((at, len)) = view.find_plainly(&self.slabs, slot_of(id))
                 && len == from.len()
                 && self.snapshot.turn().suits(view.word)
+                && self.table.is_current(id)
             {
                 // SAFETY: as in `put_by`.
                 unsafe { bytes::write(at.cast_mut(), from) };
@@ -183,7 +184,8 @@ impl ObjectStore {
             if by == By::Holder {
                 self.forget(id, editor.group, slot);
             }
-            self.list(group_of(id), editor.group);
+            self.end_id(self.group_of(id), editor.group, slot);
+            self.list(self.group_of(id), editor.group);
             self.count_removed(found.len);
             Ok(self.note(Change::Remove { id }))
         })

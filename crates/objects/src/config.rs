@@ -21,12 +21,16 @@ pub struct ObjectConfig {
     pub ledger: Option<Ledger>,
     /// Whether to ask for transparent huge pages.
     pub huge_pages: bool,
+    /// Whether an id names one object ever: ids have a generation in the upper 8 of their 48 bits
+    /// then, and an operation with the id of an object that was removed finds nothing, whatever has
+    /// its place. It takes a byte for each id, and a place that 255 objects had is not used again.
+    pub generations: bool,
     /// How long an operation waits for an object that somebody else has locked.
     pub patience: Duration,
 }
 
 impl ObjectConfig {
-    /// Node 0, huge pages, ten seconds of patience, no ledger.
+    /// Node 0, huge pages, no generations, ten seconds of patience, no ledger.
     #[must_use]
     pub fn new(name: impl Into<String>, memory: ObjectMemory) -> Self {
         Self {
@@ -35,6 +39,7 @@ impl ObjectConfig {
             node: 0,
             ledger: None,
             huge_pages: true,
+            generations: false,
             patience: Duration::from_secs(10),
         }
     }

@@ -14,7 +14,6 @@ use crate::edit::Editor;
 use crate::group::{Flag, Group, Kind, NEAR_BYTES_MAX, View};
 use crate::slabs::{Need, Run, SLAB_GRANULES, Slabs};
 use crate::store::ObjectStore;
-use crate::table::id_at;
 
 /// What one round of defragmentation did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -156,7 +155,7 @@ impl ObjectStore {
         for slot in view.slots().filter(|slot| !view.is_marked(*slot)) {
             let far = editor.find(slot).filter(|found| found.far.is_some());
             if far.is_some_and(|found| found.len <= NEAR_BYTES_MAX && found.len > 0) {
-                debug_assert!(self.is_unpinned(id_at(number, slot), view, slot).is_ok());
+                debug_assert!(self.is_unpinned(self.id_at(number, slot), view, slot).is_ok());
                 // Without room for it now it stays where it is.
                 let _ = editor.move_in(slot);
             }
@@ -200,7 +199,7 @@ impl ObjectStore {
         }
         let far = |slot: &u32| editor.find(*slot).and_then(|found| found.far);
         let slot = view.slots().find(|slot| far(slot).is_some_and(|run| run.start == start));
-        let is_free = |slot: &u32| self.is_unpinned(id_at(number, *slot), view, *slot).is_ok();
+        let is_free = |slot: &u32| self.is_unpinned(self.id_at(number, *slot), view, *slot).is_ok();
         slot.filter(is_free).is_some_and(|slot| editor.relocate_far(slot).is_ok())
     }
 }

@@ -14,7 +14,6 @@ use crate::group::bits;
 use crate::record::{self, Change, GroupRecord, Next, PIECE_BYTES, Source};
 use crate::snapshot::dump_bytes;
 use crate::store::ObjectStore;
-use crate::table::id_at;
 
 const MAGIC: [u8; 8] = *b"TRCobjdu";
 
@@ -78,7 +77,7 @@ impl ObjectStore {
     ) -> Result<(W, Dumped), ObjectError> {
         let budget = self.account.borrow(dump_bytes());
         let _budget = budget.map_err(|_| self.out_of_memory(dump_bytes()))?;
-        let head = Head { magic: MAGIC, node: self.config.node, sequence };
+        let head = self.head(MAGIC, sequence);
         let mut to = BlockWriter::new(to, head).map_err(failed)?;
         let (mut bytes, mut dumped) = (Vec::new(), Dumped::default());
         let mut cut = self.cut();
@@ -97,15 +96,31 @@ impl ObjectStore {
         Ok((to, dumped))
     }
 
+    /// The beginning of a file of the store.
+    pub(crate) fn head(&self, magic: [u8; 8], sequence: u64) -> Head {
+        Head { magic, node: self.node(), generations: self.config.generations, sequence }
+    }
+
+    /// Whether the ids of a file are such as the store's.
+    pub(crate) fn takes(&self, head: Head, name: &str) -> Result<(), ObjectError> {
+        if head.generations == self.config.generations {
+            return Ok(());
+        }
+        let has = if head.generations { "with" } else { "without" };
+        Err(ObjectError::Config(format!("{name} is of a store {has} generations of ids")))
+    }
+
     /// A store of what a dump has.
     ///
     /// It may have other memory than the one that was dumped, and another node: objects keep their
     /// ids.
     ///
     /// # Errors
-    /// As [`ObjectStore::new`]; [`ObjectError::Corrupt`] when the dump is not whole, see
-    /// [`ObjectStore::restore_part`]; [`ObjectError::File`]; [`ObjectError::OutOfMemory`] and
-    /// [`ObjectError::OutOfIds`] when the store has less memory than it takes.
+    /// As [`ObjectStore::new`], [`ObjectError::Config`] also for a dump of a store whose ids have
+    /// generations when they have none here, or the other way round; [`ObjectError::Corrupt`] when
+    /// the dump is not whole, see [`ObjectStore::restore_part`]; [`ObjectError::File`];
+    /// [`ObjectError::OutOfMemory`] and [`ObjectError::OutOfIds`] when the store has less memory
+    /// than it takes.
     pub fn restore(config: ObjectConfig, dump: &Path) -> Result<Self, ObjectError> {
         let (store, error) = Self::restore_part(config, dump)?;
         error.map_or(Ok(store), Err)
@@ -161,10 +176,12 @@ impl ObjectStore {
             BlockError::Io(source) => failed(source),
         };
         let head = Head::read(&mut from, MAGIC).map_err(|error| wrong(error, 0))?;
+        self.takes(head, name)?;
         let mut from = BlockReader::new(from);
         let mut dumped = Dumped::default();
         loop {
-            let next = record::next(&mut from).map_err(|error| wrong(error, from.offset()))?;
+            let next = record::next(&mut from, head.generations)
+                .map_err(|error| wrong(error, from.offset()))?;
             match next {
                 Next::Group(group) => {
                     let bytes = group.objects.iter().map(|(_, len)| to_u64(*len));
@@ -192,12 +209,15 @@ impl ObjectStore {
         from: &mut S,
     ) -> Result<(), LoadError> {
         let group = self.group_for_load(record.number)?;
+        for (slot, generation) in (0..).zip(record.generations.iter().flatten()) {
+            self.table.set_generation(self.id_at(record.number, slot), *generation);
+        }
         let mut bytes = Vec::new();
         for (slot, len) in &record.objects {
             let first = (*len).min(PIECE_BYTES);
             bytes.resize(first, 0);
             from.fill(&mut bytes)?;
-            let id = id_at(record.number, *slot);
+            let id = self.id_at(record.number, *slot);
             if group.view().is_present(*slot) {
                 return Err(BlockError::Damaged(format!("{id} is there twice")).into());
             }
@@ -215,10 +235,10 @@ impl ObjectStore {
             }
         }
         for slot in bits(record.reserved) {
-            self.replay(Change::Reserve { id: id_at(record.number, slot), count: 1 })?;
+            self.replay(Change::Reserve { id: self.id_at(record.number, slot), count: 1 })?;
         }
         for slot in bits(record.read_only) {
-            self.set_read_only(id_at(record.number, slot), true)?;
+            self.set_read_only(self.id_at(record.number, slot), true)?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::group::Group;
 use crate::id::ObjectId;
 use crate::locks::{Hold, LockMode, Record, Records, Shard};
 use crate::store::{By, Latched, ObjectStore, Wait, copy_out, copy_whole};
-use crate::table::{group_of, slot_of};
+use crate::table::slot_of;
 
 /// An object's read lock: others may read the object too, and nobody changes it.
 pub struct ReadGuard<'a> {
@@ -84,7 +84,7 @@ impl ObjectStore {
         loop {
             let latched = self.latch(group);
             let mut records = shard.records();
-            if !group.view().is_present(slot_of(id)) {
+            if !group.view().is_present(slot_of(id)) || !self.table.is_current(id) {
                 leave_queue(shard, &mut records, id, queued);
                 return Err(ObjectError::NotFound(id));
             }
@@ -251,7 +251,7 @@ impl ObjectStore {
     }
 
     fn lock_places(&self, id: ObjectId) -> Result<(&Group, &Shard), ObjectError> {
-        let group = self.table.get(group_of(id)).ok_or(ObjectError::NotFound(id))?;
+        let group = self.table.get(self.group_of(id)).ok_or(ObjectError::NotFound(id))?;
         Ok((group, self.locks.shard(id)))
     }
 

@@ -18,7 +18,7 @@ use crate::id::ObjectId;
 use crate::log::Position;
 use crate::record::Change;
 use crate::store::{ObjectStore, Trouble, place, signed};
-use crate::table::{group_of, id_at, slot_of};
+use crate::table::slot_of;
 
 /// No group.
 const NONE: u64 = u64::MAX;
@@ -219,16 +219,18 @@ impl ObjectStore {
 
     /// Removes an object that its maker was not told of, unless somebody found and holds it.
     pub(crate) fn take_back(&self, id: ObjectId) {
-        let Some(group) = self.table.get(group_of(id)) else { return };
-        let latched = self.latch_to_change(group_of(id), group);
+        let Some(group) = self.table.get(self.group_of(id)) else { return };
+        let latched = self.latch_to_change(self.group_of(id), group);
         let view = group.view();
-        if !view.is_present(slot_of(id)) || view.is_marked(slot_of(id)) {
+        let is_own = view.is_present(slot_of(id)) && self.table.is_current(id);
+        if !is_own || view.is_marked(slot_of(id)) {
             return;
         }
         let editor = self.editor(latched.group);
         let len = editor.find(slot_of(id)).map_or(0, |found| found.len);
         editor.remove(slot_of(id));
-        self.list(group_of(id), group);
+        self.end_id(self.group_of(id), group, slot_of(id));
+        self.list(self.group_of(id), group);
         self.count_removed(len);
         // A log that has failed does not take it; one that was begun anew has the object.
         self.note(Change::Remove { id });
@@ -282,7 +284,7 @@ impl ObjectStore {
                 disown(group);
                 continue;
             };
-            let id = id_at(number, slot);
+            let id = self.id_at(number, slot);
             let position = match work(latched.group, id) {
                 Ok(position) => position,
                 Err(trouble) => {

@@ -80,16 +80,18 @@ impl Drop for Keeper {
 }
 
 fn keep(store: &Weak<ObjectStore>, stop: &Stop, config: KeeperConfig) {
-    let mut given = 0;
+    let mut futile = None;
     while stop.sleep(config.every) {
         let Some(store) = store.upgrade() else { return };
-        // What nobody gave anything back to is as good as it gets.
+        // A round that came to nothing is not made again before something was given back.
+        let now = store.slabs.given();
         let wastes =
             store.slabs.used_bytes() < store.slabs.held_bytes() / 100 * config.used_percent;
-        if wastes && store.slabs.given() != given {
+        if wastes && futile != Some(now) {
             let done = store.defragment();
             tracing::debug!(name = store.name(), ?done, "defragmented");
-            given = store.slabs.given();
+            let achieved = done.moved > 0 || done.used_bytes_after < done.used_bytes_before;
+            futile = Some(now).filter(|_| !achieved);
         }
         if store.log_bytes() > config.log_bytes
             && let Err(error) = store.checkpoint()

@@ -45,7 +45,7 @@
 //!
 //! # Rules that hold everywhere
 //!
-//! - An operation that is refused has changed nothing; one that a log failed under way may have, and
+//! - An operation that is refused has changed nothing; one whose log failed under way may have, and
 //!   says so ([`ObjectError::Log`]).
 //! - What changes what a group holds does so under its latch, and says so to the log and to a dump
 //!   that has yet to copy the group.

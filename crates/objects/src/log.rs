@@ -86,15 +86,14 @@ pub(crate) struct LogFile {
 
 impl LogFile {
     /// Begins a log that is not there yet.
-    pub(crate) fn create(path: PathBuf, node: u16, sequence: u64) -> Result<Self, ObjectError> {
+    pub(crate) fn create(path: PathBuf, head: Head) -> Result<Self, ObjectError> {
         let failed = |source| ObjectError::file("write", &path, source);
         let file = OpenOptions::new().append(true).create_new(true).open(&path);
         let mut file = file.map_err(failed)?;
-        let head = Head { magic: MAGIC, node, sequence };
         let begun = file.write_all(&head.to_bytes()).and_then(|()| file.sync_all());
         let begun = begun.and_then(|()| crate::dump::sync_directory(&path));
         begun.inspect_err(|_| drop(std::fs::remove_file(&path))).map_err(failed)?;
-        Ok(Self { device: Box::new(file), path, sequence, len: to_u64(HEAD_BYTES) })
+        Ok(Self { device: Box::new(file), path, sequence: head.sequence, len: to_u64(HEAD_BYTES) })
     }
 
     fn write(&mut self, changes: &[u8], syncs: bool) -> io::Result<()> {

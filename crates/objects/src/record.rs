@@ -3,7 +3,8 @@
 //! Numbers are little-endian, lengths have seven bits to a byte and the eighth when more follow.
 //!
 //! ```text
-//! group    number 8, present 8, reserved 8, read-only 8, lengths, bytes
+//! group    number 8, present 8, reserved 8, read-only 8, generations 64 if ids have them, lengths,
+//!          bytes
 //! lengths  0 and a length: that of all objects; or 1 and the length of each
 //! end      number 2^64 - 1, objects 8, bytes 8
 //! change   kind 1, id 8, and what the kind has
@@ -22,12 +23,13 @@ use crate::store::OBJECT_BYTES_MAX;
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
 /// Stands for the number of a group behind the last one.
 const END: u64 = u64::MAX;
-const GROUP_BYTES_MAX: usize = 32 + 1 + 64 * 10;
+const GROUP_BYTES_MAX: usize = 32 + 64 + 1 + 64 * 10;
 
 /// Appends what a latched group holds; the bytes of its objects.
 pub(crate) fn group(
     slabs: &Slabs,
     number: u64,
+    generations: Option<[u8; 64]>,
     view: &View,
     to: &mut Vec<u8>,
 ) -> Result<usize, TryReserveError> {
@@ -45,6 +47,7 @@ pub(crate) fn group(
     for word in [number, view.present, view.reserved_slots(), read_only] {
         to.extend_from_slice(&word.to_le_bytes());
     }
+    to.extend(generations.into_iter().flatten());
     let first = objects.first().map_or(0, |found| found.len);
     let equal = objects.iter().all(|found| found.len == first);
     to.push(u8::from(!equal));
@@ -148,12 +151,13 @@ pub(crate) struct GroupRecord {
     pub(crate) number: u64,
     pub(crate) reserved: u64,
     pub(crate) read_only: u64,
+    pub(crate) generations: Option<[u8; 64]>,
     /// Slots and lengths.
     pub(crate) objects: Vec<(u32, usize)>,
 }
 
 /// Reads up to the bytes of the next group.
-pub(crate) fn next<S: Source>(from: &mut S) -> Result<Next, S::Error> {
+pub(crate) fn next<S: Source>(from: &mut S, generations: bool) -> Result<Next, S::Error> {
     let number = word(from)?;
     if number == END {
         return Ok(Next::End { objects: word(from)?, object_bytes: word(from)? });
@@ -162,10 +166,14 @@ pub(crate) fn next<S: Source>(from: &mut S) -> Result<Next, S::Error> {
     let sound = number <= u64::MAX / GROUP_SLOTS
         && present & reserved == 0
         && read_only & !present == 0
-        && (present | reserved != 0)
+        && (present | reserved != 0 || generations)
         && (number != 0 || (present | reserved) & 1 == 0);
     if !sound {
         return Err(Nonsense("a group contradicts itself").into());
+    }
+    let mut all = [0; 64];
+    if generations {
+        from.fill(&mut all)?;
     }
     let equal = match byte(from)? {
         0 => true,
@@ -177,7 +185,8 @@ pub(crate) fn next<S: Source>(from: &mut S) -> Result<Next, S::Error> {
         let before = objects.last().filter(|_| equal).map(|(_, len)| *len);
         objects.push((slot, before.map_or_else(|| len(from), Ok)?));
     }
-    Ok(Next::Group(GroupRecord { number, reserved, read_only, objects }))
+    let generations = generations.then_some(all);
+    Ok(Next::Group(GroupRecord { number, reserved, read_only, generations, objects }))
 }
 
 /// A change of one object, or of ids.
@@ -364,7 +373,7 @@ mod tests {
         ];
         for mut bytes in wrong {
             bytes.extend_from_slice(&[0, 4]);
-            assert!(next(&mut &bytes[..]).is_err(), "{bytes:?}");
+            assert!(next(&mut &bytes[..], false).is_err(), "{bytes:?}");
         }
     }
 }

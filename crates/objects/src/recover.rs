@@ -133,7 +133,7 @@ impl ObjectStore {
         let found = reading.found;
         home.tidy()?;
         store.list_all();
-        let file = LogFile::create(home.path("log", last + 1), store.node(), last + 1)?;
+        let file = LogFile::create(home.path("log", last + 1), store.head(log::MAGIC, last + 1))?;
         store.log = Some(Log::new(file, log.durability));
         store.home = Some(home);
         if !found.damage.is_empty() {
@@ -156,7 +156,7 @@ impl ObjectStore {
         };
         let _alone = self.checkpoints.lock();
         let number = log.file().sequence + 1;
-        log.turn_over(LogFile::create(home.path("log", number), self.node(), number)?);
+        log.turn_over(LogFile::create(home.path("log", number), self.head(log::MAGIC, number))?);
         // A log that has failed by now takes no changes, so the dump has all there are. One that
         // fails later lacks changes that the dump may lack as well.
         let broken = log.is_sound().is_err();
@@ -263,7 +263,7 @@ impl Reading<'_> {
         if number == last && head.is_err() && log.len <= to_u64(HEAD_BYTES) {
             return Ok(ReadLog { changes: 0, torn_bytes: log.len, is_unborn: true });
         }
-        head?;
+        self.store.takes(head?, &path.display().to_string())?;
         log.replay(self.store, is_last)
     }
 }

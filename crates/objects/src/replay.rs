@@ -14,13 +14,13 @@ use crate::group::{Found, Group, View};
 use crate::id::ObjectId;
 use crate::record::Change;
 use crate::store::{ObjectStore, signed};
-use crate::table::{group_of, slot_of};
+use crate::table::{generation_of, slot_of};
 
 impl ObjectStore {
     /// Does again what a log says was done.
     pub(crate) fn replay(&self, change: Change<'_>) -> Result<(), ObjectError> {
         let id = change.id();
-        let group = self.group_for_load(group_of(id))?;
+        let group = self.group_for_load(self.group_of(id))?;
         match change {
             Change::Put { bytes, .. } => self.set(group, id, |_| Some(Content::Bytes(bytes))),
             Change::Zeros { len, .. } => self.set(group, id, |_| Some(Content::Zeros(len))),
@@ -44,8 +44,13 @@ impl ObjectStore {
                 ids.into_iter().try_for_each(|id| self.reserve_again(ObjectId::from_bits(id)))
             }
             Change::Release { .. } => {
-                let latched = self.latch_to_change(group_of(id), group);
-                self.unreserve(latched.group, &group.view(), slot_of(id));
+                let latched = self.latch_to_change(self.group_of(id), group);
+                let view = group.view();
+                if view.reserved_slots() >> slot_of(id) & 1 != 0 {
+                    self.unreserve(latched.group, &view, slot_of(id));
+                    self.table.set_generation(id, generation_of(id));
+                    self.end_id(self.group_of(id), latched.group, slot_of(id));
+                }
                 Ok(())
             }
         }
@@ -70,10 +75,11 @@ impl ObjectStore {
     ) -> Result<(), ObjectError> {
         let mut tries = 0;
         loop {
-            let latched = self.latch_to_change(group_of(id), group);
+            let latched = self.latch_to_change(self.group_of(id), group);
             let (editor, slot, view) = (self.editor(latched.group), slot_of(id), group.view());
             let before = editor.find(slot);
             let Some(content) = content(before) else { return Ok(()) };
+            self.table.set_generation(id, generation_of(id));
             let done = match before {
                 Some(_) => editor.replace(slot, content),
                 None => editor.insert(slot, content).map(|()| self.unreserve(group, &view, slot)),
@@ -95,7 +101,7 @@ impl ObjectStore {
     }
 
     fn write_again(&self, group: &Group, id: ObjectId, offset: usize, from: &[u8]) {
-        let latched = self.latch_to_change(group_of(id), group);
+        let latched = self.latch_to_change(self.group_of(id), group);
         let Some(found) = self.editor(latched.group).find(slot_of(id)) else { return };
         if offset.checked_add(from.len()).is_some_and(|end| end <= found.len) {
             // SAFETY: the range lies in the object, and the latch makes it this thread's.
@@ -104,19 +110,22 @@ impl ObjectStore {
     }
 
     fn remove_again(&self, group: &Group, id: ObjectId) {
-        let latched = self.latch_to_change(group_of(id), group);
+        let latched = self.latch_to_change(self.group_of(id), group);
         let editor = self.editor(latched.group);
         if let Some(found) = editor.find(slot_of(id)) {
             editor.remove(slot_of(id));
+            self.table.set_generation(id, generation_of(id));
+            self.end_id(self.group_of(id), group, slot_of(id));
             self.count_removed(found.len);
         }
     }
 
     fn reserve_again(&self, id: ObjectId) -> Result<(), ObjectError> {
-        let group = self.group_for_load(group_of(id))?;
-        let latched = self.latch_to_change(group_of(id), group);
+        let group = self.group_for_load(self.group_of(id))?;
+        let latched = self.latch_to_change(self.group_of(id), group);
         let view = latched.group.view();
         if !view.is_present(slot_of(id)) && !view.is_marked(slot_of(id)) {
+            self.table.set_generation(id, generation_of(id));
             latched.group.set_marked(slot_of(id), true);
             self.count().reserved.fetch_add(1, Ordering::Relaxed);
         }

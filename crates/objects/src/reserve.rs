@@ -13,7 +13,7 @@ use crate::ids::{Maker, Purpose, lock};
 use crate::log::Position;
 use crate::record::Change;
 use crate::store::{OBJECT_BYTES_MAX, ObjectStore, Trouble, signed};
-use crate::table::{PART_BYTES, group_of, id_at, slot_of};
+use crate::table::{PART_BYTES, generation_of, slot_of};
 
 /// Rows of groups without objects that are looked at for one that has no reserved ids either.
 const GROUPS_TRIED: usize = 8;
@@ -50,15 +50,17 @@ impl ObjectStore {
     /// [`ObjectError::NotReserved`].
     pub fn release(&self, id: ObjectId) -> Result<(), ObjectError> {
         let wrong = ObjectError::NotReserved(id);
-        let Some(group) = self.table.get(group_of(id)) else { return Err(wrong) };
-        let latched = self.latch_to_change(group_of(id), group);
+        let Some(group) = self.table.get(self.group_of(id)) else { return Err(wrong) };
+        let latched = self.latch_to_change(self.group_of(id), group);
         let view = latched.group.view();
-        if view.reserved_slots() >> slot_of(id) & 1 == 0 {
+        let reserved = view.reserved_slots() >> slot_of(id) & 1 != 0;
+        if !reserved || !self.table.is_current(id) || self.table.is_retired(id) {
             return Err(wrong);
         }
         self.is_loggable()?;
         self.unreserve(group, &view, slot_of(id));
-        self.list(group_of(id), group);
+        self.end_id(self.group_of(id), group, slot_of(id));
+        self.list(self.group_of(id), group);
         let position = self.note(Change::Release { id });
         drop(latched);
         self.commit(position)
@@ -66,11 +68,15 @@ impl ObjectStore {
 
     /// Gives an id back whose reservation is not in the log.
     fn unreserve_unheard(&self, id: ObjectId) {
-        let Some(group) = self.table.get(group_of(id)) else { return };
-        let latched = self.latch_to_change(group_of(id), group);
-        self.unreserve(latched.group, &group.view(), slot_of(id));
-        self.list(group_of(id), group);
-        self.note(Change::Release { id });
+        let Some(group) = self.table.get(self.group_of(id)) else { return };
+        let latched = self.latch_to_change(self.group_of(id), group);
+        let view = group.view();
+        if view.reserved_slots() >> slot_of(id) & 1 != 0 && self.table.is_current(id) {
+            self.unreserve(latched.group, &view, slot_of(id));
+            self.end_id(self.group_of(id), group, slot_of(id));
+            self.list(self.group_of(id), group);
+            self.note(Change::Release { id });
+        }
     }
 
     /// Makes an object with a reserved id, or with an id of another node that no object has here:
@@ -87,16 +93,17 @@ impl ObjectStore {
             return Err(ObjectError::NotReserved(id));
         }
         let group = if foreign {
-            self.other_group(group_of(id))?
+            self.other_group(self.group_of(id))?
         } else {
-            self.table.get(group_of(id)).ok_or(ObjectError::NotReserved(id))?
+            self.table.get(self.group_of(id)).ok_or(ObjectError::NotReserved(id))?
         };
         let mut tries = 0;
         loop {
-            let latched = self.latch_to_change(group_of(id), group);
+            let latched = self.latch_to_change(self.group_of(id), group);
             let view = group.view();
             let reserved = view.is_marked(slot_of(id));
-            if view.is_present(slot_of(id)) || !(reserved || foreign) {
+            let own = reserved && self.table.is_current(id) && !self.table.is_retired(id);
+            if view.is_present(slot_of(id)) || !(own || foreign) {
                 return Err(ObjectError::NotReserved(id));
             }
             self.is_loggable()?;
@@ -106,6 +113,7 @@ impl ObjectStore {
                 self.make_room(no_room.0, &mut tries)?;
                 continue;
             }
+            self.table.set_generation(id, generation_of(id));
             self.unreserve(group, &view, slot_of(id));
             self.count_made(bytes.len());
             let position = self.note(Change::Put { id, bytes });
@@ -152,10 +160,10 @@ impl ObjectStore {
 
     /// Makes objects in one group, all or none, as one step.
     fn fill_part(&self, first: ObjectId, objects: &[&[u8]]) -> Result<Position, ObjectError> {
-        let Some(group) = self.table.get(group_of(first)) else { return Ok(0) };
+        let Some(group) = self.table.get(self.group_of(first)) else { return Ok(0) };
         let mut tries = 0;
         loop {
-            let latched = self.latch_to_change(group_of(first), group);
+            let latched = self.latch_to_change(self.group_of(first), group);
             self.is_loggable()?;
             let (editor, view) = (self.editor(latched.group), group.view());
             let slots = || slot_of(first)..;
@@ -170,7 +178,7 @@ impl ObjectStore {
             }
             let mut position = 0;
             for (slot, bytes) in slots().zip(objects) {
-                let id = id_at(group_of(first), slot);
+                let id = self.id_at(self.group_of(first), slot);
                 self.unreserve(group, &view, slot);
                 self.count_made(bytes.len());
                 position = self.note(Change::Put { id, bytes });
@@ -187,7 +195,7 @@ impl ObjectStore {
             built.groups.back().map_or(Ok(()), |group| self.build(group, objects))?;
         }
         let (mut position, mut done) = (0, 0);
-        let numbers = group_of(first)..;
+        let numbers = self.group_of(first)..;
         for (number, objects) in numbers.zip(objects.chunks(to_usize(GROUP_SLOTS))) {
             let group = self.group_for_load(number)?;
             let latched = self.latch_to_change(number, group);
@@ -202,11 +210,11 @@ impl ObjectStore {
             for (slot, bytes) in (0..).zip(objects) {
                 self.unreserve(group, &before, slot);
                 self.count_made(bytes.len());
-                position = self.note(Change::Put { id: id_at(number, slot), bytes });
+                position = self.note(Change::Put { id: self.id_at(number, slot), bytes });
             }
             done += to_u64(objects.len());
             drop(latched);
-            self.leave_group(number - group_of(ObjectId::new(self.config.node, 0)));
+            self.table.own_number(number).into_iter().for_each(|n| self.leave_group(n));
         }
         Ok(position)
     }
@@ -229,10 +237,7 @@ impl ObjectStore {
     pub fn reserve_consecutive(&self, count: u64) -> Result<ObjectId, ObjectError> {
         let (first, position) = self.cut_ids(&mut lock(self.maker()), count)?;
         self.commit(position).inspect_err(|_| self.give_back(first, to_usize(count)))?;
-        if count > GROUP_SLOTS {
-            let first = first.local() / GROUP_SLOTS;
-            (first..first + count.div_ceil(GROUP_SLOTS)).for_each(|n| self.leave_group(n));
-        }
+        self.leave_row(first, count);
         Ok(first)
     }
 
@@ -240,10 +245,14 @@ impl ObjectStore {
     fn give_back(&self, first: ObjectId, count: usize) {
         let ids = first.to_bits()..first.to_bits() + to_u64(count);
         ids.clone().for_each(|id| self.unreserve_unheard(ObjectId::from_bits(id)));
-        if to_u64(count) > GROUP_SLOTS {
-            let first = first.local() / GROUP_SLOTS;
-            (first..first + to_u64(count).div_ceil(GROUP_SLOTS)).for_each(|n| self.leave_group(n));
-        }
+        self.leave_row(first, to_u64(count));
+    }
+
+    /// Leaves the whole groups that consecutive ids were cut from.
+    fn leave_row(&self, first: ObjectId, count: u64) {
+        let first = self.table.own_number(self.group_of(first)).filter(|_| count > GROUP_SLOTS);
+        let row = first.map(|first| first..first + count.div_ceil(GROUP_SLOTS));
+        row.into_iter().flatten().for_each(|n| self.leave_group(n));
     }
 
     /// Reserves consecutive ids: of one group when that has so many, else of whole groups, which
@@ -260,13 +269,17 @@ impl ObjectStore {
         } else {
             self.claim_groups(count.div_ceil(GROUP_SLOTS))? * GROUP_SLOTS
         };
-        let first = ObjectId::new(self.config.node, start);
+        let id_of = |local| {
+            let group = self.table.own(local / GROUP_SLOTS);
+            self.id_at(group, slot_of(ObjectId::from_bits(local)))
+        };
+        let first = id_of(start);
         let mut position = 0;
         for local in (start..start + count).step_by(to_usize(GROUP_SLOTS)) {
             let group = self.own_group(local / GROUP_SLOTS);
-            let id = ObjectId::new(self.config.node, local);
+            let id = id_of(local);
             let here = to_usize(GROUP_SLOTS.min(start + count - local));
-            let latched = self.latch_to_change(group_of(id), group);
+            let latched = self.latch_to_change(self.group_of(id), group);
             if let Err(error) = self.is_loggable() {
                 drop(latched);
                 self.give_back(first, to_usize(count));
@@ -303,10 +316,14 @@ impl ObjectStore {
         let mut refused = Vec::new();
         let found =
             std::iter::from_fn(|| self.unlist_empty(count)).take(GROUPS_TRIED).find(|row| {
-                // Reserved ids may be some, or have become objects, and nothing has the id 0.
+                // Reserved ids may be some, or have become objects, nothing has the id 0, and ids
+                // of different generations are not consecutive.
+                let first = row.first().map_or(0, |n| self.table.generation(self.table.own(*n), 0));
+                let is_equal = |all: [u8; 64]| all.iter().all(|it| *it == first);
                 let is_empty = |n: &u64| {
-                    let view = self.own_group(*n).view();
-                    view.present | view.marked == 0 && self.table.own(*n) != 0
+                    let (number, view) = (self.table.own(*n), self.own_group(*n).view());
+                    let equal = self.table.generations_of(number).is_none_or(is_equal);
+                    view.present | view.marked == 0 && number != 0 && equal
                 };
                 let suits = to_u64(row.len()) == count && row.iter().all(is_empty);
                 refused.extend(row.iter().filter(|_| !suits));

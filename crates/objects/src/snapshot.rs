@@ -15,7 +15,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use terrace_sys::size::to_u64;
 
-use crate::group::{Flag, Group, RunWord};
+use crate::group::{Flag, Group, RunWord, View};
 use crate::record;
 use crate::store::{Latched, ObjectStore};
 
@@ -95,13 +95,13 @@ impl Snapshot {
     /// there is no room to.
     fn keep(&self, store: &ObjectStore, number: u64, group: &Group, turn: Turn) -> bool {
         let view = group.view();
-        if turn.0 & DUMPING != 0 && view.present | view.reserved_slots() != 0 {
+        if turn.0 & DUMPING != 0 && store.is_worth_dumping(number, &view) {
             let mut kept = self.kept();
             if kept.failed.is_none() {
                 if kept.bytes.len() >= KEPT_BYTES_MAX {
                     return false;
                 }
-                match record::group(&store.slabs, number, &view, &mut kept.bytes) {
+                match store.write_group(number, &view, &mut kept.bytes) {
                     Ok(bytes) => kept.copied.add(view.count(), bytes),
                     Err(error) => kept.failed = Some(error),
                 }
@@ -152,6 +152,21 @@ impl ObjectStore {
         }
     }
 
+    /// Whether a latched group is anything else than one that nobody used.
+    fn is_worth_dumping(&self, number: u64, view: &View) -> bool {
+        let used = |generations: [u8; 64]| generations != [0; 64];
+        view.present | view.marked != 0 || self.table.generations_of(number).is_some_and(used)
+    }
+
+    fn write_group(
+        &self,
+        number: u64,
+        view: &View,
+        to: &mut Vec<u8>,
+    ) -> Result<usize, TryReserveError> {
+        record::group(&self.slabs, number, self.table.generations_of(number), view, to)
+    }
+
     /// Makes this the moment of a dump; waits for one that is being made.
     pub(crate) fn cut(&self) -> Cut<'_> {
         let alone = lock(&self.snapshot.alone);
@@ -181,9 +196,8 @@ impl Cut<'_> {
             if self.turn.suits(view.word) {
                 continue;
             }
-            let holds = view.present | view.reserved_slots() != 0;
-            let bytes =
-                if holds { record::group(&self.store.slabs, number, &view, to) } else { Ok(0) };
+            let holds = self.store.is_worth_dumping(number, &view);
+            let bytes = if holds { self.store.write_group(number, &view, to) } else { Ok(0) };
             turn_flag(group, self.turn);
             self.copied.add(view.count(), bytes?);
         }

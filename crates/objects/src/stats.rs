@@ -7,7 +7,6 @@ use crate::error::ObjectError;
 use crate::group::{GROUP_SLOTS, Group, Kind, View};
 use crate::id::ObjectId;
 use crate::store::{Latched, ObjectStore};
-use crate::table::id_at;
 
 /// What a store holds, at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,7 +19,8 @@ pub struct ObjectStats {
     pub objects: u64,
     /// Bytes of them.
     pub object_bytes: u64,
-    /// Ids that are reserved and have no object.
+    /// Ids that are reserved and have no object, and places that had too many objects to be used
+    /// again.
     pub reserved: u64,
     /// Ids of its own that were given out at some time; they are used again.
     pub ids: u64,
@@ -132,7 +132,7 @@ impl ObjectStore {
         runs.push(run);
         for slot in view.slots() {
             let Some(found) = view.find(&self.slabs, slot) else {
-                return Err(format!("object {} is nowhere", id_at(number, slot)));
+                return Err(format!("object {} is nowhere", self.id_at(number, slot)));
             };
             runs.extend(found.far);
             checked.objects += 1;
@@ -141,17 +141,21 @@ impl ObjectStore {
         Ok(())
     }
 
-    /// The ids of all objects from `from` on, in order, at most `max`: those that were there when
-    /// their group was looked at.
+    /// The ids of all objects from `from` on, in the order of their places, at most `max`: those
+    /// that were there when their group was looked at.
     #[must_use]
     pub fn ids(&self, from: ObjectId, max: usize) -> Vec<ObjectId> {
         let mut ids = Vec::new();
         for numbers in self.sorted_numbers() {
-            let first = crate::table::group_of(from).max(numbers.start);
+            let (order, from) = (|id| self.table.order_of(id), self.table.order_of(from));
+            let first = (from / GROUP_SLOTS).max(numbers.start);
             for number in first..numbers.end.max(first) {
                 let Some(group) = self.table.get(number) else { continue };
                 let view = self.settled(group);
-                let here = view.slots().map(|slot| id_at(number, slot)).filter(|id| *id >= from);
+                let here = view
+                    .slots()
+                    .map(|slot| self.id_at(number, slot))
+                    .filter(|id| order(*id) >= from);
                 ids.extend(here.take(max - ids.len()));
                 if ids.len() == max {
                     return ids;
@@ -168,7 +172,7 @@ impl ObjectStore {
         for number in self.sorted_numbers().into_iter().flatten() {
             let Some(group) = self.table.get(number) else { continue };
             for slot in self.settled(group).slots() {
-                let id = id_at(number, slot);
+                let id = self.id_at(number, slot);
                 match ranges.last_mut() {
                     Some((_, last))
                         if last.to_bits() + 1 == id.to_bits() && last.node() == id.node() =>

@@ -24,7 +24,7 @@ use crate::record::Change;
 use crate::recover::Home;
 use crate::slabs::{GRANULE_BYTES, NoRoom, SLAB_BYTES, Slabs};
 use crate::snapshot::Snapshot;
-use crate::table::{Table, group_of, slot_of};
+use crate::table::{Table, slot_of};
 
 /// The longest object in bytes: 1 TiB.
 pub const OBJECT_BYTES_MAX: usize = 1 << 40;
@@ -124,7 +124,7 @@ impl ObjectStore {
         let account = Arc::new(account);
         // No store has more objects than bytes, but for those of no bytes and ids reserved ahead.
         let groups = (to_u64(memory.len()) / GROUP_SLOTS).max(GROUPS_MIN);
-        let table = Table::new(config.node, groups, config.huge_pages)?;
+        let table = Table::new(&config, groups)?;
         Ok(Self {
             table,
             slabs: Slabs::new(memory, places, Arc::clone(&account))?,
@@ -167,14 +167,14 @@ impl ObjectStore {
     /// [`ObjectError::LockTimeout`].
     #[inline]
     pub fn get(&self, id: ObjectId, to: &mut [u8]) -> Result<usize, ObjectError> {
-        if let Some(group) = self.table.get(group_of(id))
+        if let Some(group) = self.table.get(self.group_of(id))
             && let Some(seen) = group.latch.version()
             && let Some((at, len)) = group.view().find_plainly(&self.slabs, slot_of(id))
             && let Some(to) = to.get_mut(..len)
         {
             // SAFETY: as in `copy_out`.
             unsafe { bytes::read(at, to) };
-            if group.is_still(seen) {
+            if self.table.is_current(id) && group.is_still(seen) {
                 return Ok(len);
             }
         }
@@ -251,7 +251,7 @@ impl ObjectStore {
         mut work: impl FnMut(Found) -> T,
     ) -> Result<T, ObjectError> {
         let slot = slot_of(id);
-        let Some(group) = self.table.get(group_of(id)) else {
+        let Some(group) = self.table.get(self.group_of(id)) else {
             return Err(ObjectError::NotFound(id));
         };
         let mut wasted = 0;
@@ -261,7 +261,7 @@ impl ObjectStore {
                 continue;
             };
             let view = group.view();
-            if !view.is_present(slot) {
+            if !view.is_present(slot) || !self.table.is_current(id) {
                 if group.is_still(seen) {
                     return Err(ObjectError::NotFound(id));
                 }
@@ -300,13 +300,34 @@ impl ObjectStore {
         loop {
             let latched = self.latch(group);
             let view = group.view();
-            let found = view.is_present(slot_of(id)).then(|| view.find(&self.slabs, slot_of(id)));
+            let present = view.is_present(slot_of(id)) && self.table.is_current(id);
+            let found = present.then(|| view.find(&self.slabs, slot_of(id)));
             let found = found.flatten().ok_or(ObjectError::NotFound(id))?;
             let asks = by == By::Anybody && view.is_marked(slot_of(id));
             let busy = |record: &Record| asks && record.writer;
             if let Some(_latched) = self.pass(latched, &mut wait, &mut queue, busy)? {
                 return Ok(work(found));
             }
+        }
+    }
+
+    /// The number of the group that an id is in.
+    #[inline]
+    pub(crate) fn group_of(&self, id: ObjectId) -> u64 {
+        self.table.group_of(id)
+    }
+
+    /// The id at a place of a group now.
+    pub(crate) fn id_at(&self, group: u64, slot: u32) -> ObjectId {
+        self.table.id_at(group, slot)
+    }
+
+    /// The id at a place of a latched group names nothing any more. Its place is used again unless
+    /// it had too many.
+    pub(crate) fn end_id(&self, number: u64, group: &Group, slot: u32) {
+        if !self.table.end_generation(number, slot) {
+            group.set_marked(slot, true);
+            self.count().reserved.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -331,15 +352,15 @@ impl ObjectStore {
         mut work: impl FnMut(&Editor<'_>, u32) -> Result<T, Trouble>,
     ) -> Result<T, ObjectError> {
         let slot = slot_of(id);
-        let Some(group) = self.table.get(group_of(id)) else {
+        let Some(group) = self.table.get(self.group_of(id)) else {
             return Err(ObjectError::NotFound(id));
         };
         let (mut wait, mut queue) = (Wait::new(self.config.patience), self.queue(id, true));
         let mut tries = 0;
         loop {
-            let mut latched = self.latch_to_change(group_of(id), group);
+            let mut latched = self.latch_to_change(self.group_of(id), group);
             let view = group.view();
-            if !view.is_present(slot) {
+            if !view.is_present(slot) || !self.table.is_current(id) {
                 return Err(ObjectError::NotFound(id));
             }
             if by == By::Anybody && view.is_marked(slot) {

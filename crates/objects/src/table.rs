@@ -6,11 +6,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use terrace_sys::map::Mapping;
 use terrace_sys::size::{to_u64, to_usize};
 
+use crate::config::ObjectConfig;
 use crate::error::ObjectError;
 use crate::group::{GROUP_SLOTS, Group};
 use crate::id::{LOCAL_BITS, ObjectId};
@@ -26,13 +28,17 @@ pub(crate) struct Table {
     own_groups: u64,
     /// The first group of the store's own ids.
     base: u64,
-    others: RwLock<HashMap<u64, Box<[Group]>>>,
+    others: RwLock<HashMap<u64, Part>>,
+    /// Of each of the store's own ids, how many objects had it before.
+    generations: Option<Mapping>,
+    /// What of an id says where its object is.
+    place_bits: u64,
 }
 
-/// The number of the group that an id is in, among those of all nodes.
-#[inline]
-pub(crate) fn group_of(id: ObjectId) -> u64 {
-    id.to_bits() / GROUP_SLOTS
+/// Some groups for ids of other nodes, and the generations of these if there are any.
+struct Part {
+    groups: Box<[Group]>,
+    generations: Box<[AtomicU8]>,
 }
 
 /// The place of an id in its group.
@@ -41,16 +47,114 @@ pub(crate) fn slot_of(id: ObjectId) -> u32 {
     (id.to_bits() % GROUP_SLOTS) as u32
 }
 
-/// The id at a place of a group.
-pub(crate) fn id_at(group: u64, slot: u32) -> ObjectId {
-    ObjectId::from_bits(group * GROUP_SLOTS + u64::from(slot))
-}
+/// Where the generation of an id begins, in stores whose ids have one.
+const GENERATION_SHIFT: u32 = 40;
+/// The generation of places that are not used any more; no id has it.
+const RETIRED: u8 = u8::MAX;
 
 impl Table {
-    pub(crate) fn new(node: u16, groups: u64, huge: bool) -> Result<Self, ObjectError> {
-        let own = mapped(groups, huge)?;
-        let base = (u64::from(node) << LOCAL_BITS) / GROUP_SLOTS;
-        Ok(Self { own, own_groups: groups, base, others: RwLock::default() })
+    pub(crate) fn new(config: &ObjectConfig, groups: u64) -> Result<Self, ObjectError> {
+        let mut groups = groups;
+        let (mut generations, mut place_bits) = (None, u64::MAX);
+        if config.generations {
+            groups = groups.min((1 << GENERATION_SHIFT) / GROUP_SLOTS);
+            place_bits = !(u64::from(u8::MAX) << GENERATION_SHIFT);
+            generations = Some(mapped(to_usize(groups * GROUP_SLOTS), config.huge_pages)?);
+        }
+        Ok(Self {
+            own: mapped(to_usize(groups) * size_of::<Group>(), config.huge_pages)?,
+            own_groups: groups,
+            base: (u64::from(config.node) << LOCAL_BITS) / GROUP_SLOTS,
+            others: RwLock::default(),
+            generations,
+            place_bits,
+        })
+    }
+
+    /// The number of the group that an id is in, among those of all nodes.
+    #[inline]
+    pub(crate) fn group_of(&self, id: ObjectId) -> u64 {
+        (id.to_bits() & self.place_bits) / GROUP_SLOTS
+    }
+
+    /// An id's place in the order of ids, whatever its generation.
+    pub(crate) fn order_of(&self, id: ObjectId) -> u64 {
+        id.to_bits() & self.place_bits
+    }
+
+    /// The id at a place of a group now.
+    pub(crate) fn id_at(&self, group: u64, slot: u32) -> ObjectId {
+        let place = group * GROUP_SLOTS + u64::from(slot);
+        let generation = u64::from(self.generation(group, slot));
+        ObjectId::from_bits(place | generation << GENERATION_SHIFT)
+    }
+
+    /// Whether ids have generations.
+    pub(crate) fn has_generations(&self) -> bool {
+        self.generations.is_some()
+    }
+
+    /// Whether an id is of the generation that its place has now.
+    #[inline]
+    pub(crate) fn is_current(&self, id: ObjectId) -> bool {
+        self.generations.is_none() || {
+            let (group, slot) = (self.group_of(id), slot_of(id));
+            generation_of(id) == self.generation(group, slot)
+        }
+    }
+
+    /// The generation of a place; zero where there are none.
+    pub(crate) fn generation(&self, group: u64, slot: u32) -> u8 {
+        self.with_generation(group, slot, |generation| generation.load(Ordering::Relaxed))
+    }
+
+    /// Sets the generation of a place to that of an id, under the latch of its group.
+    pub(crate) fn set_generation(&self, id: ObjectId, generation: u8) {
+        self.with_generation(self.group_of(id), slot_of(id), |it| {
+            it.store(generation, Ordering::Relaxed);
+            0
+        });
+    }
+
+    /// An id names nothing any more: its place goes to the next generation, under the latch of its
+    /// group. Whether it has one.
+    pub(crate) fn end_generation(&self, group: u64, slot: u32) -> bool {
+        let ended = self.with_generation(group, slot, |generation| {
+            let next = generation.load(Ordering::Relaxed).saturating_add(1);
+            generation.store(next, Ordering::Relaxed);
+            next
+        });
+        ended < RETIRED
+    }
+
+    /// Whether a place is not used any more.
+    pub(crate) fn is_retired(&self, id: ObjectId) -> bool {
+        self.has_generations() && generation_of(id) == RETIRED
+    }
+
+    /// The generations of all places of a group, if there are any.
+    pub(crate) fn generations_of(&self, group: u64) -> Option<[u8; 64]> {
+        let all = || {
+            let mut all = [0; 64];
+            (0..).zip(&mut all).for_each(|(slot, place)| *place = self.generation(group, slot));
+            all
+        };
+        self.has_generations().then(all)
+    }
+
+    fn with_generation(&self, group: u64, slot: u32, work: impl FnOnce(&AtomicU8) -> u8) -> u8 {
+        let Some(generations) = &self.generations else { return 0 };
+        let n = group.wrapping_sub(self.base);
+        if n < self.own_groups {
+            let at = to_usize(n * GROUP_SLOTS) + slot as usize;
+            // SAFETY: the mapping has a byte for each place of the `own_groups` groups, zero at
+            // first, which are touched as atomics alone.
+            return work(unsafe { &*generations.as_ptr().add(at).cast::<AtomicU8>() });
+        }
+        let parts = self.others.read().unwrap_or_else(PoisonError::into_inner);
+        let place = to_usize(group % PART_GROUPS * GROUP_SLOTS) + slot as usize;
+        let part = parts.get(&(group / PART_GROUPS));
+        part.and_then(|part| part.generations.get(place)).map_or(0, work)
     }
 
     /// The number of the store's own group `n`.
@@ -90,7 +194,7 @@ impl Table {
     fn other(&self, group: u64) -> Option<&Group> {
         let parts = self.others.read().unwrap_or_else(PoisonError::into_inner);
         let part = parts.get(&(group / PART_GROUPS))?;
-        let group = part.get(to_usize(group % PART_GROUPS))?;
+        let group = part.groups.get(to_usize(group % PART_GROUPS))?;
         // SAFETY: parts are dropped with the table only, and their memory does not move when the
         // map's entries do.
         Some(unsafe { &*std::ptr::from_ref(group) })
@@ -102,7 +206,12 @@ impl Table {
         if self.get(group).is_none() {
             let mut parts = self.others.write().unwrap_or_else(PoisonError::into_inner);
             if let Entry::Vacant(place) = parts.entry(group / PART_GROUPS) {
-                place.insert((0..PART_GROUPS).map(|_| Group::default()).collect());
+                let generations =
+                    if self.has_generations() { PART_GROUPS * GROUP_SLOTS } else { 0 };
+                place.insert(Part {
+                    groups: (0..PART_GROUPS).map(|_| Group::default()).collect(),
+                    generations: (0..generations).map(|_| AtomicU8::new(0)).collect(),
+                });
                 made = true;
             }
         }
@@ -125,8 +234,12 @@ impl Table {
     }
 }
 
-fn mapped(groups: u64, huge: bool) -> Result<Mapping, ObjectError> {
-    let bytes = to_usize(groups) * size_of::<Group>();
+/// The generation that an id has, in stores whose ids have one.
+pub(crate) fn generation_of(id: ObjectId) -> u8 {
+    id.to_bits().to_le_bytes()[5]
+}
+
+fn mapped(bytes: usize, huge: bool) -> Result<Mapping, ObjectError> {
     let failed =
         |source| ObjectError::Memory { what: "addresses for the table".to_owned(), source };
     let mapping = Mapping::reserve(bytes).map_err(failed)?;

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use terrace_objects::{
@@ -24,7 +23,12 @@ fn log(dir: &Path, durability: Durability) -> LogConfig {
 }
 
 fn open(dir: &Path) -> ObjectStore {
-    ObjectStore::open(config(), log(dir, Durability::Written)).expect("sound").0
+    open_with(dir, false)
+}
+
+fn open_with(dir: &Path, generations: bool) -> ObjectStore {
+    let config = ObjectConfig { generations, ..config() };
+    ObjectStore::open(config, log(dir, Durability::Written)).expect("sound").0
 }
 
 /// What a store is to hold.
@@ -170,8 +174,9 @@ fn everything_is_there_again() {
         for _ in 0..soak_rounds(6) {
             let scratch = tempfile::tempdir().expect("a directory");
             let mut model = Model::default();
+            let generations = rng.one_in(2);
             for _ in 0..6 {
-                let store = open(scratch.path());
+                let store = open_with(scratch.path(), generations);
                 for _ in 0..rng.index(800) {
                     model.step(&store, &mut rng);
                     if rng.below(300) == 0 {
@@ -180,7 +185,7 @@ fn everything_is_there_again() {
                     }
                 }
                 drop(store);
-                let reopened = open(scratch.path());
+                let reopened = open_with(scratch.path(), generations);
                 model.check(&reopened);
                 // Checking gave the reserved ids back.
                 model.reserved.clear();
@@ -357,11 +362,9 @@ const OBJECTS: usize = 64;
 fn child(dir: &Path, durability: Durability) {
     let (store, _) = ObjectStore::open(config(), log(dir, durability)).expect("sound");
     let ids = store.ids(ObjectId::from_bits(0), usize::MAX);
-    let ids: Vec<ObjectId> = match ids.len() {
-        0 => (0..OBJECTS).map(|_| store.create(24).expect("room")).collect(),
-        _ => ids,
-    };
-    assert_eq!(ids.len(), OBJECTS);
+    // It may have been killed before all were there.
+    let missing = vec![&[0; 24][..]; OBJECTS - ids.len()];
+    let ids = [ids, store.create_many(&missing).expect("room")].concat();
     std::thread::scope(|scope| {
         for thread in 0..4_usize {
             let (store, ids) = (&store, &ids);
@@ -415,21 +418,21 @@ fn acknowledged_changes_survive_a_killed_process() {
                 .spawn()
                 .expect("started");
             let lines = BufReader::new(process.stdout.take().expect("piped")).lines();
-            let killer = AtomicBool::new(false);
             std::thread::scope(|scope| {
-                let wait = Duration::from_millis(100 + rng.below(200));
-                let (killer, process) = (&killer, &mut process);
-                scope.spawn(move || {
-                    std::thread::sleep(wait);
-                    process.kill().expect("running");
-                    killer.store(true, Ordering::Relaxed);
-                });
+                let wait = Duration::from_millis(20 + rng.below(200));
+                let mut process = Some(&mut process);
                 for line in lines.map_while(Result::ok) {
                     let Some((id, n)) = line.split_once(' ') else { continue };
                     let (Ok(id), Ok(n)) = (id.parse().map(ObjectId::from_bits), n.parse()) else {
                         continue;
                     };
                     acknowledged.insert(id, n);
+                    if let Some(process) = process.take() {
+                        scope.spawn(move || {
+                            std::thread::sleep(wait);
+                            process.kill().expect("running");
+                        });
+                    }
                 }
             });
             process.wait().expect("ended");
