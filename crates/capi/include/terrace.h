@@ -46,6 +46,11 @@
 /// it, and without what came after. Without the flag that is TERRACE_STATUS_DAMAGED.
 #define TERRACE_OBJECTS_ACCEPT_DAMAGE 2
 
+/// A flag of terrace_objects_options: an id names one object ever. Ids have a generation in the
+/// upper 8 of their own bits, and that of an object which was removed is TERRACE_STATUS_NOT_FOUND
+/// whatever has its place. It takes a byte for each id.
+#define TERRACE_OBJECTS_GENERATIONS 4
+
 /// A change waits for the device: it survives the machine.
 #define TERRACE_DURABILITY_SYNCED 0
 
@@ -381,7 +386,8 @@ typedef struct terrace_objects_options {
     /// The node that the store's ids name, up to 65535. It is a number of the program's own, and
     /// none of a memory node.
     uint32_t node;
-    /// TERRACE_OBJECTS_HUGE_PAGES_OFF and TERRACE_OBJECTS_ACCEPT_DAMAGE, or neither.
+    /// TERRACE_OBJECTS_HUGE_PAGES_OFF, TERRACE_OBJECTS_ACCEPT_DAMAGE and
+    /// TERRACE_OBJECTS_GENERATIONS, or none of them.
     uint32_t flags;
     /// A directory for a log of all changes, made if it is not there: what it has of before is in
     /// the store again. NULL: none, and the objects are gone with the process.

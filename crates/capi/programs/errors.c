@@ -271,8 +271,8 @@ static void stores(const char *directory) {
     options.node = 65536;
     SAYS(terrace_objects_dram(64 * MIB, &options, &store), INVALID, "named: node 65536");
     options.node = 0;
-    options.flags = 4;
-    SAYS(terrace_objects_dram(64 * MIB, &options, &store), INVALID, "named: flags 0x4");
+    options.flags = 8;
+    SAYS(terrace_objects_dram(64 * MIB, &options, &store), INVALID, "named: flags 0x8");
     of_region.cap_bytes = 4 * MIB;
     SAYS(terrace_region_scratch(directory, 64 * MIB, &of_region, &region), OK, "");
     SAYS(terrace_objects_region(region, 4096, 64 * MIB, NULL, &store), INVALID, "no pages of");

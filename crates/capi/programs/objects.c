@@ -440,6 +440,16 @@ static void lasting(const char *directory) {
     expect(len == 6 && strcmp(text, "later") == 0, "what the dump has");
     expect(terrace_objects_checkpoint(store) == TERRACE_STATUS_INVALID, "it has no log");
     terrace_objects_close(store);
+    restored.dump = NULL;
+    restored.flags = TERRACE_OBJECTS_GENERATIONS;
+    must(terrace_objects_dram(16 * MIB, &restored, &store), "a store with generations");
+    must(terrace_objects_create(store, 8, &id), "create");
+    must(terrace_objects_remove(store, id), "remove");
+    must(terrace_objects_create(store, 8, &other), "create");
+    expect(id != other && !terrace_objects_exists(store, id), "an id names one object ever");
+    terrace_objects_close(store);
+    restored.flags = 0;
+    restored.dump = dump;
     restored.log_dir = log;
     expect(terrace_objects_dram(16 * MIB, &restored, &store) == TERRACE_STATUS_INVALID,
            "a dump or a log");

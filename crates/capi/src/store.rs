@@ -35,6 +35,13 @@ pub const OBJECTS_HUGE_PAGES_OFF: u32 = 1;
 /// it, and without what came after. Without the flag that is TERRACE_STATUS_DAMAGED.
 pub const OBJECTS_ACCEPT_DAMAGE: u32 = 2;
 
+/// A flag of terrace_objects_options: an id names one object ever. Ids have a generation in the
+/// upper 8 of their own bits, and that of an object which was removed is TERRACE_STATUS_NOT_FOUND
+/// whatever has its place. It takes a byte for each id.
+pub const OBJECTS_GENERATIONS: u32 = 4;
+
+const FLAGS: u32 = OBJECTS_HUGE_PAGES_OFF | OBJECTS_ACCEPT_DAMAGE | OBJECTS_GENERATIONS;
+
 /// How a store of objects is set up. Zero, or NULL, is the usual value of every field: begin with
 /// terrace_objects_options_default or zeroed memory.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +58,8 @@ pub struct ObjectsOptions {
     /// The node that the store's ids name, up to 65535. It is a number of the program's own, and
     /// none of a memory node.
     pub node: u32,
-    /// TERRACE_OBJECTS_HUGE_PAGES_OFF and TERRACE_OBJECTS_ACCEPT_DAMAGE, or neither.
+    /// TERRACE_OBJECTS_HUGE_PAGES_OFF, TERRACE_OBJECTS_ACCEPT_DAMAGE and
+    /// TERRACE_OBJECTS_GENERATIONS, or none of them.
     pub flags: u32,
     /// A directory for a log of all changes, made if it is not there: what it has of before is in
     /// the store again. NULL: none, and the objects are gone with the process.
@@ -133,7 +141,7 @@ impl ObjectsOptions {
         let Ok(node) = u16::try_from(self.node) else {
             return wrong(format!("node {}: ids have 16 bits for it", self.node));
         };
-        if self.flags & !(OBJECTS_HUGE_PAGES_OFF | OBJECTS_ACCEPT_DAMAGE) != 0 {
+        if self.flags & !FLAGS != 0 {
             return wrong(format!("flags {:#x} are not all known", self.flags));
         }
         let usual = ObjectConfig::new(name.as_str(), memory);
@@ -141,6 +149,7 @@ impl ObjectsOptions {
             node,
             ledger,
             huge_pages: self.flags & OBJECTS_HUGE_PAGES_OFF == 0,
+            generations: self.flags & OBJECTS_GENERATIONS != 0,
             patience: match self.patience_ms {
                 0 => usual.patience,
                 ms => patience(ms),

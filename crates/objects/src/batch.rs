@@ -59,6 +59,12 @@ impl Batch {
         (0..self.len()).map(|n| self.get(n))
     }
 
+    /// All objects in the order asked for, each by itself; none are left.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = Result<Vec<u8>, ObjectError>> {
+        let bytes = &self.bytes;
+        self.results.drain(..).map(|result| result.map(|range| bytes[range].to_vec()))
+    }
+
     fn clear(&mut self) {
         self.used = 0;
         self.results.clear();

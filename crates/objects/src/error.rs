@@ -64,6 +64,17 @@ pub enum ObjectError {
     /// The id was not reserved, or has its object already.
     #[error("the id {0} is not reserved")]
     NotReserved(ObjectId),
+    /// The object is no value of the type, or the value cannot be an object.
+    #[error("{} is no {type_name}: {reason}",
+        .id.map_or_else(|| "a value".to_owned(), |id| format!("object {id}")))]
+    Type {
+        /// The object, if there is one yet.
+        id: Option<ObjectId>,
+        /// The type.
+        type_name: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
     /// The memory of the store, or its budget, has no room.
     #[error("no room for an object of {}: the store holds {} of {}",
         format_bytes(*.asked), format_bytes(*.held), format_bytes(*.limit))]

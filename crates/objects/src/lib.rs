@@ -86,6 +86,7 @@ mod snapshot;
 mod stats;
 mod store;
 mod table;
+mod typed;
 
 pub use batch::Batch;
 pub use config::{Durability, LogConfig, ObjectConfig};
@@ -100,3 +101,6 @@ pub use memory::ObjectMemory;
 pub use recover::Recovered;
 pub use stats::{Checked, ObjectStats};
 pub use store::{OBJECT_BYTES_MAX, ObjectStore};
+#[cfg(feature = "serde")]
+pub use typed::Postcard;
+pub use typed::{Codec, Id, InPlace, Look, Typed};

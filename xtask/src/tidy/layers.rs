@@ -100,6 +100,10 @@ fn layer_fault(name: &str, kind: &str, dependency: &str) -> Option<String> {
         let tests_only = kind == "dev-dependencies";
         return (!tests_only).then(|| format!("`{dependency}` is for tests alone"));
     }
+    // A crate's tests may have it with all features.
+    if dependency == name && kind == "dev-dependencies" {
+        return None;
+    }
     let other = floor(dependency)?;
     (other >= own).then(|| format!("`{dependency}` is on floor {other}, `{name}` on floor {own}"))
 }
