@@ -8,10 +8,12 @@
 //! | `overhead` | 3: bytes for objects of 8 to 256 bytes, all in, as the kernel counts them |
 //! | `rates` | operations for each second of a processor: 95 % reads, and reads by batches of 32 |
 //! | `loads` | 4 to 7: YCSB-A and Facebook-B, -D and -F by 1 to 128 threads, with latencies |
+//! | `breakdown` | 8: the steps of a get |
 //!
 //! Operations are counted once, over the time on the clock; the study's program adds up threads and
 //! kinds of operations, which comes to about twice that where there are two kinds.
 
+mod breakdown;
 mod loads;
 mod overhead;
 mod rates;
@@ -28,6 +30,7 @@ use crate::chart::{Bars, Series};
 use crate::error::{BenchError, Result};
 use crate::experiment::{Finding, Setting};
 use crate::grid::Grid;
+use crate::picture::Picture;
 use crate::report::Report;
 use crate::statistic::median;
 
@@ -62,6 +65,7 @@ enum Row {
     Overhead(overhead::Overhead),
     Rate(rates::Rate),
     Load(loads::Load),
+    Breakdown(breakdown::Breakdown),
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -69,6 +73,7 @@ struct Summary {
     overhead: Vec<overhead::Overhead>,
     rates: Vec<rates::Rate>,
     loads: Vec<loads::Load>,
+    breakdowns: Vec<breakdown::Breakdown>,
     targets: Targets,
 }
 
@@ -147,6 +152,7 @@ pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> 
         let mut told = |what: &str| observe(&format!("{what}, round {round}"));
         rows.extend(rates::measure(&config, &mut told)?.into_iter().map(Row::Rate));
         rows.extend(loads::measure(&config, &mut told)?.into_iter().map(Row::Load));
+        rows.extend(breakdown::measure(&config, &mut told)?.into_iter().map(Row::Breakdown));
     }
     finding(&config, &rows)
 }
@@ -166,18 +172,20 @@ fn mid<T>(rows: &[&T], of: impl Fn(&T) -> f64) -> f64 {
 }
 
 fn summarise(rows: &[Row]) -> Summary {
-    let (mut overhead, mut rates, mut loads) = (vec![], vec![], vec![]);
+    let (mut overhead, mut rates, mut loads, mut breakdowns) = (vec![], vec![], vec![], vec![]);
     for row in rows {
         match row {
             Row::Overhead(row) => overhead.push(row),
             Row::Rate(row) => rates.push(row),
             Row::Load(row) => loads.push(row),
+            Row::Breakdown(row) => breakdowns.push(row),
         }
     }
     Summary {
         overhead: overhead::medians(&overhead),
         rates: rates::medians(&rates),
         loads: loads::medians(&loads),
+        breakdowns: breakdown::medians(&breakdowns),
         targets: TARGETS,
     }
 }
@@ -188,9 +196,13 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
     summary.overhead.iter().for_each(|row| grid.push(row.cells()));
     summary.rates.iter().for_each(|row| grid.push(row.cells()));
     summary.loads.iter().for_each(|row| grid.push(row.cells()));
+    summary.breakdowns.iter().for_each(|row| grid.push(row.cells()));
     Ok(Finding {
         failed: 0,
-        more: vec![],
+        more: vec![Picture::Bars {
+            name: "breakdown".into(),
+            bars: breakdown::picture(&summary.breakdowns),
+        }],
         notes: notes(config, &summary),
         picture: picture(&summary),
         report: Report::new("objects", config, rows, &summary)?,

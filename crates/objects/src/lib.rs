@@ -77,6 +77,9 @@ mod keeper;
 mod locks;
 mod log;
 mod memory;
+#[cfg(feature = "parts")]
+#[doc(hidden)]
+pub mod parts;
 mod record;
 mod recover;
 mod replay;

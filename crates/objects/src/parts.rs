@@ -1,0 +1,161 @@
+//! A read done up to one of its steps, for who measures what each step takes. Nothing else should
+//! use it.
+//!
+//! A clock takes as long as a read, so the steps are not timed one by one: the same reads are done
+//! up to each step, and what a step takes is the difference. The loops are here and not with who
+//! asks for them, so that they are compiled like the store.
+
+use std::hint::black_box;
+use std::ptr::from_ref;
+
+use terrace_sys::size::to_u64;
+
+use crate::bytes;
+use crate::id::ObjectId;
+use crate::store::ObjectStore;
+use crate::table::slot_of;
+
+/// The last step that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// None: the ids are read.
+    Ids,
+    /// The address of the group follows from the id.
+    Group,
+    /// The group's latch is asked for its version.
+    Version,
+    /// The place of the object follows from the group.
+    Place,
+    /// The object is copied.
+    Copy,
+    /// The latch is asked whether the version is still the same.
+    Confirm,
+    /// The whole of [`ObjectStore::get`].
+    Get,
+}
+
+impl Part {
+    /// All of them, each with one step more.
+    pub const ALL: [Part; 7] =
+        [Part::Ids, Part::Group, Part::Version, Part::Place, Part::Copy, Part::Confirm, Part::Get];
+}
+
+/// Reads objects up to a step, to the beginning of `to`, which has room for the longest; something
+/// that depends on everything that was read. In a chain each read begins when the one before has
+/// ended; otherwise the processor works on several at a time.
+#[inline(never)]
+pub fn read(
+    store: &ObjectStore,
+    ids: &[ObjectId],
+    part: Part,
+    chained: bool,
+    to: &mut [u8],
+) -> u64 {
+    match part {
+        Part::Ids => each(ids, chained, ObjectId::to_bits),
+        Part::Group => each(ids, chained, |id| {
+            store.table.get(store.group_of(id)).map_or(0, |group| to_u64(from_ref(group).addr()))
+        }),
+        Part::Version => each(ids, chained, |id| version(store, id).unwrap_or(0)),
+        Part::Place => each(ids, chained, |id| place(store, id).unwrap_or(0)),
+        Part::Copy => each(ids, chained, |id| copy(store, id, to, false).unwrap_or(0)),
+        Part::Confirm => each(ids, chained, |id| copy(store, id, to, true).unwrap_or(0)),
+        Part::Get => each(ids, chained, |id| match store.get(id, to) {
+            Ok(len) => ends(&to[..len]),
+            Err(_) => 0,
+        }),
+    }
+}
+
+#[inline(always)]
+fn each(ids: &[ObjectId], chained: bool, mut step: impl FnMut(ObjectId) -> u64) -> u64 {
+    // The compiler is not to know that what was read does not change the next id.
+    let (nothing, mut seen) = (black_box(0_u64), 0);
+    if chained {
+        for id in ids {
+            seen ^= step(ObjectId::from_bits(id.to_bits() ^ (seen & nothing)));
+        }
+    } else {
+        for id in ids {
+            seen ^= step(*id);
+        }
+    }
+    black_box(seen)
+}
+
+/// The version itself is nobody's business; another word of the group arrives together with it.
+#[inline(always)]
+fn version(store: &ObjectStore, id: ObjectId) -> Option<u64> {
+    let group = store.table.get(store.group_of(id))?;
+    group.latch.version()?;
+    Some(group.view().present)
+}
+
+#[inline(always)]
+fn place(store: &ObjectStore, id: ObjectId) -> Option<u64> {
+    let group = store.table.get(store.group_of(id))?;
+    group.latch.version()?;
+    let (at, len) = find(store, group.view(), id)?;
+    Some(to_u64(at.addr()) ^ to_u64(len))
+}
+
+#[inline(always)]
+fn copy(store: &ObjectStore, id: ObjectId, to: &mut [u8], confirm: bool) -> Option<u64> {
+    let group = store.table.get(store.group_of(id))?;
+    let seen = group.latch.version()?;
+    let (at, len) = find(store, group.view(), id)?;
+    let to = to.get_mut(..len)?;
+    // SAFETY: both ways to find an object checked that it lies in the slabs, which are mapped as
+    // long as the store; who writes to them does so through `bytes`.
+    unsafe { bytes::read(at, to) };
+    if confirm && !group.is_still(seen) {
+        return None;
+    }
+    Some(ends(to))
+}
+
+#[inline(always)]
+fn find(store: &ObjectStore, view: crate::group::View, id: ObjectId) -> Option<(*const u8, usize)> {
+    let plainly = view.find_plainly(&store.slabs, slot_of(id));
+    plainly.or_else(|| find_slowly(store, view, id))
+}
+
+#[cold]
+#[inline(never)]
+fn find_slowly(
+    store: &ObjectStore,
+    view: crate::group::View,
+    id: ObjectId,
+) -> Option<(*const u8, usize)> {
+    let found = view.is_present(slot_of(id)).then(|| view.find(&store.slabs, slot_of(id)));
+    found.flatten().map(|found| (found.at.cast_const(), found.len))
+}
+
+/// The first bytes of an object and its last.
+#[inline(always)]
+fn ends(bytes: &[u8]) -> u64 {
+    let word = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    word(bytes.first_chunk()) ^ word(bytes.last_chunk()).rotate_left(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ObjectConfig, ObjectMemory};
+
+    #[test]
+    fn reads_up_to_the_copy_see_what_a_get_sees() {
+        let memory = ObjectMemory::Dram { bytes: 16 << 20 };
+        let store = ObjectStore::new(ObjectConfig::new("parts", memory)).expect("room");
+        for len in [32, 5000] {
+            let one = |n: u8| store.create_with(&vec![n; len]).expect("room");
+            let ids: Vec<ObjectId> = (1..98).map(one).collect();
+            let mut to = vec![0; len];
+            for chained in [false, true] {
+                let [.., copied, confirmed, got] =
+                    Part::ALL.map(|part| read(&store, &ids, part, chained, &mut to));
+                assert!(copied != 0 && copied == confirmed && copied == got, "{len} {chained}");
+            }
+        }
+    }
+}
