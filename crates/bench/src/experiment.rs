@@ -9,6 +9,7 @@ use terrace_sql::EngineConfig;
 use crate::chart::Bars;
 use crate::error::{BenchError, Result};
 use crate::grid::Grid;
+use crate::objects::ObjectOptions;
 use crate::paged_scan::ample_dram;
 use crate::pages::PageOptions;
 use crate::pages::workloads::Kind;
@@ -40,6 +41,8 @@ pub struct Setting {
     pub pairs: u64,
     /// Allocations of the largest run of allocators.
     pub objects: u64,
+    /// What the experiment over small objects is told.
+    pub small_objects: ObjectOptions,
     /// What experiments over pages of the pool are told.
     pub pages: PageOptions,
     /// What the experiment over segments is told.

@@ -9,6 +9,7 @@
 //! | `rates` | operations for each second of a processor: 95 % reads, and reads by batches of 32 |
 //! | `loads` | 4 to 7: YCSB-A and Facebook-B, -D and -F by 1 to 128 threads, with latencies |
 //! | `breakdown` | 8: the steps of a get |
+//! | `peers` | the rates of maps in memory beside the store's |
 //!
 //! Operations are counted once, over the time on the clock; the study's program adds up threads and
 //! kinds of operations, which comes to about twice that where there are two kinds.
@@ -16,6 +17,7 @@
 mod breakdown;
 mod loads;
 mod overhead;
+mod peers;
 mod rates;
 
 use std::time::Duration;
@@ -26,7 +28,7 @@ use terrace_sys::size::{GIB, to_usize};
 use terrace_workload::zipf::{Scatter, Zipf};
 
 use crate::chance::Chance;
-use crate::chart::{Bars, Series};
+use crate::chart::Bars;
 use crate::error::{BenchError, Result};
 use crate::experiment::{Finding, Setting};
 use crate::grid::Grid;
@@ -66,6 +68,7 @@ enum Row {
     Rate(rates::Rate),
     Load(loads::Load),
     Breakdown(breakdown::Breakdown),
+    Peer(peers::Turn),
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -74,6 +77,7 @@ struct Summary {
     rates: Vec<rates::Rate>,
     loads: Vec<loads::Load>,
     breakdowns: Vec<breakdown::Breakdown>,
+    peers: Vec<peers::Turn>,
     targets: Targets,
 }
 
@@ -131,10 +135,17 @@ impl Popularity {
     }
 }
 
-/// Runs the experiment.
+/// What the experiment is told beside what all are told.
+#[derive(Clone, Debug, Default)]
+pub struct ObjectOptions {
+    /// Whether maps in memory do the same work beside the store.
+    pub peers: bool,
+}
+
+/// Runs the figures, or what the options ask for in their place.
 ///
 /// # Errors
-/// When there is no memory for the objects.
+/// When there is no memory for the objects, or the program was built without what is asked for.
 pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let config = Config {
         objects: setting.objects,
@@ -142,19 +153,31 @@ pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> 
         rounds: setting.rounds.get(),
         threads: setting.engine.threads,
     };
+    let asked = &setting.small_objects;
+    let mut rows = Vec::new();
+    if asked.peers {
+        rows.extend(peers::measure(&config, observe)?.into_iter().map(Row::Peer));
+    }
+    if rows.is_empty() {
+        rows = figures(&config, observe)?;
+    }
+    finding(&config, &rows)
+}
+
+fn figures(config: &Config, observe: &mut dyn FnMut(&str)) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     // First of all: what else gives memory back meanwhile is counted as well.
     for round in 1..=config.rounds {
         let mut told = |what: &str| observe(&format!("{what}, round {round}"));
-        rows.extend(overhead::measure(&config, &mut told)?.into_iter().map(Row::Overhead));
+        rows.extend(overhead::measure(config, &mut told)?.into_iter().map(Row::Overhead));
     }
     for round in 1..=config.rounds {
         let mut told = |what: &str| observe(&format!("{what}, round {round}"));
-        rows.extend(rates::measure(&config, &mut told)?.into_iter().map(Row::Rate));
-        rows.extend(loads::measure(&config, &mut told)?.into_iter().map(Row::Load));
-        rows.extend(breakdown::measure(&config, &mut told)?.into_iter().map(Row::Breakdown));
+        rows.extend(rates::measure(config, &mut told)?.into_iter().map(Row::Rate));
+        rows.extend(loads::measure(config, &mut told)?.into_iter().map(Row::Load));
+        rows.extend(breakdown::measure(config, &mut told)?.into_iter().map(Row::Breakdown));
     }
-    finding(&config, &rows)
+    Ok(rows)
 }
 
 fn refused(error: &ObjectError) -> BenchError {
@@ -173,12 +196,14 @@ fn mid<T>(rows: &[&T], of: impl Fn(&T) -> f64) -> f64 {
 
 fn summarise(rows: &[Row]) -> Summary {
     let (mut overhead, mut rates, mut loads, mut breakdowns) = (vec![], vec![], vec![], vec![]);
+    let mut peers = vec![];
     for row in rows {
         match row {
             Row::Overhead(row) => overhead.push(row),
             Row::Rate(row) => rates.push(row),
             Row::Load(row) => loads.push(row),
             Row::Breakdown(row) => breakdowns.push(row),
+            Row::Peer(row) => peers.push(row),
         }
     }
     Summary {
@@ -186,28 +211,47 @@ fn summarise(rows: &[Row]) -> Summary {
         rates: rates::medians(&rates),
         loads: loads::medians(&loads),
         breakdowns: breakdown::medians(&breakdowns),
+        peers: peers::medians(&peers),
         targets: TARGETS,
     }
 }
 
 fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
     let summary = summarise(rows);
+    let mut pictures = pictures(&summary);
+    let (_, picture) = pictures.remove(0);
+    let more = pictures.into_iter().map(|(name, bars)| Picture::Bars { name: name.into(), bars });
+    Ok(Finding {
+        failed: 0,
+        more: more.collect(),
+        notes: notes(config, &summary),
+        picture,
+        report: Report::new("objects", config, rows, &summary)?,
+        grid: grid(&summary),
+    })
+}
+
+fn grid(summary: &Summary) -> Grid {
     let mut grid = Grid::new(["fig.", "what", "threads", "found", "target or published"]).wide();
     summary.overhead.iter().for_each(|row| grid.push(row.cells()));
     summary.rates.iter().for_each(|row| grid.push(row.cells()));
     summary.loads.iter().for_each(|row| grid.push(row.cells()));
     summary.breakdowns.iter().for_each(|row| grid.push(row.cells()));
-    Ok(Finding {
-        failed: 0,
-        more: vec![Picture::Bars {
-            name: "breakdown".into(),
-            bars: breakdown::picture(&summary.breakdowns),
-        }],
-        notes: notes(config, &summary),
-        picture: picture(&summary),
-        report: Report::new("objects", config, rows, &summary)?,
-        grid,
-    })
+    summary.peers.iter().for_each(|row| grid.push(row.cells()));
+    grid
+}
+
+/// A picture of each part that was measured; of nothing, that of the overhead.
+fn pictures(summary: &Summary) -> Vec<(&'static str, Bars)> {
+    let mut pictures = Vec::new();
+    if !summary.peers.is_empty() {
+        pictures.push(("peers", peers::picture(&summary.peers)));
+    }
+    if pictures.is_empty() {
+        pictures.push(("overhead", overhead::picture(&summary.overhead)));
+        pictures.push(("breakdown", breakdown::picture(&summary.breakdowns)));
+    }
+    pictures
 }
 
 fn notes(config: &Config, summary: &Summary) -> Vec<String> {
@@ -221,25 +265,6 @@ fn notes(config: &Config, summary: &Summary) -> Vec<String> {
         config.objects, config.seconds, config.rounds
     ));
     notes
-}
-
-fn picture(summary: &Summary) -> Bars {
-    let rows = &summary.overhead;
-    Bars {
-        title: "Bytes beside an object".into(),
-        unit: "bytes".into(),
-        categories: rows.iter().map(|row| row.name()).collect(),
-        series: vec![
-            Series {
-                name: "here".into(),
-                values: rows.iter().map(|row| Some(row.beside())).collect(),
-            },
-            Series {
-                name: "published".into(),
-                values: rows.iter().map(|_| Some(overhead::PUBLISHED_BESIDE)).collect(),
-            },
-        ],
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, value_parser};
+use terrace_bench::objects::ObjectOptions;
 use terrace_bench::pages::PageOptions;
 use terrace_bench::pages::cost::Prices;
 use terrace_bench::segments::{Block, Figure, SegmentOptions};
@@ -252,6 +253,9 @@ pub struct BenchArgs {
     pub lab: Vec<PathBuf>,
 
     #[command(flatten)]
+    pub small_objects: ObjectArgs,
+
+    #[command(flatten)]
     pub segments: SegmentArgs,
 
     #[command(flatten)]
@@ -260,6 +264,23 @@ pub struct BenchArgs {
     /// Write the report to this file, and a picture beside it
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+}
+
+/// Options of objects.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "objects")]
+pub struct ObjectArgs {
+    /// Compare with DashMap, papaya and scc in place of the figures; in a program built with
+    /// --features peers
+    #[arg(long)]
+    pub peers: bool,
+}
+
+impl ObjectArgs {
+    /// The options.
+    pub fn options(&self) -> ObjectOptions {
+        ObjectOptions { peers: self.peers }
+    }
 }
 
 /// Options of segments.

@@ -31,6 +31,7 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
         queries: chosen(&args.queries),
         pairs: args.pairs,
         objects: args.objects,
+        small_objects: args.small_objects.options(),
         segments: args.segments.options(),
         pages: args.pages.options(settings.placement, settings.prices),
         lab: args.lab.clone(),

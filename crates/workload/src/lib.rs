@@ -9,6 +9,8 @@
 //! | [`tpcc`] | TPC-C: nine tables in eleven trees, five transactions, a check of consistency |
 //! | [`ycsb`] | the Yahoo! Cloud Serving Benchmark, A to F |
 //!
+//! With the feature `maps`, `maps` has the small-object store beside maps in memory.
+//!
 //! [`driver`] runs one on threads and samples throughput, latencies and what the tiers do.
 //!
 //! ```
@@ -39,6 +41,8 @@
 #![forbid(unsafe_code)]
 
 pub mod driver;
+#[cfg(feature = "maps")]
+pub mod maps;
 pub mod random;
 pub mod random_read;
 pub mod tpcc;

@@ -6,10 +6,11 @@ use terrace_sys::size::to_usize;
 
 use super::{Config, TARGETS, mid, refused, store};
 use crate::chance::Chance;
+use crate::chart::{Bars, Series};
 use crate::error::{BenchError, Result};
 
 /// What the study's own store adds to an object: an entry of 8 bytes and a marker of one.
-pub(super) const PUBLISHED_BESIDE: f64 = 9.0;
+const PUBLISHED_BESIDE: f64 = 9.0;
 
 /// Lengths of objects. The last are drawn evenly from all in between.
 const LENS: [(u64, u64); 8] =
@@ -30,12 +31,12 @@ pub(super) struct Overhead {
 }
 
 impl Overhead {
-    pub(super) fn name(&self) -> String {
+    fn name(&self) -> String {
         let (first, last) = self.lens;
         if first == last { format!("{first}") } else { format!("{first} to {last}") }
     }
 
-    pub(super) fn beside(&self) -> f64 {
+    fn beside(&self) -> f64 {
         self.taken_bytes - self.mean_bytes
     }
 
@@ -100,4 +101,22 @@ pub(super) fn medians(rows: &[&Overhead]) -> Vec<Overhead> {
         })
     };
     LENS.into_iter().filter_map(case).collect()
+}
+
+pub(super) fn picture(rows: &[Overhead]) -> Bars {
+    Bars {
+        title: "Bytes beside an object".into(),
+        unit: "bytes".into(),
+        categories: rows.iter().map(|row| row.name()).collect(),
+        series: vec![
+            Series {
+                name: "here".into(),
+                values: rows.iter().map(|row| Some(row.beside())).collect(),
+            },
+            Series {
+                name: "published".into(),
+                values: rows.iter().map(|_| Some(PUBLISHED_BESIDE)).collect(),
+            },
+        ],
+    }
 }

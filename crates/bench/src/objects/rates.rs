@@ -29,7 +29,7 @@ pub(super) enum Way {
 }
 
 impl Way {
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Way::Single => "95 % get, 5 % put",
             Way::Batched => "get by batches of 32",
