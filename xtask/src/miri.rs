@@ -17,7 +17,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("terrace-latch", &["--lib"]),
     ("terrace-pool", &["--lib"]),
     ("terrace-pool", &["--doc"]),
-    ("terrace-objects", &[]),
+    ("terrace-objects", &["--lib", "--test", "model", "--test", "linear", "--test", "typed"]),
 ];
 
 const MISSING: &str = "\

@@ -10,11 +10,13 @@
 //! | `loads` | 4 to 7: YCSB-A and Facebook-B, -D and -F by 1 to 128 threads, with latencies |
 //! | `breakdown` | 8: the steps of a get |
 //! | `peers` | the rates of maps in memory beside the store's |
+//! | `lasting` | puts with a log, dumps beside puts, and starts from both |
 //!
 //! Operations are counted once, over the time on the clock; the study's program adds up threads and
 //! kinds of operations, which comes to about twice that where there are two kinds.
 
 mod breakdown;
+mod lasting;
 mod loads;
 mod overhead;
 mod peers;
@@ -34,6 +36,7 @@ use crate::experiment::{Finding, Setting};
 use crate::grid::Grid;
 use crate::picture::Picture;
 use crate::report::Report;
+use crate::scratch::Scratch;
 use crate::statistic::median;
 
 /// Addresses of a store; memory is what is used of them.
@@ -69,6 +72,7 @@ enum Row {
     Load(loads::Load),
     Breakdown(breakdown::Breakdown),
     Peer(peers::Turn),
+    Lasting(lasting::Lasting),
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -78,6 +82,7 @@ struct Summary {
     loads: Vec<loads::Load>,
     breakdowns: Vec<breakdown::Breakdown>,
     peers: Vec<peers::Turn>,
+    lasting: Vec<lasting::Lasting>,
     targets: Targets,
 }
 
@@ -140,6 +145,8 @@ impl Popularity {
 pub struct ObjectOptions {
     /// Whether maps in memory do the same work beside the store.
     pub peers: bool,
+    /// Whether logs and dumps are measured, and starts from them.
+    pub lasting: bool,
 }
 
 /// Runs the figures, or what the options ask for in their place.
@@ -157,6 +164,14 @@ pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> 
     let mut rows = Vec::new();
     if asked.peers {
         rows.extend(peers::measure(&config, observe)?.into_iter().map(Row::Peer));
+    }
+    if asked.lasting {
+        let home = Scratch::of(setting.engine.data_dir.as_deref(), "objects")?;
+        for round in 1..=config.rounds {
+            let mut told = |what: &str| observe(&format!("{what}, round {round}"));
+            let measured = lasting::measure(&config, home.path(), &mut told)?;
+            rows.extend(measured.into_iter().map(Row::Lasting));
+        }
     }
     if rows.is_empty() {
         rows = figures(&config, observe)?;
@@ -196,7 +211,7 @@ fn mid<T>(rows: &[&T], of: impl Fn(&T) -> f64) -> f64 {
 
 fn summarise(rows: &[Row]) -> Summary {
     let (mut overhead, mut rates, mut loads, mut breakdowns) = (vec![], vec![], vec![], vec![]);
-    let mut peers = vec![];
+    let (mut peers, mut lasting) = (vec![], vec![]);
     for row in rows {
         match row {
             Row::Overhead(row) => overhead.push(row),
@@ -204,6 +219,7 @@ fn summarise(rows: &[Row]) -> Summary {
             Row::Load(row) => loads.push(row),
             Row::Breakdown(row) => breakdowns.push(row),
             Row::Peer(row) => peers.push(row),
+            Row::Lasting(row) => lasting.push(row),
         }
     }
     Summary {
@@ -212,6 +228,7 @@ fn summarise(rows: &[Row]) -> Summary {
         loads: loads::medians(&loads),
         breakdowns: breakdown::medians(&breakdowns),
         peers: peers::medians(&peers),
+        lasting: lasting::medians(&lasting),
         targets: TARGETS,
     }
 }
@@ -238,6 +255,7 @@ fn grid(summary: &Summary) -> Grid {
     summary.loads.iter().for_each(|row| grid.push(row.cells()));
     summary.breakdowns.iter().for_each(|row| grid.push(row.cells()));
     summary.peers.iter().for_each(|row| grid.push(row.cells()));
+    summary.lasting.iter().for_each(|row| grid.push(row.cells()));
     grid
 }
 
@@ -246,6 +264,9 @@ fn pictures(summary: &Summary) -> Vec<(&'static str, Bars)> {
     let mut pictures = Vec::new();
     if !summary.peers.is_empty() {
         pictures.push(("peers", peers::picture(&summary.peers)));
+    }
+    if !summary.lasting.is_empty() {
+        pictures.push(("lasting", lasting::picture(&summary.lasting)));
     }
     if pictures.is_empty() {
         pictures.push(("overhead", overhead::picture(&summary.overhead)));

@@ -242,7 +242,7 @@ mod tests {
             assert!(room[..10].iter().chain(&room[10 + len..]).all(|byte| *byte == 0xEE));
             let mut back = vec![0xDD; len + 2];
             // SAFETY: as above.
-            unsafe { read(room.as_ptr().add(10), &mut back[1..=len]) };
+            unsafe { read(room.as_mut_ptr().add(10), &mut back[1..=len]) };
             assert_eq!(back[1..=len], source[3..3 + len], "read, {len} bytes");
             assert!(back[0] == 0xDD && back[len + 1] == 0xDD);
             // SAFETY: as above.
@@ -254,10 +254,10 @@ mod tests {
 
     #[test]
     fn words_are_read_wherever_they_begin() {
-        let bytes = [9, 1, 0, 0, 0, 0, 0, 0, 2, 3];
+        let mut bytes = [9, 1, 0, 0, 0, 0, 0, 0, 2, 3];
+        let start = bytes.as_mut_ptr();
         // SAFETY: the words lie within the array.
-        let (word, half) =
-            unsafe { (read_u64(bytes.as_ptr().add(1)), read_u16(&raw const bytes[8])) };
+        let (word, half) = unsafe { (read_u64(start.add(1)), read_u16(start.add(8))) };
         assert_eq!((word, half), (0x0200_0000_0000_0001, 0x0302));
     }
 }

@@ -274,12 +274,15 @@ pub struct ObjectArgs {
     /// --features peers
     #[arg(long)]
     pub peers: bool,
+    /// Measure logs, dumps and starts from them in place of the figures
+    #[arg(long)]
+    pub lasting: bool,
 }
 
 impl ObjectArgs {
     /// The options.
     pub fn options(&self) -> ObjectOptions {
-        ObjectOptions { peers: self.peers }
+        ObjectOptions { peers: self.peers, lasting: self.lasting }
     }
 }
 
