@@ -4,6 +4,7 @@
 //! `n`, and some of those after; so the newest dump and the logs from its number on are the store.
 //! A checkpoint begins the next log first and dumps then: whenever it ends, what is there is whole.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -286,13 +287,18 @@ struct LogReader {
     file: File,
     path: PathBuf,
     len: u64,
+    /// A place of the file, and what was read there.
+    window: RefCell<(u64, Vec<u8>)>,
 }
+
+/// Bytes that are read at a time.
+const WINDOW: usize = 1 << 20;
 
 impl LogReader {
     fn open(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).write(true).open(path)?;
         let len = file.metadata()?.len();
-        Ok(Self { file, path: path.to_owned(), len })
+        Ok(Self { file, path: path.to_owned(), len, window: RefCell::default() })
     }
 
     fn head(&self) -> Result<Head, ObjectError> {
@@ -336,19 +342,40 @@ impl LogReader {
             return Ok(None);
         }
         let mut head = [0; BATCH_HEAD_BYTES];
-        self.file.read_exact_at(&mut head, at)?;
+        self.read(&mut head, at)?;
         let head = BatchHead::from_bytes(&head).filter(|head| head.len <= self.len - begin);
         let Some(head) = head else { return Ok(None) };
         let mut changes = Vec::new();
         changes.try_reserve_exact(to_usize(head.len)).map_err(io::Error::other)?;
         changes.resize(to_usize(head.len), 0);
-        self.file.read_exact_at(&mut changes, begin)?;
+        self.read(&mut changes, begin)?;
         Ok(head.is_of(at, &changes).then_some(changes))
+    }
+
+    /// Reads what is there at a place, most of the time from what was read of the file before.
+    fn read(&self, to: &mut [u8], at: u64) -> io::Result<()> {
+        if to.len() > WINDOW {
+            return self.file.read_exact_at(to, at);
+        }
+        let mut window = self.window.borrow_mut();
+        let (start, bytes) = &mut *window;
+        let inside = at.checked_sub(*start).map(to_usize);
+        let found = inside.and_then(|offset| bytes.get(offset..)?.get(..to.len()));
+        if let Some(found) = found {
+            to.copy_from_slice(found);
+            return Ok(());
+        }
+        let most = usize::try_from(self.len - at).unwrap_or(usize::MAX).min(WINDOW);
+        bytes.resize(most, 0);
+        *start = at;
+        self.file.read_exact_at(bytes, at)?;
+        let short = || io::Error::from(io::ErrorKind::UnexpectedEof);
+        to.copy_from_slice(bytes.get(..to.len()).ok_or_else(short)?);
+        Ok(())
     }
 
     /// Whether a whole batch begins behind a place: then what is there is no torn end.
     fn has_batch_behind(&self, at: u64) -> io::Result<bool> {
-        const WINDOW: usize = 1 << 20;
         let overlap = BATCH_MAGIC.len() - 1;
         let mut window = vec![0; WINDOW + overlap];
         for start in (at + 1..self.len).step_by(WINDOW) {
