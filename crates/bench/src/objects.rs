@@ -11,17 +11,22 @@
 //! | `breakdown` | 8: the steps of a get |
 //! | `peers` | the rates of maps in memory beside the store's |
 //! | `lasting` | puts with a log, dumps beside puts, and starts from both |
+//! | `churn` | objects that come and go while the store is full |
+//! | `larger` | gets from a store larger than DRAM |
 //!
 //! Operations are counted once, over the time on the clock; the study's program adds up threads and
 //! kinds of operations, which comes to about twice that where there are two kinds.
 
 mod breakdown;
+mod churn;
+mod larger;
 mod lasting;
 mod loads;
 mod overhead;
 mod peers;
 mod rates;
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -34,6 +39,7 @@ use crate::chart::Bars;
 use crate::error::{BenchError, Result};
 use crate::experiment::{Finding, Setting};
 use crate::grid::Grid;
+use crate::pages::home;
 use crate::picture::Picture;
 use crate::report::Report;
 use crate::scratch::Scratch;
@@ -73,6 +79,8 @@ enum Row {
     Breakdown(breakdown::Breakdown),
     Peer(peers::Turn),
     Lasting(lasting::Lasting),
+    Churn(churn::Churn),
+    Larger(larger::Far),
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -83,6 +91,8 @@ struct Summary {
     breakdowns: Vec<breakdown::Breakdown>,
     peers: Vec<peers::Turn>,
     lasting: Vec<lasting::Lasting>,
+    churn: Option<churn::Churn>,
+    larger: Vec<larger::Far>,
     targets: Targets,
 }
 
@@ -147,6 +157,32 @@ pub struct ObjectOptions {
     pub peers: bool,
     /// Whether logs and dumps are measured, and starts from them.
     pub lasting: bool,
+    /// How long objects come and go in a full store, if they do.
+    pub churn_seconds: Option<f64>,
+    /// Where the objects are whose figures are asked for.
+    pub memory: ObjectHome,
+}
+
+/// Where objects are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ObjectHome {
+    /// In DRAM.
+    #[default]
+    Dram,
+    /// In a region over a file, of which a part is in memory.
+    Region,
+}
+
+impl FromStr for ObjectHome {
+    type Err = BenchError;
+
+    fn from_str(text: &str) -> Result<ObjectHome> {
+        match text {
+            "dram" => Ok(ObjectHome::Dram),
+            "region" => Ok(ObjectHome::Region),
+            _ => Err(BenchError::input("objects are in dram or in a region")),
+        }
+    }
 }
 
 /// Runs the figures, or what the options ask for in their place.
@@ -172,6 +208,18 @@ pub fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> 
             let measured = lasting::measure(&config, home.path(), &mut told)?;
             rows.extend(measured.into_iter().map(Row::Lasting));
         }
+    }
+    let named = setting.dram_is_named.then_some(setting.engine.dram_bytes);
+    if let Some(seconds) = asked.churn_seconds {
+        let memory_bytes = named.unwrap_or(churn::MEMORY_BYTES);
+        let plan = churn::Plan { memory_bytes, threads: config.threads, seconds };
+        rows.push(Row::Churn(churn::measure(plan, observe)?));
+    }
+    if asked.memory == ObjectHome::Region {
+        let cap_bytes = named.unwrap_or_else(|| larger::cap_bytes(config.objects));
+        let home = home(setting)?;
+        let larger = larger::measure(&config, cap_bytes, home.path(), observe)?;
+        rows.extend(larger.into_iter().map(Row::Larger));
     }
     if rows.is_empty() {
         rows = figures(&config, observe)?;
@@ -211,7 +259,7 @@ fn mid<T>(rows: &[&T], of: impl Fn(&T) -> f64) -> f64 {
 
 fn summarise(rows: &[Row]) -> Summary {
     let (mut overhead, mut rates, mut loads, mut breakdowns) = (vec![], vec![], vec![], vec![]);
-    let (mut peers, mut lasting) = (vec![], vec![]);
+    let (mut peers, mut lasting, mut churn, mut larger) = (vec![], vec![], None, vec![]);
     for row in rows {
         match row {
             Row::Overhead(row) => overhead.push(row),
@@ -220,6 +268,8 @@ fn summarise(rows: &[Row]) -> Summary {
             Row::Breakdown(row) => breakdowns.push(row),
             Row::Peer(row) => peers.push(row),
             Row::Lasting(row) => lasting.push(row),
+            Row::Churn(row) => churn = Some(row.clone()),
+            Row::Larger(row) => larger.push(row),
         }
     }
     Summary {
@@ -229,6 +279,8 @@ fn summarise(rows: &[Row]) -> Summary {
         breakdowns: breakdown::medians(&breakdowns),
         peers: peers::medians(&peers),
         lasting: lasting::medians(&lasting),
+        churn,
+        larger: larger::medians(&larger),
         targets: TARGETS,
     }
 }
@@ -237,10 +289,11 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
     let summary = summarise(rows);
     let mut pictures = pictures(&summary);
     let (_, picture) = pictures.remove(0);
-    let more = pictures.into_iter().map(|(name, bars)| Picture::Bars { name: name.into(), bars });
+    let bars = pictures.into_iter().map(|(name, bars)| Picture::Bars { name: name.into(), bars });
+    let lines = summary.churn.iter().map(|churn| Picture::Lines(churn.picture()));
     Ok(Finding {
         failed: 0,
-        more: more.collect(),
+        more: bars.chain(lines).collect(),
         notes: notes(config, &summary),
         picture,
         report: Report::new("objects", config, rows, &summary)?,
@@ -256,21 +309,29 @@ fn grid(summary: &Summary) -> Grid {
     summary.breakdowns.iter().for_each(|row| grid.push(row.cells()));
     summary.peers.iter().for_each(|row| grid.push(row.cells()));
     summary.lasting.iter().for_each(|row| grid.push(row.cells()));
+    summary.churn.iter().flat_map(churn::Churn::cells).for_each(|row| grid.push(row));
+    summary.larger.iter().for_each(|row| grid.push(row.cells()));
     grid
 }
 
-/// A picture of each part that was measured; of nothing, that of the overhead.
+/// A picture of each part that was measured.
 fn pictures(summary: &Summary) -> Vec<(&'static str, Bars)> {
     let mut pictures = Vec::new();
+    if !summary.overhead.is_empty() {
+        pictures.push(("overhead", overhead::picture(&summary.overhead)));
+        pictures.push(("breakdown", breakdown::picture(&summary.breakdowns)));
+    }
     if !summary.peers.is_empty() {
         pictures.push(("peers", peers::picture(&summary.peers)));
     }
     if !summary.lasting.is_empty() {
         pictures.push(("lasting", lasting::picture(&summary.lasting)));
     }
-    if pictures.is_empty() {
-        pictures.push(("overhead", overhead::picture(&summary.overhead)));
-        pictures.push(("breakdown", breakdown::picture(&summary.breakdowns)));
+    if !summary.larger.is_empty() {
+        pictures.push(("larger", larger::picture(&summary.larger)));
+    }
+    if let Some(churn) = summary.churn.as_ref().filter(|_| pictures.is_empty()) {
+        pictures.push(("shares", churn.shares()));
     }
     pictures
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, value_parser};
-use terrace_bench::objects::ObjectOptions;
+use terrace_bench::objects::{ObjectHome, ObjectOptions};
 use terrace_bench::pages::PageOptions;
 use terrace_bench::pages::cost::Prices;
 use terrace_bench::segments::{Block, Figure, SegmentOptions};
@@ -277,12 +277,27 @@ pub struct ObjectArgs {
     /// Measure logs, dumps and starts from them in place of the figures
     #[arg(long)]
     pub lasting: bool,
+
+    /// Create and remove objects for so many seconds in a store that is full, in place of the
+    /// figures; it has 512 MiB where no --dram is given
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub churn: Option<f64>,
+
+    /// Where objects are: dram, or region for a store larger than DRAM in place of the figures,
+    /// of which a quarter is in memory where no --dram is given
+    #[arg(long, value_name = "MEMORY", default_value = "dram")]
+    pub memory: ObjectHome,
 }
 
 impl ObjectArgs {
     /// The options.
     pub fn options(&self) -> ObjectOptions {
-        ObjectOptions { peers: self.peers, lasting: self.lasting }
+        ObjectOptions {
+            peers: self.peers,
+            lasting: self.lasting,
+            churn_seconds: self.churn,
+            memory: self.memory,
+        }
     }
 }
 

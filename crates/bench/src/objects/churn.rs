@@ -1,0 +1,401 @@
+//! Minutes of creating and removing in a store that is full.
+//!
+//! A store of a fixed memory is filled with objects of 32 bytes, a random half of which goes, and
+//! objects of 16 to 128 bytes come in their place until it is full again. From then on threads
+//! create objects and remove one of their own by chance for each; who is refused removes some more.
+//!
+//! Close to the limit a create sees to room first, and filling up takes long in a large store: it
+//! ends after as many seconds as the churn lasts, and whether the store was full then is said.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use terrace_objects::{ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
+use terrace_sys::histogram::{Histogram, Recorder};
+use terrace_sys::size::{MIB, format_bytes, to_u64, to_usize};
+
+use super::refused;
+use crate::chance::Chance;
+use crate::chart::{Bars, Series};
+use crate::error::{BenchError, Result};
+use crate::lines::{Line, Lines, Panel};
+
+/// Memory of the store where nobody says.
+pub(super) const MEMORY_BYTES: u64 = 512 * MIB;
+/// Bytes of the objects that are there first.
+const LEN: usize = 32;
+/// Bytes of those that come later.
+const LEN_MIN: usize = 16;
+const LEN_MAX: usize = 128;
+/// Who is refused removes such a share of its objects.
+const LEAVES: usize = 256;
+/// Operations between two looks at the word to stop.
+const STEP: u64 = 64;
+const TELL_EVERY: Duration = Duration::from_millis(200);
+/// The share of freed bytes that is to serve again.
+const TARGET: f64 = 0.9;
+
+/// What it is done with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) memory_bytes: u64,
+    pub(super) threads: usize,
+    pub(super) seconds: f64,
+}
+
+/// What it came to.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Churn {
+    memory_bytes: u64,
+    threads: usize,
+    seconds: f64,
+    /// Bytes of objects when the store was full for the first time, and those that were freed then.
+    full_bytes: u64,
+    freed_bytes: u64,
+    /// Of the bytes that were freed, those that serve again in the full store, before and after.
+    share_at_start: f64,
+    share_at_end: f64,
+    /// Whether a create was refused by then.
+    full_at_start: bool,
+    full_at_end: bool,
+    created: u64,
+    removed: u64,
+    refused: u64,
+    /// Millions of creates and removes for each second on the clock.
+    per_second_m: f64,
+    create_p50_us: f64,
+    create_p99_us: f64,
+    create_longest_ms: f64,
+    /// Creates of more than a millisecond, which saw to room first, and the part of the threads'
+    /// time that they and those that were refused took.
+    slow_creates: u64,
+    slow_share: f64,
+    /// Of the creates that found no room, the longest.
+    refused_longest_ms: f64,
+    samples: Vec<Sample>,
+}
+
+/// What it was like at one moment.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Sample {
+    seconds: f64,
+    share: f64,
+    /// Millions a second since the sample before.
+    per_second_m: f64,
+}
+
+impl Churn {
+    pub(super) fn cells(&self) -> Vec<[String; 5]> {
+        let row = |what: &str, found: String, target: String| {
+            [String::new(), format!("churn: {what}"), self.threads.to_string(), found, target]
+        };
+        let percent = |share: f64, full: bool| {
+            format!("{:.1} %{}", 100.0 * share, if full { "" } else { ", and it was not full" })
+        };
+        let target = || format!("at least {:.0} %", 100.0 * TARGET);
+        let what = |when: &str| format!("of the freed bytes serve again {when}");
+        let Self { created, removed, refused, .. } = self;
+        let counts = format!("{created} created, {removed} removed, {refused} refused");
+        let longest = format!(
+            "{:.2} us, 99 % {:.2} us, longest {:.1} ms; longest refused {:.1} ms",
+            self.create_p50_us, self.create_p99_us, self.create_longest_ms, self.refused_longest_ms
+        );
+        let room = format!(
+            "{} creates took more than 1 ms; with the refused ones {:.1} % of the time",
+            self.slow_creates,
+            100.0 * self.slow_share
+        );
+        vec![
+            row(&what("at the start"), percent(self.share_at_start, self.full_at_start), target()),
+            row(
+                &what(&format!("after {} s", self.seconds)),
+                percent(self.share_at_end, self.full_at_end),
+                target(),
+            ),
+            row(
+                "operations",
+                format!("{:.1} k/s; {counts}", 1e3 * self.per_second_m),
+                String::new(),
+            ),
+            row("a create", longest, String::new()),
+            row("room", room, String::new()),
+        ]
+    }
+
+    pub(super) fn shares(&self) -> Bars {
+        let values = vec![Some(100.0 * self.share_at_start), Some(100.0 * self.share_at_end)];
+        Bars {
+            title: "Freed bytes that serve again".into(),
+            unit: "%".into(),
+            categories: vec!["at the start".into(), format!("after {} s", self.seconds)],
+            series: vec![Series { name: "here".into(), values }],
+        }
+    }
+
+    pub(super) fn picture(&self) -> Lines {
+        let panel = |title: &str, y: &str, of: fn(&Sample) -> f64| Panel {
+            title: title.into(),
+            x: "seconds".into(),
+            y: y.into(),
+            lines: vec![Line {
+                name: title.into(),
+                points: self.samples.iter().map(|it| (it.seconds, of(it))).collect(),
+            }],
+        };
+        Lines {
+            name: "churn".into(),
+            panels: vec![
+                panel("Freed bytes that serve again", "%", |it| 100.0 * it.share),
+                panel("Creates and removes", "thousands a second", |it| 1e3 * it.per_second_m),
+            ],
+        }
+    }
+}
+
+pub(super) fn measure(plan: Plan, observe: &mut dyn FnMut(&str)) -> Result<Churn> {
+    let mut full = Full::new(plan, observe)?;
+    let (share_at_start, full_at_start) = (full.share(), full.is_full);
+    let began = Instant::now();
+    let (counts, samples) = full.churn(plan, observe)?;
+    let took = began.elapsed().as_secs_f64();
+    full.fill_up(plan, observe)?;
+    observe("looking through the store");
+    full.store.check().map_err(|error| refused(&error))?;
+    let mut created = Histogram::new();
+    let mut none = Histogram::new();
+    counts.iter().for_each(|it| it.created.add_to(&mut created));
+    counts.iter().for_each(|it| it.refused.add_to(&mut none));
+    let removed = counts.iter().map(|it| it.removed).sum::<u64>();
+    Ok(Churn {
+        memory_bytes: plan.memory_bytes,
+        threads: plan.threads,
+        seconds: plan.seconds,
+        full_bytes: full.full_bytes,
+        freed_bytes: full.freed_bytes,
+        share_at_start,
+        share_at_end: full.share(),
+        full_at_start,
+        full_at_end: full.is_full,
+        created: created.count(),
+        removed,
+        refused: none.count(),
+        per_second_m: (created.count() + removed) as f64 / took / 1e6,
+        create_p50_us: created.quantiles().p50_ns as f64 / 1e3,
+        create_p99_us: created.quantiles().p99_ns as f64 / 1e3,
+        create_longest_ms: created.quantiles().max_ns as f64 / 1e6,
+        slow_creates: counts.iter().map(|it| it.slow).sum(),
+        slow_share: counts.iter().map(|it| it.slow_ns).sum::<u64>() as f64
+            / (took * 1e9 * plan.threads as f64),
+        refused_longest_ms: none.quantiles().max_ns as f64 / 1e6,
+        samples,
+    })
+}
+
+/// A store without room.
+struct Full {
+    store: ObjectStore,
+    ids: Vec<ObjectId>,
+    full_bytes: u64,
+    freed_bytes: u64,
+    /// Whether filling up ended with a create that was refused.
+    is_full: bool,
+    chance: Chance,
+}
+
+impl Full {
+    /// Full of short objects, then of half of these and of others.
+    fn new(plan: Plan, observe: &mut dyn FnMut(&str)) -> Result<Self> {
+        let bytes = to_usize(plan.memory_bytes);
+        observe(&format!("filling {} with objects", format_bytes(plan.memory_bytes)));
+        let config = ObjectConfig::new("bench", ObjectMemory::Dram { bytes });
+        let store = ObjectStore::new(config).map_err(|error| refused(&error))?;
+        let (mut ids, mut chance) = (Vec::new(), Chance::new(0));
+        while let Some(id) = create(&store, &[7; LEN])? {
+            ids.push(id);
+        }
+        let full_bytes = to_u64(ids.len() * LEN);
+        observe("removing every second object");
+        let freed = ids.len() / 2;
+        for _ in 0..freed {
+            remove_one(&store, &mut ids, &mut chance)?;
+        }
+        let mut full = Self {
+            store,
+            ids,
+            full_bytes,
+            freed_bytes: to_u64(freed * LEN),
+            is_full: false,
+            chance,
+        };
+        full.fill_up(plan, observe)?;
+        Ok(full)
+    }
+
+    fn fill_up(&mut self, plan: Plan, observe: &mut dyn FnMut(&str)) -> Result<()> {
+        let (began, mut told) = (Instant::now(), Duration::ZERO);
+        let lasts = Duration::from_secs_f64(plan.seconds);
+        self.is_full = false;
+        while began.elapsed() < lasts {
+            let Some(id) = create(&self.store, drawn(&mut self.chance))? else {
+                self.is_full = true;
+                break;
+            };
+            self.ids.push(id);
+            if began.elapsed() > told + TELL_EVERY {
+                told = began.elapsed();
+                let percent = 100.0 * self.share();
+                observe(&format!("filling up: {percent:.1} % of the freed bytes serve again"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Of the bytes that were freed first, those that serve again.
+    fn share(&self) -> f64 {
+        share(&self.store, self.full_bytes, self.freed_bytes)
+    }
+
+    fn churn(
+        &mut self,
+        plan: Plan,
+        observe: &mut dyn FnMut(&str),
+    ) -> Result<(Vec<Counts>, Vec<Sample>)> {
+        let mut all = std::mem::take(&mut self.ids);
+        let part = all.len().div_ceil(plan.threads);
+        let parts: Vec<Vec<ObjectId>> =
+            (0..plan.threads).map(|_| all.split_off(all.len().saturating_sub(part))).collect();
+        let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
+        let (full, freed) = (self.full_bytes, self.freed_bytes);
+        let mut samples = Vec::new();
+        let counts = std::thread::scope(|scope| {
+            let (store, stop, done) = (&self.store, &stop, &done);
+            let run = |(thread, ids)| scope.spawn(move || work(store, ids, thread, stop, done));
+            let threads: Vec<_> = parts.into_iter().enumerate().map(run).collect();
+            samples = sample(plan, done, || share(store, full, freed), observe);
+            stop.store(true, Ordering::Relaxed);
+            let ended = |_| BenchError::Engine("a thread that creates objects has ended".into());
+            threads.into_iter().map(|it| it.join().map_err(ended)?).collect::<Result<Vec<_>>>()
+        })?;
+        Ok((counts, samples))
+    }
+}
+
+fn share(store: &ObjectStore, full_bytes: u64, freed_bytes: u64) -> f64 {
+    let kept = full_bytes - freed_bytes;
+    (store.stats().object_bytes as f64 - kept as f64) / freed_bytes as f64
+}
+
+/// Looks at it a hundred times, once a second at most.
+fn sample(
+    plan: Plan,
+    done: &AtomicU64,
+    share: impl Fn() -> f64,
+    observe: &mut dyn FnMut(&str),
+) -> Vec<Sample> {
+    let (began, mut samples, mut before) = (Instant::now(), Vec::<Sample>::new(), 0);
+    let pause = Duration::from_secs_f64((plan.seconds / 100.0).clamp(0.001, 1.0));
+    while began.elapsed().as_secs_f64() < plan.seconds {
+        std::thread::sleep(pause);
+        let (seconds, now) = (began.elapsed().as_secs_f64(), done.load(Ordering::Relaxed));
+        let since = seconds - samples.last().map_or(0.0, |last| last.seconds);
+        let per_second_m = (now - before) as f64 / since / 1e6;
+        before = now;
+        let sample = Sample { seconds, share: share(), per_second_m };
+        observe(&format!(
+            "churn, {seconds:.0} of {} s: {:.1} k/s, {:.1} % of the freed bytes serve",
+            plan.seconds,
+            1e3 * per_second_m,
+            100.0 * sample.share
+        ));
+        samples.push(sample);
+    }
+    samples
+}
+
+/// What a thread counts.
+#[derive(Default)]
+struct Counts {
+    created: Recorder,
+    refused: Recorder,
+    removed: u64,
+    slow: u64,
+    slow_ns: u64,
+}
+
+/// A create that takes longer has seen to room.
+const SLOW_NS: u64 = 1_000_000;
+
+fn work(
+    store: &ObjectStore,
+    mut ids: Vec<ObjectId>,
+    thread: usize,
+    stop: &AtomicBool,
+    done: &AtomicU64,
+) -> Result<Counts> {
+    let (mut counts, mut chance) = (Counts::default(), Chance::new(to_u64(thread) + 1));
+    while !stop.load(Ordering::Relaxed) {
+        for _ in 0..STEP {
+            let bytes = drawn(&mut chance);
+            let began = Instant::now();
+            let made = create(store, bytes)?;
+            let ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            if ns > SLOW_NS {
+                counts.slow += u64::from(made.is_some());
+                counts.slow_ns += ns;
+            }
+            let leave = if let Some(id) = made {
+                counts.created.record(ns);
+                ids.push(id);
+                1
+            } else {
+                counts.refused.record(ns);
+                (ids.len() / LEAVES).max(1).min(ids.len())
+            };
+            for _ in 0..leave {
+                remove_one(store, &mut ids, &mut chance)?;
+            }
+            counts.removed += to_u64(leave);
+            done.fetch_add(to_u64(leave), Ordering::Relaxed);
+        }
+        done.fetch_add(STEP, Ordering::Relaxed);
+    }
+    Ok(counts)
+}
+
+/// The bytes of an object that comes later.
+fn drawn(chance: &mut Chance) -> &'static [u8] {
+    static BYTES: [u8; LEN_MAX] = [7; LEN_MAX];
+    &BYTES[..LEN_MIN + to_usize(chance.below(to_u64(LEN_MAX - LEN_MIN + 1)))]
+}
+
+/// An object, unless there is no room.
+fn create(store: &ObjectStore, bytes: &[u8]) -> Result<Option<ObjectId>> {
+    match store.create_with(bytes) {
+        Ok(id) => Ok(Some(id)),
+        Err(ObjectError::OutOfMemory { .. }) => Ok(None),
+        Err(error) => Err(refused(&error)),
+    }
+}
+
+fn remove_one(store: &ObjectStore, ids: &mut Vec<ObjectId>, chance: &mut Chance) -> Result<()> {
+    let id = ids.swap_remove(to_usize(chance.below(to_u64(ids.len()))));
+    store.remove(id).map_err(|error| refused(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_store_stays_full() {
+        let plan = Plan { memory_bytes: 16 * MIB, threads: 2, seconds: 0.5 };
+        let mut told = 0;
+        let churn = measure(plan, &mut |_| told += 1).expect("in order");
+        assert!(churn.full_bytes > 15 * MIB && churn.freed_bytes > 7 * MIB, "{churn:?}");
+        assert!(churn.share_at_start > 0.5 && churn.share_at_end > 0.5, "{churn:?}");
+        assert!(churn.created > 0 && churn.removed > 0, "{churn:?}");
+        assert!(told > 5 && !churn.samples.is_empty());
+        assert_eq!((churn.cells().len(), churn.picture().panels.len()), (5, 2));
+    }
+}
