@@ -205,7 +205,9 @@ impl Reading<'_> {
             self.found.dump = true;
             self.accept(loaded, &path)?;
         }
-        let last = self.home.numbers("log")?.last().map_or(first - 1, |last| *last);
+        // A checkpoint begins its log before its dump, so that with the dump the log is there.
+        let least = dump.unwrap_or(first - 1);
+        let last = self.home.numbers("log")?.last().map_or(least, |last| least.max(*last));
         for number in first..=last {
             let path = self.home.path("log", number);
             let read = self.read_log(number, last);
@@ -249,7 +251,7 @@ impl Reading<'_> {
         let path = self.home.path("log", number);
         let log = match LogReader::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(damaged(&path, 0, "it is missing, and later ones are there"));
+                return Err(damaged(&path, 0, "it is missing, and a dump or later ones are there"));
             }
             opened => opened.map_err(|source| ObjectError::file("read", &path, source))?,
         };

@@ -281,11 +281,15 @@ fn damaged_dumps_and_missing_logs_are_errors() {
     let logs = files(scratch.path(), "log-");
     let dump = files(scratch.path(), "dump-").pop().expect("one");
     // The log that the dump names is gone, and a later one is there.
-    let first = std::fs::read(&logs[0]).expect("there");
-    std::fs::remove_file(&logs[0]).expect("there");
-    let error = ObjectStore::open(config(), LogConfig::new(scratch.path())).expect_err("a gap");
-    assert!(error.to_string().contains("missing"), "{error}");
-    std::fs::write(&logs[0], first).expect("written");
+    let wholes: Vec<Vec<u8>> = logs.iter().map(|log| std::fs::read(log).expect("there")).collect();
+    for log in &logs {
+        std::fs::remove_file(log).expect("there");
+        let error = ObjectStore::open(config(), LogConfig::new(scratch.path())).expect_err("a gap");
+        assert!(error.to_string().contains("missing"), "{error}");
+    }
+    for (log, whole) in logs.iter().zip(wholes) {
+        std::fs::write(log, whole).expect("written");
+    }
     assert_eq!(open(scratch.path()).get_vec(id).expect("there"), b"logged");
     std::fs::write(&dump, b"nothing").expect("written");
     let error = ObjectStore::open(config(), LogConfig::new(scratch.path())).expect_err("damaged");
