@@ -19,7 +19,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("terrace-region", &["--test", "races"]),
     ("terrace-heap", &["--test", "threads"]),
     ("terrace-objects", &["--test", "linear"]),
-    ("terrace-objects", &["--test", "model"]),
+    ("terrace-objects", &["--test", "fuzz", "the_store_is_a_map"]),
     ("terrace-index", &["--test", "threads"]),
     ("terrace-index", &["--test", "tree_threads"]),
     ("terrace-sql", &["--test", "kill_rounds"]),

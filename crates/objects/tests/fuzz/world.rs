@@ -1,0 +1,328 @@
+//! A store beside a plain map, and what the map says that the store has to answer.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fmt::{self, Debug};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use terrace_market::Ledger;
+use terrace_objects::{
+    LOCAL_MAX, ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStats, ObjectStore,
+};
+use terrace_testkit::Rng;
+
+use crate::program::{Op, SLAB_BYTES, Setup, Verb};
+
+/// What an operation said, or should have.
+pub type Said<T> = Result<T, ObjectError>;
+/// Why a program failed.
+pub type Verdict<T> = Result<T, String>;
+
+/// What the map is made to believe so that the fuzzer has something to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Objects that became longer end in what they ended in before.
+    NoZeros,
+    /// Objects that are pinned and read-only are said to be pinned.
+    PinnedFirst,
+    /// Who goes from writing to reading is no longer counted.
+    ForgottenReader,
+}
+
+/// An object as the map knows it.
+#[derive(Clone, Debug, Default)]
+pub struct Object {
+    pub bytes: Vec<u8>,
+    pub read_only: bool,
+    pub readers: u32,
+    pub writer: bool,
+    pub pins: u32,
+    /// Where it is for as long as it is pinned.
+    pub address: usize,
+}
+
+impl Object {
+    pub fn is_locked(&self) -> bool {
+        self.readers > 0 || self.writer
+    }
+}
+
+/// What was asked, and of which object.
+#[derive(Clone, Copy, Debug)]
+pub struct About(pub &'static str, pub ObjectId);
+
+impl fmt::Display for About {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.1.to_bits() == 0 { f.write_str(self.0) } else { write!(f, "{} {}", self.0, self.1) }
+    }
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    Anybody,
+    Holder,
+}
+
+/// Room that an operation may find missing.
+#[derive(Clone, Copy, Debug)]
+pub enum Room {
+    /// It needs none.
+    None,
+    /// So many bytes in runs; with a whole slab to be had, runs of half a slab are never missing.
+    Bytes(usize),
+}
+
+pub struct World {
+    pub store: ObjectStore,
+    pub setup: Setup,
+    pub ledger: Option<Ledger>,
+    pub objects: BTreeMap<ObjectId, Object>,
+    pub reserved: BTreeSet<ObjectId>,
+    pub gone: Vec<ObjectId>,
+    pub step: u64,
+    pub fault: Option<Fault>,
+    /// The operation that runs, and what it and the one before were.
+    pub op: Option<Op>,
+    pub before: Option<Verb>,
+    /// What was seen, in numbers that mean nothing but that they differ.
+    pub seen: HashSet<u64>,
+    pub trace: Option<Vec<String>>,
+}
+
+impl World {
+    pub fn new(setup: Setup, fault: Option<Fault>, traced: bool) -> Verdict<Self> {
+        let ledger = setup.budget.map(Ledger::new);
+        let memory = ObjectMemory::Dram { bytes: setup.bytes };
+        let config = ObjectConfig {
+            node: setup.node,
+            ledger: ledger.clone(),
+            huge_pages: false,
+            patience: Duration::ZERO,
+            ..ObjectConfig::new("fuzz", memory)
+        };
+        Ok(Self {
+            store: ObjectStore::new(config).map_err(|error| error.to_string())?,
+            setup,
+            ledger,
+            objects: BTreeMap::new(),
+            reserved: BTreeSet::new(),
+            gone: Vec::new(),
+            step: 0,
+            fault,
+            op: None,
+            before: None,
+            seen: HashSet::new(),
+            trace: traced.then(Vec::new),
+        })
+    }
+
+    /// Runs one operation; what was answered wrongly.
+    pub fn run(&mut self, op: Op) -> Verdict<()> {
+        self.step += 1;
+        self.op = Some(op);
+        self.apply(op)?;
+        self.before = Some(op.verb);
+        self.counts()
+    }
+
+    pub fn has(&self, fault: Fault) -> bool {
+        self.fault == Some(fault)
+    }
+
+    /// Bytes that differ from one operation to the next.
+    pub fn bytes(&self, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        Rng::new(self.step.rotate_left(32) ^ len as u64).fill(&mut bytes);
+        bytes
+    }
+
+    pub fn limit(&self) -> u64 {
+        (self.setup.bytes / SLAB_BYTES * SLAB_BYTES) as u64
+    }
+
+    /// Whether a slab is to be had. An operation that was refused has not taken it.
+    fn has_spare_slab(&self) -> bool {
+        let slab = SLAB_BYTES as u64;
+        let paid = self.ledger.as_ref().is_none_or(|it| it.available() >= slab + 4096);
+        paid && self.store.stats().held_bytes + slab <= self.limit()
+    }
+
+    /// Remembers that something was seen beside the operation that runs.
+    pub fn note(&mut self, what: impl Hash) {
+        let mut hasher = DefaultHasher::new();
+        (self.op.map(|op| op.verb), what).hash(&mut hasher);
+        self.seen.insert(hasher.finish());
+    }
+
+    /// Compares an answer with what it has to be; the value unless the operation was refused.
+    pub fn agree<T: PartialEq + Debug>(
+        &mut self,
+        about: About,
+        got: Said<T>,
+        want: Said<T>,
+        room: Room,
+    ) -> Verdict<Option<T>> {
+        if let Some(trace) = &mut self.trace {
+            trace.push(format!("    {about}: {}", short(&got)));
+        }
+        self.note((kind(&got), self.before));
+        match (got, want) {
+            (Ok(got), Ok(want)) if got == want => Ok(Some(got)),
+            (Err(ObjectError::OutOfMemory { asked, held, limit }), Ok(_)) => {
+                let Room::Bytes(bytes) = room else {
+                    return Err(format!("{about}: no memory, and it needs none"));
+                };
+                if bytes <= SLAB_BYTES / 2 && self.has_spare_slab() {
+                    return Err(format!("{about}: no {bytes} bytes beside an empty slab"));
+                }
+                if asked == 0 || held > limit || limit != self.limit() {
+                    return Err(format!("{about}: asked {asked}, held {held}, limit {limit}"));
+                }
+                Ok(None)
+            }
+            (Err(got), Err(want)) if plain(&got) == plain(&want) => Ok(None),
+            (got, want) => Err(format!("{about}: said {}, and not {}", short(&got), short(&want))),
+        }
+    }
+
+    /// As [`World::agree`] for what nothing is known of yet but that it may lack room.
+    pub fn agree_on_made<T: PartialEq + Debug + Clone>(
+        &mut self,
+        about: About,
+        got: Said<T>,
+        room: Room,
+    ) -> Verdict<Option<T>> {
+        match got {
+            Ok(value) => self.agree(about, Ok(value.clone()), Ok(value), room),
+            Err(error @ ObjectError::OutOfMemory { .. }) => {
+                self.agree(about, Err::<(), _>(error), Ok(()), room).map(|_| None)
+            }
+            Err(error) => Err(format!("{about}: said {error:?}")),
+        }
+    }
+
+    pub fn readable(&self, id: ObjectId) -> Said<&Object> {
+        let object = self.objects.get(&id).ok_or(ObjectError::NotFound(id))?;
+        if object.writer { Err(locked(id)) } else { Ok(object) }
+    }
+
+    pub fn unlocked(&self, id: ObjectId, by: By) -> Said<&Object> {
+        let object = self.objects.get(&id).ok_or(ObjectError::NotFound(id))?;
+        if by == By::Anybody && object.is_locked() { Err(locked(id)) } else { Ok(object) }
+    }
+
+    pub fn writable(&self, id: ObjectId, by: By) -> Said<&Object> {
+        let object = self.unlocked(id, by)?;
+        if object.read_only && !(object.pins > 0 && self.has(Fault::PinnedFirst)) {
+            return Err(ObjectError::ReadOnly(id));
+        }
+        Ok(object)
+    }
+
+    /// What else than locks keeps an object from being removed.
+    pub fn removable(&self, id: ObjectId, by: By) -> Said<()> {
+        let object = self.writable(id, by)?;
+        if object.pins > 0 { Err(ObjectError::Pinned(id)) } else { Ok(()) }
+    }
+
+    pub fn object(&mut self, id: ObjectId) -> &mut Object {
+        self.objects.get_mut(&id).unwrap_or_else(|| unreachable!("the answer was as expected"))
+    }
+
+    /// The id that an operation is about: mostly that of an object.
+    pub fn id(&self, op: Op) -> ObjectId {
+        if op.who % 16 == 15 || self.objects.is_empty() {
+            return self.odd_id(op);
+        }
+        let among = u64::from(op.who / 16) % (2 + 2 * self.objects.len() as u64);
+        let from = ObjectId::new(self.setup.node, among);
+        let next = self.objects.range(from..).next().or_else(|| self.objects.iter().next());
+        next.map_or(from, |(id, _)| *id)
+    }
+
+    /// An id that mostly no object has.
+    pub fn odd_id(&self, op: Op) -> ObjectId {
+        let n = usize::from(op.who / 128);
+        let gone = self.gone.len().checked_sub(1 + n % 8).map(|n| self.gone[n]);
+        match op.who / 16 % 8 {
+            0 => ObjectId::from_bits(0),
+            1 => ObjectId::new(self.setup.node, 1_000_000),
+            2 => ObjectId::new(self.setup.node, LOCAL_MAX),
+            3 => ObjectId::from_bits(u64::MAX),
+            4 => self.foreign_id(n),
+            _ => gone.unwrap_or(ObjectId::new(self.setup.node, 1)),
+        }
+    }
+
+    /// An id of another node, of few, so that groups fill and ids come again.
+    pub fn foreign_id(&self, n: usize) -> ObjectId {
+        if cfg!(miri) {
+            // Other nodes' groups come by the thousand, and all of them are walked through.
+            return ObjectId::new(self.setup.node, 1000);
+        }
+        const LOCALS: [u64; 8] = [0, 1, 2, 62, 63, 64, 1 << 31, LOCAL_MAX];
+        let nodes = [0, u16::MAX].map(|node| if node == self.setup.node { 7 } else { node });
+        let node = nodes[n % 2];
+        match n / 3 % 4 {
+            0 if (n / 12).is_multiple_of(4) => ObjectId::new(1, LOCALS[n / 48 % 8]),
+            _ => ObjectId::new(node, 128 + (n / 12 % 40) as u64),
+        }
+    }
+
+    /// The counts of the store against those of the map, and of the ledger against both.
+    fn counts(&mut self) -> Verdict<()> {
+        let stats = self.store.stats();
+        self.note((stats.held_bytes, stats.used_bytes.max(1).ilog2() / 2));
+        self.note((stats.objects + 1).ilog2());
+        // Adding up takes longer than most operations.
+        if self.objects.len() > 100 && !self.step.is_multiple_of(16) {
+            return Ok(());
+        }
+        let bytes: usize = self.objects.values().map(|it| it.bytes.len()).sum();
+        let held = self.objects.values().filter(|it| it.is_locked() || it.pins > 0).count();
+        let known = [self.objects.len(), bytes, self.reserved.len(), held].map(|n| n as u64);
+        let said = [stats.objects, stats.object_bytes, stats.reserved, stats.held];
+        if said != known {
+            return Err(format!("(objects, bytes, reserved, held): {said:?}, and not {known:?}"));
+        }
+        if stats.used_bytes > stats.held_bytes || stats.held_bytes > self.limit() {
+            return Err(format!("more than there is: {stats:?}"));
+        }
+        self.paid(&stats)
+    }
+
+    fn paid(&self, stats: &ObjectStats) -> Verdict<()> {
+        let Some(ledger) = &self.ledger else { return Ok(()) };
+        let (paid, due) = (ledger.granted() + ledger.debt(), stats.held_bytes + stats.ids / 2);
+        if paid == due { Ok(()) } else { Err(format!("{paid} bytes are paid, and not {due}")) }
+    }
+}
+
+pub fn locked(id: ObjectId) -> ObjectError {
+    ObjectError::LockTimeout { id, waited_ms: 0 }
+}
+
+/// An error without what the clock had to do with it.
+fn plain(error: &ObjectError) -> String {
+    match error {
+        ObjectError::LockTimeout { id, .. } => format!("{:?}", locked(*id)),
+        error => format!("{error:?}"),
+    }
+}
+
+/// Which answer it was.
+fn kind<T>(said: &Said<T>) -> String {
+    let error = said.as_ref().err().map(|error| format!("{error:?}"));
+    let name = error.as_deref().map_or("Ok", |text| text.split(['(', ' ']).next().unwrap_or(""));
+    name.to_owned()
+}
+
+fn short<T: Debug>(said: &Said<T>) -> String {
+    let mut text = format!("{said:?}");
+    if text.len() > 160 {
+        text.truncate(150);
+        text.push_str(" ...");
+    }
+    text
+}
