@@ -13,6 +13,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("terrace-latch", &["--test", "loom"]),
     ("terrace-pool", &["--lib", "loom_tests"]),
     ("terrace-region", &["--lib", "loom_tests"]),
+    ("terrace-objects", &["--lib", "loom_tests"]),
 ];
 
 /// Runs every loom program.

@@ -10,7 +10,7 @@
 //! No order is implied between the bytes or with anything else; fences and the latch give it.
 
 /// The longest piece that is read or written by one instruction.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 const WIDE: usize = 16;
 
 /// Copies `to.len()` bytes from `from`.
@@ -81,7 +81,7 @@ enum Shared {
 
 /// # Safety
 /// Both sides have `len` bytes; the shared one is used through this module alone.
-#[cfg(any(not(target_arch = "x86_64"), miri))]
+#[cfg(all(any(not(target_arch = "x86_64"), miri), not(loom)))]
 unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize, shared: Shared) {
     use std::sync::atomic::{AtomicU8, Ordering};
     for n in 0..len {
@@ -100,12 +100,39 @@ unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize, shared: Shared) 
     }
 }
 
+/// The last byte written stands in memory as well. A store of what stands there is left out: who
+/// reads the one before it sees as much, and learns less of what else was written.
+///
+/// # Safety
+/// As elsewhere; the shared side is in the memory that a loom program uses.
+#[cfg(loom)]
+unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize, shared: Shared) {
+    use crate::sync::{Ordering, bytes};
+    for n in 0..len {
+        let (from, to) = (from.wrapping_add(n), to.wrapping_add(n));
+        if let Shared::From = shared {
+            let byte = bytes::with(from, |byte| byte.load(Ordering::Relaxed));
+            // SAFETY: the byte is the caller's to write.
+            unsafe { to.write(byte) };
+            continue;
+        }
+        // SAFETY: both bytes are mapped, and loom's threads are one to the system.
+        let byte = unsafe { from.read() };
+        // SAFETY: as above.
+        if unsafe { to.read() } != byte {
+            bytes::with(to, |to| to.store(byte, Ordering::Relaxed));
+            // SAFETY: as above.
+            unsafe { to.write(byte) };
+        }
+    }
+}
+
 /// Both sides take the same instructions: an ordinary copy to the compiler is one that it may
 /// split, repeat or move.
 ///
 /// # Safety
 /// Both sides have `len` bytes and do not overlap.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 #[inline]
 unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize, _: Shared) {
     // SAFETY: all pieces lie within the `len` bytes that the caller vouches for; the last one
@@ -143,10 +170,10 @@ unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize, _: Shared) {
 }
 
 /// From here on the processor's own copy is as fast as any loop.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 const LONG: usize = 512;
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 mod pieces {
     use std::arch::asm;
     use std::arch::x86_64::__m128i;
@@ -223,7 +250,7 @@ mod pieces {
         }
     }
 }
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 use pieces::{eight, four, long, one, two, wide};
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! length, an object that gets a run of its own - takes the group apart and puts it together again
 //! in the layout that suits what is in it then, a copy of some kilobytes.
 
+#[cfg(not(loom))]
 use std::cell::RefCell;
 
 use terrace_sys::size::to_u64;
@@ -81,11 +82,13 @@ impl<'a> Content<'a> {
     }
 }
 
+#[cfg(not(loom))]
 thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Runs `work` with a buffer of the thread's own, of `len` bytes.
+#[cfg(not(loom))]
 fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
     // A thread that ends may use objects after its buffer is gone.
     let mut scratch = SCRATCH.try_with(RefCell::take).unwrap_or_default();
@@ -95,6 +98,12 @@ fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
     let result = work(&mut scratch[..len]);
     let _ = SCRATCH.try_with(|place| place.replace(scratch));
     result
+}
+
+/// As above; loom's threads are one to the standard library.
+#[cfg(loom)]
+fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
+    work(&mut vec![0; len])
 }
 
 /// A group that is latched, and where its bytes come from.

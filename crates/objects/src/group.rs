@@ -21,13 +21,12 @@
 //! MIXED       far 8 bytes, read-only 8 bytes, 65 x 2 bytes where each slot's bytes begin, bytes
 //! ```
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use terrace_latch::{Latch, Version};
 use terrace_sys::size::{to_u64, to_usize};
 
 use crate::bytes;
 use crate::slabs::{GRANULE_BYTES, Run, Slabs};
+use crate::sync::{AtomicU64, Ordering};
 
 /// Ids of a group.
 pub(crate) const GROUP_SLOTS: u64 = 64;

@@ -88,8 +88,12 @@ mod slabs;
 mod snapshot;
 mod stats;
 mod store;
+mod sync;
 mod table;
 mod typed;
+
+#[cfg(all(test, loom))]
+mod loom_tests;
 
 pub use batch::Batch;
 pub use config::{Durability, LogConfig, ObjectConfig};

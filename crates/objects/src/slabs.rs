@@ -32,10 +32,10 @@ use crate::bitmap::Bitmap;
 use crate::error::ObjectError;
 use crate::memory::Memory;
 
-/// The unit of allocation in bytes.
-pub(crate) const GRANULE_BYTES: usize = 64;
+/// The unit of allocation in bytes. Short under loom, which explores every byte.
+pub(crate) const GRANULE_BYTES: usize = if cfg!(loom) { 4 } else { 64 };
 /// The unit in which memory is taken from the budget, in bytes.
-pub(crate) const SLAB_BYTES: usize = if cfg!(miri) { 128 << 10 } else { 2 << 20 };
+pub(crate) const SLAB_BYTES: usize = if cfg!(any(miri, loom)) { 128 << 10 } else { 2 << 20 };
 /// Granules of a slab.
 pub(crate) const SLAB_GRANULES: usize = SLAB_BYTES / GRANULE_BYTES;
 const SLAB_WORDS: usize = SLAB_GRANULES / 64;
