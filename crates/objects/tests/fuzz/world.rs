@@ -294,7 +294,7 @@ impl World {
 
     fn paid(&self, stats: &ObjectStats) -> Verdict<()> {
         let Some(ledger) = &self.ledger else { return Ok(()) };
-        let (paid, due) = (ledger.granted() + ledger.debt(), stats.held_bytes + stats.ids / 2);
+        let (paid, due) = (ledger.granted() + ledger.debt(), stats.held_bytes + stats.table_bytes);
         if paid == due { Ok(()) } else { Err(format!("{paid} bytes are paid, and not {due}")) }
     }
 }
