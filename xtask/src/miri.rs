@@ -17,7 +17,10 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("terrace-latch", &["--lib"]),
     ("terrace-pool", &["--lib"]),
     ("terrace-pool", &["--doc"]),
-    ("terrace-objects", &["--lib", "--test", "model", "--test", "linear", "--test", "typed"]),
+    (
+        "terrace-objects",
+        &["--lib", "--test", "fuzz", "--test", "model", "--test", "linear", "--test", "typed"],
+    ),
 ];
 
 const MISSING: &str = "\

@@ -20,6 +20,7 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("terrace-heap", &["--test", "threads"]),
     ("terrace-objects", &["--test", "linear"]),
     ("terrace-objects", &["--test", "fuzz", "the_store_is_a_map"]),
+    ("terrace-objects", &["--test", "model"]),
     ("terrace-index", &["--test", "threads"]),
     ("terrace-index", &["--test", "tree_threads"]),
     ("terrace-sql", &["--test", "kill_rounds"]),
