@@ -110,7 +110,9 @@ impl ObjectStore {
     }
 
     pub(crate) fn replace_by(&self, by: By, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
-        let placed = self.place_ahead(Content::Bytes(from))?;
+        // Where nothing can be placed, it may still be that the object is not to be had, or that it
+        // needs no room as it has as many bytes.
+        let placed = self.place_ahead(Content::Bytes(from)).unwrap_or(Placed::none(self));
         self.reshape(by, id, &placed, |_| Content::Bytes(from))
     }
 

@@ -11,8 +11,8 @@ use std::sync::{PoisonError, TryLockError};
 use terrace_sys::size::to_u64;
 
 use crate::edit::Editor;
-use crate::group::{Flag, Group, Kind, NEAR_BYTES_MAX, View};
-use crate::slabs::{Need, Run, SLAB_GRANULES, Slabs};
+use crate::group::{Flag, Found, Group, Kind, NEAR_BYTES_MAX, View};
+use crate::slabs::{Need, Run, SLAB_GRANULES, Slabs, Supply};
 use crate::store::ObjectStore;
 
 /// What one round of defragmentation did.
@@ -124,6 +124,11 @@ impl ObjectStore {
         }
     }
 
+    /// What is moved must not make a store hold more than before.
+    fn mover<'a>(&'a self, group: &'a Group) -> Editor<'a> {
+        Editor { supply: Supply::Held, ..self.editor(group) }
+    }
+
     /// Gives back what a group has too much.
     fn tidy(&self, need: Need, number: u64, group: &Group) {
         // What is seen without the latch may be nonsense, and another round sees it right.
@@ -141,7 +146,7 @@ impl ObjectStore {
         if !is_worth(&view) {
             return;
         }
-        let editor = self.editor(latched.group);
+        let editor = self.mover(latched.group);
         if need == Need::Tidiness {
             self.bring_home(number, &editor);
         }
@@ -152,13 +157,17 @@ impl ObjectStore {
     /// Objects that were pinned once go back to the others of their group.
     fn bring_home(&self, number: u64, editor: &Editor<'_>) {
         let view = editor.group.view();
-        for slot in view.slots().filter(|slot| !view.is_marked(*slot)) {
-            let far = editor.find(slot).filter(|found| found.far.is_some());
-            if far.is_some_and(|found| found.len <= NEAR_BYTES_MAX && found.len > 0) {
-                debug_assert!(self.is_unpinned(self.id_at(number, slot), view, slot).is_ok());
-                // Without room for it now it stays where it is.
-                let _ = editor.move_in(slot);
-            }
+        let short = |found: &Found| found.len <= NEAR_BYTES_MAX && found.len > 0;
+        let away = |slot: &u32| editor.find(*slot).is_some_and(|it| it.far.is_some() && short(&it));
+        let slots = view.slots().filter(|slot| !view.is_marked(*slot)).filter(away);
+        let slots: Vec<u32> = slots.collect();
+        if slots.is_empty() || !editor.is_less_at_home(&slots) {
+            return;
+        }
+        for slot in slots {
+            debug_assert!(self.is_unpinned(self.id_at(number, slot), view, slot).is_ok());
+            // Without room for it now it stays where it is.
+            let _ = editor.move_in(slot);
         }
     }
 
@@ -190,7 +199,7 @@ impl ObjectStore {
     fn move_away(&self, number: u64, start: u64) -> bool {
         let Some(group) = self.table.get(number) else { return false };
         let latched = self.latch(group);
-        let (view, editor) = (group.view(), self.editor(latched.group));
+        let (view, editor) = (group.view(), self.mover(latched.group));
         if view.word.run().start == start && view.word.run().len > 0 {
             return editor.relocate().is_ok();
         }

@@ -98,6 +98,12 @@ impl Draft {
         }
     }
 
+    /// As if an object with a run of its own were beside the others.
+    pub(crate) fn bring_home(&mut self, slot: u32, len: usize) {
+        self.far &= !(1 << slot);
+        self.len[slot as usize] = u16::try_from(len).unwrap_or(u16::MAX);
+    }
+
     /// The layout that takes least, and its bytes.
     pub(crate) fn layout(&self) -> (Kind, usize) {
         let all: usize = bits(self.present).map(|slot| usize::from(self.len[slot as usize])).sum();

@@ -14,7 +14,7 @@ use crate::draft::{Change, Draft, Piece};
 use crate::group::{FAR_BYTES, Far, Found, Group, Header, Kind, NEAR_BYTES_MAX, View};
 use crate::id::ObjectId;
 use crate::record;
-use crate::slabs::{NoRoom, Run, Slabs};
+use crate::slabs::{NoRoom, Run, Slabs, Supply};
 
 /// What an object is to hold.
 #[derive(Clone, Copy)]
@@ -112,6 +112,7 @@ pub(crate) struct Editor<'a> {
     pub(crate) group: &'a Group,
     /// Which slabs the thread takes its runs from.
     pub(crate) place: usize,
+    pub(crate) supply: Supply,
 }
 
 impl Editor<'_> {
@@ -165,6 +166,10 @@ impl Editor<'_> {
         self.rebuild(Change { slot, to: Some(Piece::Placed(far)) })
     }
 
+    fn take(&self, len: u64) -> Result<Run, NoRoom> {
+        self.slabs.take_from(self.supply, self.place, len)
+    }
+
     fn give_far(&self, far: Far) {
         if let Some(run) = far.run() {
             self.slabs.give(run);
@@ -216,8 +221,7 @@ impl Editor<'_> {
                 return Ok(());
             }
         }
-        let taken = self.slabs.take(self.place, wish);
-        let new = taken.or_else(|_| self.slabs.take(self.place, need))?;
+        let new = self.take(wish).or_else(|_| self.take(need))?;
         self.move_to(new, used, kind);
         Ok(())
     }
@@ -304,18 +308,32 @@ impl Editor<'_> {
     /// Puts the group together anew, in the least room.
     pub(crate) fn tidy(&self) -> Result<(), NoRoom> {
         let view = self.group.view();
-        match view.word.kind().stride() {
-            Some(stride) => {
-                self.shrink(view.count() * stride, Left::Nothing);
-                Ok(())
-            }
+        let used = match view.word.kind().stride() {
+            Some(stride) => view.count() * stride,
             None => {
                 let same = Change { slot: 0, to: Some(Piece::Same) };
                 let (kind, used) = Draft::new(self.slabs, &view, &same).layout();
-                let fits = kind == Kind::Mixed && Run::granules(used) == view.word.run().len;
-                if fits { Ok(()) } else { self.rebuild(same) }
+                if kind != Kind::Mixed {
+                    self.rebuild(same)?;
+                }
+                used
             }
+        };
+        self.shrink(used, Left::Nothing);
+        Ok(())
+    }
+
+    /// Whether objects with runs of their own take less beside the others of their group.
+    pub(crate) fn is_less_at_home(&self, slots: &[u32]) -> bool {
+        let (view, same) = (self.group.view(), Change { slot: 0, to: Some(Piece::Same) });
+        let mut draft = Draft::new(self.slabs, &view, &same);
+        let mut now = Run::granules(draft.layout().1);
+        for slot in slots {
+            let Some(found) = self.find(*slot) else { continue };
+            now += found.far.map_or(0, |run| run.len);
+            draft.bring_home(*slot, found.len);
         }
+        Run::granules(draft.layout().1) <= now
     }
 
     /// Puts an object with a run of its own, which is short enough, beside the others of its group.
@@ -339,8 +357,7 @@ impl Editor<'_> {
     }
 
     fn elsewhere(&self, run: Run) -> Result<Run, NoRoom> {
-        let taken = self.slabs.take(self.place, run.len);
-        taken.or_else(|no_room| self.slabs.take_lower(run).ok_or(no_room))
+        self.take(run.len).or_else(|no_room| self.slabs.take_lower(run).ok_or(no_room))
     }
 
     /// Moves an object with a run of its own to another.

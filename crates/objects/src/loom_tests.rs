@@ -19,7 +19,7 @@ use crate::bytes;
 use crate::edit::{Content, Editor};
 use crate::group::Group;
 use crate::memory::{Memory, ObjectMemory};
-use crate::slabs::{GRANULE_BYTES, Run, SLAB_BYTES, SLAB_GRANULES, Slabs};
+use crate::slabs::{GRANULE_BYTES, Run, SLAB_BYTES, SLAB_GRANULES, Slabs, Supply};
 use crate::sync::bytes::use_memory;
 
 /// Granules that the programs use, from the first one on.
@@ -75,7 +75,7 @@ impl World {
     fn change<T>(&self, group: usize, work: impl FnOnce(&Editor<'_>) -> T) -> T {
         let group = &self.groups[group];
         group.latch.exclusive(&self.lot);
-        let done = work(&Editor { slabs: &self.slabs, group, place: 0 });
+        let done = work(&Editor { slabs: &self.slabs, group, place: 0, supply: Supply::All });
         group.latch.release_exclusive(&self.lot);
         done
     }

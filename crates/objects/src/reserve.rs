@@ -23,7 +23,8 @@ impl ObjectStore {
     /// [`ObjectStore::release`] gives it back.
     ///
     /// # Errors
-    /// [`ObjectError::OutOfIds`].
+    /// [`ObjectError::OutOfIds`]; [`ObjectError::OutOfMemory`] when the budget has no room for more
+    /// of the table.
     pub fn reserve(&self) -> Result<ObjectId, ObjectError> {
         let mut maker = lock(self.maker());
         let current = maker.current(Purpose::Reserved);
@@ -233,7 +234,7 @@ impl ObjectStore {
     /// Reserves so many consecutive ids; the first, as [`ObjectStore::create_consecutive`].
     ///
     /// # Errors
-    /// [`ObjectError::OutOfIds`].
+    /// As [`ObjectStore::reserve`].
     pub fn reserve_consecutive(&self, count: u64) -> Result<ObjectId, ObjectError> {
         let (first, position) = self.cut_ids(&mut lock(self.maker()), count)?;
         self.commit(position).inspect_err(|_| self.give_back(first, to_usize(count)))?;

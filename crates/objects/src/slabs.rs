@@ -20,6 +20,8 @@
 //!
 //! Locking order: an open slab's lock, then the shelf's. Nothing else is locked under them.
 
+mod check;
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -69,6 +71,15 @@ pub(crate) enum Need {
 
 /// Slabs that are drained for somebody who waits for a run of a slab or less: some milliseconds.
 const HURRIED_SLABS: usize = 8;
+
+/// Where a run may come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Supply {
+    /// Any slab; one more is paid for where those in use have no such run.
+    All,
+    /// The slabs that are in use.
+    Held,
+}
 
 /// There is no run of so many granules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,8 +272,16 @@ impl Slabs {
 
     /// Takes a run for a thread of group `place`.
     pub(crate) fn take(&self, place: usize, len: u64) -> Result<Run, NoRoom> {
+        self.take_from(Supply::All, place, len)
+    }
+
+    /// As [`Slabs::take`], from slabs that may have to be in use.
+    pub(crate) fn take_from(&self, from: Supply, place: usize, len: u64) -> Result<Run, NoRoom> {
         let Ok(wanted) = usize::try_from(len) else { return Err(NoRoom(len)) };
         if wanted > SLAB_GRANULES {
+            if from == Supply::Held {
+                return Err(NoRoom(len));
+            }
             let taken = self.take_large(wanted);
             let taken = taken.or_else(|| {
                 self.close_all();
@@ -278,7 +297,7 @@ impl Slabs {
                 return Ok(run(slab, start, wanted));
             }
         }
-        let (slab, start) = self.open(&mut place, wanted).ok_or(NoRoom(len))?;
+        let (slab, start) = self.open(from, &mut place, wanted).ok_or(NoRoom(len))?;
         Ok(run(slab, start, wanted))
     }
 
@@ -310,14 +329,14 @@ impl Slabs {
     }
 
     /// Finds another slab for a place, and a run in it.
-    fn open(&self, place: &mut Place, len: usize) -> Option<(usize, usize)> {
+    fn open(&self, from: Supply, place: &mut Place, len: usize) -> Option<(usize, usize)> {
         let mut shelf = lock(&self.shelf);
         if let Some(old) = place.slab.take() {
             self.close(&mut shelf, old);
         }
         let promising = (0..shelf.next).filter(|n| self.slab(*n).promises(len));
         let mut found = promising.into_iter().find_map(|n| Some((n, self.take_in(n, 0, len)?)));
-        if found.is_none() {
+        if found.is_none() && from == Supply::All {
             found = self.fresh(&mut shelf).and_then(|n| Some((n, self.take_in(n, 0, len)?)));
         }
         if let Some((n, start)) = found {
@@ -536,51 +555,6 @@ impl Slabs {
             self.slab(*n).set(State::Idle);
             self.empty_if_unused(&mut shelf, *n);
         }
-    }
-
-    /// Whether the granules of `runs` are the ones that are used, each by one run; nobody may take
-    /// or give meanwhile.
-    pub(crate) fn check(&self, runs: impl Iterator<Item = Run>) -> Result<(), String> {
-        let high = self.high();
-        let words = (0..high * SLAB_WORDS).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();
-        for run in runs {
-            self.check_run(&words, run)?;
-        }
-        for n in 0..high {
-            let (slab, mine) = (self.slab(n), Bitmap(&words[n * SLAB_WORDS..(n + 1) * SLAB_WORDS]));
-            let (used, known) = (self.bitmap(n).count(), mine.count());
-            let counted = SLAB_GRANULES - slab.free();
-            let right = match slab.state.load(Ordering::SeqCst) {
-                state if state == State::Empty as u32 => (0, 0) == (used, known),
-                state if state == State::Large as u32 => known > 0 && used == 0,
-                _ => used == known && used == counted,
-            };
-            if !right {
-                return Err(format!(
-                    "slab {n}: {used} granules are marked, {known} belong to objects, {counted} \
-                     are counted"
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_run(&self, words: &[AtomicU64], run: Run) -> Result<(), String> {
-        let (start, len) =
-            (terrace_sys::size::to_usize(run.start), terrace_sys::size::to_usize(run.len));
-        if start.checked_add(len).is_none_or(|end| end > words.len() * 64) {
-            return Err(format!("{run:?} is beyond all slabs"));
-        }
-        if !Bitmap(words).claim(start, len) {
-            return Err(format!("{run:?} overlaps another"));
-        }
-        let n = start / SLAB_GRANULES;
-        let (bitmap, start) = (self.bitmap(n), start % SLAB_GRANULES);
-        let large = self.slab(n).is(State::Large);
-        if !large && (start + len > bitmap.len() || bitmap.find(start, start + len, 1).is_some()) {
-            return Err(format!("{run:?} is not marked as used"));
-        }
-        Ok(())
     }
 }
 

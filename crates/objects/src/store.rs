@@ -22,7 +22,7 @@ use crate::log::{Log, Position};
 use crate::memory::{Memory, ObjectMemory};
 use crate::record::Change;
 use crate::recover::Home;
-use crate::slabs::{GRANULE_BYTES, NoRoom, SLAB_BYTES, Slabs};
+use crate::slabs::{GRANULE_BYTES, NoRoom, SLAB_BYTES, Slabs, Supply};
 use crate::snapshot::Snapshot;
 use crate::table::{Table, slot_of};
 
@@ -340,7 +340,7 @@ impl ObjectStore {
 
     /// An editor of a group that the caller has latched.
     pub(crate) fn editor<'a>(&'a self, group: &'a Group) -> Editor<'a> {
-        Editor { slabs: &self.slabs, group, place: place() }
+        Editor { slabs: &self.slabs, group, place: place(), supply: Supply::All }
     }
 
     /// Changes an object under its group's latch, when no lock keeps the caller out.

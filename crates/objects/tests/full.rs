@@ -303,3 +303,53 @@ fn threads_use_objects_to_their_end() {
     thread.join().expect("no panic");
     assert!(!store.exists(id));
 }
+
+/// What an operation is refused for does not depend on whether there is room.
+#[test]
+fn full_stores_refuse_for_the_reason_there_is() {
+    let store = store(8 * MIB);
+    let (long, other) = (vec![1; 300 << 10], vec![2; 300 << 10]);
+    let id = store.create_with(&long).expect("room");
+    while store.create(64 << 10).is_ok() {}
+    while store.create(64).is_ok() {}
+    let refused = |bytes: &[u8]| store.replace(id, bytes).expect_err("no room for two");
+    assert!(matches!(refused(&other[..200 << 10]), ObjectError::OutOfMemory { .. }));
+
+    store.replace(id, &other).expect("as many bytes need no more room");
+    assert_eq!(store.get_vec(id).expect("there"), other);
+    let pin = store.pin(id).expect("it has a run of its own");
+    assert!(matches!(refused(&other[..200 << 10]), ObjectError::Pinned(_)));
+    drop(pin);
+    store.set_read_only(id, true).expect("room for a header");
+    assert!(matches!(refused(&other), ObjectError::ReadOnly(_)));
+    store.set_read_only(id, false).expect("room for none");
+    store.remove(id).expect("there");
+    assert!(matches!(refused(&vec![0; 1 << 20]), ObjectError::NotFound(_)));
+    store.check().expect("in order");
+}
+
+/// Whatever is pinned: slabs that are to be emptied are not emptied into a new one.
+#[test]
+fn defragmentation_never_holds_more_than_before() {
+    let mut rng = Rng::new(5);
+    for round in 0..20 {
+        let store = store(32 * MIB);
+        let mut ids = Vec::new();
+        while store.stats().held_bytes < 6 * MIB as u64 {
+            ids.push(store.create(100 + rng.index(60_000)).expect("room"));
+        }
+        let pins = ids.iter().step_by(40).map(|id| store.pin(*id).expect("room"));
+        let pins: Vec<_> = pins.collect();
+        for id in &ids {
+            if rng.index(20) > round {
+                assert!(matches!(store.remove(*id), Ok(()) | Err(ObjectError::Pinned(_))));
+            }
+        }
+        for _ in 0..3 {
+            let done = store.defragment();
+            assert!(done.held_bytes_after <= done.held_bytes_before, "{done:?}");
+        }
+        drop(pins);
+        store.check().expect("in order");
+    }
+}

@@ -279,7 +279,7 @@ impl World {
                 .and_then(|mut guard| guard.replace(&bytes)),
         };
         let room = self.objects.get(&id).map_or(0, |it| it.bytes.len());
-        let room = if room == len && len <= 1008 { Room::None } else { Room::Bytes(len) };
+        let room = if room == len { Room::None } else { Room::Bytes(len) };
         if self.agree(About("replace", id), got, want, room)?.is_some() {
             self.object(id).bytes = bytes;
         }
@@ -296,7 +296,7 @@ impl World {
                 .and_then(|mut guard| guard.resize(len)),
         };
         let room = self.objects.get(&id).map_or(0, |it| it.bytes.len());
-        let room = if room == len && len <= 1008 { Room::None } else { Room::Bytes(len) };
+        let room = if room == len { Room::None } else { Room::Bytes(len) };
         if self.agree(About("resize", id), got, want, room)?.is_some() {
             let forgets = self.has(Fault::NoZeros);
             let bytes = &mut self.object(id).bytes;

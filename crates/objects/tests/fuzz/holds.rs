@@ -46,6 +46,7 @@ impl World {
         if self.agree(About("pin", id), got, want, room)?.is_none() {
             return Ok(());
         }
+        self.pinned += 1;
         let object = self.object(id);
         let moved = object.pins > 0 && object.address != address;
         (object.pins, object.address) = (object.pins + 1, address);
@@ -199,11 +200,11 @@ impl World {
         if now != (stats.held_bytes, stats.used_bytes) {
             return Err(format!("{done:?} is followed by {stats:?}"));
         }
-        // What is moved does not get more, nor take more slabs, but for one that a pin keeps.
-        let pinned = self.objects.values().any(|it| it.pins > 0);
-        let kept = if pinned { SLAB_BYTES as u64 } else { 0 };
-        let more = done.used_bytes_after > done.used_bytes_before
-            || done.held_bytes_after > done.held_bytes_before + kept;
+        // What is moved does not get more, nor take more slabs. For some of the objects of a group
+        // that were pinned once there may be room beside the others, and none for the rest.
+        let headers = 256 * (self.pinned / 2);
+        let more = done.used_bytes_after > done.used_bytes_before + headers
+            || done.held_bytes_after > done.held_bytes_before;
         self.note((done.moved + 1).ilog2());
         self.note(done.held_bytes_before - done.held_bytes_after.min(done.held_bytes_before));
         if more { Err(format!("{done:?} is no less")) } else { Ok(()) }

@@ -80,6 +80,8 @@ pub struct World {
     pub objects: BTreeMap<ObjectId, Object>,
     pub reserved: BTreeSet<ObjectId>,
     pub gone: Vec<ObjectId>,
+    /// How often anything was pinned.
+    pub pinned: u64,
     pub step: u64,
     pub fault: Option<Fault>,
     /// The operation that runs, and what it and the one before were.
@@ -108,6 +110,7 @@ impl World {
             objects: BTreeMap::new(),
             reserved: BTreeSet::new(),
             gone: Vec::new(),
+            pinned: 0,
             step: 0,
             fault,
             op: None,
@@ -179,12 +182,6 @@ impl World {
                 if asked == 0 || held > limit || limit != self.limit() {
                     return Err(format!("{about}: asked {asked}, held {held}, limit {limit}"));
                 }
-                Ok(None)
-            }
-            // Long objects ask for memory before anybody looks whether they may have it.
-            (Err(ObjectError::OutOfMemory { .. }), Err(_))
-                if matches!(room, Room::Bytes(1009..)) =>
-            {
                 Ok(None)
             }
             (Err(got), Err(want)) if plain(&got) == plain(&want) => Ok(None),
