@@ -341,6 +341,7 @@ fn notes(config: &Config, summary: &Summary) -> Vec<String> {
         .into_iter()
         .filter_map(|popularity| rates::scaling(&summary.rates, popularity))
         .collect();
+    notes.extend(overhead::left_out(&summary.overhead));
     notes.push(format!(
         "{} objects; {} s each, medians of {} rounds; rates are for each second that processors \
          worked, M are millions; published rates add up kinds of operations",

@@ -11,7 +11,9 @@ use terrace_testkit::{Rng, soak_time, with_seed};
 /// Of many groups, so that some are moved.
 const OBJECTS: u64 = 24;
 const APART: u64 = 24;
-const THREADS: u64 = 8;
+const THREADS: u64 = if cfg!(miri) { 3 } else { 8 };
+/// Objects that are made and removed to leave holes.
+const HOLES: u64 = if cfg!(miri) { 40 } else { 3000 };
 /// In words. The last ones have runs of their own.
 const LENS: [usize; 6] = [1, 4, 5, 20, 126, 300];
 
@@ -165,7 +167,7 @@ impl World {
     /// alone.
     fn make_holes(&self) {
         while !self.done.load(Ordering::Relaxed) {
-            let ids = (0..3000).map_while(|_| self.store.create(1000).ok());
+            let ids = (0..HOLES).map_while(|_| self.store.create(1000).ok());
             let ids: Vec<ObjectId> = ids.collect();
             ids.into_iter().for_each(|id| self.store.remove(id).expect("there"));
         }
@@ -235,7 +237,8 @@ fn after(
 #[test]
 fn operations_are_as_if_they_came_one_after_the_other() {
     with_seed(|seed| {
-        let config = ObjectConfig::new("history", ObjectMemory::Dram { bytes: 16 << 20 });
+        let bytes = if cfg!(miri) { 1 << 20 } else { 16 << 20 };
+        let config = ObjectConfig::new("history", ObjectMemory::Dram { bytes });
         let begun = std::time::Instant::now();
         let (mut round, mut moved) = (0, 0);
         // On one slow processor a round may end before anything is moved.

@@ -1,6 +1,7 @@
 //! Figure 3: what an object takes, all in.
 
 use serde::Serialize;
+use terrace_sys::probe::Probe;
 use terrace_sys::process::resident_bytes;
 use terrace_sys::size::to_usize;
 
@@ -30,10 +31,13 @@ pub(super) struct Overhead {
     created_m: f64,
 }
 
+fn name((first, last): (u64, u64)) -> String {
+    if first == last { format!("{first}") } else { format!("{first} to {last}") }
+}
+
 impl Overhead {
     fn name(&self) -> String {
-        let (first, last) = self.lens;
-        if first == last { format!("{first}") } else { format!("{first} to {last}") }
+        name(self.lens)
     }
 
     fn beside(&self) -> f64 {
@@ -58,13 +62,43 @@ impl Overhead {
     }
 }
 
+/// Fills stores with objects of each kind, but for those that there is no memory for.
 pub(super) fn measure(config: &Config, observe: &mut dyn FnMut(&str)) -> Result<Vec<Overhead>> {
-    LENS.into_iter()
-        .map(|lens| {
+    let mut measured = Vec::new();
+    for lens in LENS {
+        let (needed, available) = (needed_bytes(config.objects, lens), available_bytes());
+        if needed <= available {
             observe(&format!("objects of {} to {} bytes", lens.0, lens.1));
-            fill(config.objects, lens)
-        })
-        .collect()
+            measured.push(fill(config.objects, lens)?);
+        } else if lens == LENS[0] {
+            return Err(BenchError::input(format!(
+                "{} objects take {needed} bytes, and {available} are available; \
+                 ask for fewer with --objects",
+                config.objects
+            )));
+        }
+    }
+    Ok(measured)
+}
+
+/// More than objects of one kind take, whatever is beside them.
+fn needed_bytes(objects: u64, lens: (u64, u64)) -> u64 {
+    objects.saturating_mul(lens.0.midpoint(lens.1) + 3).saturating_add(64 << 20)
+}
+
+fn available_bytes() -> u64 {
+    let probe = Probe::detect();
+    probe.memory_available_bytes.min(probe.memory_limit_bytes.unwrap_or(u64::MAX))
+}
+
+/// Which kinds of objects there was no memory for.
+pub(super) fn left_out(measured: &[Overhead]) -> Option<String> {
+    let is_missing = |lens: &&(u64, u64)| measured.iter().all(|row| row.lens != **lens);
+    let missing = LENS.iter().filter(is_missing).map(|lens| name(*lens));
+    let missing: Vec<String> = missing.collect();
+    let none = missing.is_empty() || measured.is_empty();
+    let text = || format!("no memory for that many objects of {} bytes", missing.join(", "));
+    (!none).then(text)
 }
 
 fn fill(objects: u64, lens: (u64, u64)) -> Result<Overhead> {
@@ -118,5 +152,24 @@ pub(super) fn picture(rows: &[Overhead]) -> Bars {
                 values: rows.iter().map(|_| Some(PUBLISHED_BESIDE)).collect(),
             },
         ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_into_memory_is_left_out() {
+        let measure = |objects| {
+            let config = Config { objects, seconds: 0.01, rounds: 1, threads: 1 };
+            super::measure(&config, &mut |_| {})
+        };
+        let error = measure(1 << 50).expect_err("a petabyte");
+        assert!(error.to_string().contains("--objects"), "{error}");
+        let all = measure(1000).expect("room");
+        assert_eq!((all.len(), left_out(&all)), (LENS.len(), None));
+        let text = left_out(&all[..6]).expect("two are missing");
+        assert_eq!(text, "no memory for that many objects of 256, 16 to 128 bytes");
     }
 }
