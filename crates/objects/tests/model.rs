@@ -205,7 +205,7 @@ fn the_store_is_a_map() {
         let rounds = soak_rounds(if cfg!(miri) { 1 } else { 20 });
         for round in 0..rounds {
             let mut model = Model::new(4 * MIB, seed ^ round);
-            let steps = if cfg!(miri) { 300 } else { 6000 };
+            let steps = if cfg!(miri) { 60 } else { 6000 };
             for step in 0..steps {
                 model.step();
                 if step % 500 == 0 {
