@@ -11,7 +11,7 @@ use std::sync::{PoisonError, TryLockError};
 use terrace_sys::size::to_u64;
 
 use crate::edit::Editor;
-use crate::group::{Flag, Found, Group, Kind, NEAR_BYTES_MAX, View};
+use crate::group::{Flag, Group, Kind, NEAR_BYTES_MAX, View, bits};
 use crate::slabs::{Need, Run, SLAB_GRANULES, Slabs, Supply};
 use crate::store::ObjectStore;
 
@@ -149,17 +149,22 @@ impl ObjectStore {
         let editor = self.mover(latched.group);
         if need == Need::Tidiness {
             self.bring_home(number, &editor);
+            // Less room is asked for than there is, so that nothing can be missing.
+            let _ = editor.tidy();
+        } else {
+            editor.trim();
         }
-        // Less room is asked for than there is, so that nothing can be missing.
-        let _ = editor.tidy();
     }
 
     /// Objects that were pinned once go back to the others of their group.
     fn bring_home(&self, number: u64, editor: &Editor<'_>) {
         let view = editor.group.view();
-        let short = |found: &Found| found.len <= NEAR_BYTES_MAX && found.len > 0;
-        let away = |slot: &u32| editor.find(*slot).is_some_and(|it| it.far.is_some() && short(&it));
-        let slots = view.slots().filter(|slot| !view.is_marked(*slot)).filter(away);
+        let far = view.far_slots(&self.slabs) & view.present & !view.marked;
+        let is_short = |slot: &u32| {
+            let len = editor.find(*slot).map_or(0, |found| found.len);
+            len > 0 && len <= NEAR_BYTES_MAX
+        };
+        let slots = bits(far).filter(is_short);
         let slots: Vec<u32> = slots.collect();
         if slots.is_empty() || !editor.is_less_at_home(&slots) {
             return;
@@ -188,11 +193,12 @@ impl ObjectStore {
         let latched = self.latch(group);
         let (view, editor) = (group.view(), self.editor(latched.group));
         list(view.word.run());
-        if !matches!(view.word.kind(), Kind::Uniform(_)) {
-            let far = |slot| editor.find(slot).and_then(|found| found.far);
-            let short = |run: &Run| run.len <= to_u64(SLAB_GRANULES);
-            view.slots().filter_map(far).filter(short).for_each(list);
-        }
+        let far = |slot| editor.find(slot).and_then(|found| found.far);
+        let short = |run: &Run| run.len <= to_u64(SLAB_GRANULES);
+        bits(view.far_slots(&self.slabs) & view.present)
+            .filter_map(far)
+            .filter(short)
+            .for_each(list);
     }
 
     /// Moves the run of a group that begins at a granule, if there is one yet; whether it was.

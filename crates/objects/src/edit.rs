@@ -305,21 +305,21 @@ impl Editor<'_> {
         self.rebuild(Change { slot, to: Some(Piece::ReadOnly(read_only)) })
     }
 
-    /// Puts the group together anew, in the least room.
+    /// Gives back what the group has too much.
+    pub(crate) fn trim(&self) {
+        self.shrink(self.group.view().used_bytes(self.slabs), Left::Nothing);
+    }
+
+    /// As [`Editor::trim`], in the layout that suits what is in the group.
     pub(crate) fn tidy(&self) -> Result<(), NoRoom> {
         let view = self.group.view();
-        let used = match view.word.kind().stride() {
-            Some(stride) => view.count() * stride,
-            None => {
-                let same = Change { slot: 0, to: Some(Piece::Same) };
-                let (kind, used) = Draft::new(self.slabs, &view, &same).layout();
-                if kind != Kind::Mixed {
-                    self.rebuild(same)?;
-                }
-                used
+        if view.word.kind() == Kind::Mixed {
+            let same = Change { slot: 0, to: Some(Piece::Same) };
+            if Draft::new(self.slabs, &view, &same).layout().0 != Kind::Mixed {
+                self.rebuild(same)?;
             }
-        };
-        self.shrink(used, Left::Nothing);
+        }
+        self.trim();
         Ok(())
     }
 

@@ -309,6 +309,32 @@ impl View {
     }
 }
 
+impl View {
+    /// The slots whose objects have runs of their own; by who has the group's latch.
+    pub(crate) fn far_slots(&self, slabs: &Slabs) -> u64 {
+        match self.word.kind() {
+            Kind::Uniform(_) => 0,
+            Kind::Remote => self.present,
+            Kind::Mixed if self.word.bytes() < Header::BYTES => 0,
+            // SAFETY: the run is the group's, which is latched, and long enough for a header.
+            Kind::Mixed => unsafe { bytes::read_u64(slabs.address(self.word.run().start)) },
+        }
+    }
+
+    /// Bytes of the run that are used; by who has the group's latch.
+    pub(crate) fn used_bytes(&self, slabs: &Slabs) -> usize {
+        match self.word.kind().stride() {
+            Some(stride) => self.count() * stride,
+            None if self.word.bytes() < Header::BYTES => 0,
+            None => {
+                let end = slabs.address(self.word.run().start).wrapping_add(Header::END);
+                // SAFETY: as above.
+                Header::BYTES + usize::from(unsafe { bytes::read_u16(end) })
+            }
+        }
+    }
+}
+
 /// Reads where an object with a run of its own is, at an address of 16 bytes in the slabs.
 fn far(slabs: &Slabs, at: *const u8, read_only: bool) -> Option<Found> {
     // SAFETY: the caller checked that the 16 bytes lie in a run of the slabs.
@@ -370,6 +396,8 @@ pub(crate) struct Header {
 
 impl Header {
     pub(crate) const BYTES: usize = 16 + 65 * 2;
+    /// Where the end of the last object stands.
+    const END: usize = 16 + 64 * 2;
 
     /// # Safety
     /// A run in the slabs must begin at `start` that is long enough for a header.

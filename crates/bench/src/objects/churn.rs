@@ -3,6 +3,8 @@
 //! A store of a fixed memory is filled with objects of 32 bytes, a random half of which goes, and
 //! objects of 16 to 128 bytes come in their place until it is full again. From then on threads
 //! create objects and remove one of their own by chance for each; who is refused removes some more.
+//! Then objects are removed until 90 % of the freed bytes serve, and threads create and remove as
+//! many bytes.
 //!
 //! Close to the limit a create sees to room first, and filling up takes long in a large store: it
 //! ends after as many seconds as the churn lasts, and whether the store was full then is said.
@@ -59,6 +61,14 @@ pub(super) struct Churn {
     /// Whether a create was refused by then.
     full_at_start: bool,
     full_at_end: bool,
+    turns: Vec<Turn>,
+}
+
+/// Seconds of creating and removing.
+#[derive(Clone, Debug, Serialize)]
+struct Turn {
+    /// Of the bytes that were freed, those that objects had all the time; none: all that fit.
+    kept: Option<f64>,
     created: u64,
     removed: u64,
     refused: u64,
@@ -95,32 +105,14 @@ impl Churn {
         };
         let target = || format!("at least {:.0} %", 100.0 * TARGET);
         let what = |when: &str| format!("of the freed bytes serve again {when}");
-        let Self { created, removed, refused, .. } = self;
-        let counts = format!("{created} created, {removed} removed, {refused} refused");
-        let longest = format!(
-            "{:.2} us, 99 % {:.2} us, longest {:.1} ms; longest refused {:.1} ms",
-            self.create_p50_us, self.create_p99_us, self.create_longest_ms, self.refused_longest_ms
-        );
-        let room = format!(
-            "{} creates took more than 1 ms; with the refused ones {:.1} % of the time",
-            self.slow_creates,
-            100.0 * self.slow_share
-        );
-        vec![
+        let mut rows = vec![
             row(&what("at the start"), percent(self.share_at_start, self.full_at_start), target()),
-            row(
-                &what(&format!("after {} s", self.seconds)),
-                percent(self.share_at_end, self.full_at_end),
-                target(),
-            ),
-            row(
-                "operations",
-                format!("{:.1} k/s; {counts}", 1e3 * self.per_second_m),
-                String::new(),
-            ),
-            row("a create", longest, String::new()),
-            row("room", room, String::new()),
-        ]
+            row(&what("at the end"), percent(self.share_at_end, self.full_at_end), target()),
+        ];
+        for turn in &self.turns {
+            rows.extend(turn.cells().map(|(what, found)| row(&what, found, String::new())));
+        }
+        rows
     }
 
     pub(super) fn shares(&self) -> Bars {
@@ -128,7 +120,7 @@ impl Churn {
         Bars {
             title: "Freed bytes that serve again".into(),
             unit: "%".into(),
-            categories: vec!["at the start".into(), format!("after {} s", self.seconds)],
+            categories: vec!["at the start".into(), "at the end".into()],
             series: vec![Series { name: "here".into(), values }],
         }
     }
@@ -138,10 +130,7 @@ impl Churn {
             title: title.into(),
             x: "seconds".into(),
             y: y.into(),
-            lines: vec![Line {
-                name: title.into(),
-                points: self.samples.iter().map(|it| (it.seconds, of(it))).collect(),
-            }],
+            lines: self.turns.iter().map(|turn| turn.line(of)).collect(),
         };
         Lines {
             name: "churn".into(),
@@ -153,20 +142,74 @@ impl Churn {
     }
 }
 
+impl Turn {
+    fn of(kept: Option<f64>, took: Duration, counts: &[Counts], samples: Vec<Sample>) -> Self {
+        let (mut created, mut none) = (Histogram::new(), Histogram::new());
+        counts.iter().for_each(|it| it.created.add_to(&mut created));
+        counts.iter().for_each(|it| it.refused.add_to(&mut none));
+        let removed = counts.iter().map(|it| it.removed).sum::<u64>();
+        let threads_ns = took.as_secs_f64() * 1e9 * counts.len() as f64;
+        Self {
+            kept,
+            created: created.count(),
+            removed,
+            refused: none.count(),
+            per_second_m: (created.count() + removed) as f64 / took.as_secs_f64() / 1e6,
+            create_p50_us: created.quantiles().p50_ns as f64 / 1e3,
+            create_p99_us: created.quantiles().p99_ns as f64 / 1e3,
+            create_longest_ms: created.quantiles().max_ns as f64 / 1e6,
+            slow_creates: counts.iter().map(|it| it.slow).sum(),
+            slow_share: counts.iter().map(|it| it.slow_ns).sum::<u64>() as f64 / threads_ns,
+            refused_longest_ms: none.quantiles().max_ns as f64 / 1e6,
+            samples,
+        }
+    }
+
+    fn name(&self) -> String {
+        self.kept.map_or_else(|| "full".into(), |share| format!("at {:.0} %", 100.0 * share))
+    }
+
+    fn cells(&self) -> [(String, String); 3] {
+        let Self { created, removed, refused, create_p50_us, create_p99_us, .. } = self;
+        let rate = 1e3 * self.per_second_m;
+        let counts = format!("{created} created, {removed} removed, {refused} refused");
+        let longest = format!(
+            "{create_p50_us:.2} us, 99 % {create_p99_us:.2} us, longest {:.1} ms; longest refused \
+             {:.1} ms",
+            self.create_longest_ms, self.refused_longest_ms
+        );
+        let slow = 100.0 * self.slow_share;
+        let room = format!(
+            "{} creates took more than 1 ms; with the refused ones {slow:.1} % of the time",
+            self.slow_creates
+        );
+        let name = self.name();
+        [
+            (format!("{name}, operations"), format!("{rate:.1} k/s; {counts}")),
+            (format!("{name}, a create"), longest),
+            (format!("{name}, room"), room),
+        ]
+    }
+
+    fn line(&self, of: fn(&Sample) -> f64) -> Line {
+        let points = self.samples.iter().map(|it| (it.seconds, of(it)));
+        Line { name: self.name(), points: points.collect() }
+    }
+}
+
 pub(super) fn measure(plan: Plan, observe: &mut dyn FnMut(&str)) -> Result<Churn> {
     let mut full = Full::new(plan, observe)?;
     let (share_at_start, full_at_start) = (full.share(), full.is_full);
-    let began = Instant::now();
-    let (counts, samples) = full.churn(plan, observe)?;
-    let took = began.elapsed().as_secs_f64();
+    let mut turns = Vec::new();
+    for kept in [None, Some(TARGET)] {
+        if let Some(kept) = kept {
+            full.leave(kept)?;
+        }
+        turns.push(full.churn(plan, kept, observe)?);
+    }
     full.fill_up(plan, observe)?;
     observe("looking through the store");
     full.store.check().map_err(|error| refused(&error))?;
-    let mut created = Histogram::new();
-    let mut none = Histogram::new();
-    counts.iter().for_each(|it| it.created.add_to(&mut created));
-    counts.iter().for_each(|it| it.refused.add_to(&mut none));
-    let removed = counts.iter().map(|it| it.removed).sum::<u64>();
     Ok(Churn {
         memory_bytes: plan.memory_bytes,
         threads: plan.threads,
@@ -177,18 +220,7 @@ pub(super) fn measure(plan: Plan, observe: &mut dyn FnMut(&str)) -> Result<Churn
         share_at_end: full.share(),
         full_at_start,
         full_at_end: full.is_full,
-        created: created.count(),
-        removed,
-        refused: none.count(),
-        per_second_m: (created.count() + removed) as f64 / took / 1e6,
-        create_p50_us: created.quantiles().p50_ns as f64 / 1e3,
-        create_p99_us: created.quantiles().p99_ns as f64 / 1e3,
-        create_longest_ms: created.quantiles().max_ns as f64 / 1e6,
-        slow_creates: counts.iter().map(|it| it.slow).sum(),
-        slow_share: counts.iter().map(|it| it.slow_ns).sum::<u64>() as f64
-            / (took * 1e9 * plan.threads as f64),
-        refused_longest_ms: none.quantiles().max_ns as f64 / 1e6,
-        samples,
+        turns,
     })
 }
 
@@ -256,11 +288,22 @@ impl Full {
         share(&self.store, self.full_bytes, self.freed_bytes)
     }
 
+    /// Removes objects until so much of the freed bytes is used.
+    fn leave(&mut self, kept: f64) -> Result<()> {
+        while self.share() > kept {
+            for _ in 0..STEP {
+                remove_one(&self.store, &mut self.ids, &mut self.chance)?;
+            }
+        }
+        Ok(())
+    }
+
     fn churn(
         &mut self,
         plan: Plan,
+        kept: Option<f64>,
         observe: &mut dyn FnMut(&str),
-    ) -> Result<(Vec<Counts>, Vec<Sample>)> {
+    ) -> Result<Turn> {
         let mut all = std::mem::take(&mut self.ids);
         let part = all.len().div_ceil(plan.threads);
         let parts: Vec<Vec<ObjectId>> =
@@ -268,16 +311,22 @@ impl Full {
         let (stop, done) = (AtomicBool::new(false), AtomicU64::new(0));
         let (full, freed) = (self.full_bytes, self.freed_bytes);
         let mut samples = Vec::new();
-        let counts = std::thread::scope(|scope| {
+        let began = Instant::now();
+        let leaves = if kept.is_some() { Leaves::AsManyBytes } else { Leaves::One };
+        let ended = std::thread::scope(|scope| {
             let (store, stop, done) = (&self.store, &stop, &done);
-            let run = |(thread, ids)| scope.spawn(move || work(store, ids, thread, stop, done));
+            let run =
+                |(thread, ids)| scope.spawn(move || work(store, ids, leaves, thread, stop, done));
             let threads: Vec<_> = parts.into_iter().enumerate().map(run).collect();
             samples = sample(plan, done, || share(store, full, freed), observe);
             stop.store(true, Ordering::Relaxed);
             let ended = |_| BenchError::Engine("a thread that creates objects has ended".into());
             threads.into_iter().map(|it| it.join().map_err(ended)?).collect::<Result<Vec<_>>>()
         })?;
-        Ok((counts, samples))
+        let took = began.elapsed();
+        let (counts, ids): (Vec<Counts>, Vec<Vec<ObjectId>>) = ended.into_iter().unzip();
+        self.ids = ids.into_iter().flatten().collect();
+        Ok(Turn::of(kept, took, &counts, samples))
     }
 }
 
@@ -326,15 +375,26 @@ struct Counts {
 /// A create that takes longer has seen to room.
 const SLOW_NS: u64 = 1_000_000;
 
+/// What goes for an object that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaves {
+    One,
+    AsManyBytes,
+}
+
 fn work(
     store: &ObjectStore,
     mut ids: Vec<ObjectId>,
+    leaves: Leaves,
     thread: usize,
     stop: &AtomicBool,
     done: &AtomicU64,
-) -> Result<Counts> {
+) -> Result<(Counts, Vec<ObjectId>)> {
     let (mut counts, mut chance) = (Counts::default(), Chance::new(to_u64(thread) + 1));
+    // Bytes that came and did not go.
+    let mut more = 0_usize;
     while !stop.load(Ordering::Relaxed) {
+        let mut gone = 0;
         for _ in 0..STEP {
             let bytes = drawn(&mut chance);
             let began = Instant::now();
@@ -347,20 +407,28 @@ fn work(
             let leave = if let Some(id) = made {
                 counts.created.record(ns);
                 ids.push(id);
+                more += bytes.len();
                 1
             } else {
                 counts.refused.record(ns);
                 (ids.len() / LEAVES).max(1).min(ids.len())
             };
-            for _ in 0..leave {
-                remove_one(store, &mut ids, &mut chance)?;
+            for left in 1_u64.. {
+                let enough = match leaves {
+                    Leaves::AsManyBytes if made.is_some() => more < LEN_MAX,
+                    _ => left > to_u64(leave),
+                };
+                if enough || ids.is_empty() {
+                    break;
+                }
+                more = more.saturating_sub(remove_one(store, &mut ids, &mut chance)?);
+                gone += 1;
             }
-            counts.removed += to_u64(leave);
-            done.fetch_add(to_u64(leave), Ordering::Relaxed);
         }
-        done.fetch_add(STEP, Ordering::Relaxed);
+        counts.removed += gone;
+        done.fetch_add(gone + STEP, Ordering::Relaxed);
     }
-    Ok(counts)
+    Ok((counts, ids))
 }
 
 /// The bytes of an object that comes later.
@@ -378,9 +446,11 @@ fn create(store: &ObjectStore, bytes: &[u8]) -> Result<Option<ObjectId>> {
     }
 }
 
-fn remove_one(store: &ObjectStore, ids: &mut Vec<ObjectId>, chance: &mut Chance) -> Result<()> {
+/// Removes an object by chance; how many bytes it had.
+fn remove_one(store: &ObjectStore, ids: &mut Vec<ObjectId>, chance: &mut Chance) -> Result<usize> {
     let id = ids.swap_remove(to_usize(chance.below(to_u64(ids.len()))));
-    store.remove(id).map_err(|error| refused(&error))
+    let len = store.size(id).and_then(|len| store.remove(id).map(|()| len));
+    len.map_err(|error| refused(&error))
 }
 
 #[cfg(test)]
@@ -394,8 +464,8 @@ mod tests {
         let churn = measure(plan, &mut |_| told += 1).expect("in order");
         assert!(churn.full_bytes > 15 * MIB && churn.freed_bytes > 7 * MIB, "{churn:?}");
         assert!(churn.share_at_start > 0.5 && churn.share_at_end > 0.5, "{churn:?}");
-        assert!(churn.created > 0 && churn.removed > 0, "{churn:?}");
-        assert!(told > 5 && !churn.samples.is_empty());
-        assert_eq!((churn.cells().len(), churn.picture().panels.len()), (5, 2));
+        assert!(churn.turns.iter().all(|it| it.created > 0 && it.removed > 0), "{churn:?}");
+        assert!(told > 5 && churn.turns.iter().all(|it| !it.samples.is_empty()));
+        assert_eq!((churn.cells().len(), churn.picture().panels.len()), (8, 2));
     }
 }

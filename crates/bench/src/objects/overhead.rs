@@ -161,13 +161,13 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_into_memory_is_left_out() {
-        let measure = |objects| {
+        let filled = |objects| {
             let config = Config { objects, seconds: 0.01, rounds: 1, threads: 1 };
-            super::measure(&config, &mut |_| {})
+            measure(&config, &mut |_| {})
         };
-        let error = measure(1 << 50).expect_err("a petabyte");
+        let error = filled(1 << 50).expect_err("a petabyte");
         assert!(error.to_string().contains("--objects"), "{error}");
-        let all = measure(1000).expect("room");
+        let all = filled(1000).expect("room");
         assert_eq!((all.len(), left_out(&all)), (LENS.len(), None));
         let text = left_out(&all[..6]).expect("two are missing");
         assert_eq!(text, "no memory for that many objects of 256, 16 to 128 bytes");
