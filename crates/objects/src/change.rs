@@ -24,7 +24,7 @@ impl ObjectStore {
     #[inline]
     pub fn put(&self, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
         if self.log.is_none()
-            && let Some(group) = self.table.get(self.group_of(id))
+            && let Some(group) = self.table.plain(id)
             && group.latch.try_exclusive()
         {
             let _latched = Latched { group, lot: &self.lot };
@@ -32,7 +32,6 @@ impl ObjectStore {
             if let Some((at, len)) = view.find_plainly(&self.slabs, slot_of(id))
                 && len == from.len()
                 && self.snapshot.turn().suits(view.word)
-                && self.table.is_current(id)
             {
                 // SAFETY: as in `put_by`.
                 unsafe { bytes::write(at.cast_mut(), from) };

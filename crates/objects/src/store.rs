@@ -167,14 +167,14 @@ impl ObjectStore {
     /// [`ObjectError::LockTimeout`].
     #[inline]
     pub fn get(&self, id: ObjectId, to: &mut [u8]) -> Result<usize, ObjectError> {
-        if let Some(group) = self.table.get(self.group_of(id))
+        if let Some(group) = self.table.plain(id)
             && let Some(seen) = group.latch.version()
             && let Some((at, len)) = group.view().find_plainly(&self.slabs, slot_of(id))
             && let Some(to) = to.get_mut(..len)
         {
             // SAFETY: as in `copy_out`.
             unsafe { bytes::read(at, to) };
-            if self.table.is_current(id) && group.is_still(seen) {
+            if group.is_still(seen) {
                 return Ok(len);
             }
         }

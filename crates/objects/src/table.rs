@@ -26,6 +26,8 @@ pub(crate) const PART_BYTES: u64 = PART_GROUPS * size_of::<Group>() as u64;
 pub(crate) struct Table {
     own: Mapping,
     own_groups: u64,
+    /// As many, or none where ids have generations.
+    plain_groups: u64,
     /// The first group of the store's own ids.
     base: u64,
     others: RwLock<HashMap<u64, Part>>,
@@ -64,6 +66,7 @@ impl Table {
         Ok(Self {
             own: mapped(to_usize(groups) * size_of::<Group>(), config.huge_pages)?,
             own_groups: groups,
+            plain_groups: if config.generations { 0 } else { groups },
             base: (u64::from(config.node) << LOCAL_BITS) / GROUP_SLOTS,
             others: RwLock::default(),
             generations,
@@ -181,6 +184,15 @@ impl Table {
             return Some(unsafe { group_at(&self.own, n) });
         }
         self.other(group)
+    }
+
+    /// The group of one of the store's own ids, if ids have no generations: what most operations
+    /// need, and no more than that.
+    #[inline]
+    pub(crate) fn plain(&self, id: ObjectId) -> Option<&Group> {
+        let n = (id.to_bits() / GROUP_SLOTS).wrapping_sub(self.base);
+        // SAFETY: the mapping has `own_groups` groups, which are no fewer; see `group_at`.
+        (n < self.plain_groups).then(|| unsafe { group_at(&self.own, n) })
     }
 
     /// Asks for the memory of a group ahead of its use.
