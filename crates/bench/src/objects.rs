@@ -6,7 +6,7 @@
 //! | module | figure |
 //! |---|---|
 //! | `overhead` | 3: bytes for objects of 8 to 256 bytes, all in, as the kernel counts them |
-//! | `rates` | operations for each second of a processor: 95 % reads, and reads by batches of 32 |
+//! | `rates` | operations for each second of a processor: creates, reads, reads by batches of 32 |
 //! | `loads` | 4 to 7: YCSB-A and Facebook-B, -D and -F by 1 to 128 threads, with latencies |
 //! | `breakdown` | 8: the steps of a get |
 //! | `peers` | the rates of maps in memory beside the store's |
@@ -337,9 +337,11 @@ fn pictures(summary: &Summary) -> Vec<(&'static str, Bars)> {
 }
 
 fn notes(config: &Config, summary: &Summary) -> Vec<String> {
-    let mut notes: Vec<String> = Popularity::ALL
+    let single = Popularity::ALL.map(|popularity| (rates::Way::Single, popularity));
+    let mut notes: Vec<String> = [(rates::Way::Create, Popularity::Uniform)]
         .into_iter()
-        .filter_map(|popularity| rates::scaling(&summary.rates, popularity))
+        .chain(single)
+        .filter_map(|(way, popularity)| rates::scaling(&summary.rates, way, popularity))
         .collect();
     notes.extend(overhead::left_out(&summary.overhead));
     notes.push(format!(
@@ -366,8 +368,8 @@ mod tests {
         let loads = loads::measure_by(&config, &[1, 3], &mut told).expect("room");
         rows.extend(loads.into_iter().map(Row::Load));
         let finding = finding(&config, &rows).expect("found");
-        assert_eq!(finding.grid.len(), 8 + 8 + 4 * 2);
-        assert_eq!(finding.notes.len(), 3, "{:?}", finding.notes);
+        assert_eq!(finding.grid.len(), 8 + 2 + 8 + 4 * 2);
+        assert_eq!(finding.notes.len(), 4, "{:?}", finding.notes);
         assert_eq!(finding.picture.categories.len(), 8);
     }
 

@@ -8,7 +8,7 @@ use terrace_objects::{Batch, ObjectId, ObjectStore};
 use terrace_sys::process::cpu_time;
 
 use super::{Config, Popularity, TARGETS, mid, refused, store};
-use crate::error::Result;
+use crate::error::{BenchError, Result};
 
 /// Bytes of an object.
 const LEN: usize = 32;
@@ -26,6 +26,8 @@ pub(super) enum Way {
     Single,
     /// Gets by batches.
     Batched,
+    /// Objects that are made one by one in an empty store, by each thread as many.
+    Create,
 }
 
 impl Way {
@@ -33,6 +35,7 @@ impl Way {
         match self {
             Way::Single => "95 % get, 5 % put",
             Way::Batched => "get by batches of 32",
+            Way::Create => "create",
         }
     }
 }
@@ -54,6 +57,7 @@ impl Rate {
         let targets = match self.way {
             Way::Single => TARGETS.single,
             Way::Batched => TARGETS.batched,
+            Way::Create => return self.made(),
         };
         let target = targets[usize::from(self.popularity == Popularity::Zipf)];
         [
@@ -66,13 +70,55 @@ impl Rate {
     }
 }
 
+impl Rate {
+    fn made(&self) -> [String; 5] {
+        let Self { per_core_second_m, per_second_m, .. } = self;
+        [
+            String::new(),
+            format!("create, {LEN} B"),
+            self.threads.to_string(),
+            format!("{per_core_second_m:.1} M/core s, {per_second_m:.1} M/s"),
+            String::new(),
+        ]
+    }
+}
+
+/// Makes the objects by one thread and by more.
+fn create(config: &Config, threads: usize) -> Result<Rate> {
+    let store = store()?;
+    let part = config.objects.div_ceil(threads as u64);
+    let (began, busy) = (Instant::now(), cpu_time());
+    let made = || (0..part).try_for_each(|_| store.create_with(&[7; LEN]).map(|_| ()));
+    std::thread::scope(|scope| {
+        let made = &made;
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(made)).collect();
+        let ended = || BenchError::Engine("a thread that makes objects has ended".into());
+        threads.into_iter().try_for_each(|thread| {
+            thread.join().map_err(|_| ended())?.map_err(|error| refused(&error))
+        })
+    })?;
+    let (took, busy) = (began.elapsed().as_secs_f64(), (cpu_time() - busy).as_secs_f64());
+    let millions = (part * threads as u64) as f64 / 1e6;
+    Ok(Rate {
+        way: Way::Create,
+        popularity: Popularity::Uniform,
+        threads,
+        per_second_m: millions / took,
+        per_core_second_m: millions / busy,
+    })
+}
+
 pub(super) fn measure(config: &Config, observe: &mut dyn FnMut(&str)) -> Result<Vec<Rate>> {
+    let mut rates = Vec::new();
+    for threads in [1, config.threads.max(2)] {
+        observe(&format!("create, {threads} threads"));
+        rates.push(create(config, threads)?);
+    }
     let store = store()?;
     let bytes = [7; LEN];
     let ids = (0..config.objects).map(|_| store.create_with(&bytes));
     let ids: Vec<ObjectId> =
         ids.collect::<std::result::Result<_, _>>().map_err(|error| refused(&error))?;
-    let mut rates = Vec::new();
     for popularity in Popularity::ALL {
         for threads in [1, config.threads.max(2)] {
             let draws: Vec<Vec<ObjectId>> =
@@ -100,8 +146,8 @@ fn rate(
             let (done, stop) = (&done, &stop);
             scope.spawn(move || {
                 let count = match way {
-                    Way::Single => single(store, ids, stop),
                     Way::Batched => batched(store, ids, stop),
+                    Way::Single | Way::Create => single(store, ids, stop),
                 };
                 done.fetch_add(count, Ordering::Relaxed);
             });
@@ -154,17 +200,18 @@ fn batched(store: &ObjectStore, ids: &[ObjectId], stop: &AtomicBool) -> u64 {
     count
 }
 
-/// What more threads give over one, of single operations.
-pub(super) fn scaling(rates: &[Rate], popularity: Popularity) -> Option<String> {
+/// What more threads give over one.
+pub(super) fn scaling(rates: &[Rate], way: Way, popularity: Popularity) -> Option<String> {
     let of = |one: bool| {
         rates.iter().find(|rate| {
-            let same = rate.way == Way::Single && rate.popularity == popularity;
+            let same = rate.way == way && rate.popularity == popularity;
             same && (rate.threads == 1) == one
         })
     };
     let (one, more) = (of(true)?, of(false)?);
     Some(format!(
-        "{}: {} threads give {:.2} of what one gives, target {} for two",
+        "{}, {}: {} threads give {:.2} of what one gives, target {} for two",
+        way.name(),
         popularity.name(),
         more.threads,
         more.per_second_m / one.per_second_m,
