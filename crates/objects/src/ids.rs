@@ -24,16 +24,22 @@ use crate::table::slot_of;
 const NONE: u64 = u64::MAX;
 /// A length gets groups of its own when it came so often.
 const OFTEN: u8 = 16;
+/// Groups that share lines of the processor's cache, which fetches them by pairs: two threads that
+/// make objects in such groups are slower than one.
+const GROUPS_TOGETHER: u64 = if cfg!(loom) { 1 } else { 128 / size_of::<Group>() as u64 };
 /// Other groups that are tried when there is no room to make the current one longer.
 const GROUPS_TRIED: std::ops::Range<u32> = 0..2;
 
 /// Where some threads make their objects. Groups are counted among the store's own.
+#[repr(align(128))]
 pub(crate) struct Maker {
     by_len: Box<[u64]>,
     seen: Box<[u8]>,
     mixed: u64,
     remote: u64,
     reserved: u64,
+    /// New groups that are nobody's yet, but for which others have no use.
+    spare: std::ops::Range<u64>,
     /// Local ids of one group that has no others, for consecutive ones.
     pub(crate) span: std::ops::Range<u64>,
 }
@@ -66,6 +72,7 @@ impl Maker {
             mixed: NONE,
             remote: NONE,
             reserved: NONE,
+            spare: 0..0,
             span: 0..0,
         }
     }
@@ -79,7 +86,7 @@ impl Maker {
         if len > 0 && *seen >= OFTEN { Purpose::Len(len) } else { Purpose::Mixed }
     }
 
-    pub(crate) fn current(&mut self, purpose: Purpose) -> &mut u64 {
+    fn current(&mut self, purpose: Purpose) -> &mut u64 {
         match purpose {
             Purpose::Len(len) => &mut self.by_len[len],
             Purpose::Mixed => &mut self.mixed,
@@ -248,7 +255,7 @@ impl ObjectStore {
     ) -> Result<(ObjectId, Position), Trouble> {
         let len = content.len();
         let purpose = maker.purpose(len);
-        self.in_free_slot(maker.current(purpose), purpose, |group, id| {
+        self.in_free_slot(maker, purpose, |group, id| {
             self.is_loggable()?;
             match placed {
                 Some(far) => self.editor(group).insert_far(slot_of(id), far)?,
@@ -267,15 +274,16 @@ impl ObjectStore {
     /// Does something with a free slot of a maker's group, which is latched.
     pub(crate) fn in_free_slot(
         &self,
-        current: &mut u64,
+        maker: &mut Maker,
         purpose: Purpose,
         work: impl Fn(&Group, ObjectId) -> Result<Position, Trouble>,
     ) -> Result<(ObjectId, Position), Trouble> {
         let mut others = GROUPS_TRIED;
         loop {
-            if *current == NONE {
-                *current = self.claim(purpose)?;
+            if *maker.current(purpose) == NONE {
+                *maker.current(purpose) = self.claim(maker, purpose)?;
             }
+            let current = maker.current(purpose);
             let number = self.table.own(*current);
             let group = self.own_group(*current);
             let latched = self.latch_to_change(number, group);
@@ -317,12 +325,12 @@ impl ObjectStore {
     }
 
     /// Finds a group with free slots and makes it the caller's.
-    fn claim(&self, purpose: Purpose) -> Result<u64, ObjectError> {
+    fn claim(&self, maker: &mut Maker, purpose: Purpose) -> Result<u64, ObjectError> {
         let listed = self.unlist(purpose.list()).or_else(|| self.unlist(EMPTY_LIST));
         if let Some(group) = listed.or_else(|| self.unlist_if_sparse()) {
             return Ok(group);
         }
-        let fresh = self.fresh_groups(1);
+        let fresh = self.fresh_group(maker);
         if let Ok(group) = fresh {
             self.own(group);
             return fresh;
@@ -336,6 +344,20 @@ impl ObjectStore {
                 None => {}
             }
         }
+    }
+
+    /// A new group, of lines of the processor's cache that other threads make no objects in.
+    fn fresh_group(&self, maker: &mut Maker) -> Result<u64, ObjectError> {
+        if maker.spare.is_empty() {
+            let line = GROUPS_TOGETHER - self.groups.load(Ordering::Relaxed) % GROUPS_TOGETHER;
+            let first = self.fresh_groups(line);
+            maker.spare = match first {
+                Ok(first) => first..first + line,
+                // There may be room for one.
+                Err(_) => self.fresh_groups(1).map(|first| first..first + 1)?,
+            };
+        }
+        maker.spare.next().ok_or_else(|| self.out_of_ids())
     }
 
     /// New groups, one after the other, paid for.

@@ -27,8 +27,7 @@ impl ObjectStore {
     /// of the table.
     pub fn reserve(&self) -> Result<ObjectId, ObjectError> {
         let mut maker = lock(self.maker());
-        let current = maker.current(Purpose::Reserved);
-        let reserved = self.in_free_slot(current, Purpose::Reserved, |group, id| {
+        let reserved = self.in_free_slot(&mut maker, Purpose::Reserved, |group, id| {
             self.is_loggable()?;
             group.set_marked(slot_of(id), true);
             self.count().reserved.fetch_add(1, Ordering::Relaxed);

@@ -152,6 +152,7 @@ const GIVEN: u64 = 1 << 32;
 
 /// The slab that some threads allocate from, and where they look next.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 struct Place {
     slab: Option<usize>,
     cursor: usize,

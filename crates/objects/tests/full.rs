@@ -345,3 +345,23 @@ fn defragmentation_never_holds_more_than_before() {
     }
     store.check().expect("in order");
 }
+
+/// Two threads that make objects side by side share no line of the processor's cache.
+#[test]
+fn threads_make_objects_in_groups_apart() {
+    let store = store(16 * MIB);
+    let turns = std::sync::Barrier::new(2);
+    // Of each object, the line that its group is in.
+    let make = || {
+        let one = |_| {
+            turns.wait();
+            store.create(32).expect("room").to_bits() / 256
+        };
+        (0..2000).map(one).collect::<Vec<u64>>()
+    };
+    let (one, two) = std::thread::scope(|scope| {
+        let two = scope.spawn(make);
+        (make(), two.join().expect("no panic"))
+    });
+    assert!(one.iter().all(|line| !two.contains(line)), "{one:?} and {two:?}");
+}
