@@ -164,7 +164,12 @@ fn load(
     let began = Instant::now();
     let counts: Vec<Counts> = std::thread::scope(|scope| {
         let stop = &stop;
-        let run = |thread| scope.spawn(move || work(workload, store, draws, thread, stop));
+        // As far from each other as can be, or one would find what another has just used.
+        let skip = draws.len() / threads;
+        let run = |thread| {
+            let draws = draws.iter().cycle().skip(skip * thread);
+            scope.spawn(move || work(workload, store, draws, thread, stop))
+        };
         let threads: Vec<_> = (0..threads).map(run).collect();
         std::thread::sleep(config.lasts());
         stop.store(true, Ordering::Relaxed);
@@ -188,10 +193,10 @@ fn load(
     }
 }
 
-fn work(
+fn work<'a>(
     workload: &Workload,
     store: &ObjectStore,
-    draws: &[ObjectId],
+    draws: impl Iterator<Item = &'a ObjectId>,
     thread: usize,
     stop: &AtomicBool,
 ) -> Counts {
@@ -199,9 +204,7 @@ fn work(
     let mut chance = Chance::new(thread as u64);
     let (mut batch, mut room) = (Batch::new(), vec![0; workload.len]);
     let from = vec![8; workload.len];
-    // Each thread begins elsewhere.
-    let skip = draws.len() / 129 * thread;
-    for (n, first) in draws.iter().cycle().skip(skip).enumerate() {
+    for (n, first) in draws.enumerate() {
         if n % 64 == 0 && stop.load(Ordering::Relaxed) {
             break;
         }
