@@ -36,8 +36,10 @@ impl ObjectStore {
     /// the device; another of that name is replaced then.
     ///
     /// Who changes an object for the first time since the dump began copies its group first, some
-    /// 10 us more; when that comes to more than 8 MiB, changes wait for the dump. Locks and pins
-    /// are not part of a dump. One dump at a time; a second one waits for the first.
+    /// 10 us more; when that comes to more than 8 MiB, changes wait for the dump. Groups are copied
+    /// whole, so that 64 long objects with consecutive ids are in memory a second time for a
+    /// moment. Locks and pins are not part of a dump. One dump at a time; a second one waits for
+    /// the first.
     ///
     /// # Errors
     /// [`ObjectError::File`]; [`ObjectError::OutOfMemory`] when the budget has no room for what is

@@ -224,6 +224,8 @@ impl Log {
     pub(crate) fn sync(&self) -> Result<(), ObjectError> {
         let position = self.pending().end;
         self.wait(position)?;
+        // A device that failed once may say yes the next time without having everything.
+        self.is_sound()?;
         let mut file = self.file();
         let synced = file.device.sync();
         let path = file.path.clone();
@@ -265,6 +267,8 @@ impl Log {
     /// Goes on in another file, once everything before is in this one and on the device. A log
     /// that has failed takes no changes there either, until [`Log::mend`].
     pub(crate) fn turn_over(&self, next: LogFile) {
+        // Most of it before anybody has to wait; what this fails for is found again below.
+        let _ = self.sync();
         let mut pending = self.pending();
         loop {
             if pending.writing {
@@ -310,5 +314,68 @@ impl Drop for Log {
         if let Err(error) = self.sync() {
             tracing::error!(%error, "the last changes of a store of objects");
         }
+    }
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// A device that takes everything and fails one sync, counted from one.
+    struct Faulty {
+        syncs: Arc<AtomicUsize>,
+        fails: usize,
+    }
+
+    impl Device for Faulty {
+        fn append(&mut self, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn sync(&mut self) -> io::Result<()> {
+            let sync = self.syncs.fetch_add(1, Ordering::Relaxed) + 1;
+            if sync == self.fails { Err(io::Error::other("the device is gone")) } else { Ok(()) }
+        }
+    }
+
+    fn log(fails: usize, durability: Durability) -> (Log, Arc<AtomicUsize>) {
+        let syncs = Arc::new(AtomicUsize::new(0));
+        let device = Box::new(Faulty { syncs: Arc::clone(&syncs), fails });
+        let file = LogFile { device, path: "log".into(), sequence: 1, len: 0 };
+        (Log::new(file, durability), syncs)
+    }
+
+    #[test]
+    fn a_sync_that_failed_is_not_asked_for_again() {
+        for durability in [Durability::Written, Durability::Deferred] {
+            let (log, syncs) = log(1, durability);
+            let id = crate::id::ObjectId::from_bits(1);
+            let position = log.append(Change::Put { id, bytes: &[7; 8] });
+            log.commit(position).expect("it is written, or deferred");
+            assert!(log.sync().is_err());
+            assert!(log.sync().is_err(), "nobody knows what the device has");
+            assert!(log.is_sound().is_err());
+            assert_eq!(syncs.load(Ordering::Relaxed), 1);
+        }
+    }
+
+    #[test]
+    fn changes_of_a_batch_that_failed_are_not_acknowledged() {
+        let (log, _) = log(2, Durability::Synced);
+        let change = || {
+            let id = crate::id::ObjectId::from_bits(1);
+            let position = log.append(Change::Put { id, bytes: &[7; 8] });
+            log.commit(position)
+        };
+        change().expect("the first sync");
+        assert!(change().is_err() && change().is_err());
+        let device = Box::new(Faulty { syncs: Arc::default(), fails: 0 });
+        log.turn_over(LogFile { device, path: "next".into(), sequence: 2, len: 0 });
+        assert!(log.is_sound().is_err(), "a checkpoint is missing");
+        log.mend();
+        change().expect("everything is elsewhere");
     }
 }
