@@ -72,6 +72,7 @@ pub enum Durability {
     Synced,
     /// The kernel: it survives the process, and not the machine.
     Written,
-    /// Nothing, up to 1 MiB of changes: [`crate::ObjectStore::sync`] waits for the device.
+    /// Nothing, up to 1 MiB of changes: [`crate::ObjectStore::sync`] waits for the device, and a
+    /// [`crate::Keeper`] does now and then.
     Deferred,
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::log::Log;
 use crate::store::ObjectStore;
 
 /// When a keeper does what.
@@ -26,7 +27,8 @@ impl Default for KeeperConfig {
 }
 
 /// Defragments a store and shortens its log in the background, until this is dropped or the store
-/// is.
+/// is. Changes that nobody waits for ([`crate::Durability::Deferred`]) are on the device after two
+/// looks at most.
 ///
 /// Others wait for it as for [`ObjectStore::defragment`] and [`ObjectStore::checkpoint`]: for one
 /// group at most. What fails is said to `tracing` and tried again.
@@ -80,7 +82,7 @@ impl Drop for Keeper {
 }
 
 fn keep(store: &Weak<ObjectStore>, stop: &Stop, config: KeeperConfig) {
-    let mut futile = None;
+    let (mut futile, mut synced) = (None, None);
     while stop.sleep(config.every) {
         let Some(store) = store.upgrade() else { return };
         // A round that came to nothing is not made again before something was given back.
@@ -92,6 +94,13 @@ fn keep(store: &Weak<ObjectStore>, stop: &Stop, config: KeeperConfig) {
             tracing::debug!(name = store.name(), ?done, "defragmented");
             let achieved = done.moved > 0 || done.used_bytes_after < done.used_bytes_before;
             futile = Some(now).filter(|_| !achieved);
+        }
+        let deferred = store.log.as_ref().and_then(Log::deferred);
+        if deferred != synced {
+            match store.sync() {
+                Ok(()) => synced = deferred,
+                Err(error) => tracing::warn!(name = store.name(), %error, "changes wait"),
+            }
         }
         if store.log_bytes() > config.log_bytes
             && let Err(error) = store.checkpoint()

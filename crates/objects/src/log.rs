@@ -220,6 +220,11 @@ impl Log {
         }
     }
 
+    /// Up to where there are changes, if nobody waits for them.
+    pub(crate) fn deferred(&self) -> Option<Position> {
+        (self.durability == Durability::Deferred).then(|| self.pending().end)
+    }
+
     /// Everything up to now is durable once this returns.
     pub(crate) fn sync(&self) -> Result<(), ObjectError> {
         let position = self.pending().end;

@@ -67,6 +67,22 @@ fn logs_stay_short() {
 }
 
 #[test]
+fn changes_that_nobody_waits_for_are_written_soon() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let log = LogConfig { durability: Durability::Deferred, ..LogConfig::new(scratch.path()) };
+    let (store, _) = ObjectStore::open(config(), log).expect("empty");
+    let (store, before) = (Arc::new(store), 1000);
+    assert!(store.log_bytes() < before);
+    let id = store.create(1000).expect("room");
+    store.put(id, &[7; 1000]).expect("there");
+    assert!(store.log_bytes() < before, "nobody writes a kilobyte");
+    let _keeper = Keeper::start(&store, soon()).expect("a thread");
+    until("the log has it", || store.log_bytes() > before);
+    store.put(id, &[8; 1000]).expect("there");
+    until("the log has that, too", || store.log_bytes() > 2 * before);
+}
+
+#[test]
 fn a_keeper_ends_with_its_store() {
     let store = Arc::new(ObjectStore::new(config()).expect("memory"));
     let weak = Arc::downgrade(&store);
