@@ -17,7 +17,7 @@ use crate::record::{Nonsense, Source};
 /// Bytes of a head.
 pub(crate) const HEAD_BYTES: usize = 64;
 /// The version that is written, and the only one that is read.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of a full block.
 const BLOCK_BYTES: usize = if cfg!(miri) { 64 } else { 1 << 20 };
 

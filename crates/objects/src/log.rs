@@ -7,8 +7,12 @@
 //!
 //! ```text
 //! file     head, batches
-//! batch    magic 4, checksum 4, bytes 8, changes
+//! batch    magic 4, checksum 4, bytes 8, synced 8, changes
 //! ```
+//!
+//! A batch says up to where the file was on the device before it was written. Of what comes after
+//! that place a machine that stops may leave any part; before it, what is not whole is damaged. A
+//! batch without changes follows where a sync is the last that happens.
 //!
 //! A log that could not be written is not written to again: what the device has of it is not known.
 //! Changes are refused from then on, until a checkpoint has written everything elsewhere.
@@ -30,7 +34,7 @@ use crate::record::Change;
 
 pub(crate) const MAGIC: [u8; 8] = *b"TRCobjlo";
 pub(crate) const BATCH_MAGIC: [u8; 4] = *b"TbLo";
-pub(crate) const BATCH_HEAD_BYTES: usize = 16;
+pub(crate) const BATCH_HEAD_BYTES: usize = 24;
 /// Changes that nobody waits for are written when there are so many bytes of them.
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -82,6 +86,10 @@ pub(crate) struct LogFile {
     pub(crate) path: PathBuf,
     pub(crate) sequence: u64,
     len: u64,
+    /// Up to where it has changes, is on the device, and says that it is.
+    filled: u64,
+    synced: u64,
+    said: u64,
 }
 
 impl LogFile {
@@ -93,14 +101,35 @@ impl LogFile {
         let begun = file.write_all(&head.to_bytes()).and_then(|()| file.sync_all());
         let begun = begun.and_then(|()| crate::dump::sync_directory(&path));
         begun.inspect_err(|_| drop(std::fs::remove_file(&path))).map_err(failed)?;
-        Ok(Self { device: Box::new(file), path, sequence: head.sequence, len: to_u64(HEAD_BYTES) })
+        Ok(Self::new(Box::new(file), path, head.sequence))
+    }
+
+    fn new(device: Box<dyn Device>, path: PathBuf, sequence: u64) -> Self {
+        let len = to_u64(HEAD_BYTES);
+        Self { device, path, sequence, len, filled: len, synced: len, said: len }
     }
 
     fn write(&mut self, changes: &[u8], syncs: bool) -> io::Result<()> {
-        self.device.append(&BatchHead::of(self.len, changes).to_bytes())?;
+        self.device.append(&BatchHead::of(self.len, self.synced, changes).to_bytes())?;
         self.device.append(changes)?;
+        self.said = self.synced;
         self.len += to_u64(BATCH_HEAD_BYTES + changes.len());
-        if syncs { self.device.sync() } else { Ok(()) }
+        if !changes.is_empty() {
+            self.filled = self.len;
+        }
+        if syncs { self.sync() } else { Ok(()) }
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.device.sync()?;
+        self.synced = self.len;
+        Ok(())
+    }
+
+    /// Syncs, and says so now: changes that would say it may not follow.
+    fn seal(&mut self) -> io::Result<()> {
+        self.sync()?;
+        if self.said < self.filled { self.write(&[], false) } else { Ok(()) }
     }
 }
 
@@ -109,31 +138,35 @@ impl LogFile {
 pub(crate) struct BatchHead {
     /// Bytes of its changes.
     pub(crate) len: u64,
+    /// Up to where the file was on the device.
+    pub(crate) synced: u64,
     sum: u32,
 }
 
 impl BatchHead {
-    fn of(place: u64, changes: &[u8]) -> Self {
-        Self { len: to_u64(changes.len()), sum: checksum(place, changes) }
+    fn of(place: u64, synced: u64, changes: &[u8]) -> Self {
+        let sum = crc32c::crc32c_append(checksum(place, &synced.to_le_bytes()), changes);
+        Self { len: to_u64(changes.len()), synced, sum }
     }
 
     fn to_bytes(self) -> [u8; BATCH_HEAD_BYTES] {
         let mut all = [0; BATCH_HEAD_BYTES];
         all[..4].copy_from_slice(&BATCH_MAGIC);
         all[4..8].copy_from_slice(&self.sum.to_le_bytes());
-        all[8..].copy_from_slice(&self.len.to_le_bytes());
+        all[8..16].copy_from_slice(&self.len.to_le_bytes());
+        all[16..].copy_from_slice(&self.synced.to_le_bytes());
         all
     }
 
     /// What must be such a head; none if it is not.
     pub(crate) fn from_bytes(all: &[u8; BATCH_HEAD_BYTES]) -> Option<Self> {
-        let head = Self { sum: u32_at(all, 4), len: u64_at(all, 8) };
-        (all[..4] == BATCH_MAGIC && head.len > 0).then_some(head)
+        let head = Self { sum: u32_at(all, 4), len: u64_at(all, 8), synced: u64_at(all, 16) };
+        (all[..4] == BATCH_MAGIC).then_some(head)
     }
 
     /// Whether these are the changes of the batch, which begins at a place of the file.
     pub(crate) fn is_of(self, place: u64, changes: &[u8]) -> bool {
-        Self::of(place, changes) == self
+        Self::of(place, self.synced, changes) == self
     }
 }
 
@@ -232,7 +265,7 @@ impl Log {
         // A device that failed once may say yes the next time without having everything.
         self.is_sound()?;
         let mut file = self.file();
-        let synced = file.device.sync();
+        let synced = file.seal();
         let path = file.path.clone();
         drop(file);
         synced.map_err(|error| {
@@ -286,7 +319,7 @@ impl Log {
         }
         let mut file = self.file();
         if pending.failed.is_none()
-            && let Err(error) = file.device.sync()
+            && let Err(error) = file.seal()
         {
             let reason = reason_of(&file.path, &error);
             self.fail(&mut pending, reason);
@@ -349,7 +382,7 @@ mod tests {
     fn log(fails: usize, durability: Durability) -> (Log, Arc<AtomicUsize>) {
         let syncs = Arc::new(AtomicUsize::new(0));
         let device = Box::new(Faulty { syncs: Arc::clone(&syncs), fails });
-        let file = LogFile { device, path: "log".into(), sequence: 1, len: 0 };
+        let file = LogFile::new(device, "log".into(), 1);
         (Log::new(file, durability), syncs)
     }
 
@@ -378,7 +411,7 @@ mod tests {
         change().expect("the first sync");
         assert!(change().is_err() && change().is_err());
         let device = Box::new(Faulty { syncs: Arc::default(), fails: 0 });
-        log.turn_over(LogFile { device, path: "next".into(), sequence: 2, len: 0 });
+        log.turn_over(LogFile::new(device, "next".into(), 2));
         assert!(log.is_sound().is_err(), "a checkpoint is missing");
         log.mend();
         change().expect("everything is elsewhere");

@@ -30,8 +30,8 @@ pub struct Recovered {
     pub logs: u64,
     /// Changes that they had.
     pub changes: u64,
-    /// Bytes at the end of the last log of a batch that was being written when the process or the
-    /// machine stopped. Nobody was told that these changes are durable.
+    /// Bytes at the end of the last log that were being written when the process stopped, or were
+    /// not on the device when the machine did, from the first batch on that is not whole.
     pub torn_bytes: u64,
     /// What was damaged, if [`LogConfig::accepts_damage`] let the store be opened nevertheless; the
     /// files are kept beside under names that begin with `damaged-`.
@@ -316,9 +316,9 @@ impl LogReader {
         let mut read = ReadLog { changes: 0, torn_bytes: 0, is_unborn: false };
         let mut at = to_u64(HEAD_BYTES);
         while at < self.len {
-            let Some(changes) = self.batch(at).map_err(failed)? else {
-                if !is_last || self.has_batch_behind(at).map_err(failed)? {
-                    let reason = "changes are damaged, and others were made after them";
+            let Some((_, changes)) = self.batch(at).map_err(failed)? else {
+                if !is_last || self.was_synced(at).map_err(failed)? {
+                    let reason = "changes are damaged that were on the device";
                     return Err(damaged(&self.path, at, reason));
                 }
                 read.torn_bytes = self.len - at;
@@ -337,8 +337,8 @@ impl LogReader {
         Ok(read)
     }
 
-    /// The changes of the batch that begins at a place; none if there is none, or not all of it.
-    fn batch(&self, at: u64) -> io::Result<Option<Vec<u8>>> {
+    /// The batch that begins at a place, and its changes; none if there is none, or not all of it.
+    fn batch(&self, at: u64) -> io::Result<Option<(BatchHead, Vec<u8>)>> {
         let begin = at + to_u64(BATCH_HEAD_BYTES);
         if begin > self.len {
             return Ok(None);
@@ -351,7 +351,7 @@ impl LogReader {
         changes.try_reserve_exact(to_usize(head.len)).map_err(io::Error::other)?;
         changes.resize(to_usize(head.len), 0);
         self.read(&mut changes, begin)?;
-        Ok(head.is_of(at, &changes).then_some(changes))
+        Ok(head.is_of(at, &changes).then_some((head, changes)))
     }
 
     /// Reads what is there at a place, most of the time from what was read of the file before.
@@ -376,8 +376,8 @@ impl LogReader {
         Ok(())
     }
 
-    /// Whether a whole batch begins behind a place: then what is there is no torn end.
-    fn has_batch_behind(&self, at: u64) -> io::Result<bool> {
+    /// Whether a batch behind a place says that the place was on the device before.
+    fn was_synced(&self, at: u64) -> io::Result<bool> {
         let overlap = BATCH_MAGIC.len() - 1;
         let mut window = vec![0; WINDOW + overlap];
         for start in (at + 1..self.len).step_by(WINDOW) {
@@ -385,7 +385,11 @@ impl LogReader {
             let window = &mut window[..most.min(WINDOW + overlap)];
             self.file.read_exact_at(window, start)?;
             for (offset, bytes) in window.windows(BATCH_MAGIC.len()).enumerate() {
-                if bytes == BATCH_MAGIC && self.batch(start + to_u64(offset))?.is_some() {
+                if bytes != BATCH_MAGIC {
+                    continue;
+                }
+                let later = self.batch(start + to_u64(offset))?;
+                if later.is_some_and(|(head, _)| head.synced > at) {
                     return Ok(true);
                 }
             }

@@ -215,6 +215,9 @@ fn a_log_that_ends_anywhere_is_read_up_to_there() {
         objects.insert(store.create_with(&bytes).expect("room"), bytes);
         states.push((store.log_bytes(), objects.clone()));
     }
+    store.sync().expect("a device");
+    // A batch of no changes says that it is synced.
+    states.push((store.log_bytes(), objects));
     drop(store);
     let path = files(scratch.path(), "log-").pop().expect("one");
     let whole = std::fs::read(&path).expect("there");
@@ -235,6 +238,46 @@ fn a_log_that_ends_anywhere_is_read_up_to_there() {
         let store = open(other.path());
         assert_eq!(store.get_vec(id).expect("there"), b"next", "{end}");
         assert_eq!(Model::of(&store).objects.len(), expected.len() + 1);
+    }
+}
+
+/// A machine that stops may have written what came last, and not what came before it.
+#[test]
+fn only_what_was_synced_can_be_damaged() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let store = open(scratch.path());
+    let mut batches = Vec::new();
+    let end = || usize::try_from(store.log_bytes()).expect("small");
+    for n in 0..20_u8 {
+        let begin = end();
+        store.create_with(&[n; 40]).expect("room");
+        batches.push(begin..end());
+        if n == 9 {
+            store.sync().expect("a device");
+        }
+    }
+    let path = files(scratch.path(), "log-").pop().expect("one");
+    let stopped = std::fs::read(&path).expect("there");
+    drop(store);
+    let closed = std::fs::read(&path).expect("there");
+    for (batch, n) in batches.iter().zip(0..) {
+        let opened = |whole: &[u8]| {
+            let other = tempfile::tempdir().expect("a directory");
+            let lost = other.path().join(path.file_name().expect("a name"));
+            let mut bytes = whole.to_vec();
+            bytes[batch.end - 8..batch.end].fill(0xff);
+            std::fs::write(&lost, bytes).expect("written");
+            ObjectStore::open(config(), LogConfig::new(other.path()))
+        };
+        let is_damaged = |whole: &[u8]| matches!(opened(whole), Err(ObjectError::Corrupt { .. }));
+        assert!(is_damaged(&closed), "{n}");
+        if n < 10 {
+            assert!(is_damaged(&stopped), "{n}");
+        } else {
+            let (store, found) = opened(&stopped).expect("what was written last is gone");
+            assert_eq!((Model::of(&store).objects.len(), found.changes), (n, n as u64));
+            assert_eq!(found.torn_bytes, (stopped.len() - batch.start) as u64);
+        }
     }
 }
 
