@@ -218,6 +218,7 @@ static void no_store_is_there(void) {
     SAYS(terrace_objects_create_reserved(NULL, 1, "", 1), INVALID, "objects is NULL");
     SAYS(terrace_objects_remove(NULL, 1), INVALID, "objects is NULL");
     SAYS(terrace_objects_ids(NULL, 0, &id, 1, &len), INVALID, "objects is NULL");
+    SAYS(terrace_objects_id_ranges(NULL, 0, NULL, 0, &len), INVALID, "objects is NULL");
     SAYS(terrace_objects_get(NULL, 1, &id, 8, &len), INVALID, "objects is NULL");
     SAYS(terrace_objects_read_at(NULL, 1, 0, &id, 8), INVALID, "objects is NULL");
     SAYS(terrace_objects_put(NULL, 1, &id, 8), INVALID, "objects is NULL");
@@ -271,8 +272,8 @@ static void stores(const char *directory) {
     options.node = 65536;
     SAYS(terrace_objects_dram(64 * MIB, &options, &store), INVALID, "named: node 65536");
     options.node = 0;
-    options.flags = 8;
-    SAYS(terrace_objects_dram(64 * MIB, &options, &store), INVALID, "named: flags 0x8");
+    options.flags = 16;
+    SAYS(terrace_objects_dram(64 * MIB, &options, &store), INVALID, "named: flags 0x10");
     of_region.cap_bytes = 4 * MIB;
     SAYS(terrace_region_scratch(directory, 64 * MIB, &of_region, &region), OK, "");
     SAYS(terrace_objects_region(region, 4096, 64 * MIB, NULL, &store), INVALID, "no pages of");
@@ -316,6 +317,8 @@ static void objects(void) {
     SAYS(terrace_objects_unpin(store, id), NOT_PINNED, "not pinned");
     SAYS(terrace_objects_size(store, id, NULL), INVALID, "len is NULL");
     SAYS(terrace_objects_ids(store, 0, NULL, 1, &len), INVALID, "ids is NULL");
+    SAYS(terrace_objects_id_ranges(store, 0, NULL, 1, &len), INVALID, "ranges is NULL");
+    SAYS(terrace_objects_id_ranges(store, 0, NULL, 0, NULL), INVALID, "count is NULL");
 
     /* One without bytes has an address all the same. */
     void *data = NULL;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "terrace.h"
 
@@ -176,20 +177,51 @@ static void batches(terrace_objects *store, const uint64_t *ids) {
 }
 
 /* All ids, in order and by pieces, from somewhere on. */
-static void enumerate(terrace_objects *store, uint64_t from, size_t wanted) {
-    uint64_t ids[777], last = from;
+static void enumerate(terrace_objects *store, size_t wanted) {
+    uint64_t ids[777], last = 0;
+    terrace_id_range ranges[3];
     size_t count, all = 0;
     do {
         must(terrace_objects_ids(store, last, ids, 777, &count), "ids");
         for (size_t i = 0; i < count; i++) {
-            expect(ids[i] >= last && terrace_objects_exists(store, ids[i]), "ids are in order");
-            last = ids[i] + 1;
+            expect(ids[i] > last && terrace_objects_exists(store, ids[i]), "ids are in order");
+            last = ids[i];
         }
         all += count;
     } while (count == 777);
     expect(all == wanted, "each object has its id");
     must(terrace_objects_ids(store, UINT64_MAX, ids, 777, &count), "ids");
     expect(count == 0, "there are none beyond the last");
+
+    all = last = 0;
+    do {
+        must(terrace_objects_id_ranges(store, last, ranges, 3, &count), "ranges");
+        for (size_t i = 0; i < count; i++) {
+            const terrace_id_range *range = &ranges[i];
+            expect(range->first > last && range->last >= range->first, "ranges are in order");
+            expect(i == 0 || range->first > last + 1, "ranges are as few as they can be");
+            last = range->last;
+            all += last - range->first + 1;
+        }
+    } while (count == 3);
+    expect(all == wanted, "each object is in a range");
+
+    /* One in the middle goes: two ranges of what was one. */
+    terrace_bytes contents[5] = {{NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}};
+    uint64_t first;
+    must(terrace_objects_create_consecutive(store, contents, 5, &first), "create consecutive");
+    must(terrace_objects_remove(store, first + 2), "remove");
+    must(terrace_objects_id_ranges(store, first, ranges, 2, &count), "ranges");
+    expect(count > 1 && ranges[0].first == first + 1 && ranges[0].last == first + 1 &&
+               ranges[1].first == first + 3 && ranges[1].last >= first + 4,
+           "one is missing");
+    must(terrace_objects_id_ranges(store, first, NULL, 0, &count), "no ranges");
+    expect(count == 0, "none were asked for");
+    for (uint64_t id = first; id < first + 5; id++) {
+        expect(terrace_objects_remove(store, id) ==
+                   (id == first + 2 ? TERRACE_STATUS_NOT_FOUND : TERRACE_STATUS_OK),
+               "each goes once");
+    }
 }
 
 static void locks(terrace_objects *store) {
@@ -355,7 +387,7 @@ static void use(const char *name, terrace_objects *store) {
         expect(is(store, ids[i], i), "objects have their bytes");
     }
     batches(store, ids);
-    enumerate(store, 0, COUNT - BATCH - 1);
+    enumerate(store, COUNT - BATCH - 1);
     two_threads(store);
     locks(store);
     two_upgrades(store);
@@ -403,6 +435,34 @@ static void in_dram(void) {
     must(terrace_objects_node(0, 16 * MIB, NULL, &store), "store on a node");
     must(terrace_objects_create_with(store, "text", 5, &id), "create with");
     terrace_objects_close(store);
+}
+
+/* A thread of the store's own gives memory back that no object uses. */
+static void kept(void) {
+    terrace_objects_options options = terrace_objects_options_default();
+    options.flags = TERRACE_OBJECTS_KEEPER;
+    terrace_objects *store;
+    must(terrace_objects_dram(64 * MIB, &options, &store), "a store with a keeper");
+    const uint64_t *ids = fill(store);
+    terrace_objects_stats before, after;
+    must(terrace_objects_get_stats(store, &before), "stats");
+    for (size_t i = 0; i < COUNT; i++) {
+        if (i % 10 != 1) {
+            must(terrace_objects_remove(store, ids[i]), "remove");
+        }
+    }
+    for (int tries = 0; tries < 600; tries++) {
+        must(terrace_objects_get_stats(store, &after), "stats");
+        if (after.held_bytes < before.held_bytes / 2) {
+            break;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    }
+    expect(after.held_bytes < before.held_bytes / 2, "somebody defragments");
+    terrace_lock *lock;
+    must(terrace_objects_lock(store, ids[1], TERRACE_LOCK_MODE_READ, 0, &lock), "lock");
+    terrace_objects_close(store);
+    terrace_objects_unlock(lock);
 }
 
 /* What a log and a dump have is there again. */
@@ -485,6 +545,7 @@ static void in_a_file(const char *directory) {
 
 int main(int argc, char **argv) {
     in_dram();
+    kept();
     in_a_file(argc > 1 ? argv[1] : ".");
     lasting(argc > 1 ? argv[1] : ".");
     return 0;

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use terrace_objects::ObjectId;
+use terrace_objects::{ObjectId, ObjectStore};
 
 use crate::arguments::{place, places, values};
 use crate::batch::Bytes;
@@ -194,9 +194,20 @@ pub unsafe extern "C" fn terrace_objects_exists(objects: *const Objects, object:
 /// Ids that are asked for at a time.
 const IDS: usize = 4096;
 
-/// Gives the ids of objects to ids, those from the id from on, in order and at most max, and how
-/// many they are to *count: fewer than max when there are no others. Begin with 0, and go on with
-/// one more than the last.
+/// The ids behind one, in order, asked for by pieces.
+fn ids_after(store: &ObjectStore, last: u64, piece: usize) -> impl Iterator<Item = ObjectId> {
+    let mut last = Some(id(last));
+    let pieces = std::iter::from_fn(move || {
+        let found = store.ids_after(last?, piece);
+        last = found.last().copied();
+        last.map(|_| found)
+    });
+    pieces.flatten()
+}
+
+/// Gives the ids of objects to ids, those behind the id after, in order and at most max, and how
+/// many they are to *count: fewer than max when there are no others. Begin with 0, which no object
+/// has, and go on with the last.
 ///
 /// They are those that were there when somebody looked: objects that come and go meanwhile may be
 /// among them or not.
@@ -207,7 +218,7 @@ const IDS: usize = 4096;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn terrace_objects_ids(
     objects: *const Objects,
-    from: u64,
+    after: u64,
     ids: *mut u64,
     max: usize,
     count: *mut usize,
@@ -216,16 +227,68 @@ pub unsafe extern "C" fn terrace_objects_ids(
         // SAFETY: the caller's promise, for all three.
         let (count, store, mut ids) =
             unsafe { (place(count, "count")?, store(objects)?, places(ids, max, "ids")?) };
-        let (mut next, mut given) = (Some(from), 0);
-        while let Some(from) = next
-            && given < max
-        {
-            let found = store.ids(id(from), IDS.min(max - given));
-            for (n, id) in found.iter().enumerate() {
-                ids.put(given + n, id.to_bits());
+        let mut given = 0;
+        for id in ids_after(store, after, IDS.min(max)).take(max) {
+            ids.put(given, id.to_bits());
+            given += 1;
+        }
+        count.put(given);
+        Ok(())
+    })
+}
+
+/// Ids of objects that follow one after the other.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct IdRange {
+    /// The first of them.
+    pub first: u64,
+    /// The last of them.
+    pub last: u64,
+}
+
+impl IdRange {
+    fn goes_on_with(&self, next: u64) -> bool {
+        next - 1 == self.last && id(next).node() == id(self.last).node()
+    }
+}
+
+/// Gives the ids of objects to ranges, as few as they are in order, as terrace_objects_ids gives
+/// them one by one. Go on with the last of the last range.
+///
+/// # Safety
+/// As for terrace_objects_ids; ranges are NULL or lead to room for max ranges.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_id_ranges(
+    objects: *const Objects,
+    after: u64,
+    ranges: *mut IdRange,
+    max: usize,
+    count: *mut usize,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise, for all three.
+        let (count, store, mut ranges) =
+            unsafe { (place(count, "count")?, store(objects)?, places(ranges, max, "ranges")?) };
+        let mut given = 0;
+        let mut range: Option<IdRange> = None;
+        for id in ids_after(store, after, IDS) {
+            let id = id.to_bits();
+            match &mut range {
+                Some(range) if range.goes_on_with(id) => range.last = id,
+                Some(_) if given + 1 == max => break,
+                None if max == 0 => break,
+                _ => {
+                    if let Some(range) = range.replace(IdRange { first: id, last: id }) {
+                        ranges.put(given, range);
+                        given += 1;
+                    }
+                }
             }
-            given += found.len();
-            next = found.last().and_then(|last: &ObjectId| last.to_bits().checked_add(1));
+        }
+        if let Some(range) = range {
+            ranges.put(given, range);
+            given += 1;
         }
         count.put(given);
         Ok(())

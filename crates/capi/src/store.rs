@@ -3,7 +3,9 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use terrace_objects::{Durability, LogConfig, ObjectConfig, ObjectId, ObjectMemory, ObjectStore};
+use terrace_objects::{
+    Durability, Keeper, KeeperConfig, LogConfig, ObjectConfig, ObjectId, ObjectMemory, ObjectStore,
+};
 
 use crate::arguments::{self, path, patience, place, shared, take_handle};
 use crate::ledger::Ledger;
@@ -21,6 +23,8 @@ use crate::status::{Failure, Status, attempt, status};
 /// All functions may be called from any thread, except terrace_objects_close beside another call
 /// with the same handle.
 pub struct Objects {
+    /// Ended with the handle, also where a lock keeps the store.
+    _keeper: Option<Keeper>,
     pub(crate) store: Arc<ObjectStore>,
 }
 
@@ -40,7 +44,15 @@ pub const OBJECTS_ACCEPT_DAMAGE: u32 = 2;
 /// whatever has its place. It takes a byte for each id.
 pub const OBJECTS_GENERATIONS: u32 = 4;
 
-const FLAGS: u32 = OBJECTS_HUGE_PAGES_OFF | OBJECTS_ACCEPT_DAMAGE | OBJECTS_GENERATIONS;
+/// A flag of terrace_objects_options: a thread of the store's own does in the background what
+/// terrace_objects_defragment, terrace_objects_sync and terrace_objects_checkpoint do. Each second
+/// it looks whether objects use less than 80 percent of the memory held, changes wait that nobody
+/// waits for, or the log has grown by 256 MiB. Operations wait for one group of objects at most.
+/// The thread ends with the handle.
+pub const OBJECTS_KEEPER: u32 = 8;
+
+const FLAGS: u32 =
+    OBJECTS_HUGE_PAGES_OFF | OBJECTS_ACCEPT_DAMAGE | OBJECTS_GENERATIONS | OBJECTS_KEEPER;
 
 /// How a store of objects is set up. Zero, or NULL, is the usual value of every field: begin with
 /// terrace_objects_options_default or zeroed memory.
@@ -58,8 +70,8 @@ pub struct ObjectsOptions {
     /// The node that the store's ids name, up to 65535. It is a number of the program's own, and
     /// none of a memory node.
     pub node: u32,
-    /// TERRACE_OBJECTS_HUGE_PAGES_OFF, TERRACE_OBJECTS_ACCEPT_DAMAGE and
-    /// TERRACE_OBJECTS_GENERATIONS, or none of them.
+    /// TERRACE_OBJECTS_HUGE_PAGES_OFF, TERRACE_OBJECTS_ACCEPT_DAMAGE, TERRACE_OBJECTS_GENERATIONS
+    /// and TERRACE_OBJECTS_KEEPER, or none of them.
     pub flags: u32,
     /// A directory for a log of all changes, made if it is not there: what it has of before is in
     /// the store again. NULL: none, and the objects are gone with the process.
@@ -77,7 +89,8 @@ pub struct ObjectsOptions {
 pub const DURABILITY_SYNCED: u32 = 0;
 /// A change waits for the kernel: it survives the process, and not the machine.
 pub const DURABILITY_WRITTEN: u32 = 1;
-/// A change waits for nothing, up to 1 MiB of them; terrace_objects_sync waits for the device.
+/// A change waits for nothing, up to 1 MiB of them; terrace_objects_sync waits for the device, and
+/// TERRACE_OBJECTS_KEEPER does now and then.
 pub const DURABILITY_DEFERRED: u32 = 2;
 
 impl ObjectsOptions {
@@ -176,10 +189,17 @@ unsafe fn start(
     out: *mut *mut Objects,
 ) -> Result<(), Failure> {
     // SAFETY: the caller's promise, for both.
-    let (out, store) = unsafe {
-        (place(out, "out")?, options.as_ref().unwrap_or(&ObjectsOptions::USUAL).open(memory)?)
+    let (out, options) =
+        unsafe { (place(out, "out")?, options.as_ref().unwrap_or(&ObjectsOptions::USUAL)) };
+    // SAFETY: the caller's promise.
+    let store = Arc::new(unsafe { options.open(memory) }?);
+    let keeper = match options.flags & OBJECTS_KEEPER {
+        0 => None,
+        _ => Some(Keeper::start(&store, KeeperConfig::default()).map_err(|error| {
+            Failure::no_room(format!("objects {}: no thread for a keeper: {error}", store.name()))
+        })?),
     };
-    out.put_handle(Objects { store: Arc::new(store) });
+    out.put_handle(Objects { _keeper: keeper, store });
     Ok(())
 }
 
@@ -201,9 +221,9 @@ pub(crate) fn id(bits: u64) -> ObjectId {
 /// Makes an empty store of objects in DRAM and gives it to *out: so many bytes of addresses,
 /// 2097152 at least, which take memory as they are used.
 ///
-/// TERRACE_STATUS_INVALID for options that cannot be; TERRACE_STATUS_NO_ROOM without addresses, or
-/// without room for what a log or a dump has; TERRACE_STATUS_DAMAGED when one of these is;
-/// TERRACE_STATUS_IO.
+/// TERRACE_STATUS_INVALID for options that cannot be; TERRACE_STATUS_NO_ROOM without addresses,
+/// without room for what a log or a dump has, or without a thread for the keeper;
+/// TERRACE_STATUS_DAMAGED when a log or a dump is; TERRACE_STATUS_IO.
 ///
 /// # Safety
 /// options are NULL or lead to options, whose name, log_dir and dump are NULL or strings and whose

@@ -145,9 +145,21 @@ impl ObjectStore {
     /// that were there when their group was looked at.
     #[must_use]
     pub fn ids(&self, from: ObjectId, max: usize) -> Vec<ObjectId> {
+        self.ids_in_order(self.table.order_of(from), max)
+    }
+
+    /// The ids of objects behind `last`, as [`ObjectStore::ids`] gives them: with the last id of
+    /// one call, the next goes on.
+    #[must_use]
+    pub fn ids_after(&self, last: ObjectId, max: usize) -> Vec<ObjectId> {
+        let next = self.table.order_of(last).checked_add(1);
+        next.map_or_else(Vec::new, |next| self.ids_in_order(next, max))
+    }
+
+    fn ids_in_order(&self, from: u64, max: usize) -> Vec<ObjectId> {
         let mut ids = Vec::new();
         for numbers in self.sorted_numbers() {
-            let (order, from) = (|id| self.table.order_of(id), self.table.order_of(from));
+            let order = |id| self.table.order_of(id);
             let first = (from / GROUP_SLOTS).max(numbers.start);
             for number in first..numbers.end.max(first) {
                 let Some(group) = self.table.get(number) else { continue };

@@ -131,6 +131,13 @@ fn ids_of_other_nodes_have_generations_too() {
     store.create_reserved(id(9), b"ninth").expect("nobody has it");
     assert_eq!(store.get_vec(id(9)).expect("there"), b"ninth");
     assert_eq!(store.ids(ObjectId::new(9, 0), 10), [id(9)]);
+    // The last of a node: one more would be another generation.
+    let last = ObjectId::new(9, 5 << 40 | ((1 << 40) - 1));
+    store.create_reserved(last, b"last").expect("nobody has it");
+    assert_eq!(store.ids_after(ObjectId::from_bits(0), 10), [id(9), last]);
+    assert_eq!(store.ids_after(id(9), 10), [last]);
+    assert_eq!(store.ids_after(last, 10), []);
+    assert_eq!(store.id_ranges(), [(id(9), id(9)), (last, last)]);
 }
 
 #[test]

@@ -234,6 +234,11 @@ impl World {
         if got != want {
             return Err(format!("ids from {from}, {most}: {got:?}, and not {want:?}"));
         }
+        let want = &want[usize::from(want.first() == Some(&from))..];
+        let got = self.store.ids_after(from, want.len());
+        if got != want {
+            return Err(format!("ids after {from}: {got:?}, and not {want:?}"));
+        }
         let mut ranges: Vec<(ObjectId, ObjectId)> = Vec::new();
         for id in self.objects.keys() {
             match ranges.last_mut() {
