@@ -1,5 +1,6 @@
 //! Locks and pins of objects, held across operations.
 
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::time::Duration;
@@ -260,12 +261,14 @@ impl ObjectStore {
         let Ok((group, shard)) = self.lock_places(id) else { return false };
         let latched = self.latch(group);
         let mut records = shard.records();
-        let Some(record) = records.get_mut(&id) else { return false };
-        let changed = change(record);
-        if !record.is_held() && group.view().is_present(slot_of(id)) {
+        let Entry::Occupied(mut record) = records.entry(id) else { return false };
+        let changed = change(record.get_mut());
+        if !record.get().is_held() && group.view().is_present(slot_of(id)) {
             latched.group.set_marked(slot_of(id), false);
         }
-        forget_empty(&mut records, id);
+        if *record.get() == Record::default() {
+            record.remove();
+        }
         shard.wake();
         changed
     }
@@ -324,8 +327,10 @@ impl ObjectStore {
 }
 
 fn forget_empty(records: &mut Records<'_>, id: ObjectId) {
-    if records.get(&id) == Some(&Record::default()) {
-        records.remove(&id);
+    if let Entry::Occupied(record) = records.entry(id)
+        && *record.get() == Record::default()
+    {
+        record.remove();
     }
 }
 

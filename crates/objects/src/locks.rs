@@ -8,10 +8,11 @@
 //!
 //! Locking order: a group's latch, then a shard of records. Nobody sleeps with a latch.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+use rustc_hash::FxHashMap;
 
 use crate::id::ObjectId;
 
@@ -125,14 +126,14 @@ pub(crate) struct Locks {
 /// Some of the records.
 #[derive(Default)]
 pub(crate) struct Shard {
-    records: Mutex<HashMap<ObjectId, Record>>,
+    records: Mutex<FxHashMap<ObjectId, Record>>,
     changed: Condvar,
     /// Threads that sleep, or are about to and have the records.
     asleep: AtomicUsize,
 }
 
 /// The records of a shard, for as long as nobody else may change them.
-pub(crate) type Records<'a> = MutexGuard<'a, HashMap<ObjectId, Record>>;
+pub(crate) type Records<'a> = MutexGuard<'a, FxHashMap<ObjectId, Record>>;
 
 impl Locks {
     pub(crate) fn new() -> Self {
