@@ -36,10 +36,10 @@ impl ObjectStore {
     /// the device; another of that name is replaced then.
     ///
     /// Who changes an object for the first time since the dump began copies its group first, some
-    /// 10 us more; when that comes to more than 8 MiB, changes wait for the dump. Groups are copied
-    /// whole, so that 64 long objects with consecutive ids are in memory a second time for a
-    /// moment. Locks and pins are not part of a dump. One dump at a time; a second one waits for
-    /// the first.
+    /// 10 us more; when that comes to more than 4 MiB, changes wait for the dump. So do changes of
+    /// groups whose objects, 64 at most with consecutive ids, have more than 1 MiB: the dump writes
+    /// such a group next, and they can be read meanwhile. The dump takes 11 MiB of the budget.
+    /// Locks and pins are not part of it. One dump at a time; a second one waits for the first.
     ///
     /// # Errors
     /// [`ObjectError::File`]; [`ObjectError::OutOfMemory`] when the budget has no room for what is
@@ -63,7 +63,7 @@ impl ObjectStore {
         Ok(dumped)
     }
 
-    /// As [`ObjectStore::dump`], to wherever bytes go.
+    /// As [`ObjectStore::dump`], to wherever bytes go, but for objects of this store.
     ///
     /// # Errors
     /// [`ObjectError::Stream`], [`ObjectError::OutOfMemory`].
@@ -81,14 +81,10 @@ impl ObjectStore {
         let _budget = budget.map_err(|_| self.out_of_memory(dump_bytes()))?;
         let head = self.head(MAGIC, sequence);
         let mut to = BlockWriter::new(to, head).map_err(failed)?;
-        let (mut bytes, mut dumped) = (Vec::new(), Dumped::default());
         let mut cut = self.cut();
-        let no_memory = |_| self.out_of_memory(dump_bytes());
-        while cut.copy(&mut bytes, PIECE_BYTES).map_err(no_memory)? {
-            to.write(&bytes).map_err(failed)?;
-            bytes.clear();
-        }
+        cut.copy(&mut |bytes: &[u8]| to.write(bytes).map_err(failed))?;
         let copied = cut.end();
+        let (mut bytes, mut dumped) = (Vec::new(), Dumped::default());
         (dumped.objects, dumped.object_bytes) = (copied.objects, copied.object_bytes);
         dumped.kept_groups = copied.kept_groups;
         record::end(dumped.objects, dumped.object_bytes, &mut bytes);

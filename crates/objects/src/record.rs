@@ -14,60 +14,95 @@ use std::collections::TryReserveError;
 use std::io;
 
 use crate::bytes;
-use crate::group::{GROUP_SLOTS, Kind, View, bits};
+use crate::group::{Found, GROUP_SLOTS, Kind, View, bits};
 use crate::id::ObjectId;
 use crate::slabs::Slabs;
 use crate::store::OBJECT_BYTES_MAX;
 
-/// Objects of more bytes are read by pieces of so many.
+/// Objects of more bytes are written and read by pieces of so many.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
 /// Stands for the number of a group behind the last one.
 const END: u64 = u64::MAX;
 const GROUP_BYTES_MAX: usize = 32 + 64 + 1 + 64 * 10;
 
-/// Appends what a latched group holds; the bytes of its objects.
-pub(crate) fn group(
-    slabs: &Slabs,
-    number: u64,
-    generations: Option<[u8; 64]>,
-    view: &View,
-    to: &mut Vec<u8>,
-) -> Result<usize, TryReserveError> {
-    let (mut all, mut read_only) = (0, 0);
-    let mut objects = Vec::new();
-    objects.try_reserve(view.count())?;
-    for slot in view.slots() {
-        let found = view.find(slabs, slot);
-        let Some(found) = found else { unreachable!("a latched group makes no sense: {view:?}") };
-        all += found.len;
-        read_only |= u64::from(found.read_only) << slot;
-        objects.push(found);
+/// Makes room in a buffer for so many bytes more.
+pub(crate) trait Room<E>: FnMut(&mut Vec<u8>, usize) -> Result<(), E> {}
+
+impl<E, F: FnMut(&mut Vec<u8>, usize) -> Result<(), E>> Room<E> for F {}
+
+/// What a latched group holds, to be written down before the latch is given up.
+pub(crate) struct Holding {
+    objects: Vec<Found>,
+    /// Bytes of them.
+    pub(crate) bytes: usize,
+    read_only: u64,
+    is_uniform: bool,
+}
+
+impl Holding {
+    pub(crate) fn of(slabs: &Slabs, view: &View) -> Result<Self, TryReserveError> {
+        let is_uniform = matches!(view.word.kind(), Kind::Uniform(_));
+        let mut all = Self { objects: Vec::new(), bytes: 0, read_only: 0, is_uniform };
+        all.objects.try_reserve(view.count())?;
+        for slot in view.slots() {
+            let found = view.find(slabs, slot);
+            let Some(found) = found else {
+                unreachable!("a latched group makes no sense: {view:?}")
+            };
+            all.bytes += found.len;
+            all.read_only |= u64::from(found.read_only) << slot;
+            all.objects.push(found);
+        }
+        Ok(all)
     }
-    to.try_reserve(GROUP_BYTES_MAX + all)?;
-    for word in [number, view.present, view.reserved_slots(), read_only] {
-        to.extend_from_slice(&word.to_le_bytes());
+
+    pub(crate) fn count(&self) -> usize {
+        self.objects.len()
     }
-    to.extend(generations.into_iter().flatten());
-    let first = objects.first().map_or(0, |found| found.len);
-    let equal = objects.iter().all(|found| found.len == first);
-    to.push(u8::from(!equal));
-    let lens = if equal { &objects[..objects.len().min(1)] } else { &objects };
-    lens.iter().for_each(|found| put_len(to, found.len));
-    // Objects of one length lie behind one another.
-    if let (Kind::Uniform(_), Some(found)) = (view.word.kind(), objects.first()) {
-        copy(found.at, all, to);
-        return Ok(all);
+
+    /// Appends it, by pieces that `room` is asked to have room for.
+    pub(crate) fn append<E>(
+        &self,
+        number: u64,
+        generations: Option<[u8; 64]>,
+        view: &View,
+        to: &mut Vec<u8>,
+        room: &mut impl Room<E>,
+    ) -> Result<(), E> {
+        room(to, GROUP_BYTES_MAX)?;
+        for word in [number, view.present, view.reserved_slots(), self.read_only] {
+            to.extend_from_slice(&word.to_le_bytes());
+        }
+        to.extend(generations.into_iter().flatten());
+        let first = self.objects.first().map_or(0, |found| found.len);
+        let equal = self.objects.iter().all(|found| found.len == first);
+        to.push(u8::from(!equal));
+        let lens = if equal { &self.objects[..self.count().min(1)] } else { &self.objects };
+        lens.iter().for_each(|found| put_len(to, found.len));
+        // Objects of one length lie behind one another.
+        if let (true, Some(found)) = (self.is_uniform, self.objects.first()) {
+            return copy(found.at, self.bytes, to, room);
+        }
+        self.objects.iter().try_for_each(|found| copy(found.at, found.len, to, room))
     }
-    objects.iter().for_each(|found| copy(found.at, found.len, to));
-    Ok(all)
 }
 
 /// Appends bytes of a latched group.
-fn copy(from: *const u8, len: usize, to: &mut Vec<u8>) {
-    let at = to.len();
-    to.resize(at + len, 0);
-    // SAFETY: the caller has the latch of the group whose objects, or one of them, these are.
-    unsafe { bytes::read(from, &mut to[at..]) };
+fn copy<E>(
+    from: *const u8,
+    len: usize,
+    to: &mut Vec<u8>,
+    room: &mut impl Room<E>,
+) -> Result<(), E> {
+    for done in (0..len).step_by(PIECE_BYTES) {
+        let piece = PIECE_BYTES.min(len - done);
+        room(to, piece)?;
+        let at = to.len();
+        to.resize(at + piece, 0);
+        // SAFETY: the caller has the latch of the group whose objects, or one of them, these are.
+        unsafe { bytes::read(from.wrapping_add(done), &mut to[at..]) };
+    }
+    Ok(())
 }
 
 /// Appends what is behind the last group.

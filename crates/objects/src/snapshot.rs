@@ -7,20 +7,26 @@
 //! change that began under its latch before the moment is in the dump, one that began after it is
 //! not, and no change waits for the dump, unless what was copied for it is more than it may keep.
 //!
+//! A group of long objects is not copied ahead, as nobody knows how long they are: the dump writes
+//! it by pieces, before others if somebody waits to change it. Its objects can be read meanwhile.
+//!
 //! Locking order: a group's latch, then what is kept. Nobody waits for room with a latch.
 
-use std::collections::TryReserveError;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use terrace_sys::size::to_u64;
 
+use crate::error::ObjectError;
 use crate::group::{Flag, Group, RunWord, View};
-use crate::record;
+use crate::record::{self, PIECE_BYTES};
 use crate::store::{Latched, ObjectStore};
 
-/// What changes may copy ahead of a dump, in bytes; whoever comes then waits for the dump.
-pub(crate) const KEPT_BYTES_MAX: usize = 8 << 20;
+/// What changes may copy ahead of a dump, in bytes; whoever comes then waits for the dump, which
+/// takes as much at a time.
+const KEPT_BYTES_MAX: usize = 4 << 20;
+/// A group whose objects have more bytes is written by the dump alone.
+const AHEAD_BYTES_MAX: usize = PIECE_BYTES;
 
 /// The store's flag, as a bit.
 const TURNED: u8 = 1;
@@ -31,6 +37,8 @@ const DUMPING: u8 = 2;
 pub(crate) struct Snapshot {
     state: AtomicU8,
     kept: Mutex<Kept>,
+    /// Somebody waits for the dump.
+    hurry: AtomicBool,
     drained: Condvar,
     /// One dump at a time.
     alone: Mutex<()>,
@@ -40,7 +48,10 @@ pub(crate) struct Snapshot {
 struct Kept {
     bytes: Vec<u8>,
     copied: Copied,
-    failed: Option<TryReserveError>,
+    /// Groups of long objects that somebody waits to change.
+    wanted: Vec<u64>,
+    /// There was no memory for a copy.
+    failed: bool,
 }
 
 /// What a dump has copied.
@@ -53,9 +64,9 @@ pub(crate) struct Copied {
 }
 
 impl Copied {
-    fn add(&mut self, objects: usize, object_bytes: usize) {
-        self.objects += to_u64(objects);
-        self.object_bytes += to_u64(object_bytes);
+    fn add(&mut self, holding: &record::Holding) {
+        self.objects += to_u64(holding.count());
+        self.object_bytes += to_u64(holding.bytes);
     }
 }
 
@@ -76,6 +87,7 @@ impl Snapshot {
         Self {
             state: AtomicU8::new(0),
             kept: Mutex::default(),
+            hurry: AtomicBool::new(false),
             drained: Condvar::new(),
             alone: Mutex::default(),
         }
@@ -92,19 +104,29 @@ impl Snapshot {
     }
 
     /// Copies a latched group that is about to change, if a dump has yet to come to it; false when
-    /// there is no room to.
+    /// the dump has to come first.
     fn keep(&self, store: &ObjectStore, number: u64, group: &Group, turn: Turn) -> bool {
         let view = group.view();
         if turn.0 & DUMPING != 0 && store.is_worth_dumping(number, &view) {
+            let holding = record::Holding::of(&store.slabs, &view);
             let mut kept = self.kept();
-            if kept.failed.is_none() {
-                if kept.bytes.len() >= KEPT_BYTES_MAX {
+            if !kept.failed {
+                let Ok(holding) = holding else {
+                    kept.failed = true;
+                    return false;
+                };
+                if holding.bytes > AHEAD_BYTES_MAX && !kept.wanted.contains(&number) {
+                    kept.wanted.push(number);
+                }
+                if holding.bytes > AHEAD_BYTES_MAX || kept.bytes.len() >= KEPT_BYTES_MAX {
+                    self.hurry.store(true, Ordering::SeqCst);
                     return false;
                 }
-                match store.write_group(number, &view, &mut kept.bytes) {
-                    Ok(bytes) => kept.copied.add(view.count(), bytes),
-                    Err(error) => kept.failed = Some(error),
-                }
+                let generations = store.table.generations_of(number);
+                let room = &mut |to: &mut Vec<u8>, bytes| to.try_reserve(bytes);
+                let copied = holding.append(number, generations, &view, &mut kept.bytes, room);
+                kept.failed = copied.is_err();
+                kept.copied.add(&holding);
                 kept.copied.kept_groups += 1;
             }
         }
@@ -112,9 +134,13 @@ impl Snapshot {
         true
     }
 
-    fn wait_for_room(&self) {
+    /// Waits until the dump has taken what was copied for it, and a group if it is wanted.
+    fn wait_for_room(&self, number: u64) {
         let mut kept = self.kept();
-        while kept.bytes.len() >= KEPT_BYTES_MAX && kept.failed.is_none() {
+        let waits = |kept: &Kept| {
+            !kept.failed && (kept.bytes.len() >= KEPT_BYTES_MAX || kept.wanted.contains(&number))
+        };
+        while waits(&kept) {
             kept = self.drained.wait(kept).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -148,7 +174,7 @@ impl ObjectStore {
                 return latched;
             }
             drop(latched);
-            self.snapshot.wait_for_room();
+            self.snapshot.wait_for_room(number);
         }
     }
 
@@ -156,15 +182,6 @@ impl ObjectStore {
     fn is_worth_dumping(&self, number: u64, view: &View) -> bool {
         let used = |generations: [u8; 64]| generations != [0; 64];
         view.present | view.marked != 0 || self.table.generations_of(number).is_some_and(used)
-    }
-
-    fn write_group(
-        &self,
-        number: u64,
-        view: &View,
-        to: &mut Vec<u8>,
-    ) -> Result<usize, TryReserveError> {
-        record::group(&self.slabs, number, self.table.generations_of(number), view, to)
     }
 
     /// Makes this the moment of a dump; waits for one that is being made.
@@ -182,27 +199,76 @@ impl ObjectStore {
     }
 }
 
+/// Takes bytes of a dump.
+pub(crate) trait Write: FnMut(&[u8]) -> Result<(), ObjectError> {}
+
+impl<F: FnMut(&[u8]) -> Result<(), ObjectError>> Write for F {}
+
 impl Cut<'_> {
-    /// Copies groups as they were, until there are `most` bytes; false when these are the last.
-    pub(crate) fn copy(&mut self, to: &mut Vec<u8>, most: usize) -> Result<bool, TryReserveError> {
-        while to.len() < most {
-            let Some(number) = self.next() else {
-                self.take_kept(to)?;
-                return Ok(false);
-            };
-            let Some(group) = self.store.table.get(number) else { continue };
-            let latched = self.store.latch(group);
-            let view = latched.group.view();
-            if self.turn.suits(view.word) {
-                continue;
+    /// Copies all groups as they were.
+    pub(crate) fn copy(&mut self, write: &mut impl Write) -> Result<(), ObjectError> {
+        let (mut to, mut spare) = (Vec::new(), Vec::new());
+        while let Some(number) = self.next() {
+            self.copy_group(number, &mut to, write)?;
+            if self.store.snapshot.hurry.swap(false, Ordering::SeqCst) {
+                self.copy_wanted(&mut to, write)?;
+                // The last group in it may be written in part.
+                write(&to)?;
+                to.clear();
+                self.take_kept(&mut spare, write)?;
             }
-            let holds = self.store.is_worth_dumping(number, &view);
-            let bytes = if holds { self.store.write_group(number, &view, to) } else { Ok(0) };
-            turn_flag(group, self.turn);
-            self.copied.add(view.count(), bytes?);
         }
-        self.take_kept(to)?;
-        Ok(true)
+        write(&to)?;
+        self.take_kept(&mut spare, write)
+    }
+
+    fn copy_group(
+        &mut self,
+        number: u64,
+        to: &mut Vec<u8>,
+        write: &mut impl Write,
+    ) -> Result<(), ObjectError> {
+        let Some(group) = self.store.table.get(number) else { return Ok(()) };
+        let latched = self.store.latch(group);
+        let view = latched.group.view();
+        if self.turn.suits(view.word) {
+            return Ok(());
+        }
+        turn_flag(group, self.turn);
+        if !self.store.is_worth_dumping(number, &view) {
+            return Ok(());
+        }
+        let no_memory = |_| self.store.out_of_memory(dump_bytes());
+        let holding = record::Holding::of(&self.store.slabs, &view).map_err(no_memory)?;
+        // Nobody changes the group until all of it is written; of a long one, that may be a while.
+        let _latched = if holding.bytes > AHEAD_BYTES_MAX {
+            (None, Some(latched.downgrade()))
+        } else {
+            (Some(latched), None)
+        };
+        let generations = self.store.table.generations_of(number);
+        let mut room = |to: &mut Vec<u8>, bytes| {
+            if to.len() + bytes > PIECE_BYTES {
+                write(to)?;
+                to.clear();
+            }
+            to.try_reserve(bytes).map_err(no_memory)
+        };
+        holding.append(number, generations, &view, to, &mut room)?;
+        self.copied.add(&holding);
+        Ok(())
+    }
+
+    /// Copies groups that somebody waits to change.
+    fn copy_wanted(&mut self, to: &mut Vec<u8>, write: &mut impl Write) -> Result<(), ObjectError> {
+        loop {
+            let Some(number) = self.store.snapshot.kept().wanted.last().copied() else {
+                return Ok(());
+            };
+            self.copy_group(number, to, write)?;
+            self.store.snapshot.kept().wanted.retain(|wanted| *wanted != number);
+            self.store.snapshot.drained.notify_all();
+        }
     }
 
     /// Everything is copied; what that was.
@@ -225,15 +291,17 @@ impl Cut<'_> {
         }
     }
 
-    fn take_kept(&self, to: &mut Vec<u8>) -> Result<(), TryReserveError> {
+    /// Writes what others have copied, who go on with an empty buffer meanwhile.
+    fn take_kept(&self, spare: &mut Vec<u8>, write: &mut impl Write) -> Result<(), ObjectError> {
         let mut kept = self.store.snapshot.kept();
-        if let Some(error) = &kept.failed {
-            return Err(error.clone());
+        if kept.failed {
+            return Err(self.store.out_of_memory(dump_bytes()));
         }
-        to.try_reserve(kept.bytes.len())?;
-        to.append(&mut kept.bytes);
+        std::mem::swap(&mut kept.bytes, spare);
         drop(kept);
         self.store.snapshot.drained.notify_all();
+        write(spare)?;
+        spare.clear();
         Ok(())
     }
 }
@@ -255,7 +323,8 @@ impl Drop for Cut<'_> {
     }
 }
 
-/// Bytes that a dump takes of the store's budget while it is made.
+/// Bytes that a dump takes of the store's budget while it is made: what others copy, twice, and a
+/// piece.
 pub(crate) fn dump_bytes() -> u64 {
-    to_u64(KEPT_BYTES_MAX + 2 * record::PIECE_BYTES)
+    to_u64(2 * (KEPT_BYTES_MAX + AHEAD_BYTES_MAX) + PIECE_BYTES)
 }

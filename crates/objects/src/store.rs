@@ -109,6 +109,28 @@ impl Drop for Latched<'_> {
     }
 }
 
+impl<'a> Latched<'a> {
+    /// Keeps the group from changing, while others may read it.
+    pub(crate) fn downgrade(self) -> Held<'a> {
+        let (group, lot) = (self.group, self.lot);
+        std::mem::forget(self);
+        group.latch.downgrade(lot);
+        Held { group, lot }
+    }
+}
+
+/// A group that nobody changes while this lives.
+pub(crate) struct Held<'a> {
+    group: &'a Group,
+    lot: &'a ParkingLot,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.group.latch.release_shared(self.lot);
+    }
+}
+
 impl ObjectStore {
     /// An empty store.
     ///

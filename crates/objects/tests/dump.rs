@@ -158,11 +158,15 @@ struct Pairs {
 }
 
 const PAIRS: usize = 20_000;
+/// The last pairs are long: nobody copies their groups but the dump.
+const LONG: usize = 64;
 
 impl Pairs {
     fn new() -> Self {
         let store = store(64 * MIB);
-        let make = |len: usize| (0..PAIRS).map(|_| store.create(len).expect("room")).collect();
+        let len = |n: usize, len: usize| if n < PAIRS - LONG { len } else { 40_000 };
+        let make =
+            |short: usize| (0..PAIRS).map(|n| store.create(len(n, short)).expect("room")).collect();
         let (first, second): (Vec<_>, Vec<_>) = (make(8), make(24));
         let pairs = first.into_iter().zip(second).collect();
         Self { store, pairs }
@@ -170,12 +174,14 @@ impl Pairs {
 
     /// Counts pairs of its own, in an order that has nothing to do with that of a dump.
     fn count(&self, own: usize, of: usize, rng: &mut Rng) {
-        let (first, second) = self.pairs[rng.index(PAIRS / of) * of + own];
+        let n = if rng.one_in(8) { PAIRS - of + own } else { rng.index(PAIRS / of) * of + own };
+        let (first, second) = self.pairs[n];
         let mut bytes = [0; 8];
         self.store.read_at(first, 0, &mut bytes).expect("there");
         let next = (u64::from_le_bytes(bytes) + 1).to_le_bytes();
-        self.store.put(first, &next).expect("there");
+        self.store.write_at(first, 0, &next).expect("there");
         match rng.below(4) {
+            _ if n >= PAIRS - LONG => self.store.write_at(second, 0, &next),
             0 => self.store.replace(second, &[&next[..], &vec![1; rng.index(80)]].concat()),
             1 => {
                 let mut bytes = self.store.get_vec(second).expect("there");
@@ -313,22 +319,82 @@ fn a_dump_that_failed_is_forgotten() {
 /// Changes come faster than the dump can be written: they wait for it.
 #[test]
 fn changes_wait_for_a_dump_that_keeps_too_much() {
-    let store = store(256 * MIB);
-    let ids: Vec<ObjectId> = (0..300).map(|_| store.create(100_000).expect("room")).collect();
-    let mut file = Slow(Vec::new());
-    std::thread::scope(|scope| {
-        let dump = scope.spawn(|| store.dump_to(&mut file).expect("memory"));
-        for round in 0..20 {
-            for id in ids.iter().rev() {
-                store.write_at(*id, 0, &[round]).expect("there");
+    // Of the second, nobody copies groups but the dump.
+    for (count, len) in [(3000, 10_000), (300, 100_000)] {
+        let store = store(256 * MIB);
+        let ids: Vec<ObjectId> = (0..count).map(|_| store.create(len).expect("room")).collect();
+        let mut file = Slow(Vec::new());
+        std::thread::scope(|scope| {
+            let dump = scope.spawn(|| store.dump_to(&mut file).expect("memory"));
+            for round in 0..20 {
+                for id in ids.iter().rev() {
+                    store.write_at(*id, 0, &[round]).expect("there");
+                }
             }
+            let dumped = dump.join().expect("no panic");
+            assert_eq!((dumped.objects, dumped.object_bytes), (count, 30_000_000));
+        });
+        let restored = ObjectStore::restore_from(config(256 * MIB), &file.0[..]).expect("whole");
+        restored.check().expect("in order");
+        assert_eq!(restored.stats().objects, count);
+    }
+}
+
+/// Of a dump while it is written: what comes at a time, and what others do meanwhile.
+struct Meanwhile<'a> {
+    file: Vec<u8>,
+    longest: usize,
+    look: &'a mut dyn FnMut(),
+}
+
+impl Write for Meanwhile<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.longest = self.longest.max(bytes.len());
+        self.file.extend_from_slice(bytes);
+        (self.look)();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn long_objects_are_written_by_pieces_and_can_be_read_meanwhile() {
+    let store = store(256 * MIB);
+    let old = vec![1; 3 * MIB + 5];
+    let ids: Vec<ObjectId> = (0..20).map(|_| store.create_with(&old).expect("room")).collect();
+    let (begun, changed) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut read = 0;
+    let mut look = || {
+        begun.store(true, Ordering::Relaxed);
+        if changed.load(Ordering::Relaxed) > 0 {
+            return;
         }
-        let dumped = dump.join().expect("no panic");
-        assert_eq!((dumped.objects, dumped.object_bytes), (300, 30_000_000));
+        let mut bytes = [0; 8];
+        store.read_at(ids[19], 77, &mut bytes).expect("nobody keeps readers out");
+        read += u64::from(bytes == [1; 8]);
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    let mut file = Meanwhile { file: Vec::new(), longest: 0, look: &mut look };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !begun.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            for id in ids.iter().rev() {
+                store.write_at(*id, 77, &[2; 8]).expect("there");
+                changed.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        store.dump_to(&mut file).expect("memory");
     });
-    let restored = ObjectStore::restore_from(config(256 * MIB), &file.0[..]).expect("whole");
-    restored.check().expect("in order");
-    assert_eq!(restored.stats().objects, 300);
+    let Meanwhile { file, longest, .. } = file;
+    assert!(longest <= MIB, "{longest} bytes at once");
+    assert!(read > 1 && changed.into_inner() == 20, "{read}");
+    let restored = ObjectStore::restore_from(config(256 * MIB), &file[..]).expect("whole");
+    ids.iter().for_each(|id| assert!(restored.get_vec(*id).expect("there") == old, "{id}"));
 }
 
 #[test]
@@ -337,7 +403,7 @@ fn a_dump_needs_some_of_the_budget() {
     let store = ObjectStore::new(ObjectConfig { ledger: Some(ledger), ..config(64 * MIB) });
     let store = store.expect("memory");
     let id = store.create_with(b"still there").expect("room");
-    let error = store.dump_to(Vec::new()).expect_err("10 MiB are not to be had");
+    let error = store.dump_to(Vec::new()).expect_err("11 MiB are not to be had");
     assert!(matches!(error, ObjectError::OutOfMemory { .. }), "{error}");
     assert_eq!(store.get_vec(id).expect("there"), b"still there");
     store.put(id, b"and  usable").expect("there");
