@@ -1,6 +1,7 @@
 //! The store, and single operations on its objects.
 
 use std::cell::Cell;
+use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -112,10 +113,9 @@ impl Drop for Latched<'_> {
 impl<'a> Latched<'a> {
     /// Keeps the group from changing, while others may read it.
     pub(crate) fn downgrade(self) -> Held<'a> {
-        let (group, lot) = (self.group, self.lot);
-        std::mem::forget(self);
-        group.latch.downgrade(lot);
-        Held { group, lot }
+        let latched = ManuallyDrop::new(self);
+        latched.group.latch.downgrade(latched.lot);
+        Held { group: latched.group, lot: latched.lot }
     }
 }
 
