@@ -344,14 +344,14 @@ fn changes_wait_for_a_dump_that_keeps_too_much() {
 struct Meanwhile<'a> {
     file: Vec<u8>,
     longest: usize,
-    look: &'a mut dyn FnMut(),
+    look: &'a mut dyn FnMut(usize),
 }
 
 impl Write for Meanwhile<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.longest = self.longest.max(bytes.len());
         self.file.extend_from_slice(bytes);
-        (self.look)();
+        (self.look)(self.file.len());
         Ok(bytes.len())
     }
 
@@ -367,8 +367,9 @@ fn long_objects_are_written_by_pieces_and_can_be_read_meanwhile() {
     let ids: Vec<ObjectId> = (0..20).map(|_| store.create_with(&old).expect("room")).collect();
     let (begun, changed) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut read = 0;
-    let mut look = || {
-        begun.store(true, Ordering::Relaxed);
+    let mut look = |written| {
+        // The head is written before the moment of the dump.
+        begun.store(written > 1000, Ordering::Relaxed);
         if changed.load(Ordering::Relaxed) > 0 {
             return;
         }
