@@ -345,9 +345,11 @@ fn notes(config: &Config, summary: &Summary) -> Vec<String> {
         .collect();
     notes.extend(overhead::left_out(&summary.overhead));
     notes.push(format!(
-        "{} objects; {} s each, medians of {} rounds; rates are for each second that processors \
+        "{} objects; {:?} each, medians of {} rounds; rates are for each second that processors \
          worked, M are millions; published rates add up kinds of operations",
-        config.objects, config.seconds, config.rounds
+        config.objects,
+        Duration::from_secs_f64(config.seconds),
+        config.rounds
     ));
     notes
 }

@@ -44,6 +44,18 @@ impl Report {
         })
     }
 
+    /// Whether a report, or the samples beside it, can be written to a file: asked before they take
+    /// their time. The file stays as it is.
+    ///
+    /// # Errors
+    /// As [`Report::write`].
+    pub fn fits(path: &Path) -> Result<()> {
+        let failed = |source| BenchError::file("write", path, source);
+        let was_there = path.exists();
+        fs::OpenOptions::new().append(true).create(true).open(path).map_err(failed)?;
+        if was_there { Ok(()) } else { fs::remove_file(path).map_err(failed) }
+    }
+
     /// Writes it to a file, indented.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use std::io::{Write, stdout};
 use indicatif::ProgressBar;
 use terrace_bench::experiment::{Experiment, Finding, Setting};
 use terrace_bench::grid::Grid;
+use terrace_bench::report::Report;
 use tokio::runtime::Runtime;
 
 use crate::args::BenchArgs;
@@ -22,6 +23,7 @@ use crate::tpch::chosen;
 pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<()> {
     let Some(name) = &args.name else { return list() };
     let experiment = Experiment::named(name)?;
+    args.json.iter().chain(&args.pages.csv).try_for_each(|file| Report::fits(file))?;
     let setting = Setting {
         engine: settings.engine(),
         dram_is_named: !settings.dram_is_default,
@@ -42,6 +44,7 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
     let finding = interrupt::run(runtime, experiment.run(&setting, &mut observe));
     bar.finish_and_clear();
     let finding = finding?;
+    let printed = print(&finding);
     if let Some(file) = &args.json {
         finding.report.write(file)?;
         finding.picture.draw(&file.with_extension("svg"))?;
@@ -49,7 +52,6 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
             picture.draw(&file.with_extension(format!("{}.svg", picture.name())))?;
         }
     }
-    let printed = print(&finding);
     // Queries that failed fail the run whoever reads on.
     if finding.failed > 0 { Err(CliError::Said) } else { printed }
 }

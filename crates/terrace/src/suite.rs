@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use terrace_bench::grid::Grid;
+use terrace_bench::report::Report;
 use terrace_bench::suite::feed::Generator;
 use terrace_bench::suite::run::{Outcome, Plan, QueryRow, Step};
 use terrace_sql::EngineConfig;
@@ -30,6 +31,7 @@ pub fn run<F: Future<Output = terrace_bench::Result<Outcome>>>(
     queries: Vec<u32>,
     work: impl FnOnce(EngineConfig, Plan, Box<dyn FnMut(Step)>) -> F,
 ) -> Result<()> {
+    args.json.as_deref().map_or(Ok(()), Report::fits)?;
     let mut engine = settings.engine();
     if args.keep && engine.data_dir.is_none() {
         engine.data_dir = Some(kept_directory(name));
@@ -45,10 +47,10 @@ pub fn run<F: Future<Output = terrace_bench::Result<Outcome>>>(
     let outcome = interrupt::run(runtime, work);
     bar.finish_and_clear();
     let outcome = outcome?;
+    let printed = print(&outcome, kept.as_deref());
     if let Some(file) = &args.json {
         outcome.report()?.write(file)?;
     }
-    let printed = print(&outcome, kept.as_deref());
     // A wrong answer fails the run whoever reads on.
     verdict(&outcome, args.allow_failures)?;
     printed

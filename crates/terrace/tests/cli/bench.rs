@@ -213,6 +213,51 @@ fn a_region_is_touched_in_every_way() {
 }
 
 #[test]
+fn small_objects_are_measured_in_every_way() {
+    let home = Home::new();
+    let file = home.path("o.json");
+    let small = ["bench", "objects", "--objects", "20000", "--json", &file];
+    let out = home.ok(&[&small[..], &SHORT].concat());
+    for part in ["an object of 32 B", "create, 32 B", "YCSB-A", "Facebook-F", "get of 16 KiB"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    assert!(out.contains("20000 objects; 10ms each"), "{out}");
+    assert!(std::fs::read_to_string(home.path("o.breakdown.svg")).is_ok());
+    let instead = ["--churn", "1", "--lasting", "--memory", "region", "--dram", "16MiB"];
+    let out = home.ok(&[&small[..], &SHORT, &instead].concat());
+    for part in ["put, log synced", "objects restored", "churn: full", "16MiB in memory"] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    assert!(!out.contains("YCSB-A"), "in place of the figures: {out}");
+    let summary = &json(&file)["summary"];
+    assert!(summary["churn"]["share_at_end"].as_f64().is_some_and(|part| part > 0.5), "{summary}");
+    for picture in ["o.svg", "o.churn.svg", "o.larger.svg"] {
+        assert!(std::fs::read_to_string(home.path(picture)).is_ok(), "{picture}");
+    }
+    let elsewhere = ["bench", "objects", "--memory", "disk"];
+    home.run(&elsewhere).refused(2, &["disk", "dram", "region"]);
+}
+
+/// Asked before anything is measured, as that takes its time.
+#[test]
+fn reports_that_cannot_be_written_are_refused_at_once() {
+    let home = Home::new();
+    let nowhere = home.path("no/such/directory/r.json");
+    for run in [&["bench", "objects"][..], &["tpch"], &["bench", "region"]] {
+        home.run(&[run, &["--json", &nowhere]].concat()).refused(1, &["no/such/directory"]);
+    }
+    let samples = ["bench", "random-read", "--csv", &nowhere];
+    home.run(&samples).refused(1, &["no/such/directory"]);
+    let kept = home.path("kept.json");
+    std::fs::write(&kept, "what was there").expect("a file");
+    home.run(&["bench", "n-tier", "--workloads", "tpch", "--json", &kept]).refused(1, &["tpch"]);
+    assert_eq!(std::fs::read_to_string(&kept).expect("there"), "what was there");
+    let new = home.path("new.json");
+    home.run(&["bench", "n-tier", "--workloads", "tpch", "--json", &new]).refused(1, &["tpch"]);
+    assert!(!std::path::Path::new(&new).exists(), "nothing is left of what failed");
+}
+
+#[test]
 fn wrong_options_of_workloads_say_what_is_right() {
     let home = Home::new();
     let refused = |arguments: &[&str], code: i32, words: &[&str]| {
