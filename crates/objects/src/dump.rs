@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
+use terrace_sys::file::sync_directory;
 use terrace_sys::size::to_u64;
 
 use crate::blocks::{BlockError, BlockReader, BlockWriter, Head};
@@ -58,7 +59,7 @@ impl ObjectStore {
         });
         let dumped = dumped.inspect_err(|_| drop(fs::remove_file(&unfinished)))?;
         fs::rename(&unfinished, path)
-            .and_then(|()| sync_directory(path))
+            .and_then(|()| sync_entry(path))
             .map_err(|source| ObjectError::file("write", path, source))?;
         Ok(dumped)
     }
@@ -276,8 +277,8 @@ fn unfinished(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Makes the entries of the directory that a file is in durable.
-pub(crate) fn sync_directory(file: &Path) -> io::Result<()> {
+/// Makes the entry of a file in its directory durable.
+pub(crate) fn sync_entry(file: &Path) -> io::Result<()> {
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+    sync_directory(parent.unwrap_or(Path::new(".")))
 }

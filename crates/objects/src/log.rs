@@ -99,7 +99,7 @@ impl LogFile {
         let file = OpenOptions::new().append(true).create_new(true).open(&path);
         let mut file = file.map_err(failed)?;
         let begun = file.write_all(&head.to_bytes()).and_then(|()| file.sync_all());
-        let begun = begun.and_then(|()| crate::dump::sync_directory(&path));
+        let begun = begun.and_then(|()| crate::dump::sync_entry(&path));
         begun.inspect_err(|_| drop(std::fs::remove_file(&path))).map_err(failed)?;
         Ok(Self::new(Box::new(file), path, head.sequence))
     }

@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use terrace_sys::file::{LockedFile, try_lock};
+use terrace_sys::file::{LockedFile, make_directory, sync_directory, try_lock};
 use terrace_sys::size::{to_u64, to_usize};
 
 use crate::blocks::{BlockError, HEAD_BYTES, Head};
@@ -46,7 +46,8 @@ pub(crate) struct Home {
 
 impl Home {
     fn lock(dir: &Path) -> Result<Self, ObjectError> {
-        fs::create_dir_all(dir).map_err(|source| ObjectError::file("make", dir, source))?;
+        make_directory(dir, sync_directory)
+            .map_err(|source| ObjectError::file("make", dir, source))?;
         let path = dir.join("lock");
         let lock = try_lock(&path).map_err(|source| ObjectError::file("lock", &path, source))?;
         Ok(Self { dir: dir.to_owned(), _lock: lock })

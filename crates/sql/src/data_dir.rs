@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use terrace_sys::file::{LockedFile, try_lock};
+use terrace_sys::file::{LockedFile, make_directory, try_lock};
 
 use crate::error::SqlError;
 
@@ -37,7 +37,8 @@ impl DataDir {
     /// version, or when it holds files and is no data directory; [`SqlError::DataDirIo`] when it
     /// cannot be written.
     pub fn open(path: &Path) -> Result<Self, SqlError> {
-        create(path).map_err(|source| io_error(path, "create it", source))?;
+        make_directory(path, sync_directory)
+            .map_err(|source| io_error(path, "create it", source))?;
         // Looked at before the lock, so that a foreign directory is left without a trace.
         let format = read_format(path)?;
         if format.is_none() {
@@ -122,21 +123,9 @@ fn lock(path: &Path) -> Result<LockedFile, SqlError> {
     })
 }
 
-/// Makes a directory with those above it, each of them there to stay.
-fn create(path: &Path) -> io::Result<()> {
-    let above = path.ancestors().skip(1).map(|above| match above.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => above,
-    });
-    let missing = path.ancestors().take_while(|path| !path.as_os_str().is_empty());
-    let missing = missing.take_while(|path| !path.exists()).count();
-    fs::create_dir_all(path)?;
-    above.take(missing).try_for_each(sync_directory)
-}
-
 /// Makes the entries of a directory durable.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
-    fs::File::open(path)?.sync_all()?;
+    terrace_sys::file::sync_directory(path)?;
     #[cfg(test)]
     tests::note_synced(path);
     Ok(())

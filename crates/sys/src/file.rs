@@ -343,6 +343,30 @@ fn create_unlinked(dir: &Path) -> io::Result<DirectFile> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
+/// Makes a directory with those above it that are missing. `sync` gets each directory that has a
+/// new one in it, to make its entries durable: [`sync_directory`].
+///
+/// # Errors
+/// What the file system says, or `sync`.
+pub fn make_directory(path: &Path, sync: impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    let above = path.ancestors().skip(1).map(|above| match above.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => above,
+    });
+    let missing = path.ancestors().take_while(|path| !path.as_os_str().is_empty());
+    let missing = missing.take_while(|path| !path.exists()).count();
+    std::fs::create_dir_all(path)?;
+    above.take(missing).try_for_each(sync)
+}
+
+/// Makes the entries of a directory durable.
+///
+/// # Errors
+/// What the file system says.
+pub fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
 /// A file that this process has locked; unlocked when dropped, or when the process ends.
 #[derive(Debug)]
 pub struct LockedFile {
