@@ -19,6 +19,7 @@
 //!
 //! Locking order: a group's latch, then what is pending, then the file.
 
+use std::collections::TryReserveError;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -70,14 +71,47 @@ pub(crate) struct Log {
 }
 
 struct Pending {
-    changes: Vec<u8>,
+    changes: Changes,
     /// An empty buffer to go on with.
-    spare: Vec<u8>,
+    spare: Changes,
     /// Where the next change goes, and up to where all is durable.
     end: Position,
     durable: Position,
     writing: bool,
     failed: Option<String>,
+}
+
+/// Changes that become a batch, behind room for its head: both are written at once.
+struct Changes(Vec<u8>);
+
+impl Default for Changes {
+    fn default() -> Self {
+        Self(vec![0; BATCH_HEAD_BYTES])
+    }
+}
+
+impl Changes {
+    fn len(&self) -> usize {
+        self.0.len() - BATCH_HEAD_BYTES
+    }
+
+    fn append(&mut self, change: Change<'_>) -> Result<(), TryReserveError> {
+        self.0.try_reserve(change.bytes_max())?;
+        change.append(&mut self.0);
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.0.truncate(BATCH_HEAD_BYTES);
+        self.0.shrink_to(2 * BUFFER_BYTES);
+    }
+
+    /// The batch that begins at a place of the file.
+    fn batch(&mut self, place: u64, synced: u64) -> &[u8] {
+        let (head, changes) = self.0.split_at_mut(BATCH_HEAD_BYTES);
+        head.copy_from_slice(&BatchHead::of(place, synced, changes).to_bytes());
+        &self.0
+    }
 }
 
 /// The file that is written to.
@@ -109,12 +143,11 @@ impl LogFile {
         Self { device, path, sequence, len, filled: len, synced: len, said: len }
     }
 
-    fn write(&mut self, changes: &[u8], syncs: bool) -> io::Result<()> {
-        self.device.append(&BatchHead::of(self.len, self.synced, changes).to_bytes())?;
-        self.device.append(changes)?;
+    fn write(&mut self, changes: &mut Changes, syncs: bool) -> io::Result<()> {
+        self.device.append(changes.batch(self.len, self.synced))?;
         self.said = self.synced;
         self.len += to_u64(BATCH_HEAD_BYTES + changes.len());
-        if !changes.is_empty() {
+        if changes.len() > 0 {
             self.filled = self.len;
         }
         if syncs { self.sync() } else { Ok(()) }
@@ -129,7 +162,7 @@ impl LogFile {
     /// Syncs, and says so now: changes that would say it may not follow.
     fn seal(&mut self) -> io::Result<()> {
         self.sync()?;
-        if self.said < self.filled { self.write(&[], false) } else { Ok(()) }
+        if self.said < self.filled { self.write(&mut Changes::default(), false) } else { Ok(()) }
     }
 }
 
@@ -173,8 +206,8 @@ impl BatchHead {
 impl Log {
     pub(crate) fn new(file: LogFile, durability: Durability) -> Self {
         let pending = Pending {
-            changes: Vec::new(),
-            spare: Vec::new(),
+            changes: Changes::default(),
+            spare: Changes::default(),
             end: 0,
             durable: 0,
             writing: false,
@@ -209,11 +242,10 @@ impl Log {
     /// Appends a change, under the latch of what is changed; where that ends.
     pub(crate) fn append(&self, change: Change<'_>) -> Position {
         let mut pending = self.pending();
-        if pending.failed.is_none() {
-            match pending.changes.try_reserve(change.bytes_max()) {
-                Ok(()) => change.append(&mut pending.changes),
-                Err(error) => self.fail(&mut pending, format!("no memory for a change: {error}")),
-            }
+        if pending.failed.is_none()
+            && let Err(error) = pending.changes.append(change)
+        {
+            self.fail(&mut pending, format!("no memory for a change: {error}"));
         }
         pending.end += to_u64(change.bytes_max());
         pending.end
@@ -287,10 +319,9 @@ impl Log {
         drop(now);
         let (written, path) = {
             let mut file = self.file();
-            (file.write(&changes, syncs), file.path.clone())
+            (file.write(&mut changes, syncs), file.path.clone())
         };
         changes.clear();
-        changes.shrink_to(2 * BUFFER_BYTES);
         let mut pending = self.pending();
         pending.writing = false;
         pending.spare = changes;
@@ -311,7 +342,7 @@ impl Log {
         loop {
             if pending.writing {
                 pending = self.written.wait(pending).unwrap_or_else(PoisonError::into_inner);
-            } else if pending.failed.is_none() && !pending.changes.is_empty() {
+            } else if pending.failed.is_none() && pending.changes.len() > 0 {
                 pending = self.write(pending, true);
             } else {
                 break;
