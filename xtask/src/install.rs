@@ -1,7 +1,7 @@
 //! The C and C++ library, laid out as programs look for it.
 //!
 //! ```text
-//! PREFIX/include/terrace.h, terrace_pmr.hpp
+//! PREFIX/include/terrace.h, terrace_pmr.hpp, terrace_objects.hpp
 //! PREFIX/lib/libterrace.so.COMPATIBLE, libterrace.so (a link to it), libterrace.a
 //! PREFIX/lib/cmake/terrace/terraceConfig.cmake, terraceConfigVersion.cmake
 //! PREFIX/lib/pkgconfig/terrace.pc
@@ -42,7 +42,7 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     put_file(&built.shared, &lib.join(&soname))?;
     put_link(&soname, &lib.join("libterrace.so"))?;
     put_file(&built.archive, &lib.join("libterrace.a"))?;
-    for name in ["terrace.h", "terrace_pmr.hpp"] {
+    for name in ["terrace.h", "terrace_pmr.hpp", "terrace_objects.hpp"] {
         put_file(&root.join(INCLUDE).join(name), &prefix.join("include").join(name))?;
     }
     for (directory, name) in [

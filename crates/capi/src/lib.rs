@@ -1,11 +1,12 @@
 //! The C and C++ interface of heaps, regions and stores of objects.
 //!
 //! `include/terrace.h` is made from this crate by cbindgen, its comments from the ones here: they
-//! speak to who writes C. `include/terrace_pmr.hpp` puts C++ on top, with a
-//! `std::pmr::memory_resource`. Why it is as it is stands in `docs/design/capi.md`.
+//! speak to who writes C. `include/terrace_pmr.hpp` and `include/terrace_objects.hpp` put C++ on
+//! top: a `std::pmr::memory_resource`, and stores of objects. Why it is as it is stands in
+//! `docs/design/capi.md`.
 //!
 //! ```text
-//!   C++   terrace::heap_resource, terrace::heap, terrace::region     throw
+//!   C++   terrace::heap_resource, terrace::region, terrace::objects  throw
 //!           |
 //!   C     terrace_heap_alloc, terrace_objects_get, ...               a status, or NULL
 //!           |

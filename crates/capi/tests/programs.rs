@@ -129,7 +129,7 @@ fn a_program_that_runs_loads_the_library() {
 #[test]
 fn programs_in_cpp_run_with_either_library() {
     if has(&["c++"]) {
-        with_both_libraries("c++", CPP, &["pmr.cpp"]);
+        with_both_libraries("c++", CPP, &["pmr.cpp", "store.cpp"]);
     }
 }
 
@@ -138,14 +138,18 @@ fn each_header_stands_alone() {
     if !has(&["cc", "c++"]) {
         return;
     }
-    let (c, cpp) = (package().join("include/terrace.h"), package().join("include/terrace_pmr.hpp"));
+    let header = |name| package().join("include").join(name);
+    let (c, pmr) = (header("terrace.h"), header("terrace_pmr.hpp"));
+    let objects = header("terrace_objects.hpp");
     let check = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"];
     for (compiler, standard, language, header) in [
         ("cc", "-std=c99", "c", &c),
         ("cc", "-std=c11", "c", &c),
         ("c++", "-std=c++11", "c++", &c),
-        ("c++", "-std=c++17", "c++", &cpp),
-        ("c++", "-std=c++20", "c++", &cpp),
+        ("c++", "-std=c++17", "c++", &pmr),
+        ("c++", "-std=c++20", "c++", &pmr),
+        ("c++", "-std=c++17", "c++", &objects),
+        ("c++", "-std=c++20", "c++", &objects),
     ] {
         let files = directory();
         let includes = files.path().join("includes");
@@ -160,8 +164,8 @@ fn cmake_finds_the_package() {
     if !has(&["cmake", "cc", "c++"]) {
         return;
     }
-    let (all, some) =
-        (&["heap", "objects", "errors", "fork", "cost", "pmr"][..], &["errors", "pmr"][..]);
+    let all = &["heap", "objects", "errors", "fork", "cost", "pmr", "store"][..];
+    let some = &["errors", "pmr", "store"][..];
     for (library, names) in [("-Dterrace_STATIC=OFF", all), ("-Dterrace_STATIC=ON", some)] {
         let build = directory();
         let mut configure = command("cmake", &["-S"]);
