@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use terrace_objects::{LockMode, ObjectError, ObjectId};
+use terrace_objects::{LockMode, ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
 
 use crate::program::{Op, SLAB_BYTES, Verb};
 use crate::world::{About, By, Fault, Room, Said, Verdict, World, locked};
@@ -23,6 +23,7 @@ impl World {
             Verb::Defragment => self.defragment(),
             Verb::List => self.list(op),
             Verb::Budget => self.change_budget(op),
+            Verb::Dump => self.dump(),
             _ => self.check(),
         }
     }
@@ -248,6 +249,37 @@ impl World {
         }
         let got = self.store.id_ranges();
         if got == ranges { Ok(()) } else { Err(format!("ranges {got:?}, and not {ranges:?}")) }
+    }
+
+    /// What a dump has comes back in another store.
+    fn dump(&mut self) -> Verdict<()> {
+        let word = |error: ObjectError| error.to_string();
+        let mut dump = Vec::new();
+        match (self.store.dump_to(&mut dump), &self.ledger) {
+            (Ok(_), _) => {}
+            (Err(ObjectError::OutOfMemory { .. }), Some(_)) => return Ok(()),
+            (Err(error), _) => return Err(format!("dump: {error}")),
+        }
+        // Ids are reserved again one by one.
+        if self.reserved.len() > 10_000 {
+            return Ok(());
+        }
+        let memory = ObjectMemory::Dram { bytes: self.setup.bytes + 2 * SLAB_BYTES };
+        let config = ObjectConfig { huge_pages: false, ..ObjectConfig::new("restored", memory) };
+        let restored = ObjectStore::restore_from(config, &dump[..]).map_err(word)?;
+        restored.check().map_err(word)?;
+        for (id, object) in &self.objects {
+            let bytes = restored.get_vec(*id).map_err(word)?;
+            let read_only = restored.is_read_only(*id).map_err(word)?;
+            if bytes != object.bytes || read_only != object.read_only {
+                return Err(format!("{id} was dumped and is another"));
+            }
+        }
+        let (stats, reserved) = (restored.stats(), self.reserved.len());
+        if (stats.objects, stats.reserved) != (self.objects.len() as u64, reserved as u64) {
+            return Err(format!("{} objects, {reserved} ids, and {stats:?}", self.objects.len()));
+        }
+        self.reserved.iter().try_for_each(|id| restored.release(*id)).map_err(word)
     }
 
     /// Less budget or more; never less than is held, which the ledger would refuse.

@@ -47,12 +47,13 @@ pub enum Verb {
     Exhaust,
     Budget,
     Ask,
+    Dump,
 }
 
 /// How many of 256 bytes mean which verb.
-const VERBS: [(Verb, u8); 33] = [
+const VERBS: [(Verb, u8); 34] = [
     (Verb::Create, 20),
-    (Verb::CreateWith, 36),
+    (Verb::CreateWith, 34),
     (Verb::CreateSome, 8),
     (Verb::Consecutive, 6),
     (Verb::Reserve, 4),
@@ -84,6 +85,7 @@ const VERBS: [(Verb, u8); 33] = [
     (Verb::Exhaust, 2),
     (Verb::Budget, 3),
     (Verb::Ask, 3),
+    (Verb::Dump, 2),
 ];
 
 impl Verb {
