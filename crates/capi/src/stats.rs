@@ -86,7 +86,8 @@ pub struct ObjectsStats {
     pub objects: u64,
     /// Bytes of them.
     pub object_bytes: u64,
-    /// Ids that are reserved and have no object.
+    /// Ids that are reserved and have no object, and places that had too many objects to be used
+    /// again, where ids have generations.
     pub reserved: u64,
     /// Ids of its own that were given out at some time; they are used again.
     pub ids: u64,

@@ -80,7 +80,9 @@ impl ObjectStore {
     }
 
     /// Makes an object with a reserved id, or with an id of another node that no object has here:
-    /// that is how objects come from elsewhere.
+    /// that is how objects come from elsewhere. Where ids have generations, no id has the last one;
+    /// an id of another node may come again after its object was removed, as that node knows what
+    /// it names.
     ///
     /// # Errors
     /// [`ObjectError::NotReserved`]; [`ObjectError::OutOfMemory`], [`ObjectError::TooLong`].
@@ -89,7 +91,7 @@ impl ObjectStore {
             return Err(ObjectError::TooLong(bytes.len()));
         }
         let foreign = id.node() != self.config.node;
-        if id.to_bits() == 0 {
+        if id.to_bits() == 0 || self.table.is_retired(id) {
             return Err(ObjectError::NotReserved(id));
         }
         let group = if foreign {
@@ -102,7 +104,7 @@ impl ObjectStore {
             let latched = self.latch_to_change(self.group_of(id), group);
             let view = group.view();
             let reserved = view.is_marked(slot_of(id));
-            let own = reserved && self.table.is_current(id) && !self.table.is_retired(id);
+            let own = reserved && self.table.is_current(id);
             if view.is_present(slot_of(id)) || !(own || foreign) {
                 return Err(ObjectError::NotReserved(id));
             }

@@ -345,9 +345,10 @@ impl ObjectStore {
     }
 
     /// The id at a place of a latched group names nothing any more. Its place is used again unless
-    /// it had too many.
+    /// it had too many; of places of other nodes these know.
     pub(crate) fn end_id(&self, number: u64, group: &Group, slot: u32) {
-        if !self.table.end_generation(number, slot) {
+        let goes_on = self.table.end_generation(number, slot);
+        if !goes_on && self.table.own_number(number).is_some() {
             group.set_marked(slot, true);
             self.count().reserved.fetch_add(1, Ordering::Relaxed);
         }

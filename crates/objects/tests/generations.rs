@@ -132,6 +132,14 @@ fn ids_of_other_nodes_have_generations_too() {
     assert_eq!(store.get_vec(id(9)).expect("there"), b"ninth");
     assert_eq!(store.ids(ObjectId::new(9, 0), 10), [id(9)]);
     // The last of a node: one more would be another generation.
+    let no_id = ObjectId::new(9, (255 << 40) | 5);
+    assert!(matches!(store.create_reserved(no_id, b""), Err(ObjectError::NotReserved(_))));
+    let oldest = ObjectId::new(9, (254 << 40) | 5);
+    for _ in 0..3 {
+        store.create_reserved(oldest, b"comes and goes").expect("nobody has it");
+        store.remove(oldest).expect("there");
+        assert_eq!(store.stats().reserved, 0);
+    }
     let last = ObjectId::new(9, 5 << 40 | ((1 << 40) - 1));
     store.create_reserved(last, b"last").expect("nobody has it");
     assert_eq!(store.ids_after(ObjectId::from_bits(0), 10), [id(9), last]);

@@ -44,8 +44,8 @@ impl World {
         if id.to_bits() == 0 || id.node() != self.setup.node {
             return Err(format!("{id} is no id of this node"));
         }
-        if self.reserved.contains(&id) {
-            return Err(format!("{id} is reserved and was given out"));
+        if self.reserved.contains(&id) || !self.is_new(id) {
+            return Err(format!("{id} is reserved, or was another's, and was given out"));
         }
         let object = Object { bytes, ..Object::default() };
         match self.objects.insert(id, object) {
@@ -107,7 +107,7 @@ impl World {
     }
 
     fn take_id(&mut self, id: ObjectId) -> Verdict<()> {
-        let taken = id.to_bits() == 0 || self.objects.contains_key(&id);
+        let taken = id.to_bits() == 0 || self.objects.contains_key(&id) || !self.is_new(id);
         if taken || !self.reserved.insert(id) {
             return Err(format!("{id} was reserved and is not free"));
         }
@@ -162,6 +162,7 @@ impl World {
         let got = self.store.release(id);
         if self.agree(About("release", id), got, want, Room::None)?.is_some() {
             self.reserved.remove(&id);
+            self.end_id(id);
         }
         Ok(())
     }
@@ -173,7 +174,11 @@ impl World {
             _ => self.id(op),
         };
         let foreign = id.node() != self.setup.node && id.to_bits() != 0;
-        let free = self.reserved.contains(&id) || (foreign && !self.objects.contains_key(&id));
+        let place = |id| self.place(id).0;
+        let used = || self.objects.keys().any(|other| place(*other) == place(id));
+        // No id has the last generation.
+        let foreign = foreign && self.place(id).1 < 255;
+        let free = self.reserved.contains(&id) || (foreign && !used());
         let want = if free { Ok(()) } else { Err(ObjectError::NotReserved(id)) };
         let bytes = self.bytes(op.len());
         let (got, room) = (self.store.create_reserved(id, &bytes), Room::Bytes(bytes.len()));
@@ -316,6 +321,7 @@ impl World {
         if self.agree(About("remove", id), got, want, Room::None)?.is_some() {
             self.objects.remove(&id);
             self.gone.push(id);
+            self.end_id(id);
         }
         Ok(())
     }

@@ -229,19 +229,23 @@ impl World {
 
     fn list(&mut self, op: Op) -> Verdict<()> {
         let (from, most) = (self.id(op), [0, 1, 7, 64, 1000, usize::MAX][usize::from(op.x % 6)]);
-        let want: Vec<ObjectId> =
-            self.objects.range(from..).map(|(id, _)| *id).take(most).collect();
+        let place = |id: ObjectId| self.place(id).0;
+        let mut all: Vec<ObjectId> = self.objects.keys().copied().collect();
+        all.sort_by_key(|id| place(*id));
+        let behind = all.iter().copied().filter(|id| place(*id) >= place(from));
+        let want: Vec<ObjectId> = behind.take(most).collect();
         let got = self.store.ids(from, most);
         if got != want {
             return Err(format!("ids from {from}, {most}: {got:?}, and not {want:?}"));
         }
-        let want = &want[usize::from(want.first() == Some(&from))..];
+        let is_first = want.first().is_some_and(|id| place(*id) == place(from));
+        let want = &want[usize::from(is_first)..];
         let got = self.store.ids_after(from, want.len());
         if got != want {
             return Err(format!("ids after {from}: {got:?}, and not {want:?}"));
         }
         let mut ranges: Vec<(ObjectId, ObjectId)> = Vec::new();
-        for id in self.objects.keys() {
+        for id in &all {
             match ranges.last_mut() {
                 Some((_, last)) if last.to_bits() + 1 == id.to_bits() => *last = *id,
                 _ => ranges.push((*id, *id)),
@@ -265,7 +269,11 @@ impl World {
             return Ok(());
         }
         let memory = ObjectMemory::Dram { bytes: self.setup.bytes + 2 * SLAB_BYTES };
-        let config = ObjectConfig { huge_pages: false, ..ObjectConfig::new("restored", memory) };
+        let config = ObjectConfig {
+            generations: self.setup.generations,
+            huge_pages: false,
+            ..ObjectConfig::new("restored", memory)
+        };
         let restored = ObjectStore::restore_from(config, &dump[..]).map_err(word)?;
         restored.check().map_err(word)?;
         for (id, object) in &self.objects {
@@ -278,6 +286,15 @@ impl World {
         let (stats, reserved) = (restored.stats(), self.reserved.len());
         if (stats.objects, stats.reserved) != (self.objects.len() as u64, reserved as u64) {
             return Err(format!("{} objects, {reserved} ids, and {stats:?}", self.objects.len()));
+        }
+        for id in self.gone.iter().rev().take(50) {
+            if restored.exists(*id) != self.objects.contains_key(id) {
+                return Err(format!("{id} is gone, and was dumped"));
+            }
+        }
+        let made = restored.create(8).map_err(word)?;
+        if !self.is_new(made) || self.objects.contains_key(&made) || self.reserved.contains(&made) {
+            return Err(format!("{made} was another's before the dump"));
         }
         self.reserved.iter().try_for_each(|id| restored.release(*id)).map_err(word)
     }

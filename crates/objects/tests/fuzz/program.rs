@@ -195,6 +195,8 @@ pub struct Setup {
     pub bytes: usize,
     pub node: u16,
     pub budget: Option<u64>,
+    /// Whether an id names one object ever.
+    pub generations: bool,
 }
 
 /// The parts of a program.
@@ -209,6 +211,7 @@ pub fn decode(bytes: &[u8]) -> (Setup, Vec<Op>) {
         bytes: slabs * SLAB_BYTES + odd,
         node: [0, 0, 3, u16::MAX][usize::from(first[1] % 4)],
         budget: (first[2] % 2 == 1).then_some(budget),
+        generations: first[4] % 4 == 3,
     };
     let rest = bytes.get(OP_BYTES..).unwrap_or_default();
     (setup, rest.chunks_exact(OP_BYTES).map(Op::decode).collect())

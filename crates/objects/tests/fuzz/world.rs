@@ -80,6 +80,8 @@ pub struct World {
     pub objects: BTreeMap<ObjectId, Object>,
     pub reserved: BTreeSet<ObjectId>,
     pub gone: Vec<ObjectId>,
+    /// Where ids have generations, the first that a place may have next.
+    pub next: BTreeMap<u64, u64>,
     /// How often anything was pinned.
     pub pinned: u64,
     pub step: u64,
@@ -99,6 +101,7 @@ impl World {
         let config = ObjectConfig {
             node: setup.node,
             ledger: ledger.clone(),
+            generations: setup.generations,
             huge_pages: false,
             patience: Duration::ZERO,
             ..ObjectConfig::new("fuzz", memory)
@@ -110,6 +113,7 @@ impl World {
             objects: BTreeMap::new(),
             reserved: BTreeSet::new(),
             gone: Vec::new(),
+            next: BTreeMap::new(),
             pinned: 0,
             step: 0,
             fault,
@@ -131,6 +135,25 @@ impl World {
 
     pub fn has(&self, fault: Fault) -> bool {
         self.fault == Some(fault)
+    }
+
+    /// The place of an id in their order, and its generation.
+    pub fn place(&self, id: ObjectId) -> (u64, u64) {
+        let generation = if self.setup.generations { id.to_bits() >> 40 & 0xff } else { 0 };
+        (id.to_bits() & !(generation << 40), generation)
+    }
+
+    /// Whether an id of this node may name an object, or be reserved, as none did before. Those of
+    /// other nodes come and go as these say.
+    pub fn is_new(&self, id: ObjectId) -> bool {
+        let (place, generation) = self.place(id);
+        !self.setup.generations || self.next.get(&place).is_none_or(|next| generation >= *next)
+    }
+
+    /// The id names nothing any more.
+    pub fn end_id(&mut self, id: ObjectId) {
+        let (place, generation) = self.place(id);
+        self.next.insert(place, generation + 1);
     }
 
     /// Bytes that differ from one operation to the next.
