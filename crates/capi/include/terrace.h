@@ -375,7 +375,8 @@ typedef struct terrace_objects_stats {
     uint64_t objects;
     /// Bytes of them.
     uint64_t object_bytes;
-    /// Ids that are reserved and have no object.
+    /// Ids that are reserved and have no object, and places that had too many objects to be used
+    /// again, where ids have generations.
     uint64_t reserved;
     /// Ids of its own that were given out at some time; they are used again.
     uint64_t ids;
