@@ -64,6 +64,19 @@ impl<'a> Content<'a> {
         }
     }
 
+    /// Puts it in the place of what is there and has as many bytes.
+    ///
+    /// # Safety
+    /// As [`bytes::write`], for as many bytes as there are.
+    pub(crate) unsafe fn overwrite(self, at: *mut u8) {
+        match self {
+            // It is what is there.
+            Self::Resized { .. } => {}
+            // SAFETY: the caller's promise.
+            Self::Zeros(_) | Self::Bytes(_) => unsafe { self.write(at) },
+        }
+    }
+
     /// # Safety
     /// As [`bytes::write`], for as many bytes as there are.
     unsafe fn write(self, to: *mut u8) {

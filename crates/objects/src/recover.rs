@@ -121,7 +121,8 @@ impl ObjectStore {
     /// [`ObjectError::Corrupt`] when a dump or a log is damaged, other than by a last batch that is
     /// not whole: nothing is changed then, and [`LogConfig::accepts_damage`] opens what is whole;
     /// [`ObjectError::OutOfMemory`] and [`ObjectError::OutOfIds`] when the store has less memory
-    /// than the objects take.
+    /// than the objects take: one that was full to the last may lack some, as objects do not come
+    /// to lie where they lay. Nothing is changed then, and with more memory it opens.
     pub fn open(config: ObjectConfig, log: LogConfig) -> Result<(Self, Recovered), ObjectError> {
         let home = Home::lock(&log.dir)?;
         let mut store = Self::new(config)?;

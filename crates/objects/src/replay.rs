@@ -7,6 +7,8 @@
 
 use std::sync::atomic::Ordering;
 
+use terrace_sys::size::to_u64;
+
 use crate::bytes;
 use crate::edit::Content;
 use crate::error::ObjectError;
@@ -24,9 +26,7 @@ impl ObjectStore {
         match change {
             Change::Put { bytes, .. } => self.set(group, id, |_| Some(Content::Bytes(bytes))),
             Change::Zeros { len, .. } => self.set(group, id, |_| Some(Content::Zeros(len))),
-            Change::Resize { len, .. } => {
-                self.set(group, id, |now| now.map(|now| Content::Resized { now, len }))
-            }
+            Change::Resize { len, .. } => self.resize_again(group, id, len),
             Change::Write { offset, bytes, .. } => {
                 self.write_again(group, id, offset, bytes);
                 Ok(())
@@ -81,6 +81,11 @@ impl ObjectStore {
             let Some(content) = content(before) else { return Ok(()) };
             self.table.set_generation(id, generation_of(id));
             let done = match before {
+                Some(found) if found.len == content.len() => {
+                    // SAFETY: the object has as many bytes, and the latch makes them this thread's.
+                    unsafe { content.overwrite(found.at) };
+                    Ok(())
+                }
                 Some(_) => editor.replace(slot, content),
                 None => editor.insert(slot, content).map(|()| self.unreserve(group, &view, slot)),
             };
@@ -90,14 +95,45 @@ impl ObjectStore {
                     let grown = signed(content.len()) - signed(before.len);
                     self.count().bytes.fetch_add(grown, Ordering::Relaxed);
                 }
-                (Err(no_room), _) => {
+                (Err(no_room), before) => {
                     drop(latched);
-                    self.make_room(no_room.0, &mut tries)?;
+                    let made = self.make_room(no_room.0, &mut tries);
+                    let Some(found) = before.filter(|_| made.is_err()) else {
+                        made?;
+                        continue;
+                    };
+                    // What it had makes room, as nobody asks for the object meanwhile.
+                    let latched = self.latch_to_change(self.group_of(id), group);
+                    self.editor(latched.group).remove(slot);
+                    self.count_removed(found.len);
+                    tries = 0;
                     continue;
                 }
             }
             return Ok(());
         }
+    }
+
+    fn resize_again(&self, group: &Group, id: ObjectId, len: usize) -> Result<(), ObjectError> {
+        let latched = self.latch_to_change(self.group_of(id), group);
+        let editor = self.editor(latched.group);
+        let Some(now) = editor.find(slot_of(id)).filter(|now| now.len != len) else {
+            return Ok(());
+        };
+        if editor.replace(slot_of(id), Content::Resized { now, len }).is_ok() {
+            self.count().bytes.fetch_add(signed(len) - signed(now.len), Ordering::Relaxed);
+            return Ok(());
+        }
+        let mut kept = Vec::new();
+        let few = now.len.min(len);
+        kept.try_reserve_exact(few).map_err(|_| self.out_of_memory(to_u64(few)))?;
+        kept.resize(few, 0);
+        // SAFETY: the object has as many bytes, and the latch makes them this thread's.
+        unsafe { bytes::read(now.at, &mut kept) };
+        drop(latched);
+        self.set(group, id, |_| Some(Content::Zeros(len)))?;
+        self.write_again(group, id, 0, &kept);
+        Ok(())
     }
 
     fn write_again(&self, group: &Group, id: ObjectId, offset: usize, from: &[u8]) {

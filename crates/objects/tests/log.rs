@@ -339,6 +339,43 @@ fn damaged_dumps_and_missing_logs_are_errors() {
     assert!(error.to_string().contains("dump-"), "{error}");
 }
 
+/// What was done where there was hardly room is done again where there is as little.
+#[test]
+fn full_stores_open_again() {
+    let small = || ObjectConfig::new("small", ObjectMemory::Dram { bytes: 4 * MIB });
+    let scratch = tempfile::tempdir().expect("a directory");
+    let open = || {
+        let log = log(scratch.path(), Durability::Written);
+        ObjectStore::open(small(), log).unwrap_or_else(|error| panic!("{error}")).0
+    };
+    let store = open();
+    let long = store.create(MIB + MIB / 2).expect("room");
+    let other = store.create(MIB).expect("room");
+    let mut few = Vec::new();
+    while let Ok(id) = store.create_with(&[3; 20_000]) {
+        few.push(id);
+    }
+    assert!(few.len() > 50, "{}", few.len());
+    // There is no room for a second one.
+    for round in 0..3 {
+        store.put(long, &vec![round; MIB + MIB / 2]).expect("as long");
+        store.put(other, &vec![round + 1; MIB]).expect("as long");
+        store.replace(few[5], &[round; 20_000]).expect("as long");
+    }
+    store.remove(other).expect("there");
+    few.drain(10..20).for_each(|id| store.remove(id).expect("there"));
+    store.resize(long, MIB).expect("shorter");
+    store.resize(long, MIB + 5).expect("there is room");
+    let model = Model::of(&store);
+    drop(store);
+    for _ in 0..2 {
+        let store = open();
+        assert!(Model::of(&store) == model);
+        store.check().expect("in order");
+        store.checkpoint().expect("room on the device");
+    }
+}
+
 #[test]
 fn a_directory_has_one_owner() {
     let scratch = tempfile::tempdir().expect("a directory");

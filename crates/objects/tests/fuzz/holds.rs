@@ -24,6 +24,7 @@ impl World {
             Verb::List => self.list(op),
             Verb::Budget => self.change_budget(op),
             Verb::Dump => self.dump(),
+            Verb::Reopen => self.reopen(op.x.is_multiple_of(2)),
             _ => self.check(),
         }
     }

@@ -48,11 +48,12 @@ pub enum Verb {
     Budget,
     Ask,
     Dump,
+    Reopen,
 }
 
 /// How many of 256 bytes mean which verb.
-const VERBS: [(Verb, u8); 34] = [
-    (Verb::Create, 20),
+const VERBS: [(Verb, u8); 35] = [
+    (Verb::Create, 18),
     (Verb::CreateWith, 34),
     (Verb::CreateSome, 8),
     (Verb::Consecutive, 6),
@@ -86,6 +87,7 @@ const VERBS: [(Verb, u8); 34] = [
     (Verb::Budget, 3),
     (Verb::Ask, 3),
     (Verb::Dump, 2),
+    (Verb::Reopen, 2),
 ];
 
 impl Verb {
@@ -197,6 +199,8 @@ pub struct Setup {
     pub budget: Option<u64>,
     /// Whether an id names one object ever.
     pub generations: bool,
+    /// Whether changes go to a log.
+    pub log: bool,
 }
 
 /// The parts of a program.
@@ -212,6 +216,7 @@ pub fn decode(bytes: &[u8]) -> (Setup, Vec<Op>) {
         node: [0, 0, 3, u16::MAX][usize::from(first[1] % 4)],
         budget: (first[2] % 2 == 1).then_some(budget),
         generations: first[4] % 4 == 3,
+        log: first[5] % 4 == 3 && !cfg!(miri),
     };
     let rest = bytes.get(OP_BYTES..).unwrap_or_default();
     (setup, rest.chunks_exact(OP_BYTES).map(Op::decode).collect())

@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::{self, Debug};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
 use std::time::Duration;
 
+use tempfile::TempDir;
 use terrace_market::Ledger;
 use terrace_objects::{
-    LOCAL_MAX, ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStats, ObjectStore,
+    Durability, LOCAL_MAX, LogConfig, ObjectConfig, ObjectError, ObjectId, ObjectMemory,
+    ObjectStats, ObjectStore,
 };
 use terrace_testkit::Rng;
 
@@ -75,6 +78,8 @@ pub enum Room {
 
 pub struct World {
     pub store: ObjectStore,
+    /// Where its log is, if it has one.
+    home: Option<TempDir>,
     pub setup: Setup,
     pub ledger: Option<Ledger>,
     pub objects: BTreeMap<ObjectId, Object>,
@@ -94,20 +99,31 @@ pub struct World {
     pub trace: Option<Vec<String>>,
 }
 
+fn open(setup: Setup, ledger: Option<&Ledger>, home: Option<&TempDir>) -> Said<ObjectStore> {
+    let memory = ObjectMemory::Dram { bytes: setup.bytes };
+    let config = ObjectConfig {
+        node: setup.node,
+        ledger: ledger.cloned(),
+        generations: setup.generations,
+        huge_pages: false,
+        patience: Duration::ZERO,
+        ..ObjectConfig::new("fuzz", memory)
+    };
+    let Some(home) = home else { return ObjectStore::new(config) };
+    let log = LogConfig { durability: Durability::Deferred, ..LogConfig::new(home.path()) };
+    ObjectStore::open(config, log).map(|(store, _)| store)
+}
+
 impl World {
     pub fn new(setup: Setup, fault: Option<Fault>, traced: bool) -> Verdict<Self> {
         let ledger = setup.budget.map(Ledger::new);
-        let memory = ObjectMemory::Dram { bytes: setup.bytes };
-        let config = ObjectConfig {
-            node: setup.node,
-            ledger: ledger.clone(),
-            generations: setup.generations,
-            huge_pages: false,
-            patience: Duration::ZERO,
-            ..ObjectConfig::new("fuzz", memory)
-        };
+        let shared = Path::new("/dev/shm");
+        let parent = if shared.is_dir() { shared.to_owned() } else { std::env::temp_dir() };
+        let home = setup.log.then(|| tempfile::tempdir_in(parent).expect("a directory"));
+        let store = open(setup, ledger.as_ref(), home.as_ref());
         Ok(Self {
-            store: ObjectStore::new(config).map_err(|error| error.to_string())?,
+            store: store.map_err(|error| error.to_string())?,
+            home,
             setup,
             ledger,
             objects: BTreeMap::new(),
@@ -122,6 +138,33 @@ impl World {
             seen: HashSet::new(),
             trace: traced.then(Vec::new),
         })
+    }
+
+    /// The store ends, and what its log has is one again.
+    pub fn reopen(&mut self, checkpoint: bool) -> Verdict<()> {
+        if self.home.is_none() {
+            return self.check();
+        }
+        match (checkpoint.then(|| self.store.checkpoint()), &self.ledger) {
+            (None | Some(Ok(_)), _) | (Some(Err(ObjectError::OutOfMemory { .. })), Some(_)) => {}
+            (Some(Err(error)), _) => return Err(format!("checkpoint: {error}")),
+        }
+        let none = ObjectMemory::Dram { bytes: SLAB_BYTES };
+        let none = ObjectConfig { huge_pages: false, ..ObjectConfig::new("none", none) };
+        self.store = ObjectStore::new(none).map_err(|error| error.to_string())?;
+        let mut store = open(self.setup, self.ledger.as_ref(), self.home.as_ref());
+        if let Err(ObjectError::OutOfMemory { .. }) = store {
+            // What was put together in a full store need not fit as it comes.
+            self.note("more");
+            self.setup.bytes += 3 * SLAB_BYTES;
+            (self.setup.budget, self.ledger) = (None, None);
+            store = open(self.setup, None, self.home.as_ref());
+        }
+        self.store = store.map_err(|error| format!("reopened: {error}"))?;
+        for object in self.objects.values_mut() {
+            (object.readers, object.writer, object.pins) = (0, false, 0);
+        }
+        self.check()
     }
 
     /// Runs one operation; what was answered wrongly.
