@@ -1,13 +1,15 @@
 //! Bytes in files that are checked when they are read.
 //!
 //! ```text
-//! head    magic 8, version 4, node 2, generations 2, sequence 8, zeros 36, checksum 4
+//! head    magic 8, version 4, node 2, generations 2, sequence 8, salt 8, zeros 28, checksum 4
 //! block   bytes 4, checksum 4, bytes
 //! ```
 //!
-//! A dump is a head and blocks, each checked together with its place in the file, so that blocks
-//! which were lost, swapped or left over from before are found as well as those that changed.
+//! A dump is a head and blocks, each checked together with its place in the file and the file's
+//! salt, which no other has, so that blocks which were lost, swapped or left over from before are
+//! found as well as those that changed.
 
+use std::hash::BuildHasher;
 use std::io::{self, Read, Write};
 
 use terrace_sys::size::{to_u64, to_usize};
@@ -30,6 +32,20 @@ pub(crate) struct Head {
     pub(crate) generations: bool,
     /// Of logs and the dumps between them, the place in their order.
     pub(crate) sequence: u64,
+    /// A number by chance.
+    pub(crate) salt: u64,
+}
+
+/// A number that is another each time.
+pub(crate) fn salt() -> u64 {
+    std::hash::RandomState::new().hash_one(0)
+}
+
+/// Where in which file bytes are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) salt: u64,
+    pub(crate) offset: u64,
 }
 
 impl Head {
@@ -40,6 +56,7 @@ impl Head {
         all[12..14].copy_from_slice(&self.node.to_le_bytes());
         all[14] = u8::from(self.generations);
         all[16..24].copy_from_slice(&self.sequence.to_le_bytes());
+        all[24..32].copy_from_slice(&self.salt.to_le_bytes());
         let sum = crc32c::crc32c(&all[..60]);
         all[60..].copy_from_slice(&sum.to_le_bytes());
         all
@@ -61,7 +78,8 @@ impl Head {
             return Err(BlockError::Damaged(reason));
         }
         let node = u16::from_le_bytes([all[12], all[13]]);
-        Ok(Self { magic, node, generations: all[14] != 0, sequence: u64_at(&all, 16) })
+        let (sequence, salt) = (u64_at(&all, 16), u64_at(&all, 24));
+        Ok(Self { magic, node, generations: all[14] != 0, sequence, salt })
     }
 }
 
@@ -107,20 +125,22 @@ fn read_up_to(from: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
 }
 
 /// The checksum of bytes at a place of a file.
-pub(crate) fn checksum(place: u64, bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&place.to_le_bytes()), bytes)
+pub(crate) fn checksum(place: Place, bytes: &[u8]) -> u32 {
+    let salted = crc32c::crc32c(&place.salt.to_le_bytes());
+    crc32c::crc32c_append(crc32c::crc32c_append(salted, &place.offset.to_le_bytes()), bytes)
 }
 
 /// Writes blocks.
 pub(crate) struct BlockWriter<W> {
     to: W,
+    salt: u64,
     written: u64,
 }
 
 impl<W: Write> BlockWriter<W> {
     pub(crate) fn new(mut to: W, head: Head) -> io::Result<Self> {
         to.write_all(&head.to_bytes())?;
-        Ok(Self { to, written: to_u64(HEAD_BYTES) })
+        Ok(Self { to, salt: head.salt, written: to_u64(HEAD_BYTES) })
     }
 
     /// Writes bytes as one block, or several.
@@ -128,7 +148,8 @@ impl<W: Write> BlockWriter<W> {
         for piece in bytes.chunks(BLOCK_BYTES) {
             let len = u32::try_from(piece.len()).unwrap_or(u32::MAX);
             self.to.write_all(&len.to_le_bytes())?;
-            self.to.write_all(&checksum(self.written, piece).to_le_bytes())?;
+            let place = Place { salt: self.salt, offset: self.written };
+            self.to.write_all(&checksum(place, piece).to_le_bytes())?;
             self.to.write_all(piece)?;
             self.written += 8 + to_u64(piece.len());
         }
@@ -145,6 +166,7 @@ impl<W: Write> BlockWriter<W> {
 /// Reads blocks.
 pub(crate) struct BlockReader<R> {
     from: R,
+    salt: u64,
     block: Vec<u8>,
     used: usize,
     /// Where the block in hand begins, and the next one.
@@ -154,9 +176,9 @@ pub(crate) struct BlockReader<R> {
 
 impl<R: Read> BlockReader<R> {
     /// Reads on behind the head.
-    pub(crate) fn new(from: R) -> Self {
-        let at = to_u64(HEAD_BYTES);
-        Self { from, block: Vec::new(), used: 0, at, next: at }
+    pub(crate) fn new(from: R, head: Head) -> Self {
+        let (at, salt) = (to_u64(HEAD_BYTES), head.salt);
+        Self { from, salt, block: Vec::new(), used: 0, at, next: at }
     }
 
     /// Where the block begins that was read last, whole or not.
@@ -181,7 +203,8 @@ impl<R: Read> BlockReader<R> {
             self.block.clear();
             return Err(damaged("it ends too early"));
         }
-        if checksum(self.at, &self.block) != u32_at(&head, 4) {
+        let place = Place { salt: self.salt, offset: self.at };
+        if checksum(place, &self.block) != u32_at(&head, 4) {
             self.block.clear();
             return Err(damaged("a block's checksum is wrong"));
         }
@@ -212,10 +235,15 @@ impl<R: Read> Source for BlockReader<R> {
 mod tests {
     use super::*;
 
-    const HEAD: Head = Head { magic: *b"sometest", node: 4, generations: true, sequence: 77 };
+    const HEAD: Head =
+        Head { magic: *b"sometest", node: 4, generations: true, sequence: 77, salt: 5 };
 
     fn file(bytes: &[u8]) -> Vec<u8> {
-        let mut writer = BlockWriter::new(Vec::new(), HEAD).expect("memory");
+        salted(bytes, HEAD)
+    }
+
+    fn salted(bytes: &[u8], head: Head) -> Vec<u8> {
+        let mut writer = BlockWriter::new(Vec::new(), head).expect("memory");
         writer.write(bytes).expect("memory");
         let (file, len) = writer.end().expect("memory");
         assert_eq!(to_u64(file.len()), len);
@@ -225,7 +253,7 @@ mod tests {
     fn read(file: &[u8], len: usize) -> Result<Vec<u8>, BlockError> {
         let mut from = file;
         assert_eq!(Head::read(&mut from, HEAD.magic)?, HEAD);
-        let (mut reader, mut to) = (BlockReader::new(from), vec![0; len]);
+        let (mut reader, mut to) = (BlockReader::new(from, HEAD), vec![0; len]);
         reader.fill(&mut to)?;
         Ok(to)
     }
@@ -252,5 +280,9 @@ mod tests {
         let swapped = [head, second, first].concat();
         assert!(read(&file, bytes.len()).is_ok());
         assert!(read(&swapped, bytes.len()).is_err());
+        let other = salted(&bytes, Head { salt: salt(), ..HEAD });
+        let left_over = [head, first, &other[HEAD_BYTES + first.len()..]].concat();
+        assert!(read(&left_over, bytes.len()).is_err());
+        assert_ne!(salt(), salt());
     }
 }

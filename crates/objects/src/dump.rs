@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use terrace_sys::file::sync_directory;
 use terrace_sys::size::to_u64;
 
-use crate::blocks::{BlockError, BlockReader, BlockWriter, Head};
+use crate::blocks::{BlockError, BlockReader, BlockWriter, Head, salt};
 use crate::config::ObjectConfig;
 use crate::edit::Content;
 use crate::error::ObjectError;
@@ -58,9 +58,10 @@ impl ObjectStore {
             Ok(dumped)
         });
         let dumped = dumped.inspect_err(|_| drop(fs::remove_file(&unfinished)))?;
-        fs::rename(&unfinished, path)
-            .and_then(|()| sync_entry(path))
-            .map_err(|source| ObjectError::file("write", path, source))?;
+        let failed = |source| ObjectError::file("write", path, source);
+        let renamed = fs::rename(&unfinished, path);
+        renamed.inspect_err(|_| drop(fs::remove_file(&unfinished))).map_err(failed)?;
+        sync_entry(path).map_err(failed)?;
         Ok(dumped)
     }
 
@@ -97,7 +98,8 @@ impl ObjectStore {
 
     /// The beginning of a file of the store.
     pub(crate) fn head(&self, magic: [u8; 8], sequence: u64) -> Head {
-        Head { magic, node: self.node(), generations: self.config.generations, sequence }
+        let generations = self.config.generations;
+        Head { magic, node: self.node(), generations, sequence, salt: salt() }
     }
 
     /// Whether the ids of a file are such as the store's.
@@ -176,7 +178,7 @@ impl ObjectStore {
         };
         let head = Head::read(&mut from, MAGIC).map_err(|error| wrong(error, 0))?;
         self.takes(head, name)?;
-        let mut from = BlockReader::new(from);
+        let mut from = BlockReader::new(from, head);
         let mut dumped = Dumped::default();
         loop {
             let next = record::next(&mut from, head.generations)

@@ -27,8 +27,8 @@ impl Default for KeeperConfig {
 }
 
 /// Defragments a store and shortens its log in the background, until this is dropped or the store
-/// is. Changes that nobody waits for ([`crate::Durability::Deferred`]) are on the device after two
-/// looks at most.
+/// is. Changes are on the device after two looks at most, also those that nobody waits for
+/// ([`crate::Durability::Deferred`]), and a log that failed is begun anew.
 ///
 /// Others wait for it as for [`ObjectStore::defragment`] and [`ObjectStore::checkpoint`]: for one
 /// group at most. What fails is said to `tracing` and tried again.
@@ -95,14 +95,16 @@ fn keep(store: &Weak<ObjectStore>, stop: &Stop, config: KeeperConfig) {
             let achieved = done.moved > 0 || done.used_bytes_after < done.used_bytes_before;
             futile = Some(now).filter(|_| !achieved);
         }
-        let deferred = store.log.as_ref().and_then(Log::deferred);
-        if deferred != synced {
+        // A log that says that it is synced can be told from one that was being written.
+        let end = store.log.as_ref().map(Log::end);
+        if end != synced {
             match store.sync() {
-                Ok(()) => synced = deferred,
+                Ok(()) => synced = end,
                 Err(error) => tracing::warn!(name = store.name(), %error, "changes wait"),
             }
         }
-        if store.log_bytes() > config.log_bytes
+        let is_sound = store.log.as_ref().is_none_or(|log| log.is_sound().is_ok());
+        if (!is_sound || store.log_bytes() > config.log_bytes)
             && let Err(error) = store.checkpoint()
         {
             tracing::warn!(name = store.name(), %error, "no checkpoint");

@@ -28,7 +28,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use terrace_sys::size::to_u64;
 
-use crate::blocks::{HEAD_BYTES, Head, checksum, u32_at, u64_at};
+use crate::blocks::{HEAD_BYTES, Head, Place, checksum, u32_at, u64_at};
 use crate::config::Durability;
 use crate::error::ObjectError;
 use crate::record::Change;
@@ -79,6 +79,8 @@ struct Pending {
     durable: Position,
     writing: bool,
     failed: Option<String>,
+    /// Bytes of files before this one that no dump stands for yet.
+    earlier: u64,
 }
 
 /// Changes that become a batch, behind room for its head: both are written at once.
@@ -107,7 +109,7 @@ impl Changes {
     }
 
     /// The batch that begins at a place of the file.
-    fn batch(&mut self, place: u64, synced: u64) -> &[u8] {
+    fn batch(&mut self, place: Place, synced: u64) -> &[u8] {
         let (head, changes) = self.0.split_at_mut(BATCH_HEAD_BYTES);
         head.copy_from_slice(&BatchHead::of(place, synced, changes).to_bytes());
         &self.0
@@ -119,7 +121,10 @@ pub(crate) struct LogFile {
     device: Box<dyn Device>,
     pub(crate) path: PathBuf,
     pub(crate) sequence: u64,
+    salt: u64,
     len: u64,
+    /// The device failed: it may say yes the next time without having everything.
+    failed: bool,
     /// Up to where it has changes, is on the device, and says that it is.
     filled: u64,
     synced: u64,
@@ -135,16 +140,28 @@ impl LogFile {
         let begun = file.write_all(&head.to_bytes()).and_then(|()| file.sync_all());
         let begun = begun.and_then(|()| crate::dump::sync_entry(&path));
         begun.inspect_err(|_| drop(std::fs::remove_file(&path))).map_err(failed)?;
-        Ok(Self::new(Box::new(file), path, head.sequence))
+        Ok(Self::new(Box::new(file), path, head))
     }
 
-    fn new(device: Box<dyn Device>, path: PathBuf, sequence: u64) -> Self {
-        let len = to_u64(HEAD_BYTES);
-        Self { device, path, sequence, len, filled: len, synced: len, said: len }
+    fn new(device: Box<dyn Device>, path: PathBuf, head: Head) -> Self {
+        let (len, Head { sequence, salt, .. }) = (to_u64(HEAD_BYTES), head);
+        let (filled, synced, said) = (len, len, len);
+        Self { device, path, sequence, salt, len, failed: false, filled, synced, said }
+    }
+
+    /// Asks the device for something, unless it has failed before.
+    fn ask<T>(&mut self, ask: impl FnOnce(&mut dyn Device) -> io::Result<T>) -> io::Result<T> {
+        if self.failed {
+            return Err(io::Error::other("the device failed before"));
+        }
+        let answer = ask(&mut *self.device);
+        self.failed = answer.is_err();
+        answer
     }
 
     fn write(&mut self, changes: &mut Changes, syncs: bool) -> io::Result<()> {
-        self.device.append(changes.batch(self.len, self.synced))?;
+        let batch = changes.batch(Place { salt: self.salt, offset: self.len }, self.synced);
+        self.ask(|device| device.append(batch))?;
         self.said = self.synced;
         self.len += to_u64(BATCH_HEAD_BYTES + changes.len());
         if changes.len() > 0 {
@@ -154,7 +171,7 @@ impl LogFile {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.device.sync()?;
+        self.ask(|device| device.sync())?;
         self.synced = self.len;
         Ok(())
     }
@@ -177,7 +194,7 @@ pub(crate) struct BatchHead {
 }
 
 impl BatchHead {
-    fn of(place: u64, synced: u64, changes: &[u8]) -> Self {
+    fn of(place: Place, synced: u64, changes: &[u8]) -> Self {
         let sum = crc32c::crc32c_append(checksum(place, &synced.to_le_bytes()), changes);
         Self { len: to_u64(changes.len()), synced, sum }
     }
@@ -198,7 +215,7 @@ impl BatchHead {
     }
 
     /// Whether these are the changes of the batch, which begins at a place of the file.
-    pub(crate) fn is_of(self, place: u64, changes: &[u8]) -> bool {
+    pub(crate) fn is_of(self, place: Place, changes: &[u8]) -> bool {
         Self::of(place, self.synced, changes) == self
     }
 }
@@ -212,6 +229,7 @@ impl Log {
             durable: 0,
             writing: false,
             failed: None,
+            earlier: 0,
         };
         Self {
             durability,
@@ -285,16 +303,15 @@ impl Log {
         }
     }
 
-    /// Up to where there are changes, if nobody waits for them.
-    pub(crate) fn deferred(&self) -> Option<Position> {
-        (self.durability == Durability::Deferred).then(|| self.pending().end)
+    /// Up to where there are changes.
+    pub(crate) fn end(&self) -> Position {
+        self.pending().end
     }
 
     /// Everything up to now is durable once this returns.
     pub(crate) fn sync(&self) -> Result<(), ObjectError> {
         let position = self.pending().end;
         self.wait(position)?;
-        // A device that failed once may say yes the next time without having everything.
         self.is_sound()?;
         let mut file = self.file();
         let synced = file.seal();
@@ -349,13 +366,20 @@ impl Log {
             }
         }
         let mut file = self.file();
+        // What says that all is synced is synced as well: what comes after it is in another file.
         if pending.failed.is_none()
-            && let Err(error) = file.seal()
+            && let Err(error) = file.seal().and_then(|()| file.sync())
         {
             let reason = reason_of(&file.path, &error);
             self.fail(&mut pending, reason);
         }
+        pending.earlier += file.len;
         *file = next;
+    }
+
+    /// A dump stands for all files before this one.
+    pub(crate) fn forget_earlier(&self) {
+        self.pending().earlier = 0;
     }
 
     /// Everything that the store holds was written elsewhere: changes are taken again.
@@ -368,9 +392,10 @@ impl Log {
         self.written.notify_all();
     }
 
-    /// Bytes of the file that is written to.
+    /// Bytes that a start would read.
     pub(crate) fn len(&self) -> u64 {
-        self.file().len
+        let earlier = self.pending().earlier;
+        earlier + self.file().len
     }
 }
 
@@ -393,6 +418,8 @@ mod tests {
 
     use super::*;
 
+    const HEAD: Head = Head { magic: MAGIC, node: 0, generations: false, sequence: 1, salt: 7 };
+
     /// A device that takes everything and fails one sync, counted from one.
     struct Faulty {
         syncs: Arc<AtomicUsize>,
@@ -413,7 +440,7 @@ mod tests {
     fn log(fails: usize, durability: Durability) -> (Log, Arc<AtomicUsize>) {
         let syncs = Arc::new(AtomicUsize::new(0));
         let device = Box::new(Faulty { syncs: Arc::clone(&syncs), fails });
-        let file = LogFile::new(device, "log".into(), 1);
+        let file = LogFile::new(device, "log".into(), HEAD);
         (Log::new(file, durability), syncs)
     }
 
@@ -442,7 +469,7 @@ mod tests {
         change().expect("the first sync");
         assert!(change().is_err() && change().is_err());
         let device = Box::new(Faulty { syncs: Arc::default(), fails: 0 });
-        log.turn_over(LogFile::new(device, "next".into(), 2));
+        log.turn_over(LogFile::new(device, "next".into(), HEAD));
         assert!(log.is_sound().is_err(), "a checkpoint is missing");
         log.mend();
         change().expect("everything is elsewhere");

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use terrace_sys::file::{LockedFile, make_directory, sync_directory, try_lock};
 use terrace_sys::size::{to_u64, to_usize};
 
-use crate::blocks::{BlockError, HEAD_BYTES, Head};
+use crate::blocks::{BlockError, HEAD_BYTES, Head, Place};
 use crate::config::{LogConfig, ObjectConfig};
 use crate::dump::Dumped;
 use crate::error::ObjectError;
@@ -131,16 +131,17 @@ impl ObjectStore {
             home: &home,
             accepts_damage: log.accepts_damage,
             found: Recovered::default(),
+            aside: Vec::new(),
         };
         let last = reading.read()?;
-        let found = reading.found;
+        let Reading { found, aside, .. } = reading;
         home.tidy()?;
         store.list_all();
         let file = LogFile::create(home.path("log", last + 1), store.head(log::MAGIC, last + 1))?;
         store.log = Some(Log::new(file, log.durability));
         store.home = Some(home);
         if !found.damage.is_empty() {
-            store.checkpoint()?;
+            store.checkpoint_and(|home| aside.iter().try_for_each(|path| home.set_aside(path)))?;
         }
         Ok((store, found))
     }
@@ -154,6 +155,14 @@ impl ObjectStore {
     /// [`ObjectError::OutOfMemory`]: what was there before stays as it was. [`ObjectError::Log`]
     /// when the log could not be written meanwhile.
     pub fn checkpoint(&self) -> Result<Dumped, ObjectError> {
+        self.checkpoint_and(|_| Ok(()))
+    }
+
+    /// Does something between the dump and the end of what it stands for.
+    fn checkpoint_and(
+        &self,
+        then: impl FnOnce(&Home) -> Result<(), ObjectError>,
+    ) -> Result<Dumped, ObjectError> {
         let (Some(log), Some(home)) = (&self.log, &self.home) else {
             return Err(ObjectError::Config("it has no log to be shortened".to_owned()));
         };
@@ -167,6 +176,8 @@ impl ObjectStore {
         if broken {
             log.mend();
         }
+        log.forget_earlier();
+        then(home)?;
         home.remove_before(number)?;
         log.is_sound()?;
         Ok(dumped)
@@ -181,7 +192,8 @@ impl ObjectStore {
         self.log.as_ref().map_or(Ok(()), Log::sync)
     }
 
-    /// Bytes of the log since the last checkpoint, or since the store was opened; 0 without a log.
+    /// Bytes of the log since the last checkpoint that was made, or since the store was opened; 0
+    /// without a log.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {
         self.log.as_ref().map_or(0, Log::len)
@@ -194,6 +206,8 @@ struct Reading<'a> {
     home: &'a Home,
     accepts_damage: bool,
     found: Recovered,
+    /// What is to be kept under another name, once a dump stands for all that was read.
+    aside: Vec<PathBuf>,
 }
 
 impl Reading<'_> {
@@ -203,7 +217,7 @@ impl Reading<'_> {
         let first = dump.unwrap_or(1);
         if let Some(number) = dump {
             let path = self.home.path("dump", number);
-            let loaded = self.store.load(&path);
+            let loaded = self.store.load(&path).and_then(|named| is_named(&path, named, number));
             self.found.dump = true;
             self.accept(loaded, &path)?;
         }
@@ -215,9 +229,7 @@ impl Reading<'_> {
             let read = self.read_log(number, last);
             let Some(read) = self.accept(read, &path)? else {
                 // What comes after lost changes may build on them.
-                for later in number + 1..=last {
-                    self.home.set_aside(&self.home.path("log", later))?;
-                }
+                self.aside.extend((number + 1..=last).map(|later| self.home.path("log", later)));
                 break;
             };
             self.found.logs += 1;
@@ -242,7 +254,7 @@ impl Reading<'_> {
             Err(error @ ObjectError::Corrupt { .. }) if self.accepts_damage => {
                 tracing::warn!(%error, "opened without what is damaged");
                 self.found.damage.push(error.to_string());
-                self.home.set_aside(path)?;
+                self.aside.push(path.to_owned());
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -268,8 +280,10 @@ impl Reading<'_> {
         if number == last && head.is_err() && log.len <= to_u64(HEAD_BYTES) {
             return Ok(ReadLog { changes: 0, torn_bytes: log.len, is_unborn: true });
         }
-        self.store.takes(head?, &path.display().to_string())?;
-        log.replay(self.store, is_last)
+        let head = head?;
+        is_named(&path, head.sequence, number)?;
+        self.store.takes(head, &path.display().to_string())?;
+        log.replay(self.store, head, is_last)
     }
 }
 
@@ -279,6 +293,12 @@ struct ReadLog {
     torn_bytes: u64,
     /// It was being made, and has nothing.
     is_unborn: bool,
+}
+
+/// Whether a file is the one that its name says.
+fn is_named(path: &Path, sequence: u64, number: u64) -> Result<(), ObjectError> {
+    let reason = format!("it is number {sequence} by what it says itself");
+    if sequence == number { Ok(()) } else { Err(damaged(path, 0, &reason)) }
 }
 
 fn damaged(path: &Path, offset: u64, reason: &str) -> ObjectError {
@@ -313,13 +333,18 @@ impl LogReader {
     }
 
     /// Makes its changes again; `is_last`: what is at its end may have been written last.
-    fn replay(&self, store: &ObjectStore, is_last: bool) -> Result<ReadLog, ObjectError> {
+    fn replay(
+        &self,
+        store: &ObjectStore,
+        Head { salt, .. }: Head,
+        is_last: bool,
+    ) -> Result<ReadLog, ObjectError> {
         let failed = |source| ObjectError::file("read", &self.path, source);
         let mut read = ReadLog { changes: 0, torn_bytes: 0, is_unborn: false };
         let mut at = to_u64(HEAD_BYTES);
         while at < self.len {
-            let Some((_, changes)) = self.batch(at).map_err(failed)? else {
-                if !is_last || self.was_synced(at).map_err(failed)? {
+            let Some((_, changes)) = self.batch(salt, at).map_err(failed)? else {
+                if !is_last || self.was_synced(salt, at).map_err(failed)? {
                     let reason = "changes are damaged that were on the device";
                     return Err(damaged(&self.path, at, reason));
                 }
@@ -340,7 +365,7 @@ impl LogReader {
     }
 
     /// The batch that begins at a place, and its changes; none if there is none, or not all of it.
-    fn batch(&self, at: u64) -> io::Result<Option<(BatchHead, Vec<u8>)>> {
+    fn batch(&self, salt: u64, at: u64) -> io::Result<Option<(BatchHead, Vec<u8>)>> {
         let begin = at + to_u64(BATCH_HEAD_BYTES);
         if begin > self.len {
             return Ok(None);
@@ -353,7 +378,7 @@ impl LogReader {
         changes.try_reserve_exact(to_usize(head.len)).map_err(io::Error::other)?;
         changes.resize(to_usize(head.len), 0);
         self.read(&mut changes, begin)?;
-        Ok(head.is_of(at, &changes).then_some((head, changes)))
+        Ok(head.is_of(Place { salt, offset: at }, &changes).then_some((head, changes)))
     }
 
     /// Reads what is there at a place, most of the time from what was read of the file before.
@@ -379,7 +404,7 @@ impl LogReader {
     }
 
     /// Whether a batch behind a place says that the place was on the device before.
-    fn was_synced(&self, at: u64) -> io::Result<bool> {
+    fn was_synced(&self, salt: u64, at: u64) -> io::Result<bool> {
         let overlap = BATCH_MAGIC.len() - 1;
         let mut window = vec![0; WINDOW + overlap];
         for start in (at + 1..self.len).step_by(WINDOW) {
@@ -390,7 +415,7 @@ impl LogReader {
                 if bytes != BATCH_MAGIC {
                     continue;
                 }
-                let later = self.batch(start + to_u64(offset))?;
+                let later = self.batch(salt, start + to_u64(offset))?;
                 if later.is_some_and(|(head, _)| head.synced > at) {
                     return Ok(true);
                 }
