@@ -360,7 +360,7 @@ public:
                                               to.bytes_.data(), to.bytes_.size(),
                                               to.parts_.data(), &needed);
         }
-        if (status == TERRACE_STATUS_INVALID) {
+        if (status == TERRACE_STATUS_INVALID || status == TERRACE_STATUS_PANIC) {
             to.parts_.clear();
             check(status);
         }
@@ -442,7 +442,7 @@ private:
 
     /// What fails for one object is said of that one.
     static void each(terrace_status status) {
-        if (status == TERRACE_STATUS_INVALID) {
+        if (status == TERRACE_STATUS_INVALID || status == TERRACE_STATUS_PANIC) {
             check(status);
         }
     }

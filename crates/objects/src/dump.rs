@@ -39,8 +39,9 @@ impl ObjectStore {
     /// Who changes an object for the first time since the dump began copies its group first, some
     /// 10 us more; when that comes to more than 4 MiB, changes wait for the dump. So do changes of
     /// groups whose objects, 64 at most with consecutive ids, have more than 1 MiB: the dump writes
-    /// such a group next, and they can be read meanwhile. The dump takes 11 MiB of the budget.
-    /// Locks and pins are not part of it. One dump at a time; a second one waits for the first.
+    /// such a group next, and its objects can be read meanwhile; who locks or pins one waits, and
+    /// so does defragmentation. The dump takes 12 MiB of the budget. Locks and pins are not part of
+    /// it. One dump at a time; a second one waits for the first.
     ///
     /// # Errors
     /// [`ObjectError::File`]; [`ObjectError::OutOfMemory`] when the budget has no room for what is

@@ -271,7 +271,7 @@ impl Log {
 
     fn fail(&self, pending: &mut Pending, reason: String) {
         tracing::error!(reason, "the log of a store of objects");
-        pending.failed = Some(reason);
+        pending.failed.get_or_insert(reason);
         self.broken.store(true, Ordering::Release);
         self.written.notify_all();
     }
@@ -315,11 +315,15 @@ impl Log {
         self.is_sound()?;
         let mut file = self.file();
         let synced = file.seal();
-        let path = file.path.clone();
+        let (path, sequence) = (file.path.clone(), file.sequence);
         drop(file);
         synced.map_err(|error| {
             let reason = reason_of(&path, &error);
-            self.fail(&mut self.pending(), reason.clone());
+            let mut pending = self.pending();
+            // A checkpoint may have put everything elsewhere by now.
+            if self.file().sequence == sequence {
+                self.fail(&mut pending, reason.clone());
+            }
             ObjectError::Log(reason)
         })
     }

@@ -23,7 +23,8 @@ use crate::store::OBJECT_BYTES_MAX;
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
 /// Stands for the number of a group behind the last one.
 const END: u64 = u64::MAX;
-const GROUP_BYTES_MAX: usize = 32 + 64 + 1 + 64 * 10;
+/// Bytes of a group beside those of its objects, at most.
+pub(crate) const GROUP_BYTES_MAX: usize = 32 + 64 + 1 + 64 * 10;
 
 /// Makes room in a buffer for so many bytes more.
 pub(crate) trait Room<E>: FnMut(&mut Vec<u8>, usize) -> Result<(), E> {}

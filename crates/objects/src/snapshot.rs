@@ -110,7 +110,8 @@ impl Snapshot {
         if turn.0 & DUMPING != 0 && store.is_worth_dumping(number, &view) {
             let holding = record::Holding::of(&store.slabs, &view);
             let mut kept = self.kept();
-            if !kept.failed {
+            // A dump that failed meanwhile takes no copies any more.
+            if !kept.failed && self.turn().0 == turn.0 {
                 let Ok(holding) = holding else {
                     kept.failed = true;
                     return false;
@@ -188,7 +189,10 @@ impl ObjectStore {
     pub(crate) fn cut(&self) -> Cut<'_> {
         let alone = lock(&self.snapshot.alone);
         let now = self.snapshot.state.load(Ordering::SeqCst);
-        *self.snapshot.kept() = Kept::default();
+        let mut bytes = Vec::new();
+        // Without it, there is no memory for the first copy either.
+        let _ = bytes.try_reserve_exact(KEPT_BYTES_MAX + AHEAD_BYTES_MAX);
+        *self.snapshot.kept() = Kept { bytes, ..Kept::default() };
         // Who makes a group that is not among these finds the flag turned: it counts the group
         // before it looks at the flag, and here the flag is turned before groups are counted.
         let turn = Turn(now ^ TURNED | DUMPING);
@@ -208,8 +212,15 @@ impl Cut<'_> {
     /// Copies all groups as they were.
     pub(crate) fn copy(&mut self, write: &mut impl Write) -> Result<(), ObjectError> {
         let (mut to, mut spare) = (Vec::new(), Vec::new());
+        let no_memory = |_| self.store.out_of_memory(dump_bytes());
+        to.try_reserve_exact(TO_BYTES_MAX).map_err(no_memory)?;
+        spare.try_reserve_exact(KEPT_BYTES_MAX + AHEAD_BYTES_MAX).map_err(no_memory)?;
         while let Some(number) = self.next() {
             self.copy_group(number, &mut to, write)?;
+            if to.len() >= PIECE_BYTES {
+                write(&to)?;
+                to.clear();
+            }
             if self.store.snapshot.hurry.swap(false, Ordering::SeqCst) {
                 self.copy_wanted(&mut to, write)?;
                 // The last group in it may be written in part.
@@ -240,13 +251,14 @@ impl Cut<'_> {
         }
         let no_memory = |_| self.store.out_of_memory(dump_bytes());
         let holding = record::Holding::of(&self.store.slabs, &view).map_err(no_memory)?;
-        // Nobody changes the group until all of it is written; of a long one, that may be a while.
-        let _latched = if holding.bytes > AHEAD_BYTES_MAX {
-            (None, Some(latched.downgrade()))
-        } else {
-            (Some(latched), None)
-        };
+        self.copied.add(&holding);
         let generations = self.store.table.generations_of(number);
+        if holding.bytes <= AHEAD_BYTES_MAX {
+            let room = &mut |to: &mut Vec<u8>, bytes| to.try_reserve(bytes).map_err(no_memory);
+            return holding.append(number, generations, &view, to, room);
+        }
+        // Nobody changes the group until all of it is written, which may be a while.
+        let _held = latched.downgrade();
         let mut room = |to: &mut Vec<u8>, bytes| {
             if to.len() + bytes > PIECE_BYTES {
                 write(to)?;
@@ -254,9 +266,7 @@ impl Cut<'_> {
             }
             to.try_reserve(bytes).map_err(no_memory)
         };
-        holding.append(number, generations, &view, to, &mut room)?;
-        self.copied.add(&holding);
-        Ok(())
+        holding.append(number, generations, &view, to, &mut room)
     }
 
     /// Copies groups that somebody waits to change.
@@ -309,8 +319,10 @@ impl Cut<'_> {
 impl Drop for Cut<'_> {
     fn drop(&mut self) {
         let snapshot = &self.store.snapshot;
+        let mut kept = snapshot.kept();
         snapshot.state.fetch_and(!DUMPING, Ordering::SeqCst);
-        *snapshot.kept() = Kept::default();
+        *kept = Kept::default();
+        drop(kept);
         snapshot.drained.notify_all();
         // A dump that failed leaves groups behind. Nobody copies them any more, and a later dump
         // is not to take them for groups that it has come to.
@@ -323,8 +335,11 @@ impl Drop for Cut<'_> {
     }
 }
 
-/// Bytes that a dump takes of the store's budget while it is made: what others copy, twice, and a
-/// piece.
+/// A piece, and a group that others could copy.
+const TO_BYTES_MAX: usize = PIECE_BYTES + AHEAD_BYTES_MAX + record::GROUP_BYTES_MAX;
+
+/// Bytes that a dump takes of the store's budget while it is made: what others copy, twice, and
+/// what it copies itself.
 pub(crate) fn dump_bytes() -> u64 {
-    to_u64(2 * (KEPT_BYTES_MAX + AHEAD_BYTES_MAX) + PIECE_BYTES)
+    to_u64(2 * (KEPT_BYTES_MAX + AHEAD_BYTES_MAX) + TO_BYTES_MAX)
 }

@@ -404,7 +404,7 @@ fn a_dump_needs_some_of_the_budget() {
     let store = ObjectStore::new(ObjectConfig { ledger: Some(ledger), ..config(64 * MIB) });
     let store = store.expect("memory");
     let id = store.create_with(b"still there").expect("room");
-    let error = store.dump_to(Vec::new()).expect_err("11 MiB are not to be had");
+    let error = store.dump_to(Vec::new()).expect_err("12 MiB are not to be had");
     assert!(matches!(error, ObjectError::OutOfMemory { .. }), "{error}");
     assert_eq!(store.get_vec(id).expect("there"), b"still there");
     store.put(id, b"and  usable").expect("there");
