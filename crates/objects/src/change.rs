@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
+use std::sync::{MutexGuard, PoisonError};
 
 use crate::bytes;
 use crate::edit::{self, Content};
@@ -10,6 +11,7 @@ use crate::group::{Far, Found, NEAR_BYTES_MAX};
 use crate::id::ObjectId;
 use crate::log::Position;
 use crate::record::Change;
+use crate::slabs::Run;
 use crate::store::{By, Latched, OBJECT_BYTES_MAX, ObjectStore, part, place, signed};
 use crate::table::slot_of;
 
@@ -234,25 +236,37 @@ fn writable(id: ObjectId, found: Option<Found>) -> Result<Found, ObjectError> {
 pub(crate) struct Placed<'a> {
     store: &'a ObjectStore,
     pub(crate) far: Option<Far>,
+    /// Which of the store's lists has its run until an object does.
+    list: usize,
     kept: Cell<bool>,
 }
 
 impl<'a> Placed<'a> {
     /// Nothing was placed.
     pub(crate) fn none(store: &'a ObjectStore) -> Self {
-        Self { store, far: None, kept: Cell::new(false) }
+        let list = place() % store.placed.len();
+        Self { store, far: None, list, kept: Cell::new(false) }
     }
 
-    /// An object has it now.
+    /// An object has it now; under the latch of its group, or with the maker.
     pub(crate) fn keep(&self) {
         self.kept.set(true);
+        let run = self.far.and_then(Far::run);
+        run.into_iter().for_each(|run| self.list().retain(|other| *other != run));
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<Run>> {
+        self.store.placed[self.list].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Placed<'_> {
     fn drop(&mut self) {
-        let run = self.far.and_then(Far::run);
-        run.filter(|_| !self.kept.get()).into_iter().for_each(|run| self.store.slabs.give(run));
+        if let Some(run) = self.far.and_then(Far::run).filter(|_| !self.kept.get()) {
+            let mut list = self.list();
+            list.retain(|other| *other != run);
+            self.store.slabs.give(run);
+        }
     }
 }
 
@@ -269,14 +283,21 @@ impl ObjectStore {
         }
         let mut tries = 0;
         loop {
-            match edit::place(&self.slabs, place(), content) {
-                Ok(far) => placed.far = Some(far),
-                Err(no_room) => {
-                    self.make_room(no_room.0, &mut tries)?;
-                    continue;
-                }
+            let mut list = placed.list();
+            let taken = edit::take(&self.slabs, place(), content.len());
+            if let Ok(far) = taken {
+                list.extend(far.run());
             }
-            return Ok(placed);
+            drop(list);
+            match taken {
+                Ok(far) => {
+                    placed.far = Some(far);
+                    // SAFETY: the run was taken just now.
+                    unsafe { edit::fill(&self.slabs, far, content) };
+                    return Ok(placed);
+                }
+                Err(no_room) => self.make_room(no_room.0, &mut tries)?,
+            }
         }
     }
 }

@@ -162,7 +162,10 @@ impl Editor<'_> {
 
     /// Gives an object a run of its own.
     fn far(&self, content: Content<'_>) -> Result<Far, NoRoom> {
-        place(self.slabs, self.place, content)
+        let far = take(self.slabs, self.place, content.len())?;
+        // SAFETY: it was taken just now.
+        unsafe { fill(self.slabs, far, content) };
+        Ok(far)
     }
 
     /// Gives a slot an object that has a run already, which stays the caller's where this fails.
@@ -463,13 +466,19 @@ impl Editor<'_> {
     }
 }
 
-/// Takes a run for an object and fills it.
-pub(crate) fn place(slabs: &Slabs, place: usize, content: Content<'_>) -> Result<Far, NoRoom> {
-    let len = content.len();
+/// Takes a run for an object of so many bytes.
+pub(crate) fn take(slabs: &Slabs, place: usize, len: usize) -> Result<Far, NoRoom> {
     let run = slabs.take(place, Run::granules(len.max(1)))?;
-    // SAFETY: the run was taken just now, is as long as the object, and is nobody else's.
-    unsafe { content.write(slabs.address(run.start)) };
     Ok(Far { start: run.start, len: to_u64(len) })
+}
+
+/// Fills a run.
+///
+/// # Safety
+/// It was taken for as many bytes as the content has, and no object has it yet.
+pub(crate) unsafe fn fill(slabs: &Slabs, far: Far, content: Content<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { content.write(slabs.address(far.start)) };
 }
 
 /// Groups of so many granules or fewer, of objects of up to 256 bytes, get all of them with their

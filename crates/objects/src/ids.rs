@@ -212,12 +212,12 @@ impl ObjectStore {
         let mut tries = 0;
         loop {
             // The maker is free again before room is made.
-            let made = self.create_in(&mut lock(self.maker()), content, placed.far);
+            let mut maker = lock(self.maker());
+            let made = self.create_in(&mut maker, content, placed.far);
+            made.iter().for_each(|_| placed.keep());
+            drop(maker);
             match made {
-                Ok(made) => {
-                    placed.keep();
-                    return Ok(made);
-                }
+                Ok(made) => return Ok(made),
                 Err(Trouble::Error(error)) => return Err(error),
                 Err(Trouble::NoRoom(granules)) => self.make_room(granules, &mut tries)?,
             }

@@ -441,6 +441,56 @@ mod tests {
         }
     }
 
+    /// A device whose first sync takes its time and fails, and that says what it was asked for.
+    struct Slow(Arc<Mutex<Vec<&'static str>>>);
+
+    impl Device for Slow {
+        fn append(&mut self, _: &[u8]) -> io::Result<()> {
+            self.0.lock().expect("no panic").push("append");
+            Ok(())
+        }
+
+        fn sync(&mut self) -> io::Result<()> {
+            let mut asked = self.0.lock().expect("no panic");
+            asked.push("sync");
+            let is_first = asked.iter().filter(|it| **it == "sync").count() == 1;
+            drop(asked);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            if is_first { Err(io::Error::other("the device is gone")) } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn whoever_waits_hears_of_a_sync_that_failed() {
+        let asked = Arc::default();
+        let file = LogFile::new(Box::new(Slow(Arc::clone(&asked))), "log".into(), HEAD);
+        let log = Log::new(file, Durability::Deferred);
+        let id = crate::id::ObjectId::from_bits(1);
+        log.append(Change::Put { id, bytes: &[7; 8] });
+        let all: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| log.sync())).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        assert!(all.iter().all(Result::is_err), "{all:?}");
+        assert_eq!(*asked.lock().expect("no panic"), ["append", "sync"]);
+    }
+
+    #[test]
+    fn all_of_a_log_is_synced_before_another_begins() {
+        let asked = Arc::new(Mutex::new(vec!["sync"]));
+        let device = || Box::new(Slow(Arc::clone(&asked)));
+        let log = Log::new(LogFile::new(device(), "log".into(), HEAD), Durability::Written);
+        let id = crate::id::ObjectId::from_bits(1);
+        let position = log.append(Change::Put { id, bytes: &[7; 8] });
+        log.commit(position).expect("it is written");
+        log.turn_over(LogFile::new(device(), "next".into(), HEAD));
+        log.is_sound().expect("all went well");
+        assert_eq!(asked.lock().expect("no panic").last(), Some(&"sync"));
+        assert!(log.len() > to_u64(2 * HEAD_BYTES), "no dump stands for the other");
+        log.forget_earlier();
+        assert_eq!(log.len(), to_u64(HEAD_BYTES));
+    }
+
     fn log(fails: usize, durability: Durability) -> (Log, Arc<AtomicUsize>) {
         let syncs = Arc::new(AtomicUsize::new(0));
         let device = Box::new(Faulty { syncs: Arc::clone(&syncs), fails });

@@ -1,13 +1,14 @@
 //! Ids without objects: reserved ones, those of other nodes, and consecutive ones.
 
 use std::collections::VecDeque;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use terrace_sys::size::{to_u64, to_usize};
 
 use crate::edit::Content;
 use crate::error::ObjectError;
-use crate::group::{GROUP_SLOTS, Group};
+use crate::group::{GROUP_SLOTS, Group, View};
 use crate::id::{LOCAL_MAX, ObjectId};
 use crate::ids::{Maker, Purpose, lock};
 use crate::log::Position;
@@ -147,27 +148,44 @@ impl ObjectStore {
         if let Some(long) = objects.iter().find(|bytes| bytes.len() > OBJECT_BYTES_MAX) {
             return Err(ObjectError::TooLong(long.len()));
         }
-        let (first, _) = self.cut_ids(&mut lock(self.maker()), to_u64(objects.len()))?;
-        let id = |n: usize| ObjectId::from_bits(first.to_bits() + to_u64(n));
-        let made = if objects.len() <= to_usize(GROUP_SLOTS) {
-            self.fill_part(first, objects)
-        } else {
-            self.fill_groups(first, objects)
-        };
-        let position = made.inspect_err(|_| self.give_back(first, objects.len()))?;
-        let undo = |_: &ObjectError| (0..objects.len()).for_each(|n| self.take_back(id(n)));
-        self.commit(position).inspect_err(undo)?;
-        Ok(first)
+        if objects.is_empty() {
+            return Ok(ObjectId::from_bits(0));
+        }
+        loop {
+            let (first, _) = self.cut_ids(&mut lock(self.maker()), to_u64(objects.len()))?;
+            let made = if objects.len() <= to_usize(GROUP_SLOTS) {
+                self.fill_part(first, objects)
+            } else {
+                self.fill_groups(first, objects)
+            };
+            let made = made.inspect_err(|_| self.give_back(first, objects.len()))?;
+            let Some(position) = made else {
+                self.give_back(first, objects.len());
+                continue;
+            };
+            self.leave_row(first, to_u64(objects.len()));
+            let ids = first.to_bits()..first.to_bits() + to_u64(objects.len());
+            let undo = |_: &ObjectError| ids.for_each(|id| self.take_back(ObjectId::from_bits(id)));
+            return self.commit(position).map(|()| first).inspect_err(undo);
+        }
     }
 
-    /// Makes objects in one group, all or none, as one step.
-    fn fill_part(&self, first: ObjectId, objects: &[&[u8]]) -> Result<Position, ObjectError> {
-        let Some(group) = self.table.get(self.group_of(first)) else { return Ok(0) };
+    /// Makes objects in one group, all or none, as one step; none where somebody guessed one of the
+    /// ids and took it.
+    fn fill_part(
+        &self,
+        first: ObjectId,
+        objects: &[&[u8]],
+    ) -> Result<Option<Position>, ObjectError> {
+        let Some(group) = self.table.get(self.group_of(first)) else { return Ok(Some(0)) };
         let mut tries = 0;
         loop {
             let latched = self.latch_to_change(self.group_of(first), group);
             self.is_loggable()?;
             let (editor, view) = (self.editor(latched.group), group.view());
+            if !are_untouched(&view, first, objects.len()) {
+                return Ok(None);
+            }
             let slots = || slot_of(first)..;
             let mut inserted = slots().zip(objects).map(|(slot, bytes)| {
                 editor.insert(slot, Content::Bytes(bytes)).map_err(|no_room| (slot, no_room))
@@ -185,12 +203,17 @@ impl ObjectStore {
                 self.count_made(bytes.len());
                 position = self.note(Change::Put { id, bytes });
             }
-            return Ok(position);
+            return Ok(Some(position));
         }
     }
 
-    /// Makes objects in whole groups that have none: first where nobody sees them.
-    fn fill_groups(&self, first: ObjectId, objects: &[&[u8]]) -> Result<Position, ObjectError> {
+    /// Makes objects in whole groups that have none: first where nobody sees them. None as above.
+    fn fill_groups(
+        &self,
+        first: ObjectId,
+        objects: &[&[u8]],
+    ) -> Result<Option<Position>, ObjectError> {
+        let _building = self.building.read().unwrap_or_else(PoisonError::into_inner);
         let mut built = Built { store: self, groups: VecDeque::new() };
         for objects in objects.chunks(to_usize(GROUP_SLOTS)) {
             built.groups.push_back(Group::default());
@@ -201,11 +224,13 @@ impl ObjectStore {
         for (number, objects) in numbers.zip(objects.chunks(to_usize(GROUP_SLOTS))) {
             let group = self.group_for_load(number)?;
             let latched = self.latch_to_change(number, group);
-            if let Err(error) = self.is_loggable() {
+            let untouched = are_untouched(&group.view(), self.id_at(number, 0), objects.len());
+            let goes_on = self.is_loggable().map(|()| untouched);
+            if !matches!(goes_on, Ok(true)) {
                 drop(latched);
                 let ids = first.to_bits()..first.to_bits() + done;
                 ids.for_each(|id| self.take_back(ObjectId::from_bits(id)));
-                return Err(error);
+                return goes_on.map(|_| None);
             }
             let (before, next) = (group.view(), built.groups.pop_front());
             latched.group.adopt(&next.unwrap_or_default().view());
@@ -215,10 +240,8 @@ impl ObjectStore {
                 position = self.note(Change::Put { id: self.id_at(number, slot), bytes });
             }
             done += to_u64(objects.len());
-            drop(latched);
-            self.table.own_number(number).into_iter().for_each(|n| self.leave_group(n));
         }
-        Ok(position)
+        Ok(Some(position))
     }
 
     /// Puts objects into a group that nobody else sees.
@@ -345,6 +368,13 @@ impl ObjectStore {
         (first..first + count).for_each(|n| self.own(n));
         Ok(first)
     }
+}
+
+/// Whether ids of a latched group are as they were left when they were reserved: whoever guesses
+/// one may have made an object with it, or given it back.
+fn are_untouched(view: &View, first: ObjectId, count: usize) -> bool {
+    let slots = u64::MAX >> (64 - count.min(64)) << slot_of(first);
+    view.present & slots == 0 && view.reserved_slots() & slots == slots
 }
 
 /// Groups of objects that nobody sees yet. Those that are left when it is dropped are given back.

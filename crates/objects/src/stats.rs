@@ -79,6 +79,7 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::Damaged`] with the first thing that is not as it must be.
     pub fn check(&self) -> Result<Checked, ObjectError> {
+        let _built = self.building.write().unwrap_or_else(PoisonError::into_inner);
         let _still = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
         let makers = self.makers.iter().map(|maker| maker.lock());
         let _makers: Vec<_> = makers.collect();
@@ -90,11 +91,19 @@ impl ObjectStore {
                 }
             }
         }
-        self.check_latched(&latched).map_err(ObjectError::Damaged)
+        let lists = self.placed.iter().map(|list| list.lock());
+        let placed: Vec<_> = lists.map(|it| it.unwrap_or_else(PoisonError::into_inner)).collect();
+        let runs = placed.iter().flat_map(|list| list.iter().copied()).collect();
+        self.check_latched(&latched, runs).map_err(ObjectError::Damaged)
     }
 
-    fn check_latched(&self, groups: &[(u64, Latched<'_>)]) -> Result<Checked, String> {
-        let (mut checked, mut runs) = (Checked::default(), Vec::new());
+    /// `runs`: those of objects that no group has yet.
+    fn check_latched(
+        &self,
+        groups: &[(u64, Latched<'_>)],
+        mut runs: Vec<crate::slabs::Run>,
+    ) -> Result<Checked, String> {
+        let mut checked = Checked::default();
         for (number, latched) in groups {
             self.check_group(*number, latched.group, &mut checked, &mut runs)?;
         }

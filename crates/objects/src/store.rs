@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use terrace_latch::ParkingLot;
@@ -23,7 +23,7 @@ use crate::log::{Log, Position};
 use crate::memory::{Memory, ObjectMemory};
 use crate::record::Change;
 use crate::recover::Home;
-use crate::slabs::{GRANULE_BYTES, NoRoom, SLAB_BYTES, Slabs, Supply};
+use crate::slabs::{GRANULE_BYTES, NoRoom, Run, SLAB_BYTES, Slabs, Supply};
 use crate::snapshot::Snapshot;
 use crate::table::{Table, slot_of};
 
@@ -48,6 +48,10 @@ pub struct ObjectStore {
     pub(crate) lot: ParkingLot,
     pub(crate) locks: Locks,
     pub(crate) makers: Vec<Mutex<Maker>>,
+    /// Runs of long objects that no group has yet.
+    pub(crate) placed: Vec<Mutex<Vec<Run>>>,
+    /// Held by those who build groups that nobody sees, shared.
+    pub(crate) building: RwLock<()>,
     pub(crate) free: FreeGroups,
     /// Groups of the store's own ids that were given out.
     pub(crate) groups: AtomicU64,
@@ -154,6 +158,8 @@ impl ObjectStore {
             lot: ParkingLot::new(),
             locks: Locks::new(),
             makers: (0..places).map(|_| Mutex::new(Maker::new())).collect(),
+            placed: (0..places).map(|_| Mutex::default()).collect(),
+            building: RwLock::default(),
             free: FreeGroups::new(),
             groups: AtomicU64::new(0),
             counters: (0..places).map(|_| Counters::default()).collect(),

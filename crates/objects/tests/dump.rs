@@ -398,6 +398,46 @@ fn long_objects_are_written_by_pieces_and_can_be_read_meanwhile() {
     ids.iter().for_each(|id| assert!(restored.get_vec(*id).expect("there") == old, "{id}"));
 }
 
+/// Nobody waits for the device who reads short objects.
+#[test]
+fn short_objects_can_be_read_while_a_piece_is_written() {
+    let store = store(64 * MIB);
+    let ids: Vec<ObjectId> = (0..100_000).map(|_| store.create(32).expect("room")).collect();
+    let (ask, asked) = std::sync::mpsc::channel();
+    let (say, said) = std::sync::mpsc::channel();
+    let (store, ids) = (&store, &ids);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for () in asked {
+                let read = ids.iter().filter(|id| store.get(**id, &mut [0; 32]).is_ok());
+                say.send(read.count()).expect("somebody waits");
+            }
+        });
+        // The reader ends with the one who asks.
+        let mut look = move |written| {
+            if written % MIB < 100 {
+                ask.send(()).expect("somebody reads");
+                let all = said.recv_timeout(Duration::from_secs(20)).expect("nobody keeps it out");
+                assert_eq!(all, ids.len());
+            }
+        };
+        let mut file = Meanwhile { file: Vec::new(), longest: 0, look: &mut look };
+        store.dump_to(&mut file).expect("memory");
+        assert!(file.file.len() > 3 * MIB);
+        drop(look);
+    });
+}
+
+#[test]
+fn a_dump_that_gets_no_name_leaves_nothing() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let path = scratch.path().join("taken");
+    std::fs::create_dir_all(path.join("by a directory")).expect("made");
+    let error = store(4 * MIB).dump(&path).expect_err("it cannot be replaced");
+    assert!(error.to_string().contains("taken"), "{error}");
+    assert_eq!(std::fs::read_dir(scratch.path()).expect("a directory").count(), 1);
+}
+
 #[test]
 fn a_dump_needs_some_of_the_budget() {
     let ledger = Ledger::new(8 * MIB as u64);

@@ -365,3 +365,73 @@ fn threads_make_objects_in_groups_apart() {
     });
     assert!(one.iter().all(|line| !two.contains(line)), "{one:?} and {two:?}");
 }
+
+/// A store of 64 MiB on which `work` goes on in another thread for as long as `look` does.
+fn beside(work: impl Fn(&ObjectStore) + Sync, look: impl FnOnce(&ObjectStore)) {
+    let (store, done) = (store(64 * MIB), AtomicBool::new(false));
+    (0..1000).for_each(|_| assert!(store.create(100).is_ok()));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                work(&store);
+            }
+        });
+        let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| look(&store)));
+        done.store(true, Ordering::Relaxed);
+        looked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+    store.check().expect("in order");
+}
+
+/// What is placed ahead of its object, or built where nobody sees it, is no damage.
+#[test]
+fn stores_are_in_order_beside_everything() {
+    let checked = |store: &ObjectStore| {
+        for n in 0..500 {
+            store.check().unwrap_or_else(|error| panic!("check {n}: {error}"));
+        }
+    };
+    let long = |store: &ObjectStore| {
+        let id = store.create_with(&[1; 20_000]).expect("room");
+        store.replace(id, &[2; 30_000]).expect("room");
+        store.remove(id).expect("there");
+    };
+    beside(long, checked);
+    let rows = |store: &ObjectStore| {
+        let first = store.create_consecutive(&[&[1; 40][..]; 200]).expect("room").to_bits();
+        (first..first + 200).for_each(|id| store.remove(ObjectId::from_bits(id)).expect("made"));
+    };
+    beside(rows, checked);
+}
+
+/// Consecutive ids are cut before there are objects for them, and anybody can name them.
+#[test]
+fn ids_that_are_guessed_do_no_harm() {
+    for count in [20, 130_u8] {
+        let last = std::sync::atomic::AtomicU64::new(64);
+        let guess = |store: &ObjectStore| {
+            let at = last.load(Ordering::Relaxed);
+            for n in 0..2 * u64::from(count) {
+                let id = ObjectId::from_bits(at + n);
+                if n % 3 == 0 {
+                    let _ = store.release(id);
+                } else if store.create_reserved(id, &[9; 40]).is_ok() {
+                    store.remove(id).expect("nobody else knows of it");
+                }
+            }
+        };
+        let objects: Vec<Vec<u8>> = (0..count).map(|n| vec![n; 40]).collect();
+        let objects: Vec<&[u8]> = objects.iter().map(Vec::as_slice).collect();
+        beside(guess, |store| {
+            for _ in 0..4000 {
+                let first = store.create_consecutive(&objects).expect("room").to_bits();
+                last.store(first, Ordering::Relaxed);
+                for (id, bytes) in (first..).map(ObjectId::from_bits).zip(&objects) {
+                    assert_eq!(store.get_vec(id).expect("made"), *bytes, "{id}");
+                }
+                let ids = (first..).map(ObjectId::from_bits).take(objects.len());
+                ids.for_each(|id| store.remove(id).expect("made"));
+            }
+        });
+    }
+}

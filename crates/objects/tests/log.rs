@@ -339,6 +339,96 @@ fn damaged_dumps_and_missing_logs_are_errors() {
     assert!(error.to_string().contains("dump-"), "{error}");
 }
 
+fn copy_of(dir: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().expect("a directory");
+    for path in files(dir, "") {
+        let name = path.file_name().expect("a name").to_owned();
+        std::fs::copy(&path, copy.path().join(name)).expect("room");
+    }
+    copy
+}
+
+fn flip(path: &Path, before_end: usize) {
+    let mut bytes = std::fs::read(path).expect("there");
+    let at = bytes.len() - before_end;
+    bytes[at] ^= 1;
+    std::fs::write(path, bytes).expect("written");
+}
+
+/// What is damaged is set aside once a dump stands for all that was read, and not before.
+#[test]
+fn damage_that_is_accepted_in_vain_costs_nothing() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let store = open(scratch.path());
+    let create = |_| store.create_with(b"some bytes").expect("room");
+    (0..1000).map(create).for_each(drop_id);
+    store.checkpoint().expect("room");
+    (0..1000).map(create).for_each(drop_id);
+    drop(store);
+    let accept = |dir: &Path, budget: usize| {
+        let ledger = Some(terrace_market::Ledger::new(budget as u64));
+        let log = LogConfig { accepts_damage: true, ..log(dir, Durability::Written) };
+        ObjectStore::open(ObjectConfig { ledger, ..config() }, log)
+    };
+    let last = |kind| files(scratch.path(), kind).pop().expect("one");
+    for (path, before_end) in [(last("log-"), 200), (last("dump-"), 20)] {
+        flip(&path, before_end);
+        let (at_once, later) = (copy_of(scratch.path()), copy_of(scratch.path()));
+        let at_once = accept(at_once.path(), 64 * MIB).expect("what is whole").0;
+        // There is no room for the dump that is to stand for what is left.
+        for _ in 0..2 {
+            accept(later.path(), 6 * MIB).expect_err("12 MiB are not to be had");
+        }
+        let later = accept(later.path(), 64 * MIB).expect("what is whole").0;
+        assert!(at_once.stats().objects > 900, "{:?}", at_once.stats());
+        assert_eq!(Model::of(&later), Model::of(&at_once));
+    }
+}
+
+#[test]
+fn a_checkpoint_that_failed_is_still_due() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let ledger = Some(terrace_market::Ledger::new(8 * MIB as u64));
+    let log = log(scratch.path(), Durability::Written);
+    let (store, _) = ObjectStore::open(ObjectConfig { ledger, ..config() }, log).expect("empty");
+    store.create_with(&[1; 5000]).expect("room");
+    let before = store.log_bytes();
+    store.checkpoint().expect_err("12 MiB are not to be had");
+    assert!(before > 5000 && store.log_bytes() > before, "{}", store.log_bytes());
+}
+
+/// Neither a file under another's name nor what another file left on the device is taken for it.
+#[test]
+fn each_file_knows_its_own() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let store = open(scratch.path());
+    let id = store.create_with(&[0; 32]).expect("room");
+    (1..=100).for_each(|n| store.put(id, &[n; 32]).expect("there"));
+    let first = files(scratch.path(), "log-").pop().expect("one");
+    let old = std::fs::read(&first).expect("there");
+    store.checkpoint().expect("room");
+    (101..=150).for_each(|n| store.put(id, &[n; 32]).expect("there"));
+    let stopped = copy_of(scratch.path());
+    drop(store);
+    // Batches of the same lengths stand where the next ones would.
+    let path = files(stopped.path(), "log-").pop().expect("one");
+    let mut new = std::fs::read(&path).expect("there");
+    let at = new.len();
+    assert!(old.len() > at);
+    new.extend_from_slice(&old[at..]);
+    std::fs::write(&path, new).expect("written");
+    let (store, found) =
+        ObjectStore::open(config(), LogConfig::new(stopped.path())).expect("sound");
+    assert_eq!(store.get_vec(id).expect("there"), [150; 32]);
+    assert_eq!(found.torn_bytes, (old.len() - at) as u64);
+
+    let path = files(scratch.path(), "log-").pop().expect("one");
+    std::fs::rename(&path, path.with_file_name("log-00000000000000ff")).expect("renamed");
+    std::fs::write(&path, old).expect("written");
+    let error = ObjectStore::open(config(), LogConfig::new(scratch.path())).expect_err("another");
+    assert!(error.to_string().contains("number 1"), "{error}");
+}
+
 /// What was done where there was hardly room is done again where there is as little.
 #[test]
 fn full_stores_open_again() {
