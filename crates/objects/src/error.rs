@@ -76,7 +76,7 @@ pub enum ObjectError {
         reason: String,
     },
     /// The memory of the store, or its budget, has no room.
-    #[error("no room for an object of {}: the store holds {} of {}",
+    #[error("no room for {} in one piece: the store holds {} of {}, or all of its budget",
         format_bytes(*.asked), format_bytes(*.held), format_bytes(*.limit))]
     OutOfMemory {
         /// Bytes that were asked for.
