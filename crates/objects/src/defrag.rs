@@ -13,7 +13,7 @@ use terrace_sys::size::to_u64;
 use crate::edit::Editor;
 use crate::group::{Flag, Group, Kind, NEAR_BYTES_MAX, View, bits};
 use crate::slabs::{Need, Run, SLAB_GRANULES, Slabs, Supply};
-use crate::store::ObjectStore;
+use crate::store::{Latched, ObjectStore};
 
 /// What one round of defragmentation did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,6 +124,12 @@ impl ObjectStore {
         }
     }
 
+    /// Latches a group, unless a dump is writing its long objects: who looks for room does not wait
+    /// for a device.
+    fn latch_to_move<'a>(&'a self, number: u64, group: &'a Group) -> Option<Latched<'a>> {
+        (!self.snapshot.is_writing(number)).then(|| self.latch(group))
+    }
+
     /// What is moved must not make a store hold more than before.
     fn mover<'a>(&'a self, group: &'a Group) -> Editor<'a> {
         Editor { supply: Supply::Held, ..self.editor(group) }
@@ -141,7 +147,7 @@ impl ObjectStore {
         if !is_worth(&group.view()) {
             return;
         }
-        let latched = self.latch(group);
+        let Some(latched) = self.latch_to_move(number, group) else { return };
         let view = group.view();
         if !is_worth(&view) {
             return;
@@ -190,7 +196,7 @@ impl ObjectStore {
         if let Kind::Uniform(_) = view.word.kind() {
             return list(view.word.run());
         }
-        let latched = self.latch(group);
+        let Some(latched) = self.latch_to_move(number, group) else { return };
         let (view, editor) = (group.view(), self.editor(latched.group));
         list(view.word.run());
         let far = |slot| editor.find(slot).and_then(|found| found.far);
@@ -204,7 +210,7 @@ impl ObjectStore {
     /// Moves the run of a group that begins at a granule, if there is one yet; whether it was.
     fn move_away(&self, number: u64, start: u64) -> bool {
         let Some(group) = self.table.get(number) else { return false };
-        let latched = self.latch(group);
+        let Some(latched) = self.latch_to_move(number, group) else { return false };
         let (view, editor) = (group.view(), self.mover(latched.group));
         if view.word.run().start == start && view.word.run().len > 0 {
             return editor.relocate().is_ok();

@@ -12,7 +12,7 @@
 //!
 //! Locking order: a group's latch, then what is kept. Nobody waits for room with a latch.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use terrace_sys::size::to_u64;
@@ -39,6 +39,8 @@ pub(crate) struct Snapshot {
     kept: Mutex<Kept>,
     /// Somebody waits for the dump.
     hurry: AtomicBool,
+    /// The group of long objects that is being written.
+    writing: AtomicU64,
     drained: Condvar,
     /// One dump at a time.
     alone: Mutex<()>,
@@ -88,9 +90,15 @@ impl Snapshot {
             state: AtomicU8::new(0),
             kept: Mutex::default(),
             hurry: AtomicBool::new(false),
+            writing: AtomicU64::new(u64::MAX),
             drained: Condvar::new(),
             alone: Mutex::default(),
         }
+    }
+
+    /// Whether a group cannot be changed for as long as a dump takes to write it.
+    pub(crate) fn is_writing(&self, number: u64) -> bool {
+        self.writing.load(Ordering::SeqCst) == number
     }
 
     /// What the flag of a group is to be before it is changed; asked under the group's latch.
@@ -258,6 +266,7 @@ impl Cut<'_> {
             return holding.append(number, generations, &view, to, room);
         }
         // Nobody changes the group until all of it is written, which may be a while.
+        self.store.snapshot.writing.store(number, Ordering::SeqCst);
         let _held = latched.downgrade();
         let mut room = |to: &mut Vec<u8>, bytes| {
             if to.len() + bytes > PIECE_BYTES {
@@ -266,7 +275,9 @@ impl Cut<'_> {
             }
             to.try_reserve(bytes).map_err(no_memory)
         };
-        holding.append(number, generations, &view, to, &mut room)
+        let written = holding.append(number, generations, &view, to, &mut room);
+        self.store.snapshot.writing.store(u64::MAX, Ordering::SeqCst);
+        written
     }
 
     /// Copies groups that somebody waits to change.

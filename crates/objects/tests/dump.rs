@@ -375,6 +375,7 @@ fn long_objects_are_written_by_pieces_and_can_be_read_meanwhile() {
         }
         let mut bytes = [0; 8];
         store.read_at(ids[19], 77, &mut bytes).expect("nobody keeps readers out");
+        store.defragment();
         read += u64::from(bytes == [1; 8]);
         std::thread::sleep(Duration::from_millis(1));
     };
