@@ -40,8 +40,8 @@ impl ObjectStore {
     /// 10 us more; when that comes to more than 4 MiB, changes wait for the dump. So do changes of
     /// groups whose objects, 64 at most with consecutive ids, have more than 1 MiB: the dump writes
     /// such a group next, and its objects can be read meanwhile; who locks or pins one waits, and
-    /// defragmentation passes over them. The dump takes 12 MiB of the budget. Locks and pins are not part of
-    /// it. One dump at a time; a second one waits for the first.
+    /// defragmentation passes over them. The dump takes 12 MiB of the budget. Locks and pins are
+    /// not part of it. One dump at a time; a second one waits for the first.
     ///
     /// # Errors
     /// [`ObjectError::File`]; [`ObjectError::OutOfMemory`] when the budget has no room for what is
