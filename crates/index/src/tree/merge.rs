@@ -1,9 +1,10 @@
 //! Merging nodes that have become small, and giving their pages back.
 //!
 //! A node with less than a quarter of its page is merged with a sibling, the one behind it where
-//! there is one; if both together do not fit a page, they share their records evenly. The emptied
-//! page is made none of a tree before it is freed, so that nobody who comes by an old reference
-//! believes it. A root with one child takes over what the child has.
+//! there is one, and again while what they become is small; if both together do not fit a page,
+//! they share their records evenly. The emptied page is made none of a tree before it is freed, so
+//! that nobody who comes by an old reference believes it. A root with one child takes over what the
+//! child has.
 
 use terrace_pool::Pages;
 
@@ -21,6 +22,8 @@ enum Merged {
     Done,
     /// The parent may be small now.
     Parent,
+    /// What two became is small as well, and has a sibling.
+    Again,
     /// The node is its parent's only child: the parent needs a sibling's children first, or is a
     /// root to be shrunk.
     Alone,
@@ -40,8 +43,16 @@ impl<P: Pages> BTree<P> {
     fn merge_from(&self, key: &[u8], level: u8) -> Result<()> {
         // Each turn is a level higher.
         for level in level..u8::MAX {
-            match self.merge(key, level)? {
-                Merged::Parent => {}
+            let mut merged = self.merge(key, level)?;
+            while merged == Merged::Again {
+                // Nodes above are looked at, whatever comes of it.
+                merged = match self.merge(key, level)? {
+                    Merged::Done => Merged::Parent,
+                    merged => merged,
+                };
+            }
+            match merged {
+                Merged::Parent | Merged::Again => {}
                 Merged::Done => return Ok(()),
                 Merged::Alone => {
                     self.merge_from(key, level + 1)?;
@@ -132,13 +143,18 @@ impl<P: Pages> BTree<P> {
         let page = parent.page.id();
         let mut above = in_page(page, Edit::open(&mut parent.held))?;
         in_page(page, above.remove(index))?;
-        let is_small = above.used_bytes() < self.page_bytes / 4;
+        let (is_small, is_alone) = (above.used_bytes() < self.page_bytes / 4, above.count() == 0);
         left.held.copy_from_slice(&bytes);
+        let used = in_page(left.page.id(), Edit::open(&mut left.held))?.used_bytes();
         Edit::bury(&mut right.held);
         let Page { page, held } = right;
         drop(held);
         self.pages.free(page);
-        Ok(if is_small { Merged::Parent } else { Merged::Done })
+        Ok(match is_small {
+            _ if used < self.page_bytes / 4 && !is_alone => Merged::Again,
+            true => Merged::Parent,
+            false => Merged::Done,
+        })
     }
 
     /// Gives two siblings half of their records each, if the parent has room for the separator.
