@@ -472,6 +472,14 @@ impl Shared {
                 source.len, source.offset
             )));
         }
+        let end = source.offset.checked_add(source.len);
+        let end = end.and_then(|end| end.checked_next_multiple_of(to_u64(PAGE_BYTES)));
+        if end.is_none_or(|end| i64::try_from(end).is_err()) {
+            return Err(wrong(format!(
+                "{} bytes from {} on of the source cannot be mapped; a source ends below 8 EiB",
+                source.len, source.offset
+            )));
+        }
         if !(1..=PAGERS_MAX).contains(&config.pagers) {
             return Err(wrong(format!("{} pagers cannot be; 1 to 64 can", config.pagers)));
         }

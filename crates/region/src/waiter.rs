@@ -47,9 +47,13 @@ impl Waiter {
 
     /// Waits for all blocks; the blocks that were not done.
     pub(crate) fn wait(&self, patience: Duration) -> Result<(), Option<RegionError>> {
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now().checked_add(patience);
         let mut state = lock(&self.state);
         while state.left > 0 {
+            let Some(deadline) = deadline else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;

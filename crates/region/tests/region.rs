@@ -438,3 +438,44 @@ fn what_cannot_be_is_named() {
     assert!(region.prefetch(u64::MAX, 2).is_err() && region.flush(0, 2 * MIB).is_err());
     drop(region.pin(MIB, 0).expect("nothing"));
 }
+
+/// The last block is written by whole pages and cut; what others keep behind it is not.
+#[test]
+fn a_file_that_became_longer_is_not_cut() {
+    for method in methods() {
+        let path = file_of(5000);
+        let first = over_file(path.path(), 0, 5000, config(method, MIB));
+        let mut file = path.reopen().expect("there");
+        file.seek(std::io::SeekFrom::Start(MIB)).expect("a file");
+        file.write_all(&[77; 4096]).expect("room");
+        Memory::of(&first).write(17, 9);
+        first.flush(0, 5000).expect("flushed");
+        let mut bytes = Vec::new();
+        file.rewind().expect("a file");
+        file.read_to_end(&mut bytes).expect("read");
+        assert_eq!((bytes.len() as u64, bytes[17]), (MIB + 4096, 9), "{method}");
+        assert!(bytes[to_usize(MIB)..].iter().all(|byte| *byte == 77), "{method}");
+    }
+}
+
+#[test]
+fn sources_without_an_end_are_refused() {
+    let Some(method) = a_method() else { return };
+    let blocks = Arc::new(MemoryBlocks::new(MIB));
+    for (offset, len) in [(u64::MAX - 65_535, 2 * 65_536), (1 << 63, 4096), (4096, u64::MAX)] {
+        let source = Source { blocks: blocks.clone(), offset, len, contents: Contents::Stored };
+        let error = Region::new(config(method, MIB), source).expect_err("it has no end");
+        assert!(matches!(error, RegionError::Config { .. }), "{error}");
+    }
+}
+
+#[test]
+fn patience_may_have_no_end() {
+    let Some(method) = a_method() else { return };
+    let region = blank(MIB, RegionConfig { patience: Duration::MAX, ..config(method, MIB) });
+    Memory::of(&region).write(0, 1);
+    drop(region.pin(0, MIB).expect("pinned"));
+    region.flush(0, MIB).expect("flushed");
+    region.evict(0, MIB).expect("evicted");
+    assert_eq!(Memory::of(&region).read(0), 1);
+}

@@ -217,7 +217,10 @@ impl Pager {
     fn cut_file(&self, block: usize) {
         let Some(end) = self.shared.file_end else { return };
         let Some(file) = self.shared.source.blocks.file() else { return };
+        let written = self.shared.source.offset + to_u64(self.shared.len);
+        // What others have put behind it since is theirs.
         if block + 1 == self.shared.words.len()
+            && file.len().is_ok_and(|len| len <= written)
             && let Err(error) = file.truncate(end)
         {
             tracing::warn!(region = self.shared.name, %error, "the file ends with zeros");
