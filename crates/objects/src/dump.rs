@@ -45,7 +45,7 @@ impl ObjectStore {
     ///
     /// # Errors
     /// [`ObjectError::File`]; [`ObjectError::OutOfMemory`] when the budget has no room for what is
-    /// copied meanwhile.
+    /// copied meanwhile; [`ObjectError::Damaged`] when an object is nowhere.
     pub fn dump(&self, path: &Path) -> Result<Dumped, ObjectError> {
         self.dump_as(path, 0)
     }

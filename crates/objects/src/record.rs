@@ -27,9 +27,7 @@ const END: u64 = u64::MAX;
 pub(crate) const GROUP_BYTES_MAX: usize = 32 + 64 + 1 + 64 * 10;
 
 /// Makes room in a buffer for so many bytes more.
-pub(crate) trait Room<E>: FnMut(&mut Vec<u8>, usize) -> Result<(), E> {}
-
-impl<E, F: FnMut(&mut Vec<u8>, usize) -> Result<(), E>> Room<E> for F {}
+pub(crate) type Room<'a, E> = dyn FnMut(&mut Vec<u8>, usize) -> Result<(), E> + 'a;
 
 /// What a latched group holds, to be written down before the latch is given up.
 pub(crate) struct Holding {
@@ -41,20 +39,18 @@ pub(crate) struct Holding {
 }
 
 impl Holding {
-    pub(crate) fn of(slabs: &Slabs, view: &View) -> Result<Self, TryReserveError> {
+    /// None where an object is nowhere: the memory of the store does not say what it was told.
+    pub(crate) fn of(slabs: &Slabs, view: &View) -> Result<Option<Self>, TryReserveError> {
         let is_uniform = matches!(view.word.kind(), Kind::Uniform(_));
         let mut all = Self { objects: Vec::new(), bytes: 0, read_only: 0, is_uniform };
         all.objects.try_reserve(view.count())?;
         for slot in view.slots() {
-            let found = view.find(slabs, slot);
-            let Some(found) = found else {
-                unreachable!("a latched group makes no sense: {view:?}")
-            };
+            let Some(found) = view.find(slabs, slot) else { return Ok(None) };
             all.bytes += found.len;
             all.read_only |= u64::from(found.read_only) << slot;
             all.objects.push(found);
         }
-        Ok(all)
+        Ok(Some(all))
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -68,7 +64,7 @@ impl Holding {
         generations: Option<[u8; 64]>,
         view: &View,
         to: &mut Vec<u8>,
-        room: &mut impl Room<E>,
+        room: &mut Room<'_, E>,
     ) -> Result<(), E> {
         room(to, GROUP_BYTES_MAX)?;
         for word in [number, view.present, view.reserved_slots(), self.read_only] {
@@ -89,12 +85,7 @@ impl Holding {
 }
 
 /// Appends bytes of a latched group.
-fn copy<E>(
-    from: *const u8,
-    len: usize,
-    to: &mut Vec<u8>,
-    room: &mut impl Room<E>,
-) -> Result<(), E> {
+fn copy<E>(from: *const u8, len: usize, to: &mut Vec<u8>, room: &mut Room<'_, E>) -> Result<(), E> {
     for done in (0..len).step_by(PIECE_BYTES) {
         let piece = PIECE_BYTES.min(len - done);
         room(to, piece)?;

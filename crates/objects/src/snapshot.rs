@@ -124,13 +124,15 @@ impl Snapshot {
                     kept.failed = true;
                     return false;
                 };
-                if holding.bytes > AHEAD_BYTES_MAX && !kept.wanted.contains(&number) {
+                // What is damaged is for the dump to find, too.
+                let short = holding.filter(|holding| holding.bytes <= AHEAD_BYTES_MAX);
+                if short.is_none() && !kept.wanted.contains(&number) {
                     kept.wanted.push(number);
                 }
-                if holding.bytes > AHEAD_BYTES_MAX || kept.bytes.len() >= KEPT_BYTES_MAX {
+                let Some(holding) = short.filter(|_| kept.bytes.len() < KEPT_BYTES_MAX) else {
                     self.hurry.store(true, Ordering::SeqCst);
                     return false;
-                }
+                };
                 let generations = store.table.generations_of(number);
                 let room = &mut |to: &mut Vec<u8>, bytes| to.try_reserve(bytes);
                 let copied = holding.append(number, generations, &view, &mut kept.bytes, room);
@@ -212,13 +214,17 @@ impl ObjectStore {
 }
 
 /// Takes bytes of a dump.
-pub(crate) trait Write: FnMut(&[u8]) -> Result<(), ObjectError> {}
+pub(crate) type Sink<'a> = dyn FnMut(&[u8]) -> Result<(), ObjectError> + 'a;
 
-impl<F: FnMut(&[u8]) -> Result<(), ObjectError>> Write for F {}
+fn flush(bytes: &mut Vec<u8>, write: &mut Sink<'_>) -> Result<(), ObjectError> {
+    write(bytes)?;
+    bytes.clear();
+    Ok(())
+}
 
 impl Cut<'_> {
     /// Copies all groups as they were.
-    pub(crate) fn copy(&mut self, write: &mut impl Write) -> Result<(), ObjectError> {
+    pub(crate) fn copy(&mut self, write: &mut Sink<'_>) -> Result<(), ObjectError> {
         let (mut to, mut spare) = (Vec::new(), Vec::new());
         let no_memory = |_| self.store.out_of_memory(dump_bytes());
         to.try_reserve_exact(TO_BYTES_MAX).map_err(no_memory)?;
@@ -226,18 +232,16 @@ impl Cut<'_> {
         while let Some(number) = self.next() {
             self.copy_group(number, &mut to, write)?;
             if to.len() >= PIECE_BYTES {
-                write(&to)?;
-                to.clear();
+                flush(&mut to, write)?;
             }
             if self.store.snapshot.hurry.swap(false, Ordering::SeqCst) {
                 self.copy_wanted(&mut to, write)?;
                 // The last group in it may be written in part.
-                write(&to)?;
-                to.clear();
+                flush(&mut to, write)?;
                 self.take_kept(&mut spare, write)?;
             }
         }
-        write(&to)?;
+        flush(&mut to, write)?;
         self.take_kept(&mut spare, write)
     }
 
@@ -245,7 +249,7 @@ impl Cut<'_> {
         &mut self,
         number: u64,
         to: &mut Vec<u8>,
-        write: &mut impl Write,
+        write: &mut Sink<'_>,
     ) -> Result<(), ObjectError> {
         let Some(group) = self.store.table.get(number) else { return Ok(()) };
         let latched = self.store.latch(group);
@@ -259,6 +263,8 @@ impl Cut<'_> {
         }
         let no_memory = |_| self.store.out_of_memory(dump_bytes());
         let holding = record::Holding::of(&self.store.slabs, &view).map_err(no_memory)?;
+        let nowhere = || ObjectError::Damaged(format!("an object of group {number} is nowhere"));
+        let holding = holding.ok_or_else(nowhere)?;
         self.copied.add(&holding);
         let generations = self.store.table.generations_of(number);
         if holding.bytes <= AHEAD_BYTES_MAX {
@@ -270,8 +276,7 @@ impl Cut<'_> {
         let _held = latched.downgrade();
         let mut room = |to: &mut Vec<u8>, bytes| {
             if to.len() + bytes > PIECE_BYTES {
-                write(to)?;
-                to.clear();
+                flush(to, write)?;
             }
             to.try_reserve(bytes).map_err(no_memory)
         };
@@ -281,7 +286,7 @@ impl Cut<'_> {
     }
 
     /// Copies groups that somebody waits to change.
-    fn copy_wanted(&mut self, to: &mut Vec<u8>, write: &mut impl Write) -> Result<(), ObjectError> {
+    fn copy_wanted(&mut self, to: &mut Vec<u8>, write: &mut Sink<'_>) -> Result<(), ObjectError> {
         loop {
             let Some(number) = self.store.snapshot.kept().wanted.last().copied() else {
                 return Ok(());
@@ -313,7 +318,7 @@ impl Cut<'_> {
     }
 
     /// Writes what others have copied, who go on with an empty buffer meanwhile.
-    fn take_kept(&self, spare: &mut Vec<u8>, write: &mut impl Write) -> Result<(), ObjectError> {
+    fn take_kept(&self, spare: &mut Vec<u8>, write: &mut Sink<'_>) -> Result<(), ObjectError> {
         let mut kept = self.store.snapshot.kept();
         if kept.failed {
             return Err(self.store.out_of_memory(dump_bytes()));
@@ -321,15 +326,15 @@ impl Cut<'_> {
         std::mem::swap(&mut kept.bytes, spare);
         drop(kept);
         self.store.snapshot.drained.notify_all();
-        write(spare)?;
-        spare.clear();
-        Ok(())
+        flush(spare, write)
     }
 }
 
 impl Drop for Cut<'_> {
     fn drop(&mut self) {
         let snapshot = &self.store.snapshot;
+        // Whatever bytes were given to may have panicked.
+        snapshot.writing.store(u64::MAX, Ordering::SeqCst);
         let mut kept = snapshot.kept();
         snapshot.state.fetch_and(!DUMPING, Ordering::SeqCst);
         *kept = Kept::default();
