@@ -17,7 +17,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,11 +36,6 @@ using object_id = std::uint64_t;
 inline constexpr std::chrono::milliseconds forever = std::chrono::milliseconds::max();
 
 namespace detail {
-
-struct objects_closer {
-    void operator()(terrace_objects *objects) const noexcept { terrace_objects_close(objects); }
-    void operator()(terrace_lock *lock) const noexcept { terrace_objects_unlock(lock); }
-};
 
 inline std::uint64_t timeout(std::chrono::milliseconds wait) noexcept {
     if (wait == forever) {
@@ -81,6 +75,21 @@ template <typename T, typename Read> T read_value(Read read) {
         throw error(TERRACE_STATUS_LENGTH, text.c_str());
     }
     return value;
+}
+
+inline std::vector<terrace_bytes> bytes_of_all(const std::vector<std::string_view> &contents) {
+    std::vector<terrace_bytes> all;
+    all.reserve(contents.size());
+    for (std::string_view bytes : contents) {
+        all.push_back({bytes.data(), bytes.size()});
+    }
+    return all;
+}
+
+/// Of many objects, what fails for one is said of that one. This is what keeps all of them from
+/// being looked at.
+inline bool is_of_all(terrace_status status) noexcept {
+    return status == TERRACE_STATUS_INVALID || status == TERRACE_STATUS_PANIC;
 }
 
 template <typename T> std::string_view bytes_of(const T &value) noexcept {
@@ -140,7 +149,7 @@ public:
     terrace_lock *get_handle() const noexcept { return handle_.get(); }
 
 private:
-    std::unique_ptr<terrace_lock, detail::objects_closer> handle_;
+    detail::handle<terrace_lock> handle_;
 };
 
 /// An object that stays at its address until this ends, which is before its store does.
@@ -246,11 +255,7 @@ public:
     }
     /// All or none; the first of consecutive ids.
     object_id create_consecutive(const std::vector<std::string_view> &contents) const {
-        std::vector<terrace_bytes> all;
-        all.reserve(contents.size());
-        for (std::string_view bytes : contents) {
-            all.push_back({bytes.data(), bytes.size()});
-        }
+        const std::vector<terrace_bytes> all = detail::bytes_of_all(contents);
         object_id first = 0;
         check(terrace_objects_create_consecutive(get_handle(), all.data(), all.size(), &first));
         return first;
@@ -360,7 +365,7 @@ public:
                                               to.bytes_.data(), to.bytes_.size(),
                                               to.parts_.data(), &needed);
         }
-        if (status == TERRACE_STATUS_INVALID || status == TERRACE_STATUS_PANIC) {
+        if (detail::is_of_all(status)) {
             to.parts_.clear();
             check(status);
         }
@@ -371,11 +376,7 @@ public:
         if (ids.size() != contents.size()) {
             throw error(TERRACE_STATUS_INVALID, "as many contents are put as there are ids");
         }
-        std::vector<terrace_bytes> all;
-        all.reserve(contents.size());
-        for (std::string_view bytes : contents) {
-            all.push_back({bytes.data(), bytes.size()});
-        }
+        const std::vector<terrace_bytes> all = detail::bytes_of_all(contents);
         std::vector<terrace_status> statuses(ids.size(), TERRACE_STATUS_OK);
         each(terrace_objects_put_many(get_handle(), ids.data(), all.data(), ids.size(),
                                       statuses.data()));
@@ -440,14 +441,13 @@ public:
 private:
     explicit objects(terrace_objects *owned) noexcept : handle_(owned) {}
 
-    /// What fails for one object is said of that one.
     static void each(terrace_status status) {
-        if (status == TERRACE_STATUS_INVALID || status == TERRACE_STATUS_PANIC) {
+        if (detail::is_of_all(status)) {
             check(status);
         }
     }
 
-    std::unique_ptr<terrace_objects, detail::objects_closer> handle_;
+    detail::handle<terrace_objects> handle_;
 };
 
 } // namespace terrace

@@ -49,6 +49,8 @@ struct closer {
     void operator()(terrace_region *region) const noexcept { (void)terrace_region_close(region); }
     void operator()(terrace_pin *pin) const noexcept { terrace_region_unpin(pin); }
     void operator()(terrace_heap *heap) const noexcept { terrace_heap_close(heap); }
+    void operator()(terrace_objects *objects) const noexcept { terrace_objects_close(objects); }
+    void operator()(terrace_lock *lock) const noexcept { terrace_objects_unlock(lock); }
 };
 
 template <typename T> using handle = std::unique_ptr<T, closer>;

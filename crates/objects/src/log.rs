@@ -418,114 +418,102 @@ impl Drop for Log {
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::AtomicUsize;
 
     use super::*;
 
     const HEAD: Head = Head { magic: MAGIC, node: 0, generations: false, sequence: 1, salt: 7 };
 
-    /// A device that takes everything and fails one sync, counted from one.
+    /// What a device was asked for.
+    type Asked = Arc<Mutex<Vec<&'static str>>>;
+
+    /// A device that takes everything, takes its time for a sync, and fails one, counted from one.
     struct Faulty {
-        syncs: Arc<AtomicUsize>,
+        asked: Asked,
         fails: usize,
+    }
+
+    impl Faulty {
+        fn ask(&self, what: &'static str) -> usize {
+            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            asked.push(what);
+            asked.iter().filter(|it| **it == what).count()
+        }
     }
 
     impl Device for Faulty {
         fn append(&mut self, _: &[u8]) -> io::Result<()> {
+            self.ask("append");
             Ok(())
         }
 
         fn sync(&mut self) -> io::Result<()> {
-            let sync = self.syncs.fetch_add(1, Ordering::Relaxed) + 1;
-            if sync == self.fails { Err(io::Error::other("the device is gone")) } else { Ok(()) }
+            let number = self.ask("sync");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            if number == self.fails { Err(io::Error::other("the device is gone")) } else { Ok(()) }
         }
     }
 
-    /// A device whose first sync takes its time and fails, and that says what it was asked for.
-    struct Slow(Arc<Mutex<Vec<&'static str>>>);
+    fn file(fails: usize, asked: &Asked) -> LogFile {
+        LogFile::new(Box::new(Faulty { asked: Arc::clone(asked), fails }), "log".into(), HEAD)
+    }
 
-    impl Device for Slow {
-        fn append(&mut self, _: &[u8]) -> io::Result<()> {
-            self.0.lock().expect("no panic").push("append");
-            Ok(())
-        }
+    fn log(fails: usize, durability: Durability) -> (Log, Asked) {
+        let asked = Asked::default();
+        (Log::new(file(fails, &asked), durability), asked)
+    }
 
-        fn sync(&mut self) -> io::Result<()> {
-            let mut asked = self.0.lock().expect("no panic");
-            asked.push("sync");
-            let is_first = asked.iter().filter(|it| **it == "sync").count() == 1;
-            drop(asked);
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            if is_first { Err(io::Error::other("the device is gone")) } else { Ok(()) }
-        }
+    fn asked(asked: &Asked) -> Vec<&'static str> {
+        asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes an object and waits as a change does.
+    fn change(log: &Log) -> Result<(), ObjectError> {
+        let id = crate::id::ObjectId::from_bits(1);
+        log.commit(log.append(Change::Put { id, bytes: &[7; 8] }))
     }
 
     #[test]
     fn whoever_waits_hears_of_a_sync_that_failed() {
-        let asked = Arc::default();
-        let file = LogFile::new(Box::new(Slow(Arc::clone(&asked))), "log".into(), HEAD);
-        let log = Log::new(file, Durability::Deferred);
-        let id = crate::id::ObjectId::from_bits(1);
-        log.append(Change::Put { id, bytes: &[7; 8] });
-        let all: Vec<_> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| log.sync())).collect();
-            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        let (log, device) = log(1, Durability::Deferred);
+        change(&log).expect("nobody waits");
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| drop(scope.spawn(|| assert!(log.sync().is_err()))));
         });
-        assert!(all.iter().all(Result::is_err), "{all:?}");
-        assert_eq!(*asked.lock().expect("no panic"), ["append", "sync"]);
+        assert_eq!(asked(&device), ["append", "sync"]);
     }
 
     #[test]
     fn all_of_a_log_is_synced_before_another_begins() {
-        let asked = Arc::new(Mutex::new(vec!["sync"]));
-        let device = || Box::new(Slow(Arc::clone(&asked)));
-        let log = Log::new(LogFile::new(device(), "log".into(), HEAD), Durability::Written);
-        let id = crate::id::ObjectId::from_bits(1);
-        let position = log.append(Change::Put { id, bytes: &[7; 8] });
-        log.commit(position).expect("it is written");
-        log.turn_over(LogFile::new(device(), "next".into(), HEAD));
+        let (log, device) = log(0, Durability::Written);
+        change(&log).expect("it is written");
+        log.turn_over(file(0, &device));
         log.is_sound().expect("all went well");
-        assert_eq!(asked.lock().expect("no panic").last(), Some(&"sync"));
+        assert_eq!(asked(&device).last(), Some(&"sync"));
         assert!(log.len() > to_u64(2 * HEAD_BYTES), "no dump stands for the other");
         log.forget_earlier();
         assert_eq!(log.len(), to_u64(HEAD_BYTES));
     }
 
-    fn log(fails: usize, durability: Durability) -> (Log, Arc<AtomicUsize>) {
-        let syncs = Arc::new(AtomicUsize::new(0));
-        let device = Box::new(Faulty { syncs: Arc::clone(&syncs), fails });
-        let file = LogFile::new(device, "log".into(), HEAD);
-        (Log::new(file, durability), syncs)
-    }
-
     #[test]
     fn a_sync_that_failed_is_not_asked_for_again() {
         for durability in [Durability::Written, Durability::Deferred] {
-            let (log, syncs) = log(1, durability);
-            let id = crate::id::ObjectId::from_bits(1);
-            let position = log.append(Change::Put { id, bytes: &[7; 8] });
-            log.commit(position).expect("it is written, or deferred");
+            let (log, device) = log(1, durability);
+            change(&log).expect("it is written, or deferred");
             assert!(log.sync().is_err());
             assert!(log.sync().is_err(), "nobody knows what the device has");
             assert!(log.is_sound().is_err());
-            assert_eq!(syncs.load(Ordering::Relaxed), 1);
+            assert_eq!(asked(&device), ["append", "sync"]);
         }
     }
 
     #[test]
     fn changes_of_a_batch_that_failed_are_not_acknowledged() {
         let (log, _) = log(2, Durability::Synced);
-        let change = || {
-            let id = crate::id::ObjectId::from_bits(1);
-            let position = log.append(Change::Put { id, bytes: &[7; 8] });
-            log.commit(position)
-        };
-        change().expect("the first sync");
-        assert!(change().is_err() && change().is_err());
-        let device = Box::new(Faulty { syncs: Arc::default(), fails: 0 });
-        log.turn_over(LogFile::new(device, "next".into(), HEAD));
+        change(&log).expect("the first sync");
+        assert!(change(&log).is_err() && change(&log).is_err());
+        log.turn_over(file(0, &Asked::default()));
         assert!(log.is_sound().is_err(), "a checkpoint is missing");
         log.mend();
-        change().expect("everything is elsewhere");
+        change(&log).expect("everything is elsewhere");
     }
 }

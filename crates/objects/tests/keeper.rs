@@ -82,6 +82,18 @@ fn changes_that_nobody_waits_for_are_written_soon() {
     until("the log has that, too", || store.log_bytes() > 2 * before);
 }
 
+/// The last batch can be told from one that was being written once something follows it.
+#[test]
+fn what_is_synced_is_said_soon() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let (store, _) = ObjectStore::open(config(), LogConfig::new(scratch.path())).expect("empty");
+    let store = Arc::new(store);
+    store.create_with(b"synced").expect("room");
+    let before = store.log_bytes();
+    let _keeper = Keeper::start(&store, soon()).expect("a thread");
+    until("the log says it", || store.log_bytes() > before);
+}
+
 #[test]
 fn a_keeper_ends_with_its_store() {
     let store = Arc::new(ObjectStore::new(config()).expect("memory"));

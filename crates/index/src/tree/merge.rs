@@ -44,16 +44,14 @@ impl<P: Pages> BTree<P> {
         // Each turn is a level higher.
         for level in level..u8::MAX {
             let mut merged = self.merge(key, level)?;
+            // Nodes above are looked at then, whatever comes of it.
+            let lost_some = merged == Merged::Again;
             while merged == Merged::Again {
-                // Nodes above are looked at, whatever comes of it.
-                merged = match self.merge(key, level)? {
-                    Merged::Done => Merged::Parent,
-                    merged => merged,
-                };
+                merged = self.merge(key, level)?;
             }
             match merged {
-                Merged::Parent | Merged::Again => {}
-                Merged::Done => return Ok(()),
+                Merged::Done if !lost_some => return Ok(()),
+                Merged::Done | Merged::Parent | Merged::Again => {}
                 Merged::Alone => {
                     self.merge_from(key, level + 1)?;
                     return self.merge(key, level).map(|_| ());
