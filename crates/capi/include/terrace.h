@@ -537,8 +537,9 @@ enum terrace_status terrace_region_set_cap(const struct terrace_region *region, 
 
 /// Brings a part of a region into memory, keeps it there, and gives the pin to *out.
 ///
-/// TERRACE_STATUS_INVALID for a part that does not lie inside; TERRACE_STATUS_IO for a block that
-/// cannot be read; TERRACE_STATUS_TIMEOUT when the part takes more than the cap leaves.
+/// TERRACE_STATUS_INVALID for a part that does not lie inside, or is more than the cap;
+/// TERRACE_STATUS_IO for a block that cannot be read; TERRACE_STATUS_TIMEOUT when the part takes
+/// more than others leave of the cap.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_region_open or terrace_region_scratch and was not
@@ -566,7 +567,8 @@ size_t terrace_pin_len(const struct terrace_pin *pin);
 /// The pin is NULL, or came from terrace_region_pin and is not used again.
 void terrace_region_unpin(struct terrace_pin *pin);
 
-/// Asks for a part ahead of its use, and does not wait.
+/// Asks for a part ahead of its use, and does not wait: for its first blocks, if it is more than
+/// the cap.
 ///
 /// TERRACE_STATUS_INVALID for a part that does not lie inside.
 ///
@@ -580,7 +582,8 @@ enum terrace_status terrace_region_prefetch(const struct terrace_region *region,
 /// Has a part leave memory, written back where it changed; it comes back when somebody touches it.
 ///
 /// TERRACE_STATUS_INVALID for a part that does not lie inside; TERRACE_STATUS_IO for a block that
-/// cannot be written, which stays; TERRACE_STATUS_TIMEOUT while blocks are pinned.
+/// cannot be written, which stays while the others leave; TERRACE_STATUS_TIMEOUT while blocks are
+/// pinned.
 ///
 /// # Safety
 /// As for terrace_region_prefetch.
@@ -590,7 +593,8 @@ enum terrace_status terrace_region_evict(const struct terrace_region *region,
 
 /// Makes what was written to a part before this call durable. It stays in memory.
 ///
-/// Fails as terrace_region_evict does, and with TERRACE_STATUS_IO when the device does not sync.
+/// Fails as terrace_region_evict does, and with TERRACE_STATUS_IO when the device does not sync:
+/// from then on always, since nobody knows what it has lost.
 ///
 /// # Safety
 /// As for terrace_region_prefetch.
@@ -600,8 +604,9 @@ enum terrace_status terrace_region_flush(const struct terrace_region *region,
 
 /// Says how a part is used: advice is a terrace_advice.
 ///
-/// TERRACE_STATUS_INVALID for a part that does not lie inside and for other advice. Immutable bytes
-/// are written back first, which fails as terrace_region_evict does.
+/// TERRACE_STATUS_INVALID for a part that does not lie inside, for other advice, and for bytes of a
+/// heap or a store of objects that would be unused or immutable. Immutable bytes are written back
+/// first, which fails as terrace_region_evict does.
 ///
 /// # Safety
 /// As for terrace_region_prefetch.
@@ -641,12 +646,13 @@ enum terrace_status terrace_heap_node(uint32_t node,
 /// Makes a heap in a part of a region and gives it to *out. The part begins at the offset and has
 /// so many bytes, 8388608 at least, both multiples of 4096; 0 bytes are all to the region's end.
 ///
-/// Nobody else may use the part, and no other heap may. The heap keeps the region: its handle may
-/// be closed. What objects hold is written to the region's file in time, but a heap cannot be
-/// opened again from it.
+/// Nobody else may use the part; another heap or store that wants bytes of it is refused. The heap
+/// keeps the region: its handle may be closed. What objects hold is written to the region's file
+/// in time, but a heap cannot be opened again from it.
 ///
-/// Fails as terrace_heap_dram does. With metadata together the region's cap holds, for each of its
-/// pagers, 4 MiB and a block at least.
+/// Fails as terrace_heap_dram does, and with TERRACE_STATUS_INVALID for a part of which somebody
+/// has bytes. With metadata together the region's cap holds, for each of its pagers, 4 MiB and a
+/// block at least.
 ///
 /// # Safety
 /// The region is NULL, or came from terrace_region_open or terrace_region_scratch and was not
@@ -787,10 +793,12 @@ enum terrace_status terrace_objects_node(uint32_t node,
 /// the offset, a multiple of 4096, and has so many bytes, 2097152 at least; 0 bytes are all to the
 /// region's end. What finds the objects is in DRAM.
 ///
-/// Nobody else may use the part. The store keeps the region: its handle may be closed. What objects
-/// hold is written to the region's file in time, but a store cannot be opened again from it.
+/// Nobody else may use the part; another store or heap that wants bytes of it is refused. The store
+/// keeps the region: its handle may be closed. What objects hold is written to the region's file in
+/// time, but a store cannot be opened again from it.
 ///
-/// Fails as terrace_objects_dram does.
+/// Fails as terrace_objects_dram does, and with TERRACE_STATUS_INVALID for a part of which somebody
+/// has bytes.
 ///
 /// # Safety
 /// The region is NULL, or came from terrace_region_open or terrace_region_scratch and was not

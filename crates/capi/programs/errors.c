@@ -100,11 +100,15 @@ static void regions(const char *directory) {
     terrace_ledger_free(ledger);
     HOLDS(region == NULL);
 
-    /* What takes more than the cap is not waited for without end. */
+    /* What takes more than others leave of the cap is not waited for without end. */
     options.patience_ms = 200;
     terrace_pin *pin = NULL;
     SAYS(terrace_region_scratch(directory, 64 * MIB, &options, &region), OK, "");
-    SAYS(terrace_region_pin(region, 0, 64 * MIB, &pin), TIMEOUT, "not ready");
+    terrace_pin *first = NULL;
+    SAYS(terrace_region_pin(region, 0, 64 * MIB, &pin), INVALID, "its cap is 4MiB; pin less");
+    SAYS(terrace_region_pin(region, 0, 3 * MIB, &first), OK, "");
+    SAYS(terrace_region_pin(region, 32 * MIB, 2 * MIB, &pin), TIMEOUT, "not ready");
+    terrace_region_unpin(first);
     SAYS(terrace_region_close(region), OK, "");
     HOLDS(pin == NULL);
 }
@@ -135,6 +139,13 @@ static void parts_of_regions(const char *directory) {
 
     /* A region lasts for as long as a heap or a pin of it does. */
     SAYS(terrace_heap_region(region, 0, 32 * MIB, NULL, &heap), OK, "");
+    terrace_heap *second = NULL;
+    terrace_objects *objects = NULL;
+    SAYS(terrace_heap_region(region, 16 * MIB, 0, NULL, &second), INVALID, "a part of heap");
+    SAYS(terrace_objects_region(region, 0, 16 * MIB, NULL, &objects), INVALID, "a part of heap");
+    SAYS(terrace_region_advise(region, 0, MIB, TERRACE_ADVICE_UNUSED), INVALID, "a part of heap");
+    HOLDS(second == NULL && objects == NULL);
+    SAYS(terrace_region_pin(region, 32 * MIB, 32 * MIB, &pin), INVALID, "its cap is");
     SAYS(terrace_region_pin(region, 40 * MIB, 4096, &pin), OK, "");
     SAYS(terrace_region_close(region), OK, "");
     char *object = terrace_heap_alloc(heap, 20 * MIB, 0);

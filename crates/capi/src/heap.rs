@@ -167,12 +167,13 @@ pub unsafe extern "C" fn terrace_heap_node(
 /// Makes a heap in a part of a region and gives it to *out. The part begins at the offset and has
 /// so many bytes, 8388608 at least, both multiples of 4096; 0 bytes are all to the region's end.
 ///
-/// Nobody else may use the part, and no other heap may. The heap keeps the region: its handle may
-/// be closed. What objects hold is written to the region's file in time, but a heap cannot be
-/// opened again from it.
+/// Nobody else may use the part; another heap or store that wants bytes of it is refused. The heap
+/// keeps the region: its handle may be closed. What objects hold is written to the region's file
+/// in time, but a heap cannot be opened again from it.
 ///
-/// Fails as terrace_heap_dram does. With metadata together the region's cap holds, for each of its
-/// pagers, 4 MiB and a block at least.
+/// Fails as terrace_heap_dram does, and with TERRACE_STATUS_INVALID for a part of which somebody
+/// has bytes. With metadata together the region's cap holds, for each of its pagers, 4 MiB and a
+/// block at least.
 ///
 /// # Safety
 /// The region is NULL, or came from terrace_region_open or terrace_region_scratch and was not

@@ -42,8 +42,9 @@ pub enum AdviceChoice {
 
 /// Brings a part of a region into memory, keeps it there, and gives the pin to *out.
 ///
-/// TERRACE_STATUS_INVALID for a part that does not lie inside; TERRACE_STATUS_IO for a block that
-/// cannot be read; TERRACE_STATUS_TIMEOUT when the part takes more than the cap leaves.
+/// TERRACE_STATUS_INVALID for a part that does not lie inside, or is more than the cap;
+/// TERRACE_STATUS_IO for a block that cannot be read; TERRACE_STATUS_TIMEOUT when the part takes
+/// more than others leave of the cap.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_region_open or terrace_region_scratch and was not
@@ -98,7 +99,8 @@ pub unsafe extern "C" fn terrace_region_unpin(pin: *mut Pin) {
     });
 }
 
-/// Asks for a part ahead of its use, and does not wait.
+/// Asks for a part ahead of its use, and does not wait: for its first blocks, if it is more than
+/// the cap.
 ///
 /// TERRACE_STATUS_INVALID for a part that does not lie inside.
 ///
@@ -118,7 +120,8 @@ pub unsafe extern "C" fn terrace_region_prefetch(
 /// Has a part leave memory, written back where it changed; it comes back when somebody touches it.
 ///
 /// TERRACE_STATUS_INVALID for a part that does not lie inside; TERRACE_STATUS_IO for a block that
-/// cannot be written, which stays; TERRACE_STATUS_TIMEOUT while blocks are pinned.
+/// cannot be written, which stays while the others leave; TERRACE_STATUS_TIMEOUT while blocks are
+/// pinned.
 ///
 /// # Safety
 /// As for terrace_region_prefetch.
@@ -134,7 +137,8 @@ pub unsafe extern "C" fn terrace_region_evict(
 
 /// Makes what was written to a part before this call durable. It stays in memory.
 ///
-/// Fails as terrace_region_evict does, and with TERRACE_STATUS_IO when the device does not sync.
+/// Fails as terrace_region_evict does, and with TERRACE_STATUS_IO when the device does not sync:
+/// from then on always, since nobody knows what it has lost.
 ///
 /// # Safety
 /// As for terrace_region_prefetch.
@@ -150,8 +154,9 @@ pub unsafe extern "C" fn terrace_region_flush(
 
 /// Says how a part is used: advice is a terrace_advice.
 ///
-/// TERRACE_STATUS_INVALID for a part that does not lie inside and for other advice. Immutable bytes
-/// are written back first, which fails as terrace_region_evict does.
+/// TERRACE_STATUS_INVALID for a part that does not lie inside, for other advice, and for bytes of a
+/// heap or a store of objects that would be unused or immutable. Immutable bytes are written back
+/// first, which fails as terrace_region_evict does.
 ///
 /// # Safety
 /// As for terrace_region_prefetch.

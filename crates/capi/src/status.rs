@@ -123,12 +123,16 @@ impl From<RegionError> for Failure {
 
 fn region(error: &RegionError) -> Status {
     match error {
-        RegionError::Config { .. } | RegionError::Range { .. } => Status::Invalid,
+        RegionError::Config { .. }
+        | RegionError::Range { .. }
+        | RegionError::Taken { .. }
+        | RegionError::Cap { .. } => Status::Invalid,
         RegionError::Platform { .. } => Status::Unsupported,
         RegionError::System { source, .. } => exhausted(source),
-        RegionError::Read { .. } | RegionError::Write { .. } | RegionError::Sync { .. } => {
-            Status::Io
-        }
+        RegionError::Read { .. }
+        | RegionError::Write { .. }
+        | RegionError::Sync { .. }
+        | RegionError::Broken { .. } => Status::Io,
         RegionError::Timeout { .. } => Status::Timeout,
     }
 }
@@ -298,6 +302,14 @@ mod tests {
         let source = io::Error::other("no budget");
         let system = RegionError::System { region: region(), what: "x", source };
         assert_eq!(Failure::from(system).status, Status::NoRoom);
+        let (offset, len, holder) = (0, 1, "heap h".to_owned());
+        let taken = RegionError::Taken { region: region(), offset, len, holder };
+        assert_eq!(Failure::from(taken).status, Status::Invalid);
+        let cap = RegionError::Cap { region: region(), bytes: 2, cap: 1, pagers: 2 };
+        assert!(cap.to_string().contains("each of 2 pagers"), "{cap}");
+        assert_eq!(Failure::from(cap).status, Status::Invalid);
+        let broken = RegionError::Broken { region: region(), message: "EBADF".into() };
+        assert_eq!(Failure::from(broken).status, Status::Io);
         let sync = RegionError::Sync { region: region(), message: "EIO".into() };
         let nested = HeapError::Region { heap: heap(), source: sync };
         assert_eq!(Failure::from(nested).status, Status::Io);

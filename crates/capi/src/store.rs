@@ -260,10 +260,12 @@ pub unsafe extern "C" fn terrace_objects_node(
 /// the offset, a multiple of 4096, and has so many bytes, 2097152 at least; 0 bytes are all to the
 /// region's end. What finds the objects is in DRAM.
 ///
-/// Nobody else may use the part. The store keeps the region: its handle may be closed. What objects
-/// hold is written to the region's file in time, but a store cannot be opened again from it.
+/// Nobody else may use the part; another store or heap that wants bytes of it is refused. The store
+/// keeps the region: its handle may be closed. What objects hold is written to the region's file in
+/// time, but a store cannot be opened again from it.
 ///
-/// Fails as terrace_objects_dram does.
+/// Fails as terrace_objects_dram does, and with TERRACE_STATUS_INVALID for a part of which somebody
+/// has bytes.
 ///
 /// # Safety
 /// The region is NULL, or came from terrace_region_open or terrace_region_scratch and was not

@@ -159,6 +159,14 @@ pub(crate) fn statistics_taken() -> u64 {
     count
 }
 
+/// Has this thread's other allocations come from an arena; nobody destroys one with such threads.
+#[cfg(test)]
+pub(crate) fn bind_thread(index: usize) {
+    let index = c_uint::try_from(index).expect("a number of an arena");
+    // SAFETY: the control takes an `unsigned`.
+    unsafe { control::<c_uint, ()>("thread.arena".to_owned(), Some(index), None) }.expect("bound");
+}
+
 /// Makes a cache; its objects are those of the arena that each call names.
 pub(crate) fn create_cache() -> Result<c_uint, Refused> {
     let mut index = 0;

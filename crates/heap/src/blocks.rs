@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use terrace_region::{Advice, Region};
+use terrace_region::{Advice, Part, Region};
 use terrace_sys::size::{PAGE_BYTES, to_u64};
 
 use crate::lock;
@@ -11,7 +11,7 @@ use crate::lock;
 /// Nothing here allocates after it was made: hooks call it.
 #[derive(Debug)]
 pub(crate) struct UsedBlocks {
-    region: Arc<Region>,
+    part: Part,
     block_pages: usize,
     /// Pages of the region before the heap's first.
     before: usize,
@@ -21,16 +21,21 @@ pub(crate) struct UsedBlocks {
 }
 
 impl UsedBlocks {
-    /// Of a heap whose first page is that after `before` in its region.
-    pub(crate) fn new(region: Arc<Region>, before: usize, pages: usize) -> Self {
-        let block_pages = region.block_bytes() / PAGE_BYTES;
+    /// Of a heap over a part of a region, in whole pages.
+    pub(crate) fn new(part: Part) -> Self {
+        let (before, pages) = (part.offset() / PAGE_BYTES, part.len() / PAGE_BYTES);
+        let block_pages = part.region().block_bytes() / PAGE_BYTES;
         let first = before.div_ceil(block_pages);
         let count = ((before + pages) / block_pages).saturating_sub(first);
         let used = Mutex::new(vec![0; count].into_boxed_slice());
-        let blocks = Self { region, block_pages, before, first, used };
+        let blocks = Self { part, block_pages, before, first, used };
         // Whatever was said of them before, those at its ends included.
-        blocks.tell_pages(before, pages);
+        blocks.tell_pages(before, pages, Advice::Used);
         blocks
+    }
+
+    pub(crate) fn region(&self) -> &Arc<Region> {
+        self.part.region()
     }
 
     /// The heap has ended: what is left of it leaves memory, and who has the region may use it.
@@ -38,16 +43,18 @@ impl UsedBlocks {
         let pages = lock(&self.used).len() * self.block_pages;
         let start = self.first * self.block_pages;
         let (offset, len) = (to_u64(start * PAGE_BYTES), to_u64(pages * PAGE_BYTES));
-        if let Err(error) = self.region.evict(offset, len) {
-            tracing::warn!(region = self.region.name(), %error, "an ended heap stays in memory");
+        let region = self.region();
+        if let Err(error) = region.evict(offset, len) {
+            tracing::warn!(region = region.name(), %error, "an ended heap stays in memory");
         }
-        self.tell_pages(start, pages);
+        self.tell_pages(start, pages, Advice::Used);
     }
 
-    fn tell_pages(&self, start: usize, pages: usize) {
-        let (offset, len) = (to_u64(start * PAGE_BYTES), to_u64(pages * PAGE_BYTES));
-        let told = self.region.advise(offset, len, Advice::Used);
-        debug_assert!(told.is_ok(), "pages of the heap are the region's: {told:?}");
+    /// Tells the region of pages, counted from its first one.
+    fn tell_pages(&self, start: usize, pages: usize, advice: Advice) {
+        let offset = (start - self.before) * PAGE_BYTES;
+        let told = self.part.advise(offset, pages * PAGE_BYTES, advice);
+        debug_assert!(told.is_ok(), "pages of the heap are its part: {told:?}");
     }
 
     /// Pages are used from here on; said before anybody writes to them.
@@ -94,12 +101,9 @@ impl UsedBlocks {
     }
 
     fn tell(&self, first: usize, end: usize, advice: Advice) {
-        if first >= end {
-            return;
+        if first < end {
+            let pages = (end - first) * self.block_pages;
+            self.tell_pages(first * self.block_pages, pages, advice);
         }
-        let block = to_u64(self.block_pages * PAGE_BYTES);
-        let (offset, len) = (to_u64(first) * block, to_u64(end - first) * block);
-        let told = self.region.advise(offset, len, advice);
-        debug_assert!(told.is_ok(), "blocks of the heap are the region's: {told:?}");
     }
 }

@@ -88,7 +88,8 @@ impl Metadata {
 /// How an arena takes memory, and whether it gives it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retain {
-    /// It takes ever larger extents, splits them, and keeps for itself what is freed.
+    /// It takes ever larger extents, splits them, and keeps for itself what is freed, but for the
+    /// extents of objects that are larger than those.
     On {
         /// Bytes of the largest extent that it takes ahead of need.
         growth_bytes_max: usize,

@@ -26,8 +26,9 @@ pub enum HeapError {
         #[source]
         source: io::Error,
     },
-    /// The region does not hold the arena's first block.
-    #[error("heap {heap}: its metadata take 4 MiB of the region's memory: {source}")]
+    /// The region does not hold the arena's first block, 4 MiB where metadata are in it, or
+    /// somebody else has bytes of the heap's part.
+    #[error("heap {heap}: {source}")]
     Region {
         /// The heap's name.
         heap: String,

@@ -3,12 +3,13 @@
 use std::alloc::Layout;
 use std::collections::HashSet;
 use std::ffi::{c_int, c_uint};
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use terrace_market::Class;
-use terrace_region::{Pin, Region};
+use terrace_region::{Part, Pin, Region, RegionError};
 use terrace_sys::map::Mapping;
 use terrace_sys::size::{PAGE_BYTES, to_u64};
 use tikv_jemalloc_sys::{
@@ -48,8 +49,6 @@ pub(crate) struct Inner {
     arena: Arena,
     /// Where jemalloc looks for the hooks: it stays in its place until the arena is destroyed.
     range: Arc<Range>,
-    /// Kept for its memory.
-    region: Option<Arc<Region>>,
     thread_caches: bool,
     /// No other heap ever has this number, nor this one after it began anew.
     life: AtomicU64,
@@ -63,8 +62,8 @@ impl Heap {
     ///
     /// # Errors
     /// [`HeapError::Config`]; [`HeapError::System`] when addresses or the node's memory are not to
-    /// be had; [`HeapError::Region`] when a region does not hold the arena's first block;
-    /// [`HeapError::Arena`] when the allocator refuses.
+    /// be had; [`HeapError::Region`] when a region does not hold the arena's first block, or
+    /// somebody has bytes of the part; [`HeapError::Arena`] when the allocator refuses.
     pub fn new(config: HeapConfig) -> Result<Self, HeapError> {
         config.check()?;
         let range = Arc::new(range(&config)?);
@@ -76,16 +75,11 @@ impl Heap {
         // below where it fails, in the inner's drop otherwise. Nobody changes it but by its lock.
         let arena = unsafe { Arena::create(hooks, together) };
         let arena = arena.map_err(refused(&config.name))?;
-        let region = match &config.memory {
-            HeapMemory::Region { region, .. } => Some(Arc::clone(region)),
-            _ => None,
-        };
         let inner = Inner {
             kind: config.memory.kind(),
             metadata: config.metadata,
             arena,
             range,
-            region,
             thread_caches: config.thread_caches,
             life: AtomicU64::new(LIVES.fetch_add(1, Ordering::Relaxed)),
             caches: Mutex::default(),
@@ -106,7 +100,7 @@ impl Heap {
     /// The region that its bytes are in, if any.
     #[must_use]
     pub fn region(&self) -> Option<&Arc<Region>> {
-        self.inner.region.as_ref()
+        self.inner.range.region()
     }
 
     /// The addresses that its bytes have: the first one, and how many.
@@ -147,7 +141,7 @@ impl Heap {
     }
 
     pub(crate) fn take_zeroed(&self, layout: Layout) -> Option<NonNull<u8>> {
-        if self.inner.region.is_none() {
+        if self.region().is_none() {
             return self.take_by(layout, self.flags(layout) | MALLOCX_ZERO);
         }
         // jemalloc takes pages that it gave back for zeros; those of a region may be as they were.
@@ -378,11 +372,13 @@ impl Drop for Inner {
         self.end_caches();
         if let Err(refused) = self.arena.destroy() {
             tracing::error!(heap = self.name, key = refused.key, error = %refused.source,
-                "an arena stays");
+                "an arena stays, and its memory with it");
+            // It may call its hooks as long as the process lives.
+            let _stays = ManuallyDrop::new(Arc::clone(&self.range));
             return;
         }
-        // A region that nobody else has goes with the heap, which has it twice.
-        if self.region.as_ref().is_some_and(|region| Arc::strong_count(region) > 2) {
+        // A region that nobody else has goes with the heap.
+        if self.range.region().is_some_and(|region| Arc::strong_count(region) > 1) {
             self.range.end();
         }
     }
@@ -399,6 +395,11 @@ fn refused(heap: &str) -> impl FnOnce(Refused) -> HeapError {
     |Refused { key, source }| HeapError::Arena { heap, key, source }
 }
 
+fn of_region(heap: &str) -> impl FnOnce(RegionError) -> HeapError {
+    let heap = heap.to_owned();
+    |source| HeapError::Region { heap, source }
+}
+
 fn range(config: &HeapConfig) -> Result<Range, HeapError> {
     let system = |what| {
         let heap = config.name.clone();
@@ -406,27 +407,32 @@ fn range(config: &HeapConfig) -> Result<Range, HeapError> {
     };
     let ledger = config.ledger.as_ref();
     let consumer = ledger.map(|ledger| ledger.register(config.name.clone(), Class::Heap));
-    let gives_back = config.retain == Retain::Off;
+    // What an arena takes ahead of need it may keep; an object of more bytes had its extent alone.
+    let kept_bytes = match config.retain {
+        Retain::On { growth_bytes_max } => growth_bytes_max,
+        Retain::Off => 0,
+    };
     let bytes = config.memory.bytes();
     if let HeapMemory::Region { region, offset, .. } = &config.memory {
-        let start = region.as_ptr().wrapping_add(*offset);
-        let blocks = UsedBlocks::new(Arc::clone(region), offset / PAGE_BYTES, bytes / PAGE_BYTES);
-        return Ok(Range::new((start, bytes), Memory::Region(blocks), gives_back, consumer));
+        let part = Part::take(region, format!("heap {}", config.name), *offset, bytes);
+        let part = part.map_err(of_region(&config.name))?;
+        let start = part.as_ptr();
+        let blocks = UsedBlocks::new(part);
+        return Ok(Range::new((start, bytes), Memory::Region(blocks), kept_bytes, consumer));
     }
     let mapping = Mapping::reserve(bytes).map_err(system("reserving addresses"))?;
     if let HeapMemory::Node { node, .. } = config.memory {
         mapping.bind(node).map_err(system("binding memory to the node"))?;
     }
     let start = mapping.as_ptr();
-    Ok(Range::new((start, bytes), Memory::Own(mapping), gives_back, consumer))
+    Ok(Range::new((start, bytes), Memory::Own(mapping), kept_bytes, consumer))
 }
 
 /// Keeps the first block of a region's arena in memory.
 fn first_block(config: &HeapConfig) -> Result<Option<Pin>, HeapError> {
     let HeapMemory::Region { region, offset, bytes } = &config.memory else { return Ok(None) };
     let pinned = region.pin(to_u64(*offset), to_u64(FIRST_BLOCK_BYTES.min(*bytes)));
-    let pin = pinned.map_err(|source| HeapError::Region { heap: config.name.clone(), source })?;
-    Ok(Some(pin))
+    Ok(Some(pinned.map_err(of_region(&config.name))?))
 }
 
 fn align_flag(size: usize, align: usize) -> c_int {
@@ -437,4 +443,27 @@ fn align_flag(size: usize, align: usize) -> c_int {
 fn usable(size: usize, align: usize) -> usize {
     // SAFETY: computes on numbers, of which the size is not zero.
     unsafe { tikv_jemalloc_sys::nallocx(size, align_flag(size, align)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// jemalloc does not destroy an arena that threads are bound to, and may call its hooks.
+    #[test]
+    fn the_hooks_of_an_arena_that_stays_stay_too() {
+        let memory = HeapMemory::Dram { bytes: 64 << 20 };
+        let heap = Heap::new(HeapConfig::new("stays", memory)).expect("a heap");
+        let (range, arena) = (Arc::downgrade(&heap.inner.range), heap.inner.arena.index());
+        arena::bind_thread(arena);
+        drop(heap);
+        let range = range.upgrade().expect("it is there");
+        let flags = MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE;
+        // SAFETY: the size is not zero; the arena and its hooks are there.
+        let object = unsafe { mallocx(1 << 20, flags) };
+        assert!(object.addr().wrapping_sub(range.start().addr()) < range.len());
+        // SAFETY: allocated above by these flags.
+        unsafe { dallocx(object, flags) };
+        arena::bind_thread(0);
+    }
 }

@@ -6,10 +6,11 @@
 
 use std::ffi::{c_uint, c_void};
 use std::ptr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use terrace_market::Consumer;
+use terrace_region::Region;
 use terrace_sys::map::Mapping;
 use terrace_sys::size::{PAGE_BYTES, to_u64};
 use tikv_jemalloc_sys::extent_hooks_t;
@@ -27,8 +28,8 @@ pub(crate) struct Range {
     len: usize,
     memory: Memory,
     extents: Mutex<Extents>,
-    /// Whether what is freed comes back.
-    gives_back: bool,
+    /// Extents of up to so many bytes stay with the arena when they are free, others come back.
+    kept_bytes: usize,
     consumer: Option<Consumer>,
     /// Bytes of the last extent that the budget had no room for, until it had some: there is no use
     /// in taking addresses for it.
@@ -63,7 +64,7 @@ impl Range {
     pub(crate) fn new(
         (start, len): (*mut u8, usize),
         memory: Memory,
-        gives_back: bool,
+        kept_bytes: usize,
         consumer: Option<Consumer>,
     ) -> Self {
         let hooks = extent_hooks_t {
@@ -80,7 +81,15 @@ impl Range {
         let extents = Mutex::new(Extents::new(len / PAGE_BYTES));
         let (calls, refusals) = (AtomicU64::new(0), AtomicU64::new(0));
         let unpaid = AtomicUsize::new(0);
-        Self { hooks, start, len, memory, extents, gives_back, consumer, unpaid, calls, refusals }
+        Self { hooks, start, len, memory, extents, kept_bytes, consumer, unpaid, calls, refusals }
+    }
+
+    /// The region that it is a part of.
+    pub(crate) fn region(&self) -> Option<&Arc<Region>> {
+        match &self.memory {
+            Memory::Own(_) => None,
+            Memory::Region(blocks) => Some(blocks.region()),
+        }
     }
 
     pub(crate) fn start(&self) -> *mut u8 {
@@ -112,13 +121,12 @@ impl Range {
         is_paid
     }
 
-    /// Whether an extent that was just refused its pages would be again. The arena then asks for
-    /// addresses, and would for as long as there are any: it keeps those extents, in parts that it
-    /// cannot merge.
-    fn is_broke(&self) -> bool {
-        let unpaid = to_u64(self.unpaid.load(Ordering::Relaxed));
-        let has = |consumer: &Consumer| consumer.ledger().available() < unpaid;
-        unpaid > 0 && self.consumer.as_ref().is_some_and(has)
+    /// Whether pages of an extent of so many bytes, or of one that was just refused them, could not
+    /// be paid. The arena would take its addresses all the same, and more each time: it keeps such
+    /// extents, in parts that it cannot merge.
+    fn is_broke(&self, bytes: usize) -> bool {
+        let needed = to_u64(bytes.max(self.unpaid.load(Ordering::Relaxed)));
+        self.consumer.as_ref().is_some_and(|consumer| consumer.ledger().available() < needed)
     }
 
     fn repay(&self, bytes: usize) {
@@ -136,7 +144,7 @@ impl Range {
     fn alloc(&self, size: usize, align: usize, zero: &mut bool, commit: &mut bool) -> *mut c_void {
         self.calls.fetch_add(1, Ordering::Relaxed);
         debug_assert!(*commit || !*zero, "zeros without pages");
-        if !*commit && self.is_broke() {
+        if !*commit && self.is_broke(size) {
             return self.refuse();
         }
         let (count, align) = (size.div_ceil(PAGE_BYTES), (align / PAGE_BYTES).max(1));
@@ -244,7 +252,7 @@ unsafe extern "C" fn dalloc(
 ) -> bool {
     // SAFETY: as in `alloc`.
     let range = unsafe { range(hooks) };
-    !(range.gives_back && range.give(place.cast(), size, committed))
+    !(size > range.kept_bytes && range.give(place.cast(), size, committed))
 }
 
 // SAFETY: jemalloc alone calls it, with hooks of a range that lives.

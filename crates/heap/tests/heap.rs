@@ -3,13 +3,13 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use allocator_api2::vec::Vec as HeapVec;
 use hashbrown::{DefaultHashBuilder, HashMap};
 use terrace_heap::{Heap, HeapConfig, HeapError, HeapMemory, Metadata, Retain, allocator_api2};
 use terrace_market::Ledger;
-use terrace_region::{Contents, Method, Region, RegionConfig, Source};
+use terrace_region::{Advice, Contents, Method, Region, RegionConfig, Source};
 use terrace_sys::size::to_u64;
 use terrace_testkit::needs;
 use terrace_tier::store::MemoryBlocks;
@@ -335,6 +335,50 @@ fn what_cannot_be_in_a_region_is_named() {
     let memory = HeapMemory::region(region);
     let config = HeapConfig { ledger: Some(Ledger::new(1)), ..HeapConfig::new("twice", memory) };
     assert!(Heap::new(config).expect_err("counted twice").to_string().contains("ledger"));
+}
+
+/// No byte is two heaps', and no safe call of the region changes or loses one of a heap.
+#[test]
+fn a_part_of_a_region_is_one_heap_s() {
+    if !needs::regions() {
+        return;
+    }
+    let region = region(64 * MIB, 16 * MIB);
+    let part = |offset| HeapMemory::Region { region: region.clone(), offset, bytes: 32 * MIB };
+    let first = Heap::new(HeapConfig::new("first", part(0))).expect("a heap");
+    let beside = Heap::new(HeapConfig::new("beside", part(32 * MIB))).expect("a heap");
+    for offset in [0, 16 * MIB, 32 * MIB - 4096] {
+        let error = Heap::new(HeapConfig::new("second", part(offset))).expect_err("taken");
+        assert!(matches!(error, HeapError::Region { .. }), "{error}");
+        assert!(error.to_string().contains("a part of heap"), "{error}");
+    }
+    let kept = first.copy(&[1; 100_000], 8).expect("room");
+    let at = kept.as_ref().as_ptr().addr() - region.as_ptr().addr();
+    for advice in [Advice::Unused, Advice::Immutable] {
+        region.advise(0, to_u64(region.len()), advice).expect_err("somebody's");
+    }
+    let changes = std::panic::AssertUnwindSafe(|| region.store(at, 9));
+    assert!(std::panic::catch_unwind(changes).is_err());
+    region.evict(0, to_u64(region.len())).expect("gone");
+    assert!(kept.as_ref().iter().all(|byte| *byte == 1));
+    drop((first, beside));
+    Heap::new(HeapConfig::new("second", part(16 * MIB))).expect_err("a buffer keeps its heap");
+    drop(kept);
+    Heap::new(HeapConfig::new("second", part(16 * MIB))).expect("it is free");
+}
+
+/// A cap that cannot hold the first block of metadata is an error at once.
+#[test]
+fn metadata_that_do_not_fit_the_cap_are_refused() {
+    if !needs::regions() {
+        return;
+    }
+    let memory = HeapMemory::region(region(64 * MIB, 2 * MIB));
+    let config = HeapConfig { metadata: Metadata::Together, ..HeapConfig::new("tight", memory) };
+    let began = Instant::now();
+    let error = Heap::new(config).expect_err("it takes 4 MiB").to_string();
+    assert!(error.contains("heap tight") && error.contains("its cap is 2MiB"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(10), "nobody waits for that");
 }
 
 /// What the interface for C tells of caps.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terrace_region::{Advice, Region};
+use terrace_region::{Advice, Part, Region};
 use terrace_sys::map::Mapping;
 use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64};
 
@@ -72,7 +72,7 @@ impl ObjectMemory {
 /// The memory itself. It gives out addresses; what lies there is the business of the groups.
 pub(crate) enum Memory {
     Mapped { mapping: Mapping, len: usize },
-    Region { region: Arc<Region>, offset: usize, len: usize },
+    Region(Part),
 }
 
 impl Memory {
@@ -110,13 +110,14 @@ impl Memory {
     pub(crate) fn start(&self) -> *mut u8 {
         match self {
             Self::Mapped { mapping, .. } => mapping.as_ptr(),
-            Self::Region { region, offset, .. } => region.as_ptr().wrapping_add(*offset),
+            Self::Region(part) => part.as_ptr(),
         }
     }
 
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Mapped { len, .. } | Self::Region { len, .. } => *len,
+            Self::Mapped { len, .. } => *len,
+            Self::Region(part) => part.len(),
         }
     }
 
@@ -130,27 +131,26 @@ impl Memory {
                 // Pages that are locked in memory stay: they are used again all the same.
                 let _ = mapping.decommit(offset, len);
             }
-            Self::Region { region, offset: first, .. } => {
-                advise(region, first + offset, len, Advice::Unused);
-            }
+            Self::Region(part) => advise(part, offset, len, Advice::Unused),
         }
     }
 
     /// The bytes are used from here on.
     pub(crate) fn take(&self, offset: usize, len: usize) {
-        if let Self::Region { region, offset: first, .. } = self {
-            advise(region, first + offset, len, Advice::Used);
+        if let Self::Region(part) = self {
+            advise(part, offset, len, Advice::Used);
         }
     }
 
     /// Nobody needs the first `len` bytes any more, and who has the region may use them.
     pub(crate) fn end(&self, len: usize) {
-        if let Self::Region { region, offset, .. } = self {
-            advise(region, *offset, len, Advice::Unused);
-            if let Err(error) = region.evict(to_u64(*offset), to_u64(len)) {
+        if let Self::Region(part) = self {
+            advise(part, 0, len, Advice::Unused);
+            let region = part.region();
+            if let Err(error) = region.evict(to_u64(part.offset()), to_u64(len)) {
                 tracing::warn!(region = region.name(), %error, "ended objects stay in memory");
             }
-            advise(region, *offset, len, Advice::Used);
+            advise(part, 0, len, Advice::Used);
         }
     }
 }
@@ -164,10 +164,14 @@ fn part(region: &Arc<Region>, offset: usize, len: usize) -> Result<Memory, Objec
             region.len()
         )));
     }
-    Ok(Memory::Region { region: Arc::clone(region), offset, len })
+    let part = Part::take(region, "an object store", offset, len);
+    let part = part.map_err(|error| ObjectError::Config(error.to_string()))?;
+    // Whatever was said of them before.
+    advise(&part, 0, len, Advice::Used);
+    Ok(Memory::Region(part))
 }
 
-fn advise(region: &Region, offset: usize, len: usize, advice: Advice) {
-    let told = region.advise(to_u64(offset), to_u64(len), advice);
+fn advise(part: &Part, offset: usize, len: usize, advice: Advice) {
+    let told = part.advise(offset, len, advice);
     debug_assert!(told.is_ok(), "slabs lie in their region: {told:?}");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace_market::Ledger;
 use terrace_objects::{Batch, ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
-use terrace_region::{Contents, Region, RegionConfig, Source};
+use terrace_region::{Advice, Contents, Region, RegionConfig, Source};
 use terrace_sys::size::to_u64;
 use terrace_testkit::{Rng, needs};
 use terrace_tier::store::MemoryBlocks;
@@ -87,6 +87,26 @@ fn stores_share_a_region() {
     read_all(&second, &objects[1]);
     let error = ObjectStore::new(ObjectConfig::new("beyond", half(17 * MIB))).expect_err("too far");
     assert!(error.to_string().contains("33554432"), "{error}");
+}
+
+/// No byte is two stores', nor a store's and a heap's.
+#[test]
+fn a_part_of_a_region_is_one_store_s() {
+    if !needs::regions() {
+        return;
+    }
+    let region = region(32 * MIB, to_u64(16 * MIB));
+    let part = |offset| {
+        let memory = ObjectMemory::Region { region: region.clone(), offset, bytes: 16 * MIB };
+        ObjectStore::new(ObjectConfig::new("part", memory))
+    };
+    let first = part(0).expect("free");
+    let error = part(8 * MIB).expect_err("taken").to_string();
+    assert!(error.contains("a part of an object store"), "{error}");
+    let beside = part(16 * MIB).expect("free");
+    region.advise(0, to_u64(32 * MIB), Advice::Unused).expect_err("somebody's");
+    drop((first, beside));
+    part(8 * MIB).expect("free again");
 }
 
 #[test]

@@ -169,6 +169,12 @@ impl Block {
         (self.hot, self.marker) = (false, false);
     }
 
+    /// Whether the source does not have its bytes, as far as that is known without a look at them:
+    /// where blocks are copied it is.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty || self.torn
+    }
+
     pub(crate) fn new(stored: bool) -> Self {
         Self {
             place: Place::Absent,

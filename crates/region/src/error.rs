@@ -5,6 +5,13 @@ use std::time::Duration;
 
 use terrace_sys::size::format_bytes;
 
+fn among(pagers: usize) -> String {
+    match pagers {
+        1 => String::new(),
+        pagers => format!(", of which each of {pagers} pagers has its part"),
+    }
+}
+
 /// An error of a region.
 #[derive(Debug, thiserror::Error)]
 pub enum RegionError {
@@ -53,6 +60,44 @@ pub enum RegionError {
         len: u64,
         /// Bytes of the region.
         all: u64,
+    },
+    /// Somebody has bytes of the range.
+    #[error("region {region}: {len} bytes at {offset}: some of them are a part of {holder}")]
+    Taken {
+        /// The region's name.
+        region: String,
+        /// Where the range begins.
+        offset: u64,
+        /// Its bytes.
+        len: u64,
+        /// Who has them.
+        holder: String,
+    },
+    /// More than may be in memory at a time.
+    #[error(
+        "region {region}: {} cannot be in memory at a time: its cap is {}{}; pin less of it, or \
+         raise the cap",
+        format_bytes(*.bytes),
+        format_bytes(*.cap),
+        among(*.pagers)
+    )]
+    Cap {
+        /// The region's name.
+        region: String,
+        /// Bytes of the blocks that were to be in memory.
+        bytes: u64,
+        /// Bytes that may be.
+        cap: u64,
+        /// Threads that have a part of the cap each, for a part of the blocks.
+        pagers: usize,
+    },
+    /// Blocks neither come nor go any more; what is in memory stays there.
+    #[error("region {region}: a pager cannot go on: {message}")]
+    Broken {
+        /// The region's name.
+        region: String,
+        /// What it met.
+        message: String,
     },
     /// A block could not be read; who touches it gets SIGBUS.
     #[error("region {region}: the block at {offset} cannot be read: {message}")]

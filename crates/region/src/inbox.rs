@@ -43,6 +43,8 @@ pub(crate) enum Want {
     Pin,
     Evict,
     Flush,
+    /// Written from where it is, pinned or not: the region ends.
+    Save,
 }
 
 impl Inbox {

@@ -30,7 +30,9 @@ mod inbox;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod pager;
+mod parts;
 mod region;
+mod shared;
 mod stats;
 mod streams;
 mod transfers;
@@ -42,6 +44,7 @@ pub use config::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, Method, RegionConfig, Source,
 };
 pub use error::RegionError;
+pub use parts::Part;
 pub use region::{Advice, Pin, Region};
 pub use stats::RegionStats;
 

@@ -15,6 +15,8 @@
 //! moved in would leave a moment in which a write goes unnoticed.) What was read or written once
 //! has a fingerprint when it is read again.
 
+mod asked;
+mod broken;
 mod commands;
 mod evict;
 mod faults;
@@ -25,7 +27,6 @@ mod unused;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -37,14 +38,14 @@ use terrace_sys::map::Mapping;
 use terrace_sys::size::to_u64;
 use terrace_sys::userfault::{Fault, Userfault};
 
+use self::asked::{Asked, Waits};
 use crate::block::{Block, Place, Slot};
 use crate::config::{Contents, DEPTH_MAX, Method};
 use crate::error::RegionError;
-use crate::inbox::{UNUSED_MAX, Want};
-use crate::region::{Shared, system};
+use crate::inbox::UNUSED_MAX;
+use crate::shared::{Shared, system};
 use crate::streams::Streams;
 use crate::transfers::Transfers;
-use crate::waiter::Waiter;
 
 /// Frames that blocks come from, or are copied from: those that are read, and some to spare.
 const FRESH_MAX: usize = 2 * DEPTH_MAX;
@@ -103,9 +104,8 @@ pub(crate) struct Pager {
     /// Blocks that wait for a frame.
     wanted: VecDeque<usize>,
     ahead: VecDeque<usize>,
-    waiters: HashMap<usize, Vec<(Want, Arc<Waiter>)>>,
-    /// The blocks that have waiters, in the order in which they are looked at, and some that had.
-    asked: VecDeque<usize>,
+    waiters: HashMap<usize, Vec<Waits>>,
+    asked: Asked,
     /// Blocks that the source refused to take, and until when they are left alone.
     stuck: HashMap<usize, Instant>,
     /// Frames held, each counted by the ledger.
@@ -165,7 +165,7 @@ impl Pager {
             wanted: VecDeque::new(),
             ahead: VecDeque::new(),
             waiters: HashMap::new(),
-            asked: VecDeque::new(),
+            asked: Asked::default(),
             stuck: HashMap::new(),
             frames: 0,
             is_full: false,
@@ -200,16 +200,6 @@ impl Pager {
         Ok(())
     }
 
-    /// Answers until the region ends.
-    pub(crate) fn run(mut self) {
-        if let Err(error) = self.serve() {
-            tracing::error!(region = self.shared.name, %error, "a pager cannot go on");
-            self.give_up();
-            // While its descriptor is open nothing that is absent reads as zero.
-            let _open = ManuallyDrop::new(self);
-        }
-    }
-
     fn serve(&mut self) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let inbox = &shared.inboxes[self.number];
@@ -220,7 +210,7 @@ impl Pager {
         let mut has_more = false;
         while !shared.stop.load(Ordering::Acquire) || self.in_flight() > 0 {
             let waits = !self.wanted.is_empty()
-                || !self.waiters.is_empty()
+                || self.is_asked()
                 || !self.stuck.is_empty()
                 || self.frames > self.cap();
             let time = if has_more { Some(Duration::ZERO) } else { waits.then_some(LOOK_AGAIN) };
@@ -239,7 +229,7 @@ impl Pager {
             self.answer()?;
             inbox.take().into_iter().for_each(|command| self.obey(command));
             self.drop_unused(inbox);
-            let is_late = self.look_at_waiters();
+            let is_late = self.serve_asked();
             has_more = is_late || !self.unused.is_empty();
             self.balance();
         }

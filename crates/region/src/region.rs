@@ -2,93 +2,21 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use terrace_market::{Class, Consumer};
-use terrace_sys::histogram::Recorder;
-use terrace_sys::map::Mapping;
-use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64, to_usize};
+use terrace_sys::size::{to_u64, to_usize};
 
-use crate::block::Word;
-use crate::calibrate;
-use crate::config::{
-    BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, HUGE_BYTES, Method, RegionConfig, Source,
-};
+use crate::config::{Contents, Method, RegionConfig, Source};
 use crate::error::RegionError;
-use crate::inbox::{Command, Inbox, Want};
-use crate::pager::{Pager, open_fault};
-use crate::stats::{Counters, RegionStats};
+use crate::inbox::{Command, Want};
+use crate::lock;
+use crate::pager::Pager;
+use crate::parts::{Parts, Taken, first_within};
+use crate::shared::{Shared, cap_frames, system};
+use crate::stats::RegionStats;
 use crate::waiter::Waiter;
-
-/// Blocks next to each other that one pager serves: at least so many bytes, and so few parts of a
-/// region that the kernel has mappings for them.
-const STRIPE_BYTES_MIN: usize = 16 << 20;
-const STRIPES_MAX: usize = 4096;
-/// Pagers of a region at most.
-const PAGERS_MAX: usize = 64;
-
-/// What a region's pagers and its users share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) name: String,
-    pub(crate) source: Source,
-    pub(crate) method: Method,
-    pub(crate) mapping: Arc<Mapping>,
-    pub(crate) block_bytes: usize,
-    /// Bytes of the region, whole pages.
-    pub(crate) len: usize,
-    /// Bytes of the source when it is a file that ends inside of the last page.
-    pub(crate) file_end: Option<u64>,
-    pub(crate) stripe_blocks: usize,
-    pub(crate) pagers: usize,
-    pub(crate) depth: usize,
-    pub(crate) words: Box<[Word]>,
-    pub(crate) consumer: Consumer,
-    /// Frames of each pager, at most and now.
-    pub(crate) cap_frames: AtomicUsize,
-    pub(crate) frames: AtomicUsize,
-    pub(crate) ahead_blocks: usize,
-    pub(crate) looks_ahead: AtomicBool,
-    pub(crate) inboxes: Vec<Inbox>,
-    pub(crate) stop: AtomicBool,
-    /// Blocks that the source refuses to take.
-    pub(crate) stuck: AtomicUsize,
-    pub(crate) counters: Counters,
-    pub(crate) recorders: Vec<Recorder>,
-}
-
-impl Shared {
-    pub(crate) fn has_huge_pages(&self) -> bool {
-        has_huge_pages(self.method, self.block_bytes)
-    }
-
-    pub(crate) fn block_len(&self, block: usize) -> usize {
-        self.block_bytes.min(self.len - block * self.block_bytes)
-    }
-
-    pub(crate) fn pager_of(&self, block: usize) -> usize {
-        block / self.stripe_blocks % self.pagers
-    }
-
-    pub(crate) fn send(&self, pager: usize, command: Command) {
-        self.inboxes[pager].send(command);
-    }
-
-    /// Sends each pager its part of the blocks.
-    pub(crate) fn send_parts(
-        &self,
-        blocks: impl IntoIterator<Item = usize>,
-        command: impl Fn(Vec<usize>) -> Command,
-    ) {
-        let mut parts = vec![Vec::new(); self.pagers];
-        blocks.into_iter().for_each(|block| parts[self.pager_of(block)].push(block));
-        for (pager, part) in parts.into_iter().enumerate().filter(|(_, part)| !part.is_empty()) {
-            self.send(pager, command(part));
-        }
-    }
-}
 
 /// What users say of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,25 +131,39 @@ impl Region {
     /// A byte, by an atomic load; who writes to it at the same time does so by atomics, too.
     ///
     /// # Panics
-    /// When it is outside.
+    /// When it is outside, or somebody has it as a [`Part`](crate::Part).
     #[must_use]
     pub fn load(&self, offset: usize) -> u8 {
-        self.atomic(offset).load(Ordering::Relaxed)
+        self.atomic(offset, |byte| byte.load(Ordering::Relaxed))
     }
 
     /// Changes a byte by an atomic store, as [`Region::load`] reads it.
     ///
     /// # Panics
-    /// When it is outside.
+    /// As [`Region::load`].
     pub fn store(&self, offset: usize, value: u8) {
-        self.atomic(offset).store(value, Ordering::Relaxed);
+        self.atomic(offset, |byte| byte.store(value, Ordering::Relaxed));
     }
 
-    fn atomic(&self, offset: usize) -> &AtomicU8 {
+    fn atomic<T>(&self, offset: usize, use_it: impl FnOnce(&AtomicU8) -> T) -> T {
         assert!(offset < self.len(), "byte {offset} of a region of {}", self.len());
-        // SAFETY: the byte is inside of the mapping, which lives as long as the region; whoever
-        // uses its address otherwise answers for races.
-        unsafe { AtomicU8::from_ptr(self.as_ptr().add(offset)) }
+        let parts = self.shared.parts.read();
+        if let Some(taken) = first_within(&parts, offset..offset + 1) {
+            panic!("byte {offset} of region {} is a part of {}", self.name(), taken.holder);
+        }
+        // SAFETY: the byte is inside of the mapping, which lives as long as the region, and is no
+        // part of anybody's while the list is held; whoever uses its address otherwise answers for
+        // races.
+        use_it(unsafe { AtomicU8::from_ptr(self.as_ptr().add(offset)) })
+    }
+
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.shared.parts
+    }
+
+    pub(crate) fn taken(&self, taken: &Taken, offset: u64, len: u64) -> RegionError {
+        let (region, holder) = (self.shared.name.clone(), taken.holder.clone());
+        RegionError::Taken { region, offset, len, holder }
     }
 
     /// Its name.
@@ -280,10 +222,12 @@ impl Region {
     /// where faults of the kernel are not told, is pinned before.
     ///
     /// # Errors
-    /// [`RegionError::Range`]; [`RegionError::Read`] when a block cannot be read;
-    /// [`RegionError::Timeout`] when others keep the frames that it takes.
+    /// [`RegionError::Range`]; [`RegionError::Cap`] for more than may be in memory;
+    /// [`RegionError::Read`] when a block cannot be read; [`RegionError::Timeout`] when others keep
+    /// the frames that it takes.
     pub fn pin(&self, offset: u64, len: u64) -> Result<Pin, RegionError> {
         let blocks = self.blocks(offset, len)?;
+        self.check_cap(&blocks)?;
         let shared = &self.shared;
         let missing: Vec<usize> =
             blocks.clone().filter(|block| !shared.words[*block].try_pin()).collect();
@@ -298,29 +242,85 @@ impl Region {
         Ok(Pin { shared: Arc::clone(shared), blocks, offset, len })
     }
 
-    /// Asks for a range ahead of its use, and does not wait.
+    /// Whether all of these blocks can be in memory at a time.
+    fn check_cap(&self, blocks: &Range<usize>) -> Result<(), RegionError> {
+        let shared = &self.shared;
+        let most = shared.blocks_max();
+        let mut wanted = vec![0; shared.pagers];
+        blocks.clone().for_each(|block| wanted[shared.pager_of(block)] += 1);
+        if wanted.into_iter().all(|wanted: usize| wanted <= most) {
+            return Ok(());
+        }
+        let (region, cap, pagers) = (shared.name.clone(), self.cap_bytes(), shared.pagers);
+        let bytes = to_u64(blocks.len() * shared.block_bytes);
+        Err(RegionError::Cap { region, bytes, cap, pagers })
+    }
+
+    /// Asks for a range ahead of its use, and does not wait: for its first blocks, if it is more
+    /// than may be in memory at a time. What has not been touched for long leaves for them.
     ///
     /// # Errors
     /// [`RegionError::Range`].
     pub fn prefetch(&self, offset: u64, len: u64) -> Result<(), RegionError> {
-        self.shared.send_parts(self.blocks(offset, len)?, Command::Ahead);
+        let shared = &self.shared;
+        let mut room = vec![shared.blocks_ahead_max(); shared.pagers];
+        let fits = |block: &usize| {
+            let room = &mut room[shared.pager_of(*block)];
+            let fits = *room > 0;
+            *room = room.saturating_sub(1);
+            fits
+        };
+        shared.send_parts(self.blocks(offset, len)?.filter(fits), Command::Ahead);
         Ok(())
     }
 
     /// Says how a range is used. [`Advice::Unused`] and [`Advice::Used`] neither wait nor allocate.
     ///
     /// # Errors
-    /// [`RegionError::Range`].
+    /// [`RegionError::Range`]; for [`Advice::Immutable`] as [`Region::flush`];
+    /// [`RegionError::Taken`] for advice by which bytes may be lost, of a range in which somebody
+    /// has a [`Part`](crate::Part).
     pub fn advise(&self, offset: u64, len: u64, advice: Advice) -> Result<(), RegionError> {
+        let blocks = self.blocks(offset, len)?;
+        let loses = matches!(advice, Advice::Immutable | Advice::Unused);
+        if loses && !blocks.is_empty() {
+            // Bytes of immutable blocks are lost wherever in the block they are.
+            let block_bytes = self.shared.block_bytes;
+            let range = match advice {
+                Advice::Immutable => blocks.start * block_bytes..blocks.end * block_bytes,
+                _ => to_usize(offset)..to_usize(offset + len),
+            };
+            if advice == Advice::Immutable {
+                self.flush_blocks(blocks)?;
+            }
+            let parts = self.shared.parts.read();
+            if let Some(taken) = first_within(&parts, range) {
+                return Err(self.taken(taken, offset, len));
+            }
+            return self.set_advice(offset, len, advice);
+        }
+        self.set_advice(offset, len, advice)
+    }
+
+    /// As [`Region::advise`], of bytes that are the caller's.
+    pub(crate) fn advise_any(
+        &self,
+        offset: u64,
+        len: u64,
+        advice: Advice,
+    ) -> Result<(), RegionError> {
+        if advice == Advice::Immutable {
+            self.flush_blocks(self.blocks(offset, len)?)?;
+        }
+        self.set_advice(offset, len, advice)
+    }
+
+    fn set_advice(&self, offset: u64, len: u64, advice: Advice) -> Result<(), RegionError> {
         let blocks = self.blocks(offset, len)?;
         match advice {
             Advice::Sequential => self.shared.looks_ahead.store(true, Ordering::Relaxed),
             Advice::Random => self.shared.looks_ahead.store(false, Ordering::Relaxed),
             Advice::Immutable | Advice::Mutable => {
-                // What was written before the advice is kept.
-                if advice == Advice::Immutable {
-                    self.flush_blocks(blocks.clone())?;
-                }
                 let immutable = advice == Advice::Immutable;
                 blocks.for_each(|block| self.shared.words[block].set_immutable(immutable));
             }
@@ -330,28 +330,40 @@ impl Region {
         Ok(())
     }
 
-    /// Takes a range out of memory, written back where it has changed.
+    /// Takes a range out of memory, written back where it has changed. Of what could not be read
+    /// there is nothing to take out.
     ///
     /// # Errors
-    /// [`RegionError::Range`]; [`RegionError::Write`] for a block that stays;
-    /// [`RegionError::Timeout`] while blocks are pinned.
+    /// [`RegionError::Range`]; [`RegionError::Write`] for a block that stays, of which the others
+    /// do not; [`RegionError::Timeout`] while blocks are pinned.
     pub fn evict(&self, offset: u64, len: u64) -> Result<(), RegionError> {
         let blocks = self.blocks(offset, len)?.collect();
         self.want(Want::Evict, blocks, &mut Vec::new())
     }
 
-    /// Makes what was written to a range before this call durable. It stays in memory.
+    /// Makes what was written to a range before this call durable. It stays in memory. To what
+    /// could not be read nobody has written.
     ///
     /// # Errors
-    /// [`RegionError::Range`]; [`RegionError::Write`] for a block that the source refuses;
-    /// [`RegionError::Sync`] when the source does not sync; [`RegionError::Timeout`] while blocks
-    /// are pinned.
+    /// [`RegionError::Range`]; [`RegionError::Write`] for a block that the source refuses, or
+    /// [`RegionError::Timeout`] while blocks are pinned: all others are durable; and
+    /// [`RegionError::Sync`] when the source does not sync, from then on for good: nobody knows
+    /// what it has lost.
     pub fn flush(&self, offset: u64, len: u64) -> Result<(), RegionError> {
-        self.flush_blocks(self.blocks(offset, len)?)?;
-        self.shared.source.blocks.sync().map_err(|error| RegionError::Sync {
-            region: self.shared.name.clone(),
-            message: error.to_string(),
-        })
+        let written = self.flush_blocks(self.blocks(offset, len)?);
+        let synced = self.shared.sync();
+        written.and(synced)
+    }
+
+    /// Whether all pagers do their work.
+    pub(crate) fn check_pagers(&self) -> Result<(), RegionError> {
+        match &*lock(&self.shared.broken) {
+            Some(message) => {
+                let (region, message) = (self.shared.name.clone(), message.clone());
+                Err(RegionError::Broken { region, message })
+            }
+            None => Ok(()),
+        }
     }
 
     fn tell_unused(&self, offset: u64, len: u64) {
@@ -382,7 +394,7 @@ impl Region {
             return Ok(());
         }
         let start = Instant::now();
-        let waiter = Arc::new(Waiter::new(blocks.len()));
+        let waiter = Arc::new(Waiter::new(blocks.len(), want == Want::Pin));
         self.shared.send_parts(blocks, |part| Command::Want(want, part, Arc::clone(&waiter)));
         let result = waiter.wait(self.patience);
         got.extend(waiter.take_done());
@@ -395,13 +407,20 @@ impl Region {
         })
     }
 
-    /// The blocks of a range.
-    fn blocks(&self, offset: u64, len: u64) -> Result<Range<usize>, RegionError> {
+    /// Whether a range lies inside; its end.
+    pub(crate) fn check(&self, offset: u64, len: u64) -> Result<u64, RegionError> {
         let all = to_u64(self.shared.len);
         let end = offset.checked_add(len).filter(|end| *end <= all);
-        let Some(end) = end else {
-            return Err(RegionError::Range { region: self.shared.name.clone(), offset, len, all });
-        };
+        end.ok_or_else(|| self.outside(offset, len, all))
+    }
+
+    pub(crate) fn outside(&self, offset: u64, len: u64, all: u64) -> RegionError {
+        RegionError::Range { region: self.shared.name.clone(), offset, len, all }
+    }
+
+    /// The blocks of a range.
+    fn blocks(&self, offset: u64, len: u64) -> Result<Range<usize>, RegionError> {
+        let end = self.check(offset, len)?;
         let block = to_u64(self.shared.block_bytes);
         let first = to_usize(offset / block);
         Ok(first..if len == 0 { first } else { to_usize(end.div_ceil(block)) })
@@ -413,9 +432,13 @@ impl Drop for Region {
     fn drop(&mut self) {
         let lasts = self.shared.source.contents == Contents::Stored;
         if lasts && self.threads.len() == self.shared.pagers {
+            // Nobody pins any more; what is still pinned is written from where it is.
             let all = 0..self.shared.words.len();
-            if let Err(error) = self.flush_blocks(all) {
-                tracing::error!(%error, "what was written to a region is lost with it");
+            let (pinned, rest) = all.partition(|block| self.shared.words[*block].is_pinned());
+            for (want, blocks) in [(Want::Save, pinned), (Want::Flush, rest)] {
+                if let Err(error) = self.want(want, blocks, &mut Vec::new()) {
+                    tracing::error!(%error, "what was written to a region is lost with it");
+                }
             }
         }
         self.shared.stop.store(true, Ordering::Release);
@@ -426,137 +449,4 @@ impl Drop for Region {
             }
         }
     }
-}
-
-pub(crate) fn system(
-    region: &str,
-    what: &'static str,
-) -> impl FnOnce(std::io::Error) -> RegionError {
-    let region = region.to_owned();
-    move |source| RegionError::System { region, what, source }
-}
-
-/// Frames of each pager.
-fn cap_frames(
-    region: &str,
-    block_bytes: usize,
-    pagers: usize,
-    cap_bytes: u64,
-) -> Result<usize, RegionError> {
-    let frames = to_usize(cap_bytes) / block_bytes / pagers;
-    if frames >= 2 {
-        return Ok(frames);
-    }
-    let least = format_bytes(to_u64(2 * block_bytes * pagers));
-    let reason =
-        format!("a cap of {} is too small; it takes {least} at least", format_bytes(cap_bytes));
-    Err(RegionError::Config { region: region.to_owned(), reason })
-}
-
-impl Shared {
-    fn new(config: RegionConfig, source: Source) -> Result<Self, RegionError> {
-        let name = config.name;
-        let wrong = |reason: String| RegionError::Config { region: name.clone(), reason };
-        let block_bytes = config.block_bytes;
-        if !block_bytes.is_power_of_two()
-            || !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block_bytes)
-        {
-            return Err(wrong(format!(
-                "a block of {block_bytes} bytes cannot be; powers of two from 4 KiB to 4 MiB can"
-            )));
-        }
-        if !source.offset.is_multiple_of(to_u64(PAGE_BYTES)) || source.len == 0 {
-            return Err(wrong(format!(
-                "{} bytes from {} on of the source cannot be mapped; an offset is a multiple of 4 \
-                 KiB, and a region has bytes",
-                source.len, source.offset
-            )));
-        }
-        let end = source.offset.checked_add(source.len);
-        let end = end.and_then(|end| end.checked_next_multiple_of(to_u64(PAGE_BYTES)));
-        if end.is_none_or(|end| i64::try_from(end).is_err()) {
-            return Err(wrong(format!(
-                "{} bytes from {} on of the source cannot be mapped; a source ends below 8 EiB",
-                source.len, source.offset
-            )));
-        }
-        if !(1..=PAGERS_MAX).contains(&config.pagers) {
-            return Err(wrong(format!("{} pagers cannot be; 1 to 64 can", config.pagers)));
-        }
-        if !(1..=DEPTH_MAX).contains(&config.depth) {
-            return Err(wrong(format!("{} blocks at a time cannot be; 1 to 16 can", config.depth)));
-        }
-        let file_end = file_end(&name, &source)?;
-        let mapping = Mapping::reserve(to_usize(source.len))
-            .map_err(system(&name, "reserving the region's addresses"))?;
-        // A child must not share pages that move.
-        mapping.leave_out_of_forks().map_err(system(&name, "keeping the region out of forks"))?;
-        let len = mapping.len();
-        let blocks = len.div_ceil(block_bytes);
-        let stripe_bytes = STRIPE_BYTES_MIN.max(len.div_ceil(STRIPES_MAX));
-        let pagers = config.pagers;
-        let method = method(&name, config.method, block_bytes)?;
-        // Where there are no huge pages there is nothing to ask for or to decline.
-        let _ = mapping.advise_huge(has_huge_pages(method, block_bytes));
-        let inboxes = (0..pagers).map(|_| Inbox::new()).collect::<Result<Vec<_>, _>>();
-        Ok(Self {
-            cap_frames: AtomicUsize::new(cap_frames(&name, block_bytes, pagers, config.cap_bytes)?),
-            consumer: config.ledger.register(&name, Class::Region),
-            inboxes: inboxes.map_err(system(&name, "making a doorbell"))?,
-            source,
-            method,
-            mapping: Arc::new(mapping),
-            block_bytes,
-            len,
-            file_end,
-            stripe_blocks: stripe_bytes.div_ceil(block_bytes),
-            pagers,
-            depth: config.depth,
-            words: (0..blocks).map(|_| Word::default()).collect(),
-            frames: AtomicUsize::new(0),
-            ahead_blocks: config.ahead_bytes / block_bytes,
-            looks_ahead: AtomicBool::new(config.ahead_bytes > 0),
-            stop: AtomicBool::new(false),
-            stuck: AtomicUsize::new(0),
-            counters: Counters::default(),
-            recorders: (0..pagers).map(|_| Recorder::new()).collect(),
-            name,
-        })
-    }
-}
-
-/// How blocks get into their place: as it was asked for, or the cheaper way.
-fn method(name: &str, asked: Option<Method>, block_bytes: usize) -> Result<Method, RegionError> {
-    let fault = open_fault(name)?;
-    match (asked, fault.features().moves) {
-        (Some(Method::Move), false) => {
-            let reason = "the kernel does not move pages (Linux 6.8 does)".to_owned();
-            Err(RegionError::Config { region: name.to_owned(), reason })
-        }
-        (Some(method), _) => Ok(method),
-        (None, false) => Ok(Method::Copy),
-        (None, true) => {
-            let huge = has_huge_pages(Method::Move, block_bytes);
-            Ok(calibrate::cheaper(&fault, block_bytes, huge))
-        }
-    }
-}
-
-/// Whether a block may be made of huge pages, which are moved as such. A fault then asks for a huge
-/// page's entry too: a table of pages in its place would have the kernel split what is moved there.
-/// Blocks that share a huge page would split it, and copied ones are made of pages.
-fn has_huge_pages(method: Method, block_bytes: usize) -> bool {
-    method == Method::Move && block_bytes >= HUGE_BYTES
-}
-
-/// Where a file ends that ends inside of the region's last page, and does so after every write.
-fn file_end(name: &str, source: &Source) -> Result<Option<u64>, RegionError> {
-    let Some(file) = source.blocks.file() else { return Ok(None) };
-    if source.contents == Contents::Blank || file.is_block_device() {
-        return Ok(None);
-    }
-    let len = file.len().map_err(system(name, "asking for the file's length"))?;
-    let end = source.offset + source.len;
-    Ok((len <= end.next_multiple_of(to_u64(PAGE_BYTES)) && !len.is_multiple_of(to_u64(PAGE_BYTES)))
-        .then_some(len.max(end)))
 }

@@ -46,7 +46,8 @@ pub struct RegionStats {
     pub resident_bytes: u64,
     /// From the moment a fault was told to the moment its block was in place.
     pub fault: Quantiles,
-    /// What the source said when it refused to take a block, until it took one again.
+    /// What the source said when it refused to take a block, until it took one again; or why what
+    /// was written may be lost, for good: it did not sync, or a pager cannot go on.
     pub latched: Option<String>,
 }
 
@@ -83,13 +84,20 @@ pub(crate) struct Counters {
     pub(crate) poisoned: Count,
     pub(crate) denied: Count,
     pub(crate) latched: Mutex<Option<String>>,
+    /// The first failure that does not mend.
+    lasting: Mutex<Option<String>>,
 }
 
 impl Counters {
+    /// Something has failed for good.
+    pub(crate) fn break_for(&self, message: String) {
+        lock(&self.lasting).get_or_insert(message);
+    }
+
     pub(crate) fn stats(&self, resident_bytes: u64, faults: &[Recorder]) -> RegionStats {
         let mut histogram = Histogram::new();
         faults.iter().for_each(|recorder| recorder.add_to(&mut histogram));
-        let latched = lock(&self.latched);
+        let latched = lock(&self.lasting).clone().or_else(|| lock(&self.latched).clone());
         RegionStats {
             faults: self.faults.get(),
             spurious: self.spurious.get(),
@@ -109,7 +117,7 @@ impl Counters {
             denied: self.denied.get(),
             resident_bytes,
             fault: histogram.quantiles(),
-            latched: latched.clone(),
+            latched,
         }
     }
 }

@@ -58,6 +58,15 @@ impl Transfers {
     }
 }
 
+impl Transfers {
+    /// Waits for none of its transfers: each has what it needs.
+    pub(crate) fn leave(self) {
+        if let Self::Threads(mut threads) = self {
+            threads.workers.clear();
+        }
+    }
+}
+
 struct Job {
     piece: Piece,
     is_write: bool,

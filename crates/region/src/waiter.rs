@@ -16,15 +16,18 @@ pub(crate) struct Waiter {
 #[derive(Debug, Default)]
 struct State {
     left: usize,
-    done: Vec<usize>,
+    /// Those that were done, where somebody wants to know.
+    done: Option<Vec<usize>>,
     error: Option<RegionError>,
     /// Nobody waits any more.
     over: bool,
 }
 
 impl Waiter {
-    pub(crate) fn new(blocks: usize) -> Self {
-        let state = State { left: blocks, ..State::default() };
+    /// For so many blocks; `lists` those that were done.
+    pub(crate) fn new(blocks: usize, lists: bool) -> Self {
+        let done = lists.then(Vec::new);
+        let state = State { left: blocks, done, ..State::default() };
         Self { state: Mutex::new(state), ..Self::default() }
     }
 
@@ -36,7 +39,7 @@ impl Waiter {
         }
         state.left = state.left.saturating_sub(1);
         match result {
-            Ok(()) => state.done.push(block),
+            Ok(()) => state.done.iter_mut().for_each(|done| done.push(block)),
             Err(error) => drop(state.error.get_or_insert(error)),
         }
         if state.left == 0 {
@@ -76,7 +79,7 @@ impl Waiter {
 
     /// Blocks that were done.
     pub(crate) fn take_done(&self) -> Vec<usize> {
-        std::mem::take(&mut lock(&self.state).done)
+        lock(&self.state).done.take().unwrap_or_default()
     }
 
     /// Blocks that are not done.

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use common::{KIB, MIB, Memory, a_method, blank, config, faulty, file_of, methods, over_file_by};
 use terrace_market::Ledger;
-use terrace_region::{Contents, Method, Region, RegionConfig, RegionError, Source};
+use terrace_region::{Advice, Contents, Method, Part, Region, RegionConfig, RegionError, Source};
 use terrace_sys::mischief;
 use terrace_sys::probe::Probe;
-use terrace_testkit::{Fault, Target, When, needs};
+use terrace_testkit::{Fault, FaultyBlocks, Target, When, needs};
 use terrace_tier::store::MemoryBlocks;
 
 fn by_small_blocks(method: Method) -> RegionConfig {
@@ -206,4 +206,174 @@ fn who_may_not_have_one_is_told_what_would_help() {
     }
     let status = child("who_may_not_have_one_is_told_what_would_help", "nobody");
     assert_eq!(status.code(), Some(7), "{status}");
+}
+
+#[test]
+fn what_cannot_be_read_is_in_nobody_s_way() {
+    for method in methods() {
+        let (region, blocks) = faulty(by_small_blocks(method), 4 * MIB, Contents::Stored);
+        let memory = Memory::of(&region);
+        memory.write(0, 9);
+        blocks.inject(Target::Read, When::Always, Fault::Eio);
+        region.pin(MIB, 1).expect_err("it cannot be read");
+        blocks.heal();
+        region.flush(0, 4 * MIB).expect("nobody has written to it");
+        region.evict(0, 4 * MIB).expect("it is not there");
+        region.advise(0, 4 * MIB, Advice::Immutable).expect("it never changes");
+        blocks.inject(Target::Write, When::Always, Fault::Eio);
+        blocks.inject(Target::Sync, When::Always, Fault::Eio);
+        region.advise(0, 4 * MIB, Advice::Mutable).expect("told");
+        memory.write(0, 10);
+        memory.write(2 * MIB, 11);
+        let error = region.flush(0, 64 * KIB).expect_err("it cannot be written");
+        assert!(matches!(error, RegionError::Write { offset: 0, .. }), "{error}");
+        let synced = blocks.struck().iter().filter(|(target, _)| *target == Target::Sync).count();
+        assert_eq!(synced, 1, "{method}: the others are made durable all the same");
+    }
+}
+
+/// Who has lost what was written says so once; a region says it from then on.
+#[test]
+fn a_sync_that_failed_is_never_forgotten() {
+    for method in methods() {
+        let (region, blocks) = faulty(by_small_blocks(method), 4 * MIB, Contents::Blank);
+        let memory = Memory::of(&region);
+        memory.write(0, 1);
+        region.flush(0, MIB).expect("durable");
+        memory.write(0, 2);
+        blocks.inject(Target::Sync, When::Nth(1), Fault::Eio);
+        for _ in 0..3 {
+            let error = region.flush(0, MIB).expect_err("nobody knows what is left");
+            assert!(matches!(error, RegionError::Sync { .. }), "{error}");
+            assert!(region.stats().latched.is_some(), "{method}");
+        }
+        region.evict(0, MIB).expect("that is no promise of lasting");
+        assert_eq!(memory.read(0), 2);
+    }
+}
+
+fn wait_for_the_end(region: &Region) {
+    let until = Instant::now() + Duration::from_secs(10);
+    while region.stats().latched.is_none_or(|text| !text.contains("a pager cannot go on")) {
+        assert!(Instant::now() < until, "{:?}", region.stats());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A pager that fails: what is in memory can be read and written, who touches another block gets a
+/// signal, whoever asks is told at once, and the budget gets its bytes back.
+fn go_on_without_a_pager(method: Method, end_pager: fn(&Region, &FaultyBlocks)) {
+    let ledger = Ledger::new(64 * MIB);
+    let config = RegionConfig {
+        ledger: ledger.clone(),
+        patience: Duration::from_secs(60),
+        ..by_small_blocks(method)
+    };
+    let (region, blocks) = faulty(config, 4 * MIB, Contents::Stored);
+    let region = Arc::new(region);
+    let memory = Memory::of(&region);
+    assert_eq!(memory.read(0), 0);
+    memory.write(64 * KIB, 3);
+    let pin = region.pin(2 * MIB, 1).expect("pinned");
+    let began = Instant::now();
+    end_pager(&region, &blocks);
+    wait_for_the_end(&region);
+    assert_eq!([0, 64 * KIB].map(|at| memory.read(at)), [0, 3]);
+    memory.write(0, 5);
+    memory.write(64 * KIB, 6);
+    assert_eq!([0, 64 * KIB].map(|at| memory.read(at)), [5, 6], "{method}");
+    drop(region.pin(0, 1).expect("it is there"));
+    region.evict(3 * MIB, MIB).expect("it is not there");
+    for error in [
+        region.pin(MIB, 1).expect_err("it does not come"),
+        region.flush(0, MIB).expect_err("it stays"),
+        region.evict(0, MIB).expect_err("it stays"),
+        Part::take(&region, "a test", 0, 4096).expect_err("it is of no use"),
+    ] {
+        assert!(error.to_string().contains("cannot go on"), "{error}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(10), "nobody waits for nothing");
+    drop((pin, region));
+    assert_eq!(ledger.granted(), 0, "{method}");
+    blocks.heal();
+}
+
+/// Whoever tells this of a failure panics.
+struct PanicsWhenTold;
+
+impl tracing::Subscriber for PanicsWhenTold {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::ERROR
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let is_transfer = event.fields().any(|field| field.name() == "is_write");
+        assert!(!is_transfer, "planned");
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+fn in_child_by_every_method(test: &str, way: fn(Method)) {
+    match part().as_deref() {
+        Some("move") => way(Method::Move),
+        Some("copy") => way(Method::Copy),
+        Some(_) => unreachable!("a part of another test"),
+        None => {
+            for method in methods() {
+                let status = child(test, &method.to_string());
+                assert_eq!(status.code(), Some(7), "{method}: {status}");
+            }
+            return;
+        }
+    }
+    mischief::leave(7);
+}
+
+#[test]
+fn a_pager_without_a_ring_says_so() {
+    in_child_by_every_method("a_pager_without_a_ring_says_so", |method| {
+        go_on_without_a_pager(method, |region, _| {
+            assert_eq!(mischief::break_rings().expect("broken"), 1);
+            region.set_cap(MIB).expect("it rings");
+        });
+    });
+}
+
+#[test]
+fn a_pager_that_panics_reads_no_zeros() {
+    in_child_by_every_method("a_pager_that_panics_reads_no_zeros", |method| {
+        tracing::subscriber::set_global_default(PanicsWhenTold).expect("the first");
+        go_on_without_a_pager(method, |region, blocks| {
+            blocks.inject(Target::Read, When::Always, Fault::Eio);
+            let error = region.pin(MIB + 64 * KIB, 1).expect_err("it cannot be read").to_string();
+            assert!(error.contains("panicked"), "{error}");
+        });
+    });
+}
+
+#[test]
+fn who_touches_what_a_broken_pager_had_not_brought_gets_sigbus() {
+    let test = "who_touches_what_a_broken_pager_had_not_brought_gets_sigbus";
+    let Some(method) = a_method() else { return };
+    if part().is_some() {
+        let region = blank(4 * MIB, config(method, MIB));
+        mischief::break_rings().expect("broken");
+        region.set_cap(MIB).expect("it rings");
+        wait_for_the_end(&region);
+        Memory::of(&region).read(MIB);
+        return;
+    }
+    let status = child(test, "touch");
+    assert_eq!(status.signal(), Some(mischief::SIGBUS), "{status}");
 }

@@ -141,7 +141,7 @@ fn what_is_pinned_stays_and_the_rest_goes_on() {
         assert_eq!(region.stats().faults, faults, "{method}: it was in memory");
         let refused = region.evict(MIB, 1).expect_err("it is pinned");
         assert!(matches!(refused, RegionError::Timeout { blocks: 1, .. }), "{refused}");
-        let refused = region.pin(0, 16 * MIB).expect_err("more than the cap");
+        let refused = region.pin(4 * MIB, 7 * 256 * KIB).expect_err("more than the pin leaves");
         assert!(matches!(refused, RegionError::Timeout { .. }), "{refused}");
         drop(pin);
         region.evict(MIB, 512 * KIB).expect("gone");

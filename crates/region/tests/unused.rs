@@ -121,11 +121,17 @@ fn zeros_are_stored_where_other_bytes_were() {
         region.advise(0, BLOCK, Advice::Used).expect("said");
         (0..BLOCK).for_each(|at| memory.write(at, 0));
         region.flush(0, BLOCK).expect("stored");
+        // Where nobody writes them, too: they were read, and are read again.
+        region.advise(BLOCK, BLOCK, Advice::Unused).expect("said");
+        region.evict(BLOCK, BLOCK).expect("gone");
+        region.advise(BLOCK, BLOCK, Advice::Used).expect("said");
+        assert_eq!(memory.read(BLOCK), 0, "{method}");
+        region.flush(BLOCK, BLOCK).expect("stored");
         drop(region);
         let region = open();
         let memory = Memory::of(&region);
-        (0..BLOCK).for_each(|at| assert_eq!(memory.read(at), 0, "{method} {at}"));
-        assert_eq!(memory.read(BLOCK), stamp(BLOCK));
+        (0..2 * BLOCK).for_each(|at| assert_eq!(memory.read(at), 0, "{method} {at}"));
+        assert_eq!(memory.read(2 * BLOCK), stamp(2 * BLOCK));
     }
 }
 

@@ -5,6 +5,7 @@ use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::file_system::free_by;
@@ -34,6 +35,8 @@ pub struct DirectFile {
     direct: bool,
     block_device: bool,
     alignment: Alignment,
+    /// The error of the sync that failed.
+    unsynced: Mutex<Option<i32>>,
 }
 
 impl DirectFile {
@@ -150,9 +153,16 @@ impl DirectFile {
     /// Waits until completed writes are on the device (`fdatasync`).
     ///
     /// # Errors
-    /// When the device fails; what it lost is unknown.
+    /// When the device fails, and from then on whenever it is called: what was lost is unknown, and
+    /// a device tells the first who asks, and him alone.
     pub fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        let mut failed = self.unsynced.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(code) = *failed {
+            return Err(io::Error::from_raw_os_error(code));
+        }
+        let synced = self.file.sync_data();
+        *failed = synced.as_ref().err().map(|error| error.raw_os_error().unwrap_or(libc::EIO));
+        synced
     }
 
     /// Fills `data` from `offset`.
@@ -298,7 +308,7 @@ fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<D
         (true, alignment) => alignment.unwrap_or(PAGE_ALIGNMENT),
         (false, _) => Alignment { memory_bytes: 1, offset_bytes: 1 },
     };
-    Ok(DirectFile { file, direct, block_device, alignment })
+    Ok(DirectFile { file, direct, block_device, alignment, unsynced: Mutex::default() })
 }
 
 /// What every device takes, for kernels before 6.1, which do not tell.
@@ -453,6 +463,24 @@ mod tests {
             *byte = u8::try_from(index % 251).expect("below 251");
         }
         data
+    }
+
+    #[test]
+    fn a_sync_that_failed_is_not_asked_for_again() {
+        let scratch = Scratch::new("unsynced");
+        let file = DirectFile::create(&scratch.0.join("data")).expect("writable");
+        file.sync().expect("a healthy device");
+        let kept = file.file.try_clone().expect("a descriptor");
+        let become_file = |of: &File| {
+            // SAFETY: takes and returns plain numbers; the descriptor stays open.
+            assert!(unsafe { libc::dup2(of.as_raw_fd(), file.file.as_raw_fd()) } >= 0);
+        };
+        become_file(&File::open("/dev/null").expect("it is there"));
+        let first = file.sync().expect_err("a device that cannot");
+        become_file(&kept);
+        kept.sync_data().expect("it forgot");
+        let later = file.sync().expect_err("what was lost is unknown");
+        assert_eq!(first.raw_os_error(), later.raw_os_error());
     }
 
     #[test]

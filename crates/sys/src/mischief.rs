@@ -1,6 +1,8 @@
 //! What programs do to their own memory and processes, for tests of what must survive it.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
@@ -35,6 +37,27 @@ pub unsafe fn unmap(start: *mut u8, len: usize) -> io::Result<()> {
 pub unsafe fn drop_pages(start: *mut u8, len: usize) -> io::Result<()> {
     // SAFETY: the caller's promise.
     check(unsafe { libc::madvise(start.cast(), len, libc::MADV_DONTNEED) })
+}
+
+/// Takes every io_uring of this process away: its descriptor is another file from here on. How many
+/// there were.
+///
+/// # Errors
+/// When the process's descriptors cannot be listed.
+pub fn break_rings() -> io::Result<usize> {
+    let nothing = File::open("/dev/null")?;
+    let mut broken = 0;
+    for entry in std::fs::read_dir("/proc/self/fd")?.flatten() {
+        let is_ring = std::fs::read_link(entry.path())
+            .is_ok_and(|target| target.to_string_lossy().contains("io_uring"));
+        let number = entry.file_name().to_string_lossy().parse();
+        if let (true, Ok(number)) = (is_ring, number) {
+            // SAFETY: takes and returns plain numbers; whoever uses the ring gets errors.
+            check(unsafe { libc::dup2(nothing.as_raw_fd(), number) }.min(0))?;
+            broken += 1;
+        }
+    }
+    Ok(broken)
 }
 
 /// Runs a function in a child process that is a copy of this one, and waits for its end; its exit

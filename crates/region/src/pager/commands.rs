@@ -1,16 +1,13 @@
 //! What users ask of blocks.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::Pager;
+use super::asked::Progress;
 use crate::block::Place;
 use crate::config::Method;
 use crate::inbox::{Command, Want};
 
-/// How long waiters are served before faults are, looked at after so many blocks.
-const AT_ONCE: Duration = Duration::from_millis(5);
-const LOOKS: usize = 16;
 const UNMAPPED: &str = "somebody unmapped it, or a part of it";
 
 impl Pager {
@@ -21,7 +18,10 @@ impl Pager {
     pub(super) fn obey(&mut self, command: Command) {
         match command {
             Command::Look => self.is_full = false,
-            Command::Ahead(blocks) => self.ahead.extend(blocks),
+            Command::Ahead(blocks) => {
+                let most = self.shared.blocks_ahead_max().saturating_sub(self.ahead.len());
+                self.ahead.extend(blocks.into_iter().take(most));
+            }
             Command::Follow(asked) => self.follow(asked),
             Command::Want(want, blocks, waiter) => {
                 if want == Want::Evict {
@@ -29,45 +29,18 @@ impl Pager {
                     // order.
                     self.ahead.retain(|block| blocks.binary_search(block).is_err());
                 }
-                for block in blocks {
-                    // Most blocks of a large range are not in memory: nothing is left to do.
-                    if want != Want::Pin && matches!(self.place(block), Place::Absent) {
-                        waiter.done(block, Ok(()));
-                    } else {
-                        let waiters = self.waiters.entry(block).or_default();
-                        if waiters.is_empty() {
-                            self.asked.push_back(block);
-                        }
-                        waiters.push((want, Arc::clone(&waiter)));
-                    }
-                }
+                self.asked.add_order(want, blocks, waiter);
             }
         }
     }
 
-    /// Goes on with the blocks that somebody waits for; true when there are more of them than there
-    /// is time for.
-    pub(super) fn look_at_waiters(&mut self) -> bool {
-        let now = Instant::now();
-        for number in 1..=self.asked.len() {
-            let Some(block) = self.asked.pop_front() else { break };
-            if self.go_on_with(block, now) {
-                self.asked.push_back(block);
-            }
-            if number % LOOKS == 0 && now.elapsed() > AT_ONCE {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Goes on with a block; whether somebody waits for it still.
-    fn go_on_with(&mut self, block: usize, now: Instant) -> bool {
-        let Some(waiters) = self.waiters.get_mut(&block) else { return false };
+    /// Goes on with a block that somebody waits for.
+    pub(super) fn go_on_with(&mut self, block: usize, now: Instant) -> Progress {
+        let Some(waiters) = self.waiters.get_mut(&block) else { return Progress::Done };
         waiters.retain(|(_, waiter)| !waiter.is_over());
         if waiters.is_empty() {
             self.waiters.remove(&block);
-            return false;
+            return Progress::Done;
         }
         match self.place(block) {
             Place::Absent if self.has_waiter(block, Want::Pin) => {
@@ -76,11 +49,7 @@ impl Pager {
                 self.begin(block, now);
             }
             Place::Absent => self.end_waiters(block),
-            Place::Poisoned => {
-                for (_, waiter) in self.waiters.remove(&block).unwrap_or_default() {
-                    waiter.done(block, Err(self.unreadable(block, "it could not be read")));
-                }
-            }
+            Place::Poisoned => self.end_waiters_of_poisoned(block, "it could not be read"),
             Place::Unmapped => self.tell_unmapped(block),
             Place::Aside(slot) if self.has_waiter(block, Want::Pin) => {
                 self.aside_count -= 1;
@@ -94,13 +63,17 @@ impl Pager {
                 }
                 self.end_waiters(block);
             }
-            Place::Resident => self.serve_resident(block),
+            Place::Resident => return self.serve_resident(block),
             Place::Queued(_) | Place::Filling(..) | Place::Writing(..) => {}
         }
-        self.waiters.contains_key(&block)
+        self.progress(block)
     }
 
-    fn serve_resident(&mut self, block: usize) {
+    fn progress(&self, block: usize) -> Progress {
+        if self.waiters.contains_key(&block) { Progress::NotYet } else { Progress::Done }
+    }
+
+    fn serve_resident(&mut self, block: usize) -> Progress {
         if self.has_waiter(block, Want::Pin) {
             // It came without them, as when they asked while it was in place.
             let word = &self.shared.words[block];
@@ -115,14 +88,25 @@ impl Pager {
         }
         if self.waiters.get(&block).is_none_or(Vec::is_empty) {
             self.waiters.remove(&block);
-            return;
+            return Progress::Done;
         }
-        let clean = self.shared.method == Method::Copy && !self.block(block).dirty;
+        if self.has_waiter(block, Want::Save) {
+            let saved = self.save(block);
+            for (_, waiter) in self.waiters.remove(&block).unwrap_or_default() {
+                waiter.done(block, saved.clone().map_err(|text| self.unwritable(block, &text)));
+            }
+            return Progress::Done;
+        }
+        let clean = self.shared.method == Method::Copy && !self.block(block).is_dirty();
         if clean && !self.has_waiter(block, Want::Evict) {
-            return self.end_waiters(block);
+            self.end_waiters(block);
+            return Progress::Done;
+        }
+        if !self.has_room_to_take_out(block) {
+            return Progress::NoRoom;
         }
         if !self.take_out(block) {
-            return;
+            return Progress::NotYet;
         }
         match self.place(block) {
             Place::Aside(slot) if self.has_waiter(block, Want::Evict) => {
@@ -144,13 +128,25 @@ impl Pager {
             Place::Unmapped => self.tell_unmapped(block),
             _ => {}
         }
+        self.progress(block)
+    }
+
+    /// Nobody can pin a block that cannot be read; to write or to take out there is nothing.
+    pub(super) fn end_waiters_of_poisoned(&mut self, block: usize, message: &str) {
+        for (want, waiter) in self.waiters.remove(&block).unwrap_or_default() {
+            let result = match want {
+                Want::Pin => Err(self.unreadable(block, message)),
+                Want::Evict | Want::Flush | Want::Save => Ok(()),
+            };
+            waiter.done(block, result);
+        }
     }
 
     fn tell_unmapped(&mut self, block: usize) {
         for (want, waiter) in self.waiters.remove(&block).unwrap_or_default() {
             let error = match want {
                 Want::Pin => self.unreadable(block, UNMAPPED),
-                Want::Flush | Want::Evict => self.unwritable(block, UNMAPPED),
+                Want::Flush | Want::Evict | Want::Save => self.unwritable(block, UNMAPPED),
             };
             waiter.done(block, Err(error));
         }

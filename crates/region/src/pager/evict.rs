@@ -3,7 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
+use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::size::{PAGE_BYTES, to_u64};
+use terrace_tier::store::Io;
 
 use super::{Pager, WRITES_MAX, fingerprint};
 use crate::block::{Lost, Place, Slot};
@@ -23,6 +25,16 @@ enum Page {
 }
 
 impl Pager {
+    /// Whether there is room for one more block that is out of its place, or being written.
+    pub(super) fn has_room_to_take_out(&self, block: usize) -> bool {
+        match self.shared.method {
+            Method::Move => !self.empty_staging.is_empty(),
+            Method::Copy => {
+                self.writing_count < WRITES_MAX || !self.blocks[self.local(block)].is_dirty()
+            }
+        }
+    }
+
     /// Takes a block out of its place; false while it is pinned, or held by the kernel.
     pub(super) fn take_out(&mut self, block: usize) -> bool {
         if self.shared.method == Method::Copy {
@@ -127,8 +139,8 @@ impl Pager {
 
     /// Drops a copied block, or begins to write it. A write to a protected block waits meanwhile.
     fn take_out_copied(&mut self, block: usize) -> bool {
-        let dirty = self.block(block).dirty;
-        if dirty && self.writing_count >= WRITES_MAX || !self.shared.words[block].withdraw() {
+        let dirty = self.block(block).is_dirty();
+        if !self.has_room_to_take_out(block) || !self.shared.words[block].withdraw() {
             return false;
         }
         self.shared.counters.taken_out.add(1);
@@ -244,6 +256,43 @@ impl Pager {
         for (_, waiter) in rest {
             waiter.done(block, Err(self.unwritable(block, message)));
         }
+    }
+
+    /// Writes a block from where it is, whoever else does so: the region ends, but somebody has
+    /// pinned it. Nobody waits for this thread any more, so it may wait.
+    pub(super) fn save(&mut self, block: usize) -> Result<(), String> {
+        let word = &self.shared.words[block];
+        if word.is_immutable() || word.is_unused() {
+            return Ok(());
+        }
+        if self.lose_unmapped(block) {
+            return Err("somebody unmapped it, or a part of it".to_owned());
+        }
+        let (at, len) = (self.offset(block), self.shared.block_len(block));
+        let mut bytes = AlignedBuffer::zeroed(len);
+        // SAFETY: the block's pages are there, where `lose_unmapped` found holes it filled them;
+        // who writes to them meanwhile has lost the region already, and gets some of its bytes
+        // written. The buffer has as many.
+        unsafe {
+            let from = self.shared.mapping.as_ptr().add(at);
+            from.copy_to_nonoverlapping(bytes.as_mut_ptr(), len);
+        }
+        let state = &self.blocks[self.local(block)];
+        if state.fingerprint == Some(fingerprint(&bytes)) && !state.torn {
+            return Ok(());
+        }
+        let (source, offset) = (&self.shared.source, to_u64(at));
+        let bytes = &bytes[..self.shared.transfer_len(block)];
+        let mut batch = [Io::write(source.offset + offset, bytes)];
+        if source.blocks.file().is_none() {
+            let room = source.blocks.ensure(source.offset + offset + to_u64(bytes.len()));
+            room.map_err(|error| error.to_string())?;
+        }
+        source.blocks.run(&mut batch, &|_| {});
+        let [io] = batch;
+        io.result.map_err(|error| error.to_string())?;
+        self.cut_file(block);
+        Ok(())
     }
 
     pub(super) fn unwritable(&self, block: usize, message: &str) -> RegionError {

@@ -32,14 +32,22 @@ impl Pager {
         }
     }
 
-    fn answer_one(&mut self, fault: Fault, now: Instant) {
-        let at = fault.address.wrapping_sub(self.shared.mapping.as_ptr().addr());
-        if at >= self.shared.len {
+    fn at(&self, fault: Fault) -> usize {
+        fault.address.wrapping_sub(self.shared.mapping.as_ptr().addr())
+    }
+
+    pub(super) fn block_at(&self, fault: Fault) -> Option<usize> {
+        let at = self.at(fault);
+        (at < self.shared.len).then_some(at / self.shared.block_bytes)
+    }
+
+    pub(super) fn answer_one(&mut self, fault: Fault, now: Instant) {
+        let Some(block) = self.block_at(fault) else {
             // Staging memory has pages wherever somebody looks.
             tracing::error!(region = self.shared.name, "a fault outside of the region");
             return;
-        }
-        let block = at / self.shared.block_bytes;
+        };
+        let at = self.at(fault);
         self.shared.counters.faults.add(1);
         match self.place(block) {
             Place::Absent => {

@@ -58,7 +58,7 @@ impl Pager {
 
     /// Starts the transfer of what is left of a block, one way or the other.
     pub(super) fn transfer(&mut self, block: usize, is_write: bool) {
-        let (done, len) = (self.block(block).done, self.shared.block_len(block));
+        let (done, len) = (self.block(block).done, self.shared.transfer_len(block));
         let (mapping, at) = match self.place(block) {
             Place::Filling(slot, _) | Place::Writing(Some(slot), _) => self.memory(slot),
             // Copied blocks are written from where they are, protected.
@@ -79,7 +79,7 @@ impl Pager {
 
     pub(super) fn ended(&mut self, (token, result): Ended) {
         let (block, is_write) = (to_usize(token >> 1), token & 1 == 1);
-        let len = self.shared.block_len(block);
+        let len = self.shared.transfer_len(block);
         match result {
             Ok(moved) => {
                 let counters = &self.shared.counters;
@@ -100,6 +100,9 @@ impl Pager {
                 }
             }
             Err(error) => self.failed(block, is_write, &error),
+        }
+        if self.waiters.contains_key(&block) {
+            self.asked.look_at_first(block);
         }
     }
 
@@ -172,7 +175,7 @@ impl Pager {
     }
 
     /// The block is in place: tells who waits.
-    fn settle(&mut self, block: usize) {
+    pub(super) fn settle(&mut self, block: usize) {
         self.block(block).place = Place::Resident;
         if !std::mem::replace(&mut self.block(block).queued, true) {
             self.queue.push_back(block);
@@ -191,7 +194,7 @@ impl Pager {
         }
     }
 
-    fn move_in(&mut self, block: usize, slot: Slot) {
+    pub(super) fn move_in(&mut self, block: usize, slot: Slot) {
         let (at, len) = (self.offset(block), self.shared.block_len(block));
         let (mapping, from) = self.memory(slot);
         let moved = self.fault.move_pages((&self.shared.mapping, at), (mapping, from), len, true);
@@ -268,26 +271,6 @@ impl Pager {
         }
     }
 
-    /// Puts what is in memory in its place and poisons what is not: nobody answers faults any more.
-    pub(super) fn give_up(&mut self) {
-        for block in 0..self.shared.words.len() {
-            if self.shared.pager_of(block) != self.number {
-                continue;
-            }
-            match self.place(block) {
-                Place::Aside(slot) | Place::Writing(Some(slot), _) => self.move_in(block, slot),
-                Place::Writing(None, _) => self.protect(block, false),
-                Place::Resident | Place::Poisoned | Place::Unmapped => {}
-                Place::Absent | Place::Queued(_) | Place::Filling(..) => {
-                    let (at, len) = (self.offset(block), self.shared.block_len(block));
-                    let poisoned = self.fault.poison(&self.shared.mapping, at, len);
-                    self.warn_of(poisoned, "poisoning");
-                    self.wake(block);
-                }
-            }
-        }
-    }
-
     fn poison(&mut self, block: usize, message: &str) {
         let Place::Filling(slot, since) = self.place(block) else { return };
         if self.take_lost(block).lost {
@@ -308,9 +291,7 @@ impl Pager {
                 self.lose_frame();
             }
         }
-        for (_, waiter) in self.waiters.remove(&block).unwrap_or_default() {
-            waiter.done(block, Err(self.unreadable(block, message)));
-        }
+        self.end_waiters_of_poisoned(block, message);
     }
 
     pub(super) fn unreadable(&self, block: usize, message: &str) -> RegionError {

@@ -48,9 +48,9 @@ impl Pager {
                 return;
             }
             let Some(slot) = self.take_frame(self.shared.block_len(block)) else {
-                // A hint is worth no waiting, and no frame of what others use.
+                // A hint is worth no waiting for others, but for what it has begun itself.
                 self.keep_ready();
-                if self.aside_count == 0 && self.writing_count == 0 {
+                if self.aside_count == 0 && self.in_flight() == 0 {
                     self.ahead.clear();
                 }
                 return;
@@ -91,7 +91,11 @@ impl Pager {
         }
         let target = (self.cap() / ASIDE_SHARE).clamp(ASIDE.0, ASIDE.1) + self.wanted.len();
         let ready = |pager: &Self| {
-            let free = if pager.shared.method == Method::Move { pager.free.len() } else { 0 };
+            let free = match pager.shared.method {
+                Method::Move => pager.free.len(),
+                // What is copied from becomes room, but for one frame.
+                Method::Copy => (pager.free.len() + pager.filling_count).saturating_sub(1),
+            };
             let room = pager.cap().saturating_sub(pager.frames);
             let room = if pager.is_full { 0 } else { room };
             pager.aside_count + pager.writing_count + free + room

@@ -31,7 +31,8 @@ pub trait Blocks: Send + Sync {
     /// When the device fails; what was written since the last sync may be lost.
     fn sync(&self) -> io::Result<()>;
 
-    /// Makes room for bytes up to `end_bytes`. Not called by two threads at a time.
+    /// Makes room for bytes up to `end_bytes`. Several threads may call it at a time: those that
+    /// move what lies in different places.
     ///
     /// # Errors
     /// [`io::ErrorKind::StorageFull`] or [`io::ErrorKind::QuotaExceeded`] when there is none.
