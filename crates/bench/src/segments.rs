@@ -8,6 +8,7 @@
 //! | module | figure |
 //! |---|---|
 //! | `blocks` | 5: blocks from 4 KiB to 4 MiB, in an arena that keeps what is freed or not |
+//! | `fitting` | none, a figure in the text: what memory beyond DRAM costs where everything fits |
 //! | `footprint` | 6: bytes of data and of metadata |
 //! | `separation` | 7a and 7b: metadata in DRAM over metadata beside the data |
 //!
@@ -16,6 +17,7 @@
 //! compared with that of the same tables before they were moved anywhere.
 
 mod blocks;
+mod fitting;
 mod footprint;
 mod place;
 mod separation;
@@ -43,6 +45,7 @@ use crate::suite::table::Benchmark;
 
 pub use blocks::Block;
 use blocks::Curve;
+use fitting::Fit;
 use footprint::Share;
 use place::{Passes, Place, Visit};
 use separation::Change;
@@ -57,6 +60,9 @@ pub enum Figure {
     /// 5: run time by the size of blocks.
     #[serde(rename = "5")]
     Blocks,
+    /// Run time where everything fits, over that in DRAM.
+    #[serde(rename = "fit")]
+    Fitting,
     /// 6: bytes of data and metadata.
     #[serde(rename = "6")]
     Footprint,
@@ -70,13 +76,14 @@ pub enum Figure {
 
 impl Figure {
     /// All of them.
-    pub const ALL: [Figure; 4] =
-        [Figure::Blocks, Figure::Footprint, Figure::Queries, Figure::Migration];
+    pub const ALL: [Figure; 5] =
+        [Figure::Blocks, Figure::Fitting, Figure::Footprint, Figure::Queries, Figure::Migration];
 
     /// Its number in the study.
     pub fn name(self) -> &'static str {
         match self {
             Figure::Blocks => "5",
+            Figure::Fitting => "fit",
             Figure::Footprint => "6",
             Figure::Queries => "7a",
             Figure::Migration => "7b",
@@ -85,7 +92,7 @@ impl Figure {
 
     /// Whether queries run for it.
     fn asks(self) -> bool {
-        matches!(self, Figure::Blocks | Figure::Queries)
+        matches!(self, Figure::Blocks | Figure::Fitting | Figure::Queries)
     }
 }
 
@@ -94,7 +101,7 @@ impl FromStr for Figure {
 
     fn from_str(text: &str) -> Result<Figure> {
         let found = Figure::ALL.into_iter().find(|figure| figure.name() == text);
-        found.ok_or_else(|| BenchError::input("there are the figures 5, 6, 7a and 7b"))
+        found.ok_or_else(|| BenchError::input("there are the figures 5, fit, 6, 7a and 7b"))
     }
 }
 
@@ -172,12 +179,24 @@ struct Row {
     migration_seconds: f64,
     /// The sum over the queries.
     run_seconds: f64,
-    /// The mean of each query's runs that count.
+    /// The mean of each query's runs that count; where everything fits, the median.
     query_seconds: BTreeMap<u32, f64>,
     #[serde(flatten)]
     footprint: Footprint,
     /// Queries whose answers are wrong.
     wrong: Vec<u32>,
+}
+
+/// What each query's runs that count took.
+type QuerySeconds = BTreeMap<u32, Vec<f64>>;
+
+impl Row {
+    /// Takes the times of runs, those of a query as one.
+    fn take(&mut self, seconds: &QuerySeconds, as_one: fn(&[f64]) -> Option<f64>) {
+        let of_query = |(number, all): (&u32, &Vec<f64>)| Some((*number, as_one(all)?));
+        self.query_seconds = seconds.iter().filter_map(of_query).collect();
+        self.run_seconds = self.query_seconds.values().sum();
+    }
 }
 
 /// Rows of one figure over the same tables.
@@ -217,12 +236,17 @@ impl<'a> Group<'a> {
         memories
     }
 
-    /// A figure of each row of a case, by rounds.
-    fn of(&self, memory: &str, case: &str, what: fn(&Row) -> f64) -> Vec<f64> {
+    /// The rows of a case, by rounds.
+    fn rows(&self, memory: &str, case: &str) -> Vec<&'a Row> {
         let same = |row: &&Row| self.has(row) && row.memory == memory && row.case == case;
         let mut rows: Vec<&Row> = self.rows.iter().filter(same).collect();
         rows.sort_by_key(|row| row.round);
-        rows.into_iter().map(what).collect()
+        rows
+    }
+
+    /// A figure of each row of a case, by rounds.
+    fn of(&self, memory: &str, case: &str, what: fn(&Row) -> f64) -> Vec<f64> {
+        self.rows(memory, case).into_iter().map(what).collect()
     }
 }
 
@@ -243,6 +267,7 @@ struct Line {
 #[derive(Clone, Debug, Serialize)]
 struct Summary {
     blocks: Vec<Curve>,
+    fitting: Vec<Fit>,
     footprint: Vec<Share>,
     queries: Vec<Change>,
     migration: Vec<Change>,
@@ -314,7 +339,11 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
                 has_memory(&options.memories, data_bytes, dram_bytes, machine.memory_bytes)?;
             }
             for figure in figures {
-                measure(setting, figure, &tables, &mut rows, observe).await?;
+                if figure == Figure::Fitting {
+                    fitting::measure(setting, &tables, &mut rows, observe).await?;
+                } else {
+                    measure(setting, figure, &tables, &mut rows, observe).await?;
+                }
             }
         }
     }
@@ -358,6 +387,7 @@ fn visits(figure: Figure, setting: &Setting, data_bytes: u64) -> Vec<Visit> {
         for memory in &options.memories {
             visits.extend(match figure {
                 Figure::Blocks => blocks::visits(memory, data_bytes, round, options),
+                Figure::Fitting => fitting::visits(memory, data_bytes, round).to_vec(),
                 Figure::Footprint => footprint::visits(memory, data_bytes),
                 _ => separation::visits(figure, memory, data_bytes, round, options),
             });
@@ -370,6 +400,7 @@ fn summarise(rows: &[Row]) -> Summary {
     let groups = |figure| Group::all(rows, figure);
     Summary {
         blocks: groups(Figure::Blocks).iter().flat_map(blocks::curves).collect(),
+        fitting: groups(Figure::Fitting).iter().flat_map(fitting::fits).collect(),
         footprint: groups(Figure::Footprint).iter().flat_map(footprint::shares).collect(),
         queries: groups(Figure::Queries).iter().flat_map(separation::changes).collect(),
         migration: groups(Figure::Migration).iter().flat_map(separation::changes).collect(),
@@ -393,12 +424,13 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
 /// The pictures by name, in the order of the study.
 fn pictures(summary: &Summary) -> Vec<(String, Bars)> {
     let blocks = blocks::pictures(&summary.blocks);
+    let fitting = fitting::picture(&summary.fitting).map(|bars| ("fit".to_owned(), bars));
     let footprint = footprint::picture(&summary.footprint).map(|bars| ("6".to_owned(), bars));
     let changes = [("7a", &summary.queries), ("7b", &summary.migration)];
     let changes = changes.into_iter().filter_map(|(name, changes)| {
         separation::picture(name, changes).map(|bars| (name.to_owned(), bars))
     });
-    blocks.into_iter().chain(footprint).chain(changes).collect()
+    blocks.into_iter().chain(fitting).chain(footprint).chain(changes).collect()
 }
 
 fn grid(summary: &Summary) -> Grid {
@@ -412,6 +444,9 @@ fn grid(summary: &Summary) -> Grid {
     };
     for curve in &summary.blocks {
         push("5", curve.benchmark, curve.scale, &curve.memory, curve.lines());
+    }
+    for fit in &summary.fitting {
+        push("fit", fit.benchmark, fit.scale, &fit.memory, fit.lines());
     }
     for share in &summary.footprint {
         push("6", share.benchmark, share.scale, &share.memory, share.lines());
@@ -433,12 +468,13 @@ fn notes(config: &Config, rows: &[Row], summary: &Summary) -> Vec<String> {
         })
         .collect();
     notes.extend(summary.blocks.iter().map(Curve::note));
+    notes.extend(summary.fitting.iter().map(Fit::note));
     for changes in [&summary.queries, &summary.migration] {
         notes.extend(separation::note(changes));
     }
     let Config { conditions, options } = config;
     notes.push(format!(
-        "found: figure 5 time over that in DRAM, figures 7a and 7b metadata separate over \
+        "found: figure 5 and fit time over that in DRAM, figures 7a and 7b metadata separate over \
          together; means of {} rounds with 95 % confidence intervals, a fifth of the data in DRAM \
          at most; budget {}, {} threads, {} runs of a query after {}",
         conditions.rounds,
@@ -527,6 +563,7 @@ mod tests {
         let mut rows = Vec::new();
         for memory in &options.memories {
             rows.extend(blocks::visits(memory, 1000, 0, &options));
+            rows.extend(fitting::visits(memory, 1000, 0));
             rows.extend(footprint::visits(memory, 1000));
             for figure in [Figure::Queries, Figure::Migration] {
                 rows.extend(separation::visits(figure, memory, 1000, 0, &options));
@@ -539,7 +576,7 @@ mod tests {
         assert_eq!(finding.failed, 2);
         assert!(finding.notes[0].contains("wrong answers of [7, 21]"), "{:?}", finding.notes);
         let names: Vec<&str> = finding.more.iter().map(Picture::name).collect();
-        assert_eq!(names, ["6", "7a", "7b"]);
+        assert_eq!(names, ["fit", "6", "7a", "7b"]);
         let table = finding.grid.to_string();
         for figure in Figure::ALL {
             let begins = format!("\n{}", figure.name());

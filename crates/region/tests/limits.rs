@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{KIB, MIB, Memory, a_method, blank, config, file_of, methods, over_file_by, stamp};
+use common::{
+    KIB, MIB, Memory, a_method, blank, config, faulty, file_of, methods, over_file_by, stamp,
+};
 use terrace_market::Ledger;
 use terrace_region::{Contents, Method, Region, RegionConfig, RegionError, Source};
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::to_usize;
 use terrace_testkit::device::{LoopDevice, or_skip};
+use terrace_testkit::{Fault, Target, When};
 use terrace_tier::store::{EngineChoice, FileBlocks, MemoryBlocks};
 
 const BLOCK: u64 = 64 * KIB;
@@ -97,6 +100,30 @@ fn faults_come_before_who_waits_for_pins() {
             drop(pin);
             flush.join().expect("no panic").expect("written once nobody pins them");
         });
+    }
+}
+
+/// Nobody waits for the whole of somebody else's range.
+#[test]
+fn large_ranges_take_turns_with_small_ones() {
+    const BLOCKS: u64 = 3000;
+    for method in methods() {
+        let config = RegionConfig { block_bytes: 4096, patience: LONG, ..config(method, 32 * MIB) };
+        let (region, blocks) = faulty(config, 64 * MIB, Contents::Blank);
+        let memory = Memory::of(&region);
+        let dirty = || (0..BLOCKS).for_each(|block| memory.write(block * 4096, 7));
+        dirty();
+        blocks.inject(Target::Write, When::Always, Fault::Delay(Duration::from_millis(2)));
+        std::thread::scope(|scope| {
+            let large = scope.spawn(|| region.flush(0, BLOCKS * 4096));
+            std::thread::sleep(Duration::from_millis(20));
+            region.flush((BLOCKS - 1) * 4096, 1).expect("durable");
+            drop(region.pin(40 * MIB, 10 * 4096).expect("pinned"));
+            region.evict((BLOCKS - 2) * 4096, 1).expect("gone");
+            assert!(!large.is_finished(), "{method}: it takes a second and more");
+            large.join().expect("no panic").expect("durable");
+        });
+        (0..BLOCKS).for_each(|block| assert_eq!(memory.read(block * 4096), 7));
     }
 }
 

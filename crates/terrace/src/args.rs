@@ -305,8 +305,9 @@ impl ObjectArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "segments")]
 pub struct SegmentArgs {
-    /// Figures of the study to repeat: 5 (blocks), 6 (footprint), 7a (queries), 7b (migration)
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "5,6,7a,7b")]
+    /// Figures of the study to repeat: 5 (blocks), fit (queries where everything fits; it
+    /// takes the memory of two engines), 6 (footprint), 7a (queries), 7b (migration)
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "5,fit,6,7a,7b")]
     pub figures: Vec<Figure>,
 
     /// Whose tables and queries: tpch, tpcds

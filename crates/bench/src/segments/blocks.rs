@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::Serialize;
 use terrace_sys::size::format_bytes;
 
-use super::place::{BLOCK, Passes, Place, Visit, case, in_turn};
+use super::place::{BLOCK, Passes, Place, Visit, beside, case, in_turn};
 use super::{Figure, Group, Line, SegmentOptions, ratios};
 use crate::chart::{Bars, Series};
 use crate::error::{BenchError, Result};
@@ -17,8 +17,6 @@ const RETAIN: [&str; 2] = ["on", "off"];
 const PUBLISHED_BEST: [(&str, &str); 2] = [("tpch", BLOCK), ("tpcds", "32KiB")];
 /// The only block with which retaining is faster, as published for TPC-H.
 const PUBLISHED_ON_IS_FASTER: &str = "4KiB";
-/// What memory beyond DRAM costs where everything fits, as published: about a percent.
-const PUBLISHED_FITTING: f64 = 1.01;
 /// Where nothing is transferred, queries run so many times as often: they take a tenth of the time,
 /// and others are compared with them.
 const IN_DRAM_PASSES: usize = 3;
@@ -57,9 +55,6 @@ pub(super) struct Curve {
     pub(super) scale: f64,
     pub(super) memory: String,
     dram_seconds: f64,
-    fitting_seconds: f64,
-    /// Where everything fits, over DRAM.
-    fitting: Estimate,
     points: Vec<Point>,
     best_block: Option<&'static str>,
     published_best_block: Option<&'static str>,
@@ -84,8 +79,7 @@ struct Side {
     taken_bytes: f64,
 }
 
-/// A round: DRAM and what fits, then all blocks. Which of two twins is first changes with every
-/// round.
+/// A round: DRAM, then all blocks. Which of two twins is first changes with every round.
 pub(super) fn visits(
     memory: &str,
     data_bytes: u64,
@@ -97,10 +91,8 @@ pub(super) fn visits(
         let passes = Passes::Shuffled { passes, seed: round as u64 };
         Visit { figure: Figure::Blocks, place, passes, round }
     };
-    // Each memory is compared with DRAM of its own time.
-    let dram = Place { case: dram_of(memory), ..Place::dram(data_bytes) };
-    let in_dram = in_turn(round, [dram, Place::fitting(memory, data_bytes)]);
-    let mut visits = in_dram.map(|place| visit(place, IN_DRAM_PASSES * passes)).to_vec();
+    let dram = Place::dram_beside(memory, data_bytes);
+    let mut visits = vec![visit(dram, IN_DRAM_PASSES * passes)];
     let blocks = &options.blocks;
     for step in 0..blocks.len() {
         // No block is always the one after the same other one.
@@ -112,18 +104,13 @@ pub(super) fn visits(
     visits
 }
 
-fn dram_of(memory: &str) -> String {
-    format!("dram, beside {memory}")
-}
-
 pub(super) fn curves(group: &Group<'_>) -> Vec<Curve> {
     group.memories().into_iter().map(|memory| curve(group, memory)).collect()
 }
 
 fn curve(group: &Group<'_>, memory: &str) -> Curve {
-    let dram = group.of("dram", &dram_of(memory), |row| row.run_seconds);
+    let dram = group.of("dram", &beside(memory), |row| row.run_seconds);
     let seconds = |case: &str| group.of(memory, case, |row| row.run_seconds);
-    let fitting = seconds("fitting");
     let side = |case: &str| Side {
         seconds: mean(&seconds(case)).unwrap_or(f64::NAN),
         over_dram: Estimate::of(&ratios(&seconds(case), &dram)),
@@ -152,8 +139,6 @@ fn curve(group: &Group<'_>, memory: &str) -> Curve {
         scale: group.scale,
         memory: memory.to_owned(),
         dram_seconds: mean(&dram).unwrap_or(f64::NAN),
-        fitting_seconds: mean(&fitting).unwrap_or(f64::NAN),
-        fitting: Estimate::of(&ratios(&fitting, &dram)),
         best_block: best.map(|point| point.block),
         published_best_block: published.map(|(_, block)| *block),
         points,
@@ -168,15 +153,7 @@ impl Curve {
             found,
             published,
         };
-        let mut lines = vec![
-            line("dram", self.dram_seconds, String::new(), "1".into()),
-            line(
-                "fitting",
-                self.fitting_seconds,
-                self.fitting.to_string(),
-                PUBLISHED_FITTING.to_string(),
-            ),
-        ];
+        let mut lines = vec![line("dram", self.dram_seconds, String::new(), "1".into())];
         for point in &self.points {
             let is_best = self.published_best_block == Some(point.block);
             for (retain, side) in RETAIN.into_iter().zip([point.on, point.off]) {
@@ -256,10 +233,10 @@ mod tests {
     fn every_round_has_every_case_beside_its_twin() {
         let options = options();
         let [even, odd] = [0, 1].map(|round| visits("emu", 1000, round, &options));
-        assert_eq!(even.len(), 2 + 2 * Block::ALL.len());
+        assert_eq!(even.len(), 1 + 2 * Block::ALL.len());
         let chosen = SegmentOptions { blocks: vec![Block(BLOCK)], ..options };
         let cases = visits("emu", 1000, 1, &chosen).into_iter().map(|visit| visit.place.case);
-        let expected = ["fitting", "dram, beside emu", "256KiB, retain off", "256KiB, retain on"];
+        let expected = ["dram, beside emu", "256KiB, retain off", "256KiB, retain on"];
         assert_eq!(cases.collect::<Vec<_>>(), expected);
         assert_eq!("256KiB".parse::<Block>().ok(), Some(chosen.blocks[0]));
         assert!("3KiB".parse::<Block>().is_err_and(|error| error.to_string().contains("32KiB")));
@@ -270,12 +247,12 @@ mod tests {
             cases
         };
         assert_eq!(cases(&even), cases(&odd));
-        assert_eq!([0, 1].map(|at| even[at].place.case.as_str()), ["dram, beside emu", "fitting"]);
-        assert_eq!(even[2].place.case, "4KiB, retain on");
-        assert_eq!(odd[2].place.case, "64KiB, retain off");
-        assert_eq!(odd[3].place.case, "64KiB, retain on");
+        assert_eq!(even[0].place.case, "dram, beside emu");
+        assert_eq!(even[1].place.case, "4KiB, retain on");
+        assert_eq!(odd[1].place.case, "64KiB, retain off");
+        assert_eq!(odd[2].place.case, "64KiB, retain on");
         assert_eq!(even[0].passes, Passes::Shuffled { passes: 3, seed: 0 });
-        assert_eq!(odd[5].passes, Passes::Shuffled { passes: 1, seed: 1 });
+        assert_eq!(odd[4].passes, Passes::Shuffled { passes: 1, seed: 1 });
     }
 
     #[test]
@@ -283,7 +260,6 @@ mod tests {
         let options = options();
         let seconds = |visit: &Visit| match visit.place.case.as_str() {
             "dram, beside file" => [1.0, 2.0][visit.round],
-            "fitting" => [1.01, 2.02][visit.round],
             "64KiB, retain off" => [3.0, 7.0][visit.round],
             "64KiB, retain on" => [4.0, 8.0][visit.round],
             _ => [5.0, 10.0][visit.round],
@@ -292,7 +268,6 @@ mod tests {
         let rows: Vec<Row> =
             visits.iter().flatten().map(|visit| made_up(visit, 1.0, seconds(visit))).collect();
         let curve = &summarise(&rows).blocks[0];
-        assert!((curve.fitting.mean - 1.01).abs() < 1e-9, "{curve:?}");
         assert_eq!((curve.best_block, curve.published_best_block), (Some("64KiB"), Some("256KiB")));
         let point = &curve.points[3];
         assert!((point.off.over_dram.mean - 3.25).abs() < 1e-9, "{point:?}");
@@ -301,9 +276,9 @@ mod tests {
         assert_eq!(curve.points[0].published_off_is_faster, Some(false));
         assert!(curve.note().contains("best block 64KiB (published 256KiB)"));
         let lines = curve.lines();
-        assert_eq!(lines.len(), 2 + 2 * Block::ALL.len());
-        assert_eq!(lines[2].published, "the faster of the two", "4 KiB, on");
-        assert_eq!(lines[11].published, "best block, the faster of the two", "256 KiB, off");
+        assert_eq!(lines.len(), 1 + 2 * Block::ALL.len());
+        assert_eq!(lines[1].published, "the faster of the two", "4 KiB, on");
+        assert_eq!(lines[10].published, "best block, the faster of the two", "256 KiB, off");
         let (name, bars) = &pictures(&summarise(&rows).blocks)[0];
         assert_eq!(name, "5-tpch");
         assert_eq!(bars.series[1].values[3], Some(3.25));

@@ -39,6 +39,11 @@ impl Place {
         Place { memory: "dram".into(), case: "dram".into(), options }
     }
 
+    /// As [`Place::dram`], to compare a memory with: each with DRAM of its own time.
+    pub(super) fn dram_beside(memory: &str, data_bytes: u64) -> Place {
+        Place { case: beside(memory), ..Place::dram(data_bytes) }
+    }
+
     /// Beyond DRAM, with room for all of the data in it.
     pub(super) fn fitting(memory: &str, data_bytes: u64) -> Place {
         let cap = size(data_bytes);
@@ -71,6 +76,11 @@ impl Place {
         );
         Place { memory: memory.to_owned(), case: case.to_owned(), options }
     }
+}
+
+/// The case of DRAM that a memory is compared with.
+pub(super) fn beside(memory: &str) -> String {
+    format!("dram, beside {memory}")
 }
 
 /// The name of a case of figure 5.

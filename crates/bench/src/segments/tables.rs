@@ -6,8 +6,8 @@ use std::time::Instant;
 use terrace_heap::HeapStats;
 use terrace_sql::{Encoding, Engine, Session};
 
-use super::place::{Passes, Visit};
-use super::{Footprint, Row};
+use super::place::Visit;
+use super::{Footprint, QuerySeconds, Row};
 use crate::error::{BenchError, Result};
 use crate::experiment::Setting;
 use crate::statistic::mean;
@@ -75,6 +75,23 @@ impl Tables {
 
     /// Moves the tables to a new heap, runs queries, and moves the tables back.
     pub(super) async fn visit(&self, visit: &Visit) -> Result<Row> {
+        let mut row = self.settle(visit).await?;
+        let numbers = self.numbers();
+        let mut seconds = QuerySeconds::new();
+        for (number, counts) in visit.passes.runs(&numbers) {
+            let timed = self.ask(number).await?;
+            if counts {
+                seconds.entry(number).or_default().push(timed.seconds);
+                self.judge(number, &timed, &mut row);
+            }
+        }
+        row.take(&seconds, mean);
+        self.leave().await?;
+        Ok(row)
+    }
+
+    /// Moves the tables to a new heap.
+    pub(super) async fn settle(&self, visit: &Visit) -> Result<Row> {
         let place = &visit.place;
         self.run(&format!("CREATE HEAP {HEAP} WITH ({})", place.options)).await?;
         let before = stats()?;
@@ -82,10 +99,6 @@ impl Tables {
         for table in &self.names {
             self.run(&format!("ALTER TABLE {table} SET TIER {HEAP}")).await?;
         }
-        let migration_seconds = began.elapsed().as_secs_f64();
-        let footprint = Footprint::between(&before, &stats()?);
-        let (query_seconds, wrong) = self.ask(visit.passes).await?;
-        self.run(&format!("DROP HEAP {HEAP}")).await?;
         Ok(Row {
             figure: visit.figure,
             benchmark: self.benchmark.name(),
@@ -93,36 +106,40 @@ impl Tables {
             memory: place.memory.clone(),
             case: place.case.clone(),
             round: visit.round,
-            migration_seconds,
-            run_seconds: query_seconds.values().sum(),
-            query_seconds,
-            footprint,
-            wrong,
+            migration_seconds: began.elapsed().as_secs_f64(),
+            run_seconds: 0.0,
+            query_seconds: BTreeMap::new(),
+            footprint: Footprint::between(&before, &stats()?),
+            wrong: Vec::new(),
         })
+    }
+
+    /// Moves the tables back.
+    pub(super) async fn leave(&self) -> Result<()> {
+        self.run(&format!("DROP HEAP {HEAP}")).await
+    }
+
+    /// The queries that run.
+    pub(super) fn numbers(&self) -> Vec<u32> {
+        self.texts.keys().copied().collect()
     }
 
     async fn run(&self, text: &str) -> Result<()> {
         self.session.sql(text).await.map(drop).map_err(refused)
     }
 
-    /// The mean time of each query, and those with a wrong answer.
-    async fn ask(&self, passes: Passes) -> Result<(BTreeMap<u32, f64>, Vec<u32>)> {
-        let numbers: Vec<u32> = self.texts.keys().copied().collect();
-        let mut seconds: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-        let mut wrong = Vec::new();
-        for (number, counts) in passes.runs(&numbers) {
-            let timed = ours(&self.session, &self.texts[&number]).await.map_err(|error| {
-                BenchError::Engine(format!("{} {number}: {error}", self.benchmark.name()))
-            })?;
-            if counts {
-                seconds.entry(number).or_default().push(timed.seconds);
-                if !wrong.contains(&number) && self.check(number, &timed).is_err() {
-                    wrong.push(number);
-                }
-            }
+    /// Runs a query.
+    pub(super) async fn ask(&self, number: u32) -> Result<Timed> {
+        ours(&self.session, &self.texts[&number]).await.map_err(|error| {
+            BenchError::Engine(format!("{} {number}: {error}", self.benchmark.name()))
+        })
+    }
+
+    /// Takes note of a wrong answer.
+    pub(super) fn judge(&self, number: u32, timed: &Timed, row: &mut Row) {
+        if !row.wrong.contains(&number) && self.check(number, timed).is_err() {
+            row.wrong.push(number);
         }
-        let means = seconds.into_iter().filter_map(|(number, all)| Some((number, mean(&all)?)));
-        Ok((means.collect(), wrong))
     }
 
     fn check(&self, number: u32, timed: &Timed) -> std::result::Result<(), String> {

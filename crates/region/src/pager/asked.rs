@@ -1,15 +1,16 @@
 //! Who waits for blocks, and when they are looked at.
 //!
 //! ```text
-//!   orders --> now --> done
-//!               | ^
-//!    not yet    v |  an event, or after a while
-//!              later
+//!   orders --> a look --> done
+//!               ^  |
+//!   the end of  |  v  not yet
+//!   a transfer, or after a while
 //! ```
 //!
-//! However many they are, faults come first: all of this has a little time, and then a turn later.
-//! What cannot be gone on with, since it is pinned for example, is looked at again after a while,
-//! which is longer where looking takes long.
+//! However many blocks they are, faults come first: all of this has a little time, and then a turn
+//! later. Pins come before the others, which take turns, so that nobody waits for the whole of
+//! somebody else's range. What cannot be gone on with, since it is pinned for example, is looked at
+//! again after a while, which is longer where looking takes long.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,26 +24,33 @@ use crate::waiter::Waiter;
 
 /// How long they are served before faults are.
 const AT_ONCE: Duration = Duration::from_micros(500);
-/// Blocks of an order that are taken note of between two looks at the time.
-const NOTES: usize = 256;
-/// The share of a pager's time in which it looks at what it could not go on with before.
+/// Blocks of an order before the next order has its turn.
+const TURN: usize = 64;
+/// What could not be gone on with is looked at again after so many times as long as that took, at
+/// most after this.
 const LOOK_SHARE: u32 = 10;
+const LOOK_AGAIN_MAX: Duration = Duration::from_millis(250);
 
 /// What somebody waits for.
 pub(super) type Waits = (Want, Arc<Waiter>);
 
-/// The blocks that have waiters.
+/// What was asked for.
 #[derive(Default)]
 pub(super) struct Asked {
-    /// What was asked for and has not been taken note of yet.
+    pins: VecDeque<Order>,
+    /// The others, the one whose turn it is first.
     orders: VecDeque<Order>,
-    /// Blocks that are looked at now, and some that have no waiters any more.
+    /// Blocks that it had.
+    turn: usize,
+    /// Blocks of which a transfer has ended, or for which there was no room.
     now: VecDeque<usize>,
-    /// Blocks that are looked at again after a while.
+    /// Blocks that could not be gone on with, those that are looked at again and those that will
+    /// be; some have no waiters any more.
+    again: VecDeque<usize>,
     later: VecDeque<usize>,
-    /// Until when those are left alone; none while they are looked at.
-    again: Option<Instant>,
-    /// The time since they were looked at first.
+    /// Until when the latter are left alone.
+    rest: Option<Instant>,
+    /// The time that looking at them took.
     spent: Duration,
 }
 
@@ -50,6 +58,12 @@ struct Order {
     want: Want,
     blocks: vec::IntoIter<usize>,
     waiter: Arc<Waiter>,
+}
+
+/// What there is to do.
+enum Next {
+    Look(usize),
+    Note(Want, usize, Arc<Waiter>),
 }
 
 /// How it goes on with a block.
@@ -65,99 +79,113 @@ pub(super) enum Progress {
 
 impl Asked {
     pub(super) fn add_order(&mut self, want: Want, blocks: Vec<usize>, waiter: Arc<Waiter>) {
-        self.orders.push_back(Order { want, blocks: blocks.into_iter(), waiter });
+        let orders = if want == Want::Pin { &mut self.pins } else { &mut self.orders };
+        orders.push_back(Order { want, blocks: blocks.into_iter(), waiter });
     }
 
-    /// What has not been taken note of.
-    pub(super) fn take_all(
+    /// A transfer of a block with waiters has ended.
+    pub(super) fn look_at(&mut self, block: usize) {
+        self.now.push_back(block);
+    }
+
+    /// Takes all orders, as far as they were not taken note of.
+    pub(super) fn take_orders(
         &mut self,
     ) -> impl Iterator<Item = (Want, vec::IntoIter<usize>, Arc<Waiter>)> + use<> {
-        let orders = std::mem::take(&mut self.orders).into_iter();
+        let orders = std::mem::take(&mut self.pins).into_iter();
+        let orders = orders.chain(std::mem::take(&mut self.orders));
         orders.map(|order| (order.want, order.blocks, order.waiter))
     }
 
-    /// A transfer of a block with waiters has ended: it comes first, since it has what others lack
-    /// room for.
-    pub(super) fn look_at_first(&mut self, block: usize) {
-        self.now.push_front(block);
+    /// What comes next. Pins take no room.
+    fn next(&mut self, now: Instant, has_room: bool) -> Option<Next> {
+        if let Some(next) = next_of(&mut self.pins) {
+            return Some(next);
+        }
+        if !has_room {
+            return None;
+        }
+        if self.rest.is_some_and(|rest| rest <= now) {
+            self.again.append(&mut self.later);
+            self.rest = None;
+        }
+        let look = self.now.pop_front().or_else(|| self.again.pop_front());
+        if let Some(block) = look {
+            return Some(Next::Look(block));
+        }
+        if self.turn >= TURN {
+            self.turn = 0;
+            self.orders.rotate_left(1.min(self.orders.len()));
+        }
+        self.turn += 1;
+        next_of(&mut self.orders)
     }
 
-    /// The next block to look at.
-    fn next(&mut self, now: Instant) -> Option<usize> {
-        if self.now.is_empty() && self.again.is_some_and(|again| again <= now) {
-            self.now.append(&mut self.later);
-            self.again = None;
-        }
-        let next = self.now.pop_front();
-        if next.is_none() && self.again.is_none() && !self.later.is_empty() {
-            self.again = Some(now + LOOK_AGAIN.max(self.spent * LOOK_SHARE));
+    /// A block could not be gone on with.
+    fn put_off(&mut self, block: usize, now: Instant, took: Duration) {
+        self.later.push_back(block);
+        self.spent += took;
+        if self.again.is_empty() && self.rest.is_none() {
+            let rest = (self.spent * LOOK_SHARE).clamp(LOOK_AGAIN, LOOK_AGAIN_MAX);
+            self.rest = Some(now + rest);
             self.spent = Duration::ZERO;
         }
-        next
     }
+}
+
+/// The next block of the first order that has one, of which somebody waits.
+fn next_of(orders: &mut VecDeque<Order>) -> Option<Next> {
+    while let Some(order) = orders.front_mut() {
+        if let Some(block) = order.blocks.next().filter(|_| !order.waiter.is_over()) {
+            return Some(Next::Note(order.want, block, Arc::clone(&order.waiter)));
+        }
+        orders.pop_front();
+    }
+    None
 }
 
 impl Pager {
     /// Whether somebody waits for a block.
     pub(super) fn is_asked(&self) -> bool {
-        !self.waiters.is_empty() || !self.asked.orders.is_empty()
+        let Asked { pins, orders, .. } = &self.asked;
+        !self.waiters.is_empty() || !pins.is_empty() || !orders.is_empty()
     }
 
     /// Goes on with what somebody waits for; true when there is more to do than there is time for.
     pub(super) fn serve_asked(&mut self) -> bool {
         let began = Instant::now();
-        let is_late = self.take_orders(began) || self.look_at_waiters(began);
-        self.asked.spent += began.elapsed();
-        is_late
-    }
-
-    fn take_orders(&mut self, began: Instant) -> bool {
-        while let Some(mut order) = self.asked.orders.pop_front() {
-            if order.waiter.is_over() {
-                continue;
-            }
-            loop {
-                let blocks = order.blocks.by_ref().take(NOTES);
-                let left = blocks.map(|block| self.note(order.want, block, &order.waiter)).count();
-                if left < NOTES {
-                    break;
-                }
-                if began.elapsed() > AT_ONCE {
-                    self.asked.orders.push_front(order);
-                    return true;
-                }
-            }
-        }
-        false
-    }
-
-    fn note(&mut self, want: Want, block: usize, waiter: &Arc<Waiter>) {
-        // Most blocks of a large range are not in memory: nothing is left to do.
-        if want != Want::Pin && matches!(self.place(block), Place::Absent) {
-            waiter.done(block, Ok(()));
-        } else {
-            self.waiters.entry(block).or_default().push((want, Arc::clone(waiter)));
-            self.asked.now.push_back(block);
-        }
-    }
-
-    fn look_at_waiters(&mut self, began: Instant) -> bool {
-        let mut now = began;
-        while let Some(block) = self.asked.next(now) {
-            match self.go_on_with(block, now) {
-                Progress::Done => {}
-                Progress::NotYet => self.asked.later.push_back(block),
-                Progress::NoRoom => {
+        let (mut now, mut has_room) = (began, true);
+        while let Some(next) = self.asked.next(now, has_room) {
+            let look = match next {
+                Next::Look(block) => Some(block),
+                Next::Note(want, block, waiter) => self.note(want, block, waiter),
+            };
+            let progress = look.map(|block| (block, self.go_on_with(block, now)));
+            let before = std::mem::replace(&mut now, Instant::now());
+            match progress {
+                Some((block, Progress::NotYet)) => self.asked.put_off(block, now, now - before),
+                Some((block, Progress::NoRoom)) => {
                     // The end of a transfer makes some.
                     self.asked.now.push_front(block);
-                    return false;
+                    has_room = false;
                 }
+                Some((_, Progress::Done)) | None => {}
             }
-            now = Instant::now();
             if now - began > AT_ONCE {
                 return true;
             }
         }
         false
+    }
+
+    /// Takes note of who waits for a block, if there is anything to do for it.
+    fn note(&mut self, want: Want, block: usize, waiter: Arc<Waiter>) -> Option<usize> {
+        // Most blocks of a large range are not in memory.
+        if want != Want::Pin && matches!(self.place(block), Place::Absent) {
+            waiter.done(block, Ok(()));
+            return None;
+        }
+        self.waiters.entry(block).or_default().push((want, waiter));
+        Some(block)
     }
 }

@@ -64,7 +64,7 @@ impl Pager {
                 .into_iter()
                 .for_each(|(want, waiter)| self.refuse_one(want, block, &waiter, why));
         }
-        self.asked.take_all().for_each(|(want, blocks, waiter)| {
+        self.asked.take_orders().for_each(|(want, blocks, waiter)| {
             blocks.for_each(|block| self.refuse_one(want, block, &waiter, why));
         });
         tracing::error!(region = self.shared.name, why, "a pager cannot go on");

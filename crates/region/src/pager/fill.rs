@@ -102,7 +102,7 @@ impl Pager {
             Err(error) => self.failed(block, is_write, &error),
         }
         if self.waiters.contains_key(&block) {
-            self.asked.look_at_first(block);
+            self.asked.look_at(block);
         }
     }
 
