@@ -13,7 +13,7 @@ use terrace_region::{Advice, Contents, Method, Part, Region, RegionConfig, Regio
 use terrace_sys::mischief;
 use terrace_sys::probe::Probe;
 use terrace_testkit::{Fault, FaultyBlocks, Target, When, needs};
-use terrace_tier::store::MemoryBlocks;
+use terrace_tier::store::{Blocks as _, Io, MemoryBlocks};
 
 fn by_small_blocks(method: Method) -> RegionConfig {
     RegionConfig { block_bytes: 64 << 10, ..config(method, MIB) }
@@ -275,9 +275,17 @@ fn go_on_without_a_pager(method: Method, end_pager: fn(&Region, &FaultyBlocks)) 
     assert_eq!(memory.read(0), 0);
     memory.write(64 * KIB, 3);
     let pin = region.pin(2 * MIB, 1).expect("pinned");
+    // A block is on its way to the source, which takes its time.
+    memory.write(128 * KIB, 4);
+    blocks.inject(Target::Write, When::Nth(1), Fault::Delay(Duration::from_millis(300)));
+    let writer = Arc::clone(&region);
+    let write = std::thread::spawn(move || writer.flush(128 * KIB, 1));
+    std::thread::sleep(Duration::from_millis(50));
     let began = Instant::now();
     end_pager(&region, &blocks);
     wait_for_the_end(&region);
+    write.join().expect("no panic").expect_err("nobody knows");
+    assert_eq!(memory.read(128 * KIB), 4, "{method}: it is there all the same");
     assert_eq!([0, 64 * KIB].map(|at| memory.read(at)), [0, 3]);
     memory.write(0, 5);
     memory.write(64 * KIB, 6);
@@ -295,7 +303,14 @@ fn go_on_without_a_pager(method: Method, end_pager: fn(&Region, &FaultyBlocks)) 
     assert!(began.elapsed() < Duration::from_secs(10), "nobody waits for nothing");
     drop((pin, region));
     assert_eq!(ledger.granted(), 0, "{method}");
+    // What was on its way has come, and nothing else.
+    std::thread::sleep(Duration::from_millis(500));
     blocks.heal();
+    let mut byte = [0];
+    let mut batch = [Io::read(128 * KIB, &mut byte)];
+    blocks.run(&mut batch, &|_| {});
+    assert!(batch.iter().all(|io| io.result.is_ok()));
+    assert_eq!(byte, [4], "{method}");
 }
 
 /// Whoever tells this of a failure panics.

@@ -45,8 +45,14 @@ impl Pager {
                 continue;
             }
             match self.place(block) {
-                Place::Aside(slot) | Place::Writing(Some(slot), _) => {
+                Place::Aside(slot) => {
                     self.move_in(block, slot);
+                    self.settle(block);
+                }
+                Place::Writing(Some(slot), _) => {
+                    // Its transfer goes on, and is of what the frame has.
+                    self.copy_pages(block, slot, 0..self.shared.block_len(block), false);
+                    self.wake(block);
                     self.settle(block);
                 }
                 Place::Writing(None, _) => {

@@ -238,7 +238,13 @@ impl Pager {
 
     /// Copies pages of a frame to where they belong, those that are not there already. A page that
     /// cannot be had for a second is poisoned: it must not read as anything else.
-    fn copy_pages(&mut self, block: usize, slot: Slot, range: Range<usize>, protects: bool) {
+    pub(super) fn copy_pages(
+        &mut self,
+        block: usize,
+        slot: Slot,
+        range: Range<usize>,
+        protects: bool,
+    ) {
         let start = self.offset(block);
         let shared = Arc::clone(&self.shared);
         for at in range.step_by(PAGE_BYTES) {
