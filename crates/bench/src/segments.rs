@@ -13,14 +13,17 @@
 //! | `separation` | 7a and 7b: metadata in DRAM over metadata beside the data |
 //!
 //! What is compared takes turns within a round, and the ratio of a round is that of its two runs:
-//! devices drift by more than what is looked for from one minute to the next. Every answer is
-//! compared with that of the same tables before they were moved anywhere.
+//! devices drift by more than what is looked for from one minute to the next. Where that is a few
+//! percent, two engines run each query in turn (`pair`). Every answer is compared with that of the
+//! same tables before they were moved anywhere.
 
 mod blocks;
 mod fitting;
 mod footprint;
+mod pair;
 mod place;
 mod separation;
+mod sizes;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -30,29 +33,27 @@ use std::str::FromStr;
 
 use serde::Serialize;
 use terrace_heap::HeapStats;
-use terrace_sql::EngineConfig;
-use terrace_sys::size::{GIB, format_bytes};
+use terrace_sys::size::format_bytes;
 
 use crate::chart::Bars;
 use crate::error::{BenchError, Result};
 use crate::experiment::{Conditions, Finding, Setting};
 use crate::grid::Grid;
 use crate::machine::Machine;
-use crate::paged_scan::ample_dram;
 use crate::picture::Picture;
 use crate::report::Report;
+use crate::statistic::mean;
 use crate::suite::table::Benchmark;
 
 pub use blocks::Block;
 use blocks::Curve;
 use fitting::Fit;
 use footprint::Share;
+use pair::Pair;
 use place::{Passes, Place, Visit};
 use separation::Change;
+use sizes::{engine, engine_count, has_memory, scales};
 use tables::Tables;
-
-/// Figures 6 and 7b are at the scale and so many doublings of it, as published.
-const DOUBLINGS: u32 = 3;
 
 /// A figure of the study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -88,6 +89,11 @@ impl Figure {
             Figure::Queries => "7a",
             Figure::Migration => "7b",
         }
+    }
+
+    /// Whether two engines run its queries in turn.
+    fn is_of_pairs(self) -> bool {
+        matches!(self, Figure::Fitting | Figure::Queries)
     }
 
     /// Whether queries run for it.
@@ -179,7 +185,7 @@ struct Row {
     migration_seconds: f64,
     /// The sum over the queries.
     run_seconds: f64,
-    /// The mean of each query's runs that count; where everything fits, the median.
+    /// The mean of each query's runs that count.
     query_seconds: BTreeMap<u32, f64>,
     #[serde(flatten)]
     footprint: Footprint,
@@ -192,8 +198,8 @@ type QuerySeconds = BTreeMap<u32, Vec<f64>>;
 
 impl Row {
     /// Takes the times of runs, those of a query as one.
-    fn take(&mut self, seconds: &QuerySeconds, as_one: fn(&[f64]) -> Option<f64>) {
-        let of_query = |(number, all): (&u32, &Vec<f64>)| Some((*number, as_one(all)?));
+    fn take(&mut self, seconds: &QuerySeconds) {
+        let of_query = |(number, all): (&u32, &Vec<f64>)| Some((*number, mean(all)?));
         self.query_seconds = seconds.iter().filter_map(of_query).collect();
         self.run_seconds = self.query_seconds.values().sum();
     }
@@ -273,46 +279,6 @@ struct Summary {
     migration: Vec<Change>,
 }
 
-/// An engine with a budget for everything at a scale, heaps included, as far as there is memory.
-fn engine(setting: &Setting, scale: f64) -> EngineConfig {
-    let mut config = setting.engine.clone();
-    if !setting.dram_is_named {
-        // The heap in DRAM and operators, beside the pool. What nobody named is half of the memory
-        // here: the rest is for emulated memory, which no budget counts.
-        config.dram_bytes = config.dram_bytes.min(2 * ample_dram(scale));
-    }
-    config
-}
-
-/// The scales of figures 6 and 7b: doublings of the first one up to the last.
-fn scales(first: f64, last: Option<f64>) -> Vec<f64> {
-    let all = (0..=DOUBLINGS).map(|doubling| first * f64::from(1_u32 << doubling));
-    all.filter(|scale| *scale <= last.unwrap_or(first).max(first)).collect()
-}
-
-/// Refuses emulated memory that this machine does not have for the largest tables beside everything
-/// that the budget covers.
-fn has_memory(
-    memories: &[String],
-    data_bytes: u64,
-    dram_bytes: u64,
-    memory_bytes: u64,
-) -> Result<()> {
-    let Some(memory) = memories.iter().find(|memory| memory.starts_with("emu")) else {
-        return Ok(());
-    };
-    if data_bytes.saturating_add(dram_bytes) <= memory_bytes.saturating_sub(GIB) {
-        return Ok(());
-    }
-    Err(BenchError::Input(format!(
-        "tables of {} in memory \"{memory}\" beside {} of DRAM are more than this machine's {}: \
-         choose --memories file, or a smaller --scale, --scale-max or --dram",
-        format_bytes(data_bytes),
-        format_bytes(dram_bytes),
-        format_bytes(memory_bytes)
-    )))
-}
-
 /// Runs the experiment.
 ///
 /// # Errors
@@ -330,24 +296,32 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
                 continue;
             }
             let asks = figures.iter().any(|figure| figure.asks());
-            let tables = Tables::load(setting, (*benchmark, scale, asks), observe).await?;
+            let engines = if index == 0 { engine_count(setting) } else { 1 };
+            let tables = Tables::load(setting, (*benchmark, scale, asks), engines, observe).await?;
             if index == 0 {
                 let last = scales.last().copied().unwrap_or(scale);
-                let data_bytes = tables.data_bytes << (scales.len() - 1);
-                let dram_bytes = engine(setting, last).dram_bytes;
+                let data_bytes =
+                    (tables.data_bytes << (scales.len() - 1)).max(engines * tables.data_bytes);
+                let dram_bytes = engine(setting, last, 1)
+                    .dram_bytes
+                    .max(engines * engine(setting, scale, engines).dram_bytes);
                 let machine = Machine::detect();
                 has_memory(&options.memories, data_bytes, dram_bytes, machine.memory_bytes)?;
             }
-            for figure in figures {
-                if figure == Figure::Fitting {
-                    fitting::measure(setting, &tables, &mut rows, observe).await?;
-                } else {
-                    measure(setting, figure, &tables, &mut rows, observe).await?;
+            let (pairs, rest): (Vec<_>, Vec<_>) =
+                figures.into_iter().partition(|figure| figure.is_of_pairs());
+            for figure in rest {
+                measure(setting, figure, &tables, &mut rows, observe).await?;
+            }
+            if !pairs.is_empty() {
+                let both = Pair::load(setting, &tables, observe).await?;
+                for figure in pairs {
+                    both.measure(setting, figure, &mut rows, observe).await?;
                 }
             }
         }
     }
-    let conditions = setting.conditions(&engine(setting, setting.scale));
+    let conditions = setting.conditions(&engine(setting, setting.scale, engine_count(setting)));
     finding(&Config { conditions, options: options.clone() }, &rows)
 }
 
@@ -387,9 +361,8 @@ fn visits(figure: Figure, setting: &Setting, data_bytes: u64) -> Vec<Visit> {
         for memory in &options.memories {
             visits.extend(match figure {
                 Figure::Blocks => blocks::visits(memory, data_bytes, round, options),
-                Figure::Fitting => fitting::visits(memory, data_bytes, round).to_vec(),
                 Figure::Footprint => footprint::visits(memory, data_bytes),
-                _ => separation::visits(figure, memory, data_bytes, round, options),
+                _ => separation::visits(figure, memory, data_bytes, round, options).to_vec(),
             });
         }
     }
@@ -527,28 +500,6 @@ mod tests {
     }
 
     #[test]
-    fn scales_double_up_to_the_last() {
-        assert_eq!(scales(1.0, None), [1.0]);
-        assert_eq!(scales(1.0, Some(8.0)), [1.0, 2.0, 4.0, 8.0]);
-        assert_eq!(scales(1.0, Some(100.0)).len(), 4);
-        assert_eq!(scales(0.5, Some(1.9)), [0.5, 1.0]);
-        assert_eq!(scales(4.0, Some(1.0)), [4.0]);
-    }
-
-    #[test]
-    fn emulated_memory_is_memory_of_this_machine() {
-        let memories = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let both = memories(&["file", "emu@10us"]);
-        has_memory(&both, 11 * GIB, 12 * GIB, 24 * GIB).expect("just fits");
-        let error = has_memory(&both, 12 * GIB, 12 * GIB, 24 * GIB).expect_err("too much");
-        let text = error.to_string();
-        for word in ["12GiB", "24GiB", "emu@10us", "--memories file", "--scale-max"] {
-            assert!(text.contains(word), "{word}: {text}");
-        }
-        has_memory(&memories(&["file"]), 12 * GIB, 12 * GIB, 24 * GIB).expect("no emulation");
-    }
-
-    #[test]
     fn figures_have_the_names_of_the_study() {
         for figure in Figure::ALL {
             assert_eq!(figure.name().parse::<Figure>().expect("known"), figure);
@@ -563,7 +514,7 @@ mod tests {
         let mut rows = Vec::new();
         for memory in &options.memories {
             rows.extend(blocks::visits(memory, 1000, 0, &options));
-            rows.extend(fitting::visits(memory, 1000, 0));
+            rows.extend(fitting::visits(memory, 1000, 0, &options));
             rows.extend(footprint::visits(memory, 1000));
             for figure in [Figure::Queries, Figure::Migration] {
                 rows.extend(separation::visits(figure, memory, 1000, 0, &options));

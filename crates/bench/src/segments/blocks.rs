@@ -88,7 +88,7 @@ pub(super) fn visits(
 ) -> Vec<Visit> {
     let passes = options.runs.get();
     let visit = |place, passes| {
-        let passes = Passes::Shuffled { passes, seed: round as u64 };
+        let passes = Passes::Shuffled { warm_ups: 0, passes, seed: round as u64 };
         Visit { figure: Figure::Blocks, place, passes, round }
     };
     let dram = Place::dram_beside(memory, data_bytes);
@@ -251,8 +251,8 @@ mod tests {
         assert_eq!(even[1].place.case, "4KiB, retain on");
         assert_eq!(odd[1].place.case, "64KiB, retain off");
         assert_eq!(odd[2].place.case, "64KiB, retain on");
-        assert_eq!(even[0].passes, Passes::Shuffled { passes: 3, seed: 0 });
-        assert_eq!(odd[4].passes, Passes::Shuffled { passes: 1, seed: 1 });
+        assert_eq!(even[0].passes, Passes::Shuffled { warm_ups: 0, passes: 3, seed: 0 });
+        assert_eq!(odd[4].passes, Passes::Shuffled { warm_ups: 0, passes: 1, seed: 1 });
     }
 
     #[test]

@@ -1,21 +1,12 @@
 //! What memory beyond DRAM costs queries where everything fits in DRAM, about a percent as
 //! published (section IV.B).
-//!
-//! That is less than a machine's speed changes from one minute to the next, so two engines have the
-//! same tables, one in a heap in DRAM, the other in one beyond it, and run each query one right
-//! after the other. Each round makes both heaps anew; which engine has which, and which of them
-//! runs a query first, takes turns.
 
 use serde::Serialize;
-use terrace_sys::size::to_usize;
 
 use super::place::{Passes, Place, Visit, beside, in_turn};
-use super::tables::Tables;
-use super::{Figure, Group, Line, QuerySeconds, Row, ratios};
+use super::{Figure, Group, Line, Row, SegmentOptions, ratios};
 use crate::chart::{Bars, Series};
-use crate::error::Result;
-use crate::experiment::Setting;
-use crate::statistic::{Estimate, geometric_mean, mean, median};
+use crate::statistic::{Estimate, geometric_mean, mean};
 
 const PUBLISHED: f64 = 1.01;
 /// Runs of each query in a round for each of those that were asked for: they are short.
@@ -37,61 +28,21 @@ pub(super) struct Fit {
 }
 
 /// What the first and the second engine have in a round.
-pub(super) fn visits(memory: &str, data_bytes: u64, round: usize) -> [Visit; 2] {
+pub(super) fn visits(
+    memory: &str,
+    data_bytes: u64,
+    round: usize,
+    options: &SegmentOptions,
+) -> [Visit; 2] {
+    let passes = PASSES * options.runs.get();
+    let passes = Passes::Shuffled { warm_ups: 1, passes, seed: round as u64 };
     let dram = Place::dram_beside(memory, data_bytes);
     in_turn(round, [dram, Place::fitting(memory, data_bytes)]).map(|place| Visit {
         figure: Figure::Fitting,
         place,
-        passes: Passes::None,
+        passes,
         round,
     })
-}
-
-/// All rounds over all memories.
-pub(super) async fn measure(
-    setting: &Setting,
-    tables: &Tables,
-    rows: &mut Vec<Row>,
-    observe: &mut dyn FnMut(&str),
-) -> Result<()> {
-    let (benchmark, scale) = (tables.benchmark, tables.scale);
-    let second = Tables::load(setting, (benchmark, scale, true), observe).await?;
-    let passes = PASSES * setting.segments.runs.get();
-    for round in 0..setting.rounds.get() {
-        for memory in &setting.segments.memories {
-            let (name, round_name) = (benchmark.name(), round + 1);
-            observe(&format!("fit, {name} {scale}: {memory}, round {round_name}"));
-            let visits = visits(memory, tables.data_bytes, round);
-            rows.extend(compare([tables, &second], &visits, passes).await?);
-        }
-    }
-    Ok(())
-}
-
-/// Runs all queries in both places, once for nothing and then as often as it counts.
-async fn compare(both: [&Tables; 2], visits: &[Visit; 2], passes: usize) -> Result<[Row; 2]> {
-    let mut rows = [both[0].settle(&visits[0]).await?, both[1].settle(&visits[1]).await?];
-    let mut seconds = [QuerySeconds::new(), QuerySeconds::new()];
-    let numbers = both[0].numbers();
-    let seed = visits[0].round as u64;
-    let runs = Passes::Shuffled { passes: 1 + passes, seed }.runs(&numbers);
-    for (run, (number, _)) in runs.into_iter().enumerate() {
-        let counts = run >= numbers.len();
-        // Neither is always the first one of a query.
-        let turn = run + run / numbers.len() + to_usize(seed);
-        for side in in_turn(turn, [0, 1]) {
-            let timed = both[side].ask(number).await?;
-            if counts {
-                seconds[side].entry(number).or_default().push(timed.seconds);
-                both[side].judge(number, &timed, &mut rows[side]);
-            }
-        }
-    }
-    for side in [0, 1] {
-        rows[side].take(&seconds[side], median);
-        both[side].leave().await?;
-    }
-    Ok(rows)
 }
 
 pub(super) fn fits(group: &Group<'_>) -> Vec<Fit> {
@@ -174,12 +125,13 @@ pub(super) fn picture(fits: &[Fit]) -> Option<Bars> {
 #[cfg(test)]
 mod tests {
     use super::super::summarise;
-    use super::super::tests::made_up;
+    use super::super::tests::{made_up, options};
     use super::*;
 
     #[test]
     fn engines_take_turns_and_rounds_are_pairs() {
-        let rounds: Vec<[Visit; 2]> = (0..2).map(|round| visits("file", 1000, round)).collect();
+        let rounds: Vec<[Visit; 2]> =
+            (0..2).map(|round| visits("file", 1000, round, &options())).collect();
         let cases = |visits: &[Visit; 2]| visits.clone().map(|visit| visit.place.case);
         assert_eq!(cases(&rounds[0]), ["dram, beside file", "fitting"]);
         assert_eq!(cases(&rounds[1]), ["fitting", "dram, beside file"]);
@@ -187,13 +139,13 @@ mod tests {
             let mut row = made_up(visit, 1.0, 0.0);
             let is_dram = visit.place.memory == "dram";
             let seconds: [&[f64]; 2] = match (visit.round, is_dram) {
-                (0, true) => [&[1.0, 1.0, 9.0], &[4.0]],
+                (0, true) => [&[0.5, 1.5], &[4.0]],
                 (0, false) => [&[1.1], &[4.4]],
                 (_, true) => [&[2.0], &[2.0]],
                 (_, false) => [&[2.0], &[2.2]],
             };
             let seconds = (1..).zip(seconds.map(<[f64]>::to_vec)).collect();
-            row.take(&seconds, median);
+            row.take(&seconds);
             row
         };
         let rows: Vec<Row> = rounds.iter().flatten().map(row).collect();

@@ -102,8 +102,8 @@ fn cap(data_bytes: u64) -> u64 {
 pub(super) enum Passes {
     /// None: the tables are moved, and that is all.
     None,
-    /// All of them so many times, each time in an order by chance.
-    Shuffled { passes: usize, seed: u64 },
+    /// All of them so many times, each time in an order by chance; the first times for nothing.
+    Shuffled { warm_ups: usize, passes: usize, seed: u64 },
     /// One after the other, each some times for nothing and then some times that count.
     InTurn { warm_ups: usize, runs: usize },
 }
@@ -113,9 +113,11 @@ impl Passes {
     pub(super) fn runs(self, queries: &[u32]) -> Vec<(u32, bool)> {
         match self {
             Passes::None => Vec::new(),
-            Passes::Shuffled { passes, seed } => (0..passes)
-                .flat_map(|pass| shuffled(queries, seed.wrapping_mul(1009) + pass as u64))
-                .map(|query| (query, true))
+            Passes::Shuffled { warm_ups, passes, seed } => (0..warm_ups + passes)
+                .flat_map(|pass| {
+                    let order = shuffled(queries, seed.wrapping_mul(1009) + pass as u64);
+                    order.into_iter().map(move |query| (query, pass >= warm_ups))
+                })
                 .collect(),
             Passes::InTurn { warm_ups, runs } => queries
                 .iter()
@@ -173,13 +175,15 @@ mod tests {
         let runs = Passes::InTurn { warm_ups: 2, runs: 1 }.runs(&queries);
         assert_eq!(runs[..4], [(1, false), (1, false), (1, true), (2, false)]);
         assert_eq!(runs.len(), 66);
-        let shuffled = |seed| Passes::Shuffled { passes: 2, seed }.runs(&queries);
+        let shuffled = |seed| Passes::Shuffled { warm_ups: 1, passes: 1, seed }.runs(&queries);
         let (one, other) = (shuffled(1), shuffled(2));
+        assert!(!one[..22].iter().any(|run| run.1) && one[22..].iter().all(|run| run.1));
+        let numbers = |runs: &[(u32, bool)]| runs.iter().map(|run| run.0).collect::<Vec<_>>();
         assert_eq!(one, shuffled(1));
         assert_ne!(one, other);
-        assert_ne!(one[..22], one[22..], "each pass has an order of its own");
+        assert_ne!(numbers(&one[..22]), numbers(&one[22..]), "each pass has an order of its own");
         for pass in one.chunks(22).chain(other.chunks(22)) {
-            let mut numbers: Vec<u32> = pass.iter().map(|(query, _)| *query).collect();
+            let mut numbers = numbers(pass);
             numbers.sort_unstable();
             assert_eq!(numbers, queries);
         }

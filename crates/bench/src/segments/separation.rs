@@ -38,7 +38,7 @@ pub(super) fn visits(
     data_bytes: u64,
     round: usize,
     options: &SegmentOptions,
-) -> Vec<Visit> {
+) -> [Visit; 2] {
     let passes = match figure {
         Figure::Queries => Passes::InTurn { warm_ups: options.warm_runs, runs: options.runs.get() },
         _ => Passes::None,
@@ -47,7 +47,7 @@ pub(super) fn visits(
         let place = Place::published(memory, data_bytes, metadata);
         Visit { figure, place, passes, round }
     };
-    in_turn(round, BOTH).map(visit).to_vec()
+    in_turn(round, BOTH).map(visit)
 }
 
 pub(super) fn changes(group: &Group<'_>) -> Vec<Change> {
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn queries_are_warm_and_migrations_are_alone() {
-        let visit = |figure| visits(figure, "file", 1000, 1, &options()).swap_remove(0);
+        let visit = |figure| visits(figure, "file", 1000, 1, &options())[0].clone();
         let queries = visit(Figure::Queries);
         assert_eq!(queries.place.case, "together", "first in odd rounds");
         assert_eq!(queries.passes, Passes::InTurn { warm_ups: 1, runs: 1 });

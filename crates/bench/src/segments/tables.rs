@@ -7,10 +7,10 @@ use terrace_heap::HeapStats;
 use terrace_sql::{Encoding, Engine, Session};
 
 use super::place::Visit;
+use super::sizes::engine;
 use super::{Footprint, QuerySeconds, Row};
 use crate::error::{BenchError, Result};
 use crate::experiment::Setting;
-use crate::statistic::mean;
 use crate::suite::answer::Answer;
 use crate::suite::feed::Generator;
 use crate::suite::load::{load, refused};
@@ -43,13 +43,15 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Generates and loads the tables, and answers the queries once if any will run.
+    /// Generates and loads the tables, one of so many times, and answers the queries once if any
+    /// will run.
     pub(super) async fn load(
         setting: &Setting,
         (benchmark, scale, asks): (Benchmark, f64, bool),
+        engines: u64,
         observe: &mut dyn FnMut(&str),
     ) -> Result<Tables> {
-        let config = super::engine(setting, scale);
+        let config = engine(setting, scale, engines);
         let engine = Engine::open(&config).map_err(refused)?;
         let generator = Generator { scale, ..setting.generator() };
         let names = match benchmark {
@@ -85,7 +87,7 @@ impl Tables {
                 self.judge(number, &timed, &mut row);
             }
         }
-        row.take(&seconds, mean);
+        row.take(&seconds);
         self.leave().await?;
         Ok(row)
     }
