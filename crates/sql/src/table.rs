@@ -52,6 +52,13 @@ impl TableVersion {
         Self { number, chunks, sketches, schema, statistics: OnceLock::new() }
     }
 
+    /// All segments by their chunk and column, those of a column one after the other: so they lie
+    /// in a heap whose blocks scans of some columns read, and no others.
+    pub(crate) fn segments_by_column(&self) -> impl Iterator<Item = (&Arc<Chunk>, usize)> {
+        let columns = self.schema.fields().len();
+        (0..columns).flat_map(|column| self.chunks.iter().map(move |chunk| (chunk, column)))
+    }
+
     /// The schema of the table.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {

@@ -170,16 +170,14 @@ impl Round<'_> {
         for table in tables.filter(|table| !table.wishes().is_empty()) {
             let version = table.snapshot();
             table.wishes().tidy(&version);
-            for chunk in &version.chunks {
-                for column in 0..chunk.columns.len() {
-                    let (table, chunk) = (Arc::clone(&table), Arc::clone(chunk));
-                    let wish = table.wishes().of(chunk.id, column);
-                    let segment = Own { table, chunk, column };
-                    match wish {
-                        Some(Wish::There(target)) => self.put(&segment, &target),
-                        Some(Wish::Auto) => own.push(segment),
-                        None => {}
-                    }
+            for (chunk, column) in version.segments_by_column() {
+                let (table, chunk) = (Arc::clone(&table), Arc::clone(chunk));
+                let wish = table.wishes().of(chunk.id, column);
+                let segment = Own { table, chunk, column };
+                match wish {
+                    Some(Wish::There(target)) => self.put(&segment, &target),
+                    Some(Wish::Auto) => own.push(segment),
+                    None => {}
                 }
             }
         }
