@@ -222,7 +222,8 @@ typedef struct terrace_region_options {
     /// Bytes that are asked for ahead of who touches blocks in order, at most. 0: 2097152;
     /// TERRACE_AHEAD_OFF: none.
     uint64_t ahead_bytes;
-    /// How long pin, evict, flush and close wait for a block, in milliseconds. 0: 30000.
+    /// How long pin, evict, flush and close wait for a block, or for the next one of many, in
+    /// milliseconds. 0: 30000.
     uint64_t patience_ms;
     /// Threads that answer page faults, 1 to 64, each for a part of the blocks. 0: 1.
     uint32_t pagers;

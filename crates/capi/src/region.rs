@@ -61,7 +61,8 @@ pub struct RegionOptions {
     /// Bytes that are asked for ahead of who touches blocks in order, at most. 0: 2097152;
     /// TERRACE_AHEAD_OFF: none.
     pub ahead_bytes: u64,
-    /// How long pin, evict, flush and close wait for a block, in milliseconds. 0: 30000.
+    /// How long pin, evict, flush and close wait for a block, or for the next one of many, in
+    /// milliseconds. 0: 30000.
     pub patience_ms: u64,
     /// Threads that answer page faults, 1 to 64, each for a part of the blocks. 0: 1.
     pub pagers: u32,

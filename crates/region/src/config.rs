@@ -90,7 +90,8 @@ pub struct RegionConfig {
     pub depth: usize,
     /// How blocks get into their place; the cheaper one by a trial if none is named.
     pub method: Option<Method>,
-    /// How long `pin`, `evict` and `flush` wait for a block before they are an error.
+    /// How long `pin`, `evict` and `flush` wait for a block, or for the next one of many, before
+    /// they are an error.
     pub patience: Duration,
     /// Bytes asked for ahead of who touches blocks one after the other, at most.
     pub ahead_bytes: usize,

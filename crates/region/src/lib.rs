@@ -21,6 +21,10 @@
 //! back without a transfer, which is how recency is told without access bits. Where the kernel
 //! cannot move, blocks are copied in and protected from writes to know which are dirty, as UMap
 //! does (Peng et al., "UMap: Enabling Application-driven Optimizations for Page Management", 2019).
+//!
+//! Whoever touches a region waits for its pager, and a pager logs what goes wrong (by `tracing`):
+//! memory of a region must not be touched while a lock is held that the log takes, such as that of
+//! standard error.
 
 mod block;
 mod calibrate;

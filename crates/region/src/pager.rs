@@ -112,6 +112,9 @@ pub(crate) struct Pager {
     frames: usize,
     /// The budget or the cap refused a frame since there was last one to spare.
     is_full: bool,
+    /// Frames that were given back beyond the cap while somebody waited, where blocks are copied:
+    /// two of them let one be taken, so that who waits need not wait until the cap is kept.
+    owed: usize,
     streams: Streams,
     faults: Vec<Fault>,
     /// Of a whole block of zeros, once it was taken.
@@ -169,6 +172,7 @@ impl Pager {
             stuck: HashMap::new(),
             frames: 0,
             is_full: false,
+            owed: 0,
             streams: Streams::default(),
             faults: Vec::new(),
             zeros: None,
@@ -208,7 +212,11 @@ impl Pager {
         let mut events = Vec::new();
         // There is more to do at once, but for faults that come first.
         let mut has_more = false;
-        while !shared.stop.load(Ordering::Acquire) || self.in_flight() > 0 {
+        loop {
+            let stops = self.stops();
+            if stops && self.in_flight() == 0 {
+                return Ok(());
+            }
             let waits = !self.wanted.is_empty()
                 || self.is_asked()
                 || !self.stuck.is_empty()
@@ -226,14 +234,22 @@ impl Pager {
                 }
             }
             self.transfers.ended().into_iter().for_each(|ended| self.ended(ended));
+            if stops {
+                // Nobody asks for anything any more: what is on its way is waited for.
+                has_more = false;
+                continue;
+            }
             self.answer()?;
             inbox.take().into_iter().for_each(|command| self.obey(command));
             self.drop_unused(inbox);
             let is_late = self.serve_asked();
-            has_more = is_late || !self.unused.is_empty();
-            self.balance();
+            has_more = self.balance() || is_late || !self.unused.is_empty();
         }
-        Ok(())
+    }
+
+    /// Whether the region ends.
+    fn stops(&self) -> bool {
+        self.shared.stop.load(Ordering::Acquire)
     }
 
     fn in_flight(&self) -> usize {

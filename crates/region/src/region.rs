@@ -428,17 +428,27 @@ impl Region {
 }
 
 impl Drop for Region {
-    /// Writes back what has changed, where the source is one that lasts.
+    /// Writes back what has changed and makes it durable, where the source is one that lasts.
     fn drop(&mut self) {
         let lasts = self.shared.source.contents == Contents::Stored;
         if lasts && self.threads.len() == self.shared.pagers {
             // Nobody pins any more; what is still pinned is written from where it is.
             let all = 0..self.shared.words.len();
             let (pinned, rest) = all.partition(|block| self.shared.words[*block].is_pinned());
-            for (want, blocks) in [(Want::Save, pinned), (Want::Flush, rest)] {
-                if let Err(error) = self.want(want, blocks, &mut Vec::new()) {
+            let lost = |done: Result<(), RegionError>| {
+                if let Err(error) = done {
                     tracing::error!(%error, "what was written to a region is lost with it");
                 }
+            };
+            let mut saved = pinned;
+            match self.want(Want::Flush, rest, &mut Vec::new()) {
+                // The kernel holds some in their place: they are written from there, as well.
+                Err(RegionError::Timeout { .. }) => saved = (0..self.shared.words.len()).collect(),
+                done => lost(done),
+            }
+            lost(self.want(Want::Save, saved, &mut Vec::new()));
+            if let Err(error) = self.shared.sync() {
+                tracing::error!(%error, "what was written to a region is not known to be durable");
             }
         }
         self.shared.stop.store(true, Ordering::Release);

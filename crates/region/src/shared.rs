@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use terrace_market::{Class, Consumer};
 use terrace_sys::histogram::Recorder;
 use terrace_sys::map::Mapping;
+use terrace_sys::numa::memory_bytes;
 use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64, to_usize};
 
-use crate::block::Word;
+use crate::block::{Block, Word};
 use crate::calibrate;
 use crate::config::{
     BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, DEPTH_MAX, HUGE_BYTES, Method, RegionConfig, Source,
@@ -196,6 +197,9 @@ impl Shared {
     }
 }
 
+/// What is known of each block.
+const BLOCK_NOTES_BYTES: u64 = to_u64(size_of::<Word>() + size_of::<Block>());
+
 /// Whether sizes and counts can be.
 fn check(config: &RegionConfig, source: &Source) -> Result<(), RegionError> {
     let wrong = |reason: String| RegionError::Config { region: config.name.clone(), reason };
@@ -219,6 +223,16 @@ fn check(config: &RegionConfig, source: &Source) -> Result<(), RegionError> {
         return Err(wrong(format!(
             "{} bytes from {} on of the source cannot be mapped; a source ends below 8 EiB",
             source.len, source.offset
+        )));
+    }
+    // Below 2^51 blocks of some hundred bytes: it is a number.
+    let notes = source.len.div_ceil(to_u64(block_bytes)) * BLOCK_NOTES_BYTES;
+    if notes > memory_bytes() / 2 {
+        let all = [source.len, to_u64(block_bytes), notes].map(format_bytes);
+        return Err(wrong(format!(
+            "{} in blocks of {} need {} of notes, more than half of this machine's memory; larger \
+             blocks need less",
+            all[0], all[1], all[2]
         )));
     }
     if !(1..=PAGERS_MAX).contains(&config.pagers) {

@@ -1,10 +1,10 @@
 //! Transfers that a pager does not wait for: by its ring where the source is a file, else by
 //! threads over [`Blocks`].
 
+use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use terrace_sys::event_ring::{Doorbell, EventRing, Piece};
@@ -45,7 +45,10 @@ impl Transfers {
         match self {
             Self::Ring(file) if is_write => ring.write(file, &piece, token),
             Self::Ring(file) => ring.read(file, &piece, token),
-            Self::Threads(threads) => threads.start_one(Job { piece, is_write, token }),
+            Self::Threads(threads) => {
+                threads.jobs.start(Job { piece, is_write, token });
+                Ok(())
+            }
         }
     }
 
@@ -73,39 +76,73 @@ struct Job {
     token: u64,
 }
 
+/// What threads are to do: reads first, since somebody waits for them.
+#[derive(Default)]
+struct Jobs {
+    queues: Mutex<Queues>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Queues {
+    reads: VecDeque<Job>,
+    writes: VecDeque<Job>,
+    over: bool,
+}
+
+impl Jobs {
+    fn start(&self, job: Job) {
+        let mut queues = lock(&self.queues);
+        let queue = if job.is_write { &mut queues.writes } else { &mut queues.reads };
+        queue.push_back(job);
+        drop(queues);
+        self.changed.notify_one();
+    }
+
+    /// The next one, waited for; none when all are done and no more come.
+    fn next(&self) -> Option<Job> {
+        let mut queues = lock(&self.queues);
+        loop {
+            let job = queues.reads.pop_front().or_else(|| queues.writes.pop_front());
+            if job.is_some() || queues.over {
+                return job;
+            }
+            queues = self.changed.wait(queues).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn end(&self) {
+        lock(&self.queues).over = true;
+        self.changed.notify_all();
+    }
+}
+
 pub(crate) struct Threads {
-    jobs: Option<Sender<Job>>,
+    jobs: Arc<Jobs>,
     ended: Arc<Mutex<Vec<Ended>>>,
     workers: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
     fn start(blocks: &Arc<dyn Blocks>, bell: &Arc<Doorbell>) -> io::Result<Self> {
-        let (jobs, receiver) = channel();
-        let receiver = Arc::new(Mutex::new(receiver));
-        let ended = Arc::new(Mutex::new(Vec::new()));
-        let mut threads = Self { jobs: Some(jobs), ended: Arc::clone(&ended), workers: vec![] };
+        let (jobs, ended) = (Arc::<Jobs>::default(), Arc::<Mutex<Vec<Ended>>>::default());
+        let mut threads =
+            Self { jobs: Arc::clone(&jobs), ended: Arc::clone(&ended), workers: vec![] };
         for _ in 0..THREADS {
             let (blocks, bell) = (Arc::clone(blocks), Arc::clone(bell));
-            let (receiver, ended) = (Arc::clone(&receiver), Arc::clone(&ended));
+            let (jobs, ended) = (Arc::clone(&jobs), Arc::clone(&ended));
             let worker = thread::Builder::new()
                 .name("terrace-region-io".into())
-                .spawn(move || work(&*blocks, &receiver, &ended, &bell))?;
+                .spawn(move || work(&*blocks, &jobs, &ended, &bell))?;
             threads.workers.push(worker);
         }
         Ok(threads)
-    }
-
-    fn start_one(&self, job: Job) -> io::Result<()> {
-        let gone = || io::Error::other("the threads of the source have ended");
-        let jobs = self.jobs.as_ref().ok_or_else(gone)?;
-        jobs.send(job).map_err(|_| gone())
     }
 }
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        drop(self.jobs.take());
+        self.jobs.end();
         for worker in self.workers.drain(..) {
             // A panic has been told by the hook; the transfers that it kept are over.
             let _ = worker.join();
@@ -113,14 +150,8 @@ impl Drop for Threads {
     }
 }
 
-fn work(
-    blocks: &dyn Blocks,
-    jobs: &Mutex<Receiver<Job>>,
-    ended: &Mutex<Vec<Ended>>,
-    bell: &Doorbell,
-) {
-    loop {
-        let Ok(job) = lock(jobs).recv() else { return };
+fn work(blocks: &dyn Blocks, jobs: &Jobs, ended: &Mutex<Vec<Ended>>, bell: &Doorbell) {
+    while let Some(job) = jobs.next() {
         let token = job.token;
         let result = catch_unwind(AssertUnwindSafe(|| run(blocks, &job)))
             .unwrap_or_else(|_| Err(io::Error::other("the source has panicked")));
@@ -145,4 +176,24 @@ fn run(blocks: &dyn Blocks, job: &Job) -> io::Result<usize> {
     blocks.run(&mut batch, &|_| {});
     let [io] = batch;
     io.result.map(|()| *len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terrace_sys::map::Mapping;
+
+    #[test]
+    fn reads_come_first_and_all_are_done_at_the_end() {
+        let jobs = Jobs::default();
+        let mapping = Arc::new(Mapping::reserve(4096).expect("addresses"));
+        for (token, is_write) in [(0, true), (1, true), (2, false), (3, true), (4, false)] {
+            let mapping = Arc::clone(&mapping);
+            let piece = Piece { mapping, at: 0, len: 4096, offset: 0, may_fault: false };
+            jobs.start(Job { piece, is_write, token });
+        }
+        jobs.end();
+        let order: Vec<u64> = std::iter::from_fn(|| jobs.next()).map(|job| job.token).collect();
+        assert_eq!(order, [2, 4, 0, 1, 3]);
+    }
 }

@@ -16,6 +16,8 @@ pub(crate) struct Waiter {
 #[derive(Debug, Default)]
 struct State {
     left: usize,
+    /// When the last one was done.
+    moved: Option<Instant>,
     /// Those that were done, where somebody wants to know.
     done: Option<Vec<usize>>,
     error: Option<RegionError>,
@@ -38,6 +40,7 @@ impl Waiter {
             return false;
         }
         state.left = state.left.saturating_sub(1);
+        state.moved = Some(Instant::now());
         match result {
             Ok(()) => state.done.iter_mut().for_each(|done| done.push(block)),
             Err(error) => drop(state.error.get_or_insert(error)),
@@ -48,12 +51,12 @@ impl Waiter {
         true
     }
 
-    /// Waits for all blocks; the blocks that were not done.
+    /// Waits for all blocks, so long for each after the one before; the blocks that were not done.
     pub(crate) fn wait(&self, patience: Duration) -> Result<(), Option<RegionError>> {
-        let deadline = Instant::now().checked_add(patience);
+        let began = Instant::now();
         let mut state = lock(&self.state);
         while state.left > 0 {
-            let Some(deadline) = deadline else {
+            let Some(deadline) = state.moved.unwrap_or(began).checked_add(patience) else {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };

@@ -44,6 +44,18 @@ fn more_than_the_cap_cannot_be_pinned() {
     }
 }
 
+/// No size ends the process.
+#[test]
+fn more_notes_than_memory_are_refused() {
+    let blocks = Arc::new(MemoryBlocks::new(64 << 40));
+    for (len, reason) in [(64 << 40, "larger blocks need less"), (u64::MAX / 2 + 1, "8 EiB")] {
+        let source = Source { blocks: blocks.clone(), offset: 0, len, contents: Contents::Blank };
+        let small = RegionConfig { block_bytes: 4 << 10, ..by_small_blocks(Method::Move) };
+        let refused = Region::new(small, source).expect_err("too many blocks");
+        assert!(refused.to_string().contains(reason), "{refused}");
+    }
+}
+
 /// A prefetch of more than may be in memory brings its first blocks, and they stay.
 #[test]
 fn what_is_asked_for_ahead_fits() {

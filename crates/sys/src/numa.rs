@@ -83,6 +83,15 @@ fn whole_machine() -> Node {
     }
 }
 
+/// Bytes of memory that the machine has; as many as can be where it does not tell.
+#[must_use]
+pub fn memory_bytes() -> u64 {
+    match whole_machine().total_bytes {
+        0 => u64::MAX,
+        bytes => bytes,
+    }
+}
+
 /// The bytes of a line such as `Node 0 MemTotal: 123 kB` or `MemTotal: 123 kB`.
 pub(crate) fn kib_field(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines();

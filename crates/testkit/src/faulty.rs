@@ -51,7 +51,7 @@ pub enum Fault {
     Misdirected,
     /// One bit changes and success is reported.
     FlippedBit,
-    /// The transfer takes this much longer.
+    /// The transfer takes this much longer, whatever else strikes it.
     Delay(Duration),
 }
 
@@ -96,9 +96,10 @@ struct Plan {
 }
 
 impl Plan {
-    /// The fault for one call: the first rule that strikes. All rules count the call.
-    fn draw(&mut self, target: Target) -> Option<Fault> {
-        let mut drawn = None;
+    /// What strikes one call: the first rule that does, and delays beside it. All rules count the
+    /// call.
+    fn draw(&mut self, target: Target) -> Drawn {
+        let mut drawn = Drawn::default();
         for rule in self.rules.iter_mut().filter(|rule| rule.target == target) {
             rule.calls += 1;
             let strikes = match rule.when {
@@ -106,13 +107,22 @@ impl Plan {
                 When::OneIn(times) => self.rng.one_in(times),
                 When::Always => true,
             };
-            if strikes && drawn.is_none() {
-                drawn = Some(rule.fault);
+            match rule.fault {
+                _ if !strikes => continue,
+                Fault::Delay(time) => drawn.delay += time,
+                _ if drawn.fault.is_some() => continue,
+                fault => drawn.fault = Some(fault),
             }
+            self.struck.push((target, rule.fault));
         }
-        self.struck.extend(drawn.map(|fault| (target, fault)));
         drawn
     }
+}
+
+#[derive(Default)]
+struct Drawn {
+    delay: Duration,
+    fault: Option<Fault>,
 }
 
 /// Other blocks, with faults.
@@ -169,10 +179,7 @@ impl FaultyBlocks {
         match (fault, buffer) {
             (Fault::Eio, _) => Err(io::Error::from_raw_os_error(EIO)),
             (Fault::Full, _) => Err(io::ErrorKind::StorageFull.into()),
-            (Fault::Delay(time), buffer) => {
-                std::thread::sleep(time);
-                self.pass(offset, buffer)
-            }
+            (Fault::Delay(_), buffer) => self.pass(offset, buffer),
             (Fault::Short, Buffer::ReadInto(data)) => {
                 let part = self.part(data.len());
                 self.read(offset, data)?;
@@ -252,15 +259,16 @@ const EIO: i32 = 5;
 impl Blocks for FaultyBlocks {
     fn run(&self, batch: &mut [Io<'_>], done: &Done<'_>) {
         let target = |io: &Io<'_>| if io.buffer.is_write() { Target::Write } else { Target::Read };
-        let faults: Vec<Option<Fault>> = {
+        let all: Vec<Drawn> = {
             let mut plan = self.plan();
             batch.iter().map(|io| plan.draw(target(io))).collect()
         };
-        if faults.iter().all(Option::is_none) {
+        if all.iter().all(|drawn| drawn.delay.is_zero() && drawn.fault.is_none()) {
             return self.inner.run(batch, done);
         }
-        for (io, fault) in batch.iter_mut().zip(faults) {
-            io.result = match fault {
+        for (io, drawn) in batch.iter_mut().zip(all) {
+            std::thread::sleep(drawn.delay);
+            io.result = match drawn.fault {
                 None => self.pass(io.offset, &mut io.buffer),
                 Some(fault) => self.strike(fault, io.offset, &mut io.buffer),
             };
@@ -317,14 +325,11 @@ impl Blocks for FaultyBlocks {
 }
 
 /// What a fault means for a call that moves no bytes.
-fn call_fault(fault: Option<Fault>) -> io::Result<()> {
-    match fault {
-        None => Ok(()),
+fn call_fault(drawn: Drawn) -> io::Result<()> {
+    std::thread::sleep(drawn.delay);
+    match drawn.fault {
+        None | Some(Fault::Delay(_)) => Ok(()),
         Some(Fault::Full) => Err(io::ErrorKind::StorageFull.into()),
-        Some(Fault::Delay(time)) => {
-            std::thread::sleep(time);
-            Ok(())
-        }
         Some(_) => Err(io::Error::from_raw_os_error(EIO)),
     }
 }
@@ -376,6 +381,18 @@ mod tests {
             run(&blocks, Io::read(8192, &mut beside)).expect("sound");
             assert_eq!(*beside == *page(2), fault == Fault::Misdirected);
         }
+    }
+
+    #[test]
+    fn what_fails_may_take_long_before_it_does() {
+        let blocks = faulty();
+        let time = Duration::from_millis(20);
+        blocks.inject(Target::Write, When::Always, Fault::Delay(time));
+        blocks.inject(Target::Write, When::Always, Fault::Full);
+        let began = std::time::Instant::now();
+        let error = run(&blocks, Io::write(0, &page(1))).expect_err("it is full");
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(began.elapsed() >= time);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::inbox::Want;
 use crate::waiter::Waiter;
 
 /// How long they are served before faults are.
-const AT_ONCE: Duration = Duration::from_micros(500);
+pub(super) const AT_ONCE: Duration = Duration::from_micros(500);
 /// Blocks of an order before the next order has its turn.
 const TURN: usize = 64;
 /// What could not be gone on with is looked at again after so many times as long as that took, at
@@ -113,6 +113,11 @@ impl Asked {
         if let Some(block) = look {
             return Some(Next::Look(block));
         }
+        if !self.later.is_empty() && self.rest.is_none() {
+            let rest = (self.spent * LOOK_SHARE).clamp(LOOK_AGAIN, LOOK_AGAIN_MAX);
+            self.rest = Some(now + rest);
+            self.spent = Duration::ZERO;
+        }
         if self.turn >= TURN {
             self.turn = 0;
             self.orders.rotate_left(1.min(self.orders.len()));
@@ -122,14 +127,9 @@ impl Asked {
     }
 
     /// A block could not be gone on with.
-    fn put_off(&mut self, block: usize, now: Instant, took: Duration) {
+    fn put_off(&mut self, block: usize, took: Duration) {
         self.later.push_back(block);
         self.spent += took;
-        if self.again.is_empty() && self.rest.is_none() {
-            let rest = (self.spent * LOOK_SHARE).clamp(LOOK_AGAIN, LOOK_AGAIN_MAX);
-            self.rest = Some(now + rest);
-            self.spent = Duration::ZERO;
-        }
     }
 }
 
@@ -163,11 +163,11 @@ impl Pager {
             let progress = look.map(|block| (block, self.go_on_with(block, now)));
             let before = std::mem::replace(&mut now, Instant::now());
             match progress {
-                Some((block, Progress::NotYet)) => self.asked.put_off(block, now, now - before),
+                Some((block, Progress::NotYet)) => self.asked.put_off(block, now - before),
                 Some((block, Progress::NoRoom)) => {
-                    // The end of a transfer makes some.
                     self.asked.now.push_front(block);
-                    has_room = false;
+                    // The end of a transfer makes some, or who waits aside.
+                    has_room = self.writing_count == 0 && self.drop_aside();
                 }
                 Some((_, Progress::Done)) | None => {}
             }

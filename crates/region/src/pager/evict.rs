@@ -146,8 +146,11 @@ impl Pager {
         self.shared.counters.taken_out.add(1);
         let (first, end) = (self.offset(block), self.offset(block) + self.shared.block_len(block));
         let [head, tail] = [first, (end - 1) / PAGE_BYTES * PAGE_BYTES].map(|page| self.look(page));
-        if !dirty && head == Page::There && tail == Page::There {
-            // It is protected: who writes to it waits.
+        let is_whole = !dirty && head == Page::There && tail == Page::There;
+        // It is protected: who writes to it waits. The kernel refuses what somebody else mapped.
+        let is_ours =
+            is_whole && self.fault.protect(&self.shared.mapping, first, end - first, true).is_ok();
+        if is_ours {
             let Lost { unused, .. } = self.take_lost(block);
             self.drop_copied(block, unused);
         } else if !self.lose_unmapped(block) {

@@ -86,9 +86,15 @@ impl Pager {
                 let bytes = if is_write { &counters.written_bytes } else { &counters.read_bytes };
                 bytes.add(to_u64(moved));
                 let state = self.block(block);
-                state.done = len.min(state.done + moved);
-                // A file ends here; what lies beyond reads as zero.
-                let ends = !is_write && (moved == 0 || !state.done.is_multiple_of(PAGE_BYTES));
+                let before = state.done;
+                state.done = len.min(before + moved);
+                let whole = state.done / PAGE_BYTES * PAGE_BYTES;
+                // A file ends where nothing more comes, or less than a page twice; what lies beyond
+                // reads as zero.
+                let ends = !is_write && whole == before;
+                if !is_write && !ends && state.done < len {
+                    state.done = whole;
+                }
                 if is_write && moved == 0 {
                     self.failed(block, is_write, &io::ErrorKind::WriteZero.into());
                 } else if state.done < len && !ends {
@@ -108,9 +114,10 @@ impl Pager {
 
     fn failed(&mut self, block: usize, is_write: bool, error: &io::Error) {
         self.shared.counters.failures.add(1);
+        let stops = self.stops();
         let state = self.block(block);
         state.failures += 1;
-        if state.failures <= RETRIES {
+        if state.failures <= RETRIES && !stops {
             return self.transfer(block, is_write);
         }
         state.failures = 0;
@@ -236,8 +243,9 @@ impl Pager {
         self.free.push(slot);
     }
 
-    /// Copies pages of a frame to where they belong, those that are not there already. A page that
-    /// cannot be had for a second is poisoned: it must not read as anything else.
+    /// Copies pages of a frame to where they belong, those that are not there already. While there
+    /// is no memory for one it waits, a second for all of them at most; what cannot be had is
+    /// poisoned: it must not read as anything else.
     pub(super) fn copy_pages(
         &mut self,
         block: usize,
@@ -247,10 +255,10 @@ impl Pager {
     ) {
         let start = self.offset(block);
         let shared = Arc::clone(&self.shared);
+        let mut tries = 0;
         for at in range.step_by(PAGE_BYTES) {
             // SAFETY: the pages of the range are still in the frame, and nothing is in flight.
             let page = unsafe { self.bytes(slot, at + PAGE_BYTES) }[at..].to_vec();
-            let mut tries = 0;
             loop {
                 let copied = self.fault.copy_in(&shared.mapping, start + at, &page, protects);
                 match copied {
@@ -262,7 +270,7 @@ impl Pager {
                         // It is unmapped.
                         break;
                     }
-                    Err(Partial { .. }) if tries < COPY_TRIES => {
+                    Err(Partial { error, .. }) if tries < COPY_TRIES && may_pass(&error) => {
                         tries += 1;
                         std::thread::sleep(COPY_AGAIN);
                     }
@@ -304,4 +312,9 @@ impl Pager {
         let (region, offset) = (self.shared.name.clone(), to_u64(self.offset(block)));
         RegionError::Read { region, offset, message: message.to_owned() }
     }
+}
+
+/// Whether memory, or a moment of the kernel's, is all that lacks.
+fn may_pass(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::OutOfMemory | io::ErrorKind::WouldBlock)
 }

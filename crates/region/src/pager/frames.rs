@@ -35,8 +35,12 @@ impl Pager {
             consumer.grow_or_owe(bytes);
             true
         } else {
-            let may = self.frames < self.cap();
+            let has_room = self.frames < self.cap();
+            let may = has_room || (self.owed >= 2 && !self.wanted.is_empty());
             let granted = may && consumer.try_grow(bytes).is_ok();
+            if granted && !has_room {
+                self.owed -= 2;
+            }
             self.shared.counters.denied.add(u64::from(may && !granted));
             granted
         };
@@ -79,6 +83,9 @@ impl Pager {
         self.count_frames(-1);
         self.shared.consumer.shrink(to_u64(self.shared.block_bytes));
         self.is_full = false;
+        if self.shared.method == Method::Copy && self.frames >= self.cap() {
+            self.owed = (2 * self.wanted.len()).min(self.owed + 1);
+        }
     }
 
     /// A frame with pages for a block of `len` bytes: a free one, a new one, or that of the block
@@ -135,6 +142,13 @@ impl Pager {
             self.drop_frame(slot);
         }
         None
+    }
+
+    /// Gives the frame of one block aside back, if there is any.
+    pub(super) fn drop_aside(&mut self) -> bool {
+        let slot = self.take_aside();
+        slot.into_iter().for_each(|slot| self.drop_frame(slot));
+        slot.is_some()
     }
 
     fn is_awaited(&self, block: usize) -> bool {

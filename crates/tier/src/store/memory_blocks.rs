@@ -1,7 +1,7 @@
 //! Blocks in memory: for tests, and for a session without a disk.
 
 use std::io;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 use terrace_sys::size::{MIB, to_u64, to_usize};
 
@@ -9,11 +9,14 @@ use super::{Blocks, Buffer, Done, Io};
 
 const CHUNK_BYTES: u64 = MIB;
 
+/// Chunks that are made known together.
+const GROUP_CHUNKS: usize = 1024;
+
 type Chunk = RwLock<Option<Box<[u8]>>>;
 
 /// Memory in chunks of 1 MiB that exist once written to. Bytes never written read as zero.
 pub struct MemoryBlocks {
-    chunks: Vec<Chunk>,
+    groups: Vec<OnceLock<Box<[Chunk]>>>,
     capacity_bytes: u64,
 }
 
@@ -21,8 +24,8 @@ impl MemoryBlocks {
     /// Room for `capacity_bytes`.
     #[must_use]
     pub fn new(capacity_bytes: u64) -> Self {
-        let count = to_usize(capacity_bytes.div_ceil(CHUNK_BYTES));
-        MemoryBlocks { chunks: (0..count).map(|_| RwLock::default()).collect(), capacity_bytes }
+        let count = to_usize(capacity_bytes.div_ceil(CHUNK_BYTES)).div_ceil(GROUP_CHUNKS);
+        MemoryBlocks { groups: (0..count).map(|_| OnceLock::new()).collect(), capacity_bytes }
     }
 
     /// Bytes of memory that chunks take now.
@@ -30,7 +33,18 @@ impl MemoryBlocks {
     pub fn resident_bytes(&self) -> u64 {
         let present =
             |chunk: &&Chunk| chunk.read().unwrap_or_else(PoisonError::into_inner).is_some();
-        to_u64(self.chunks.iter().filter(present).count()) * CHUNK_BYTES
+        let groups = self.groups.iter().filter_map(OnceLock::get);
+        to_u64(groups.flatten().filter(present).count()) * CHUNK_BYTES
+    }
+
+    /// A chunk of a group that was written to.
+    fn chunk(&self, index: usize) -> Option<&Chunk> {
+        self.groups[index / GROUP_CHUNKS].get().map(|group| &group[index % GROUP_CHUNKS])
+    }
+
+    fn chunk_to_write(&self, index: usize) -> &Chunk {
+        let group = || (0..GROUP_CHUNKS).map(|_| RwLock::default()).collect();
+        &self.groups[index / GROUP_CHUNKS].get_or_init(group)[index % GROUP_CHUNKS]
     }
 
     fn transfer(&self, offset: u64, buffer: &mut Buffer<'_>) -> io::Result<()> {
@@ -47,8 +61,9 @@ impl MemoryBlocks {
         while !data.is_empty() {
             let (index, start, len) = piece(at, data.len());
             let (head, tail) = data.split_at_mut(len);
-            let chunk = self.chunks[index].read().unwrap_or_else(PoisonError::into_inner);
-            match chunk.as_deref() {
+            let chunk = self.chunk(index);
+            let chunk = chunk.map(|chunk| chunk.read().unwrap_or_else(PoisonError::into_inner));
+            match chunk.as_ref().and_then(|chunk| chunk.as_deref()) {
                 Some(bytes) => head.copy_from_slice(&bytes[start..start + len]),
                 None => head.fill(0),
             }
@@ -61,7 +76,8 @@ impl MemoryBlocks {
         while !data.is_empty() {
             let (index, start, len) = piece(at, data.len());
             let (head, tail) = data.split_at(len);
-            let mut chunk = self.chunks[index].write().unwrap_or_else(PoisonError::into_inner);
+            let chunk = self.chunk_to_write(index);
+            let mut chunk = chunk.write().unwrap_or_else(PoisonError::into_inner);
             let bytes = chunk.get_or_insert_with(|| vec![0; to_usize(CHUNK_BYTES)].into());
             bytes[start..start + len].copy_from_slice(head);
             (data, at) = (tail, at + to_u64(len));
@@ -69,7 +85,8 @@ impl MemoryBlocks {
     }
 
     fn drop_chunks(&self, first: u64, end: u64) {
-        for chunk in self.chunks.iter().take(to_usize(end)).skip(to_usize(first)) {
+        let end = to_usize(end).min(self.groups.len() * GROUP_CHUNKS);
+        for chunk in (to_usize(first)..end).filter_map(|index| self.chunk(index)) {
             *chunk.write().unwrap_or_else(PoisonError::into_inner) = None;
         }
     }
@@ -114,7 +131,7 @@ impl Blocks for MemoryBlocks {
     }
 
     fn truncate(&self, end_bytes: u64) -> io::Result<()> {
-        self.drop_chunks(end_bytes.div_ceil(CHUNK_BYTES), to_u64(self.chunks.len()));
+        self.drop_chunks(end_bytes.div_ceil(CHUNK_BYTES), u64::MAX);
         Ok(())
     }
 

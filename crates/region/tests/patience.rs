@@ -1,0 +1,148 @@
+//! Whoever waits is served in time: for a block that becomes free, for the next one of many, for a
+//! fault beside much other work; and a region ends, whatever its source does.
+
+mod common;
+
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use common::{KIB, MIB, Memory, blank, config, faulty, methods};
+use terrace_market::Ledger;
+use terrace_region::{Contents, Method, Region, RegionConfig, RegionError, Source};
+use terrace_sys::size::to_usize;
+use terrace_testkit::{Fault, Target, When};
+
+const BLOCK: u64 = 64 * KIB;
+const LONG: Duration = Duration::from_secs(60);
+
+fn by_blocks(method: Method, cap_bytes: u64, patience: Duration) -> RegionConfig {
+    RegionConfig { block_bytes: to_usize(BLOCK), patience, ..config(method, cap_bytes) }
+}
+
+fn slow(ms: u64) -> Fault {
+    Fault::Delay(Duration::from_millis(ms))
+}
+
+/// A block that is on its way beside it is no reason to forget one that is pinned.
+#[test]
+fn who_waits_for_a_pinned_block_is_served_once_it_is_free() {
+    for method in methods() {
+        let (region, blocks) = faulty(by_blocks(method, MIB, LONG), 16 * MIB, Contents::Blank);
+        let memory = Memory::of(&region);
+        (0..2).for_each(|block| memory.write(block * BLOCK, 1));
+        let pin = region.pin(0, BLOCK).expect("pinned");
+        blocks.inject(Target::Write, When::Always, slow(20));
+        std::thread::scope(|scope| {
+            let flush = scope.spawn(|| region.flush(0, 2 * BLOCK));
+            std::thread::sleep(Duration::from_millis(150));
+            assert!(!flush.is_finished(), "{method}: one is pinned");
+            drop(pin);
+            let free = Instant::now();
+            flush.join().expect("no panic").expect("durable");
+            assert!(free.elapsed() < LONG / 4, "{method}: {:?}", free.elapsed());
+        });
+    }
+}
+
+/// Patience is for each block: what goes on, however slowly, is not given up.
+#[test]
+fn what_goes_on_is_waited_for() {
+    const BLOCKS: u64 = 64;
+    for method in methods() {
+        let config = || by_blocks(method, 8 * MIB, Duration::from_millis(200));
+        let (region, blocks) = faulty(config(), 16 * MIB, Contents::Stored);
+        let write = |value| {
+            let memory = Memory::of(&region);
+            (0..BLOCKS).for_each(|block| memory.write(block * BLOCK, value));
+        };
+        write(1);
+        blocks.inject(Target::Write, When::Always, slow(40));
+        let began = Instant::now();
+        region.flush(0, 16 * MIB).expect("durable");
+        assert!(began.elapsed() > Duration::from_millis(300), "{method}: it takes a while");
+        write(2);
+        drop(region);
+        blocks.heal();
+        let source = Source { blocks, offset: 0, len: 16 * MIB, contents: Contents::Stored };
+        let region = Region::new(config(), source).expect("a region");
+        let memory = Memory::of(&region);
+        (0..BLOCKS).for_each(|block| assert_eq!(memory.read(block * BLOCK), 2, "{method} {block}"));
+    }
+}
+
+/// Blocks that were on their way out when nobody waited any more hold nobody up.
+#[test]
+fn what_an_eviction_left_behind_makes_room() {
+    const BLOCKS: u64 = 1000;
+    for method in methods() {
+        let patience = Duration::from_millis(300);
+        let config = RegionConfig { block_bytes: 4096, patience, ..config(method, 32 * MIB) };
+        let (region, blocks) = faulty(config, 64 * MIB, Contents::Blank);
+        let memory = Memory::of(&region);
+        (0..BLOCKS).for_each(|block| memory.write(block * 4096, 7));
+        blocks.inject(Target::Write, When::Always, slow(1000));
+        let late = region.evict(0, BLOCKS * 4096).expect_err("nothing goes on");
+        assert!(matches!(late, RegionError::Timeout { .. }), "{late}");
+        blocks.heal();
+        std::thread::sleep(Duration::from_millis(1500));
+        region.flush((BLOCKS - 1) * 4096, 1).expect("durable");
+        region.evict(0, BLOCKS * 4096).expect("gone");
+        (0..BLOCKS).for_each(|block| assert_eq!(memory.read(block * 4096), 7, "{method} {block}"));
+    }
+}
+
+/// A region ends although its source refuses what it was to write.
+#[test]
+fn a_region_whose_source_refuses_all_ends() {
+    for method in methods() {
+        let (region, blocks) = faulty(by_blocks(method, 4 * MIB, LONG), 16 * MIB, Contents::Blank);
+        blocks.inject(Target::Write, When::Always, slow(20));
+        blocks.inject(Target::Write, When::Always, Fault::Full);
+        let memory = Memory::of(&region);
+        (0..62).for_each(|block| memory.write(block * BLOCK, 1));
+        std::thread::sleep(Duration::from_millis(100));
+        let (sender, ended) = channel();
+        std::thread::spawn(move || {
+            drop(region);
+            sender.send(()).expect("the test waits");
+        });
+        ended.recv_timeout(Duration::from_secs(10)).expect("it ends");
+    }
+}
+
+/// Faults are answered while much is asked for ahead, and while much has to leave.
+#[test]
+fn faults_come_before_hints_and_smaller_caps() {
+    const CAP: u64 = 256 * MIB;
+    const AHEAD: u64 = 224 * MIB;
+    for method in methods() {
+        let ledger = Ledger::new(2 * CAP);
+        let config = || RegionConfig { ledger: ledger.clone(), ..by_blocks(method, CAP, LONG) };
+        let beside = || {
+            let region = blank(2 * CAP, config());
+            let memory = Memory::of(&region);
+            region.prefetch(0, AHEAD).expect("asked for");
+            std::thread::sleep(Duration::from_millis(2));
+            memory.read(CAP + MIB);
+            let is_beside = region.stats().ahead < AHEAD / BLOCK;
+            let until = Instant::now() + LONG;
+            while region.stats().resident_bytes < AHEAD {
+                assert!(Instant::now() < until, "{method}: {:?}", region.stats());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            region.set_cap(MIB).expect("less");
+            std::thread::sleep(Duration::from_millis(2));
+            memory.read(CAP + 2 * MIB);
+            let is_beside = (is_beside, region.stats().resident_bytes > 2 * MIB);
+            while region.stats().resident_bytes > MIB {
+                assert!(Instant::now() < until, "{method}: {:?}", region.stats());
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            is_beside
+        };
+        // A thread that sleeps long enough on a busy machine sees none of it.
+        let seen: Vec<_> = (0..5).map(|_| beside()).collect();
+        assert!(seen.iter().any(|(ahead, _)| *ahead), "{method}: {seen:?}");
+        assert!(seen.iter().any(|(_, cap)| *cap), "{method}: {seen:?}");
+    }
+}
