@@ -285,6 +285,10 @@ static void stores(const char *directory) {
     options.node = 0;
     options.flags = 16;
     SAYS(terrace_objects_dram(64 * MIB, &options, &store), INVALID, "named: flags 0x10");
+    options.flags = 0;
+    options.reserved = 1;
+    SAYS(terrace_objects_dram(64 * MIB, &options, &store), INVALID, "named: reserved is 1");
+    options.reserved = 0;
     of_region.cap_bytes = 4 * MIB;
     SAYS(terrace_region_scratch(directory, 64 * MIB, &of_region, &region), OK, "");
     SAYS(terrace_objects_region(region, 4096, 64 * MIB, NULL, &store), INVALID, "no pages of");

@@ -154,6 +154,9 @@ impl ObjectsOptions {
         let Ok(node) = u16::try_from(self.node) else {
             return wrong(format!("node {}: ids have 16 bits for it", self.node));
         };
+        if self.reserved != 0 {
+            return wrong(format!("reserved is {}; it is 0", self.reserved));
+        }
         if self.flags & !FLAGS != 0 {
             return wrong(format!("flags {:#x} are not all known", self.flags));
         }

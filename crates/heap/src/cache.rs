@@ -5,13 +5,52 @@
 //! here, one for each heap that it uses.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::ffi::{c_int, c_uint};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use tikv_jemalloc_sys::{MALLOCX_TCACHE, MALLOCX_TCACHE_NONE};
 
 use crate::arena;
 use crate::heap::Inner;
+use crate::lock;
+
+/// The caches that threads have of a heap, each with the life that it is of. A thread that ends
+/// keeps this alive for a moment, and not the heap.
+#[derive(Debug, Default)]
+pub(crate) struct CachesOfHeap(Mutex<HashSet<(u64, c_uint)>>);
+
+impl CachesOfHeap {
+    /// Makes a cache for a thread; none when there are too many.
+    fn begin(&self, life: u64) -> Option<c_uint> {
+        let index = arena::create_cache().ok()?;
+        lock(&self.0).insert((life, index));
+        Some(index)
+    }
+
+    /// Ends the cache of a thread that ends. A reset waits for it, or has ended it before.
+    fn end(&self, life: u64, index: c_uint) {
+        let mut caches = lock(&self.0);
+        if caches.remove(&(life, index)) {
+            end(index);
+        }
+    }
+
+    /// Ends all of them.
+    pub(crate) fn end_all(&self) {
+        lock(&self.0).drain().for_each(|(_, index)| end(index));
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.0).len()
+    }
+}
+
+fn end(cache: c_uint) {
+    if let Err(refused) = arena::destroy_cache(cache) {
+        tracing::warn!(key = refused.key, error = %refused.source, "a cache stays");
+    }
+}
 
 thread_local! {
     /// The life of the heap that was used last, and the flags of its cache.
@@ -26,7 +65,7 @@ struct Cache {
     life: u64,
     /// None where the allocator has no more.
     index: Option<c_uint>,
-    heap: Weak<Inner>,
+    all: Weak<CachesOfHeap>,
 }
 
 impl Drop for Caches {
@@ -35,8 +74,8 @@ impl Drop for Caches {
         LAST.set((0, 0));
         for cache in self.0.drain(..) {
             // A heap that has ended, or begun anew, has ended its caches itself.
-            if let Some((heap, index)) = cache.heap.upgrade().zip(cache.index) {
-                heap.end_cache(cache.life, index);
+            if let Some((all, index)) = cache.all.upgrade().zip(cache.index) {
+                all.end(cache.life, index);
             }
         }
     }
@@ -65,11 +104,11 @@ fn find(heap: &Arc<Inner>, life: u64) -> c_int {
 
 impl Caches {
     fn add(&mut self, heap: &Arc<Inner>, life: u64) -> Option<c_uint> {
-        let own = Arc::downgrade(heap);
+        let all = Arc::downgrade(heap.caches());
         // Heaps that have ended, and former lives of this one.
-        self.0.retain(|cache| cache.heap.strong_count() > 0 && !cache.heap.ptr_eq(&own));
-        let index = heap.begin_cache();
-        self.0.push(Cache { life, index, heap: own });
+        self.0.retain(|cache| cache.all.strong_count() > 0 && !cache.all.ptr_eq(&all));
+        let index = heap.caches().begin(life);
+        self.0.push(Cache { life, index, all });
         index
     }
 }

@@ -1,12 +1,11 @@
 //! A heap as its users see it.
 
 use std::alloc::Layout;
-use std::collections::HashSet;
-use std::ffi::{c_int, c_uint};
+use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use terrace_market::Class;
 use terrace_region::{Part, Pin, Region, RegionError};
@@ -19,11 +18,10 @@ use tikv_jemalloc_sys::{
 
 use crate::arena::{self, Arena, Refused};
 use crate::blocks::UsedBlocks;
-use crate::cache;
+use crate::cache::{self, CachesOfHeap};
 use crate::config::{HeapConfig, HeapMemory, Metadata, Retain};
 use crate::error::HeapError;
 use crate::hooks::{Memory, Range};
-use crate::lock;
 use crate::stats::{self, HeapStats};
 
 /// Alignment that every object of so many bytes or more has by itself.
@@ -52,7 +50,7 @@ pub(crate) struct Inner {
     thread_caches: bool,
     /// No other heap ever has this number, nor this one after it began anew.
     life: AtomicU64,
-    caches: Mutex<HashSet<c_uint>>,
+    caches: Arc<CachesOfHeap>,
 }
 
 static LIVES: AtomicU64 = AtomicU64::new(1);
@@ -82,7 +80,7 @@ impl Heap {
             range,
             thread_caches: config.thread_caches,
             life: AtomicU64::new(LIVES.fetch_add(1, Ordering::Relaxed)),
-            caches: Mutex::default(),
+            caches: Arc::default(),
             name: config.name,
         };
         inner.set_up(config.retain, config.decay_ms).map_err(refused(&inner.name))?;
@@ -318,26 +316,14 @@ impl Inner {
         self.life.load(Ordering::Acquire)
     }
 
-    /// Makes a cache for a thread; none when there are too many.
-    pub(crate) fn begin_cache(&self) -> Option<c_uint> {
-        let index = arena::create_cache().ok()?;
-        lock(&self.caches).insert(index);
-        Some(index)
-    }
-
-    /// Ends the cache of a thread that ends. A reset waits for it, or has ended it before.
-    pub(crate) fn end_cache(&self, life: u64, index: c_uint) {
-        let mut caches = lock(&self.caches);
-        if self.life() == life && caches.remove(&index) {
-            end(index);
-        }
+    pub(crate) fn caches(&self) -> &Arc<CachesOfHeap> {
+        &self.caches
     }
 
     /// Ends all caches. Those that threads know are not those of the life that begins.
     fn end_caches(&self) {
-        let mut caches = lock(&self.caches);
         self.life.store(LIVES.fetch_add(1, Ordering::Relaxed), Ordering::Release);
-        caches.drain().for_each(end);
+        self.caches.end_all();
     }
 
     pub(crate) fn stats(&self) -> Result<HeapStats, HeapError> {
@@ -362,7 +348,7 @@ impl Inner {
             free_bytes: of("pdirty")? * to_u64(PAGE_BYTES) + of("retained")?,
             extents: self.range.calls.load(Ordering::Relaxed),
             refusals: self.range.refusals.load(Ordering::Relaxed),
-            caches: to_u64(lock(&self.caches).len()),
+            caches: to_u64(self.caches.count()),
         })
     }
 }
@@ -381,12 +367,6 @@ impl Drop for Inner {
         if self.range.region().is_some_and(|region| Arc::strong_count(region) > 1) {
             self.range.end();
         }
-    }
-}
-
-fn end(cache: c_uint) {
-    if let Err(refused) = arena::destroy_cache(cache) {
-        tracing::warn!(key = refused.key, error = %refused.source, "a cache stays");
     }
 }
 
@@ -437,6 +417,13 @@ fn first_block(config: &HeapConfig) -> Result<Option<Pin>, HeapError> {
 
 fn align_flag(size: usize, align: usize) -> c_int {
     if align <= ALIGN_ALWAYS && align <= size { 0 } else { MALLOCX_ALIGN(align) }
+}
+
+/// Bytes of a heap that an object takes: those of its layout, rounded up to a size that heaps
+/// have.
+#[must_use]
+pub fn object_bytes(layout: Layout) -> usize {
+    usable(layout.size().max(1), layout.align())
 }
 
 /// Bytes that an object of so many really has.

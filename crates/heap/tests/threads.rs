@@ -148,6 +148,33 @@ fn heaps() -> Vec<Heap> {
     (0..HEAPS).map(make).collect()
 }
 
+/// Who drops the last clone has ended the heap, whatever threads end at the same time.
+#[test]
+fn a_thread_that_ends_keeps_no_heap() {
+    const BYTES: u64 = 1 << 20;
+    for round in 0..200 {
+        let ledger = Ledger::new(64 * BYTES);
+        let memory = HeapMemory::Dram { bytes: 16 << 20 };
+        let named = HeapConfig::new("short", memory);
+        let heap = Heap::new(HeapConfig { ledger: Some(ledger.clone()), ..named }).expect("a heap");
+        let ready = Arc::new(std::sync::Barrier::new(9));
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                let (own, ready) = (heap.clone(), Arc::clone(&ready));
+                thread::spawn(move || {
+                    let bytes = own.copy(&[7; 100], 8).expect("room");
+                    drop((bytes, own));
+                    ready.wait();
+                })
+            })
+            .collect();
+        ready.wait();
+        drop(heap);
+        assert_eq!(ledger.available(), 64 * BYTES, "round {round}");
+        threads.into_iter().for_each(|thread| thread.join().expect("no thread fails"));
+    }
+}
+
 #[test]
 fn objects_of_many_threads_and_heaps_stay_apart() {
     let end = Instant::now() + soak_time();

@@ -261,7 +261,7 @@ impl EngineState {
             drop(self.keeper.set(keeper));
         }
         let place = (&*self.resources.budget, self.data_dir.path());
-        aside(|| self.heaps.create(name, definition, keep, place))
+        aside(|| self.heaps.create(name, definition, keep, place, &self.memory_tiers))
     }
 
     /// Drops a heap, if there is one; what is in it goes back to the pool.

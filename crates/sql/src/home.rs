@@ -13,18 +13,19 @@ mod heaps;
 mod keeper;
 mod moves;
 
+use std::alloc::Layout;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
-use terrace_heap::{HeapBuffer, HeapError};
-use terrace_sys::size::to_u64;
+use terrace_heap::{HeapBuffer, HeapError, object_bytes};
+use terrace_sys::size::{to_u64, to_usize};
 
 use crate::table::TableVersion;
 
 pub(crate) use heaps::{HeapDefinition, Heaps, NamedHeap};
 pub(crate) use keeper::{Keeper, Parts as KeeperParts};
-pub(crate) use moves::{Scope, Target, Wish, Wishes, move_table};
+pub(crate) use moves::{Scope, Target, Wish, Wishes, forget_reads, move_table};
 
 /// Where buffers of a segment begin, at the least.
 const ALIGN: usize = 64;
@@ -74,22 +75,33 @@ impl Home {
         self.reads.fetch_update(Ordering::Relaxed, Ordering::Relaxed, halve).unwrap_or(0)
     }
 
-    /// From now on the segment is read there; false, and nothing done, where the heap has been
-    /// dropped meanwhile.
-    fn switch(&self, copy: Option<Arc<Copied>>) -> bool {
-        // A heap that is dropped waits for this, and then sees what is in it.
-        let heap = copy.as_ref().map(|copy| Arc::clone(&copy.heap));
-        let _stays = match heap.as_ref().map(|heap| heap.stay()) {
-            Some(None) => return false,
-            stays => stays,
-        };
+    /// From now on the segment is read there; somebody keeps the heap from being dropped.
+    fn switch(&self, copy: Option<Arc<Copied>>) {
         let mut current = self.copy.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *current, copy);
         drop(current);
         // Freeing may wait for a page fault: nobody waits for the lock meanwhile.
         drop(before);
-        true
     }
+
+    /// From now on the segment is read in the pool, if it was in the heap.
+    fn leave(&self, heap: &Arc<NamedHeap>) {
+        let mut current = self.copy.write().unwrap_or_else(PoisonError::into_inner);
+        let before = current.take_if(|copy| Arc::ptr_eq(&copy.heap, heap));
+        drop(current);
+        drop(before);
+    }
+
+    /// Nobody has read it.
+    fn forget_reads(&self) {
+        self.reads.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Bytes of a heap that a copy of so many takes.
+fn copy_bytes(len: u64) -> u64 {
+    let layout = Layout::from_size_align(to_usize(len), ALIGN);
+    layout.map_or(len, |layout| to_u64(object_bytes(layout)))
 }
 
 impl Copied {
@@ -122,8 +134,6 @@ impl Copied {
 /// Moves every segment that is in a heap back to the pool alone.
 pub(crate) fn leave(version: &TableVersion, heap: &Arc<NamedHeap>) {
     for segment in version.chunks.iter().flat_map(|chunk| &chunk.columns) {
-        if segment.home.copied().is_some_and(|copied| Arc::ptr_eq(&copied.heap, heap)) {
-            segment.home.switch(None);
-        }
+        segment.home.leave(heap);
     }
 }

@@ -192,7 +192,10 @@ async fn what_cannot_be_is_named() {
     for (text, problem) in [
         ("CREATE HEAP near WITH (size = '64MiB')", "heap near already exists"),
         ("CREATE HEAP pool WITH (size = '64MiB')", "pool"),
+        ("CREATE HEAP dram WITH (size = '64MiB')", "where tiers are named"),
         ("CREATE HEAP x", "size = '1GiB'"),
+        ("CREATE HEAP x WITH (memory = 'emu', size = '16000000TiB')", "at most 64TiB"),
+        ("CREATE HEAP x WITH (memory = 'file', size = '64TiB', block = '4KiB')", "larger blocks"),
         ("CREATE HEAP x WITH (size = '1MiB')", "8MiB"),
         ("CREATE HEAP x WITH (memory = 'node:77', size = '64MiB')", "node"),
         ("CREATE HEAP x WITH (memory = 'file:/nowhere', size = '64MiB')", "/nowhere"),

@@ -2,39 +2,42 @@
 //!
 //! A byte that lives in a heap saves, each time it is read, what it would take to bring it from
 //! where it were else. That is the same for every byte, so the benefit of a segment per byte is how
-//! often it is read. Those with the most are chosen first, until a heap is full. One that is there
-//! counts half as much again, so that nothing goes to and fro.
+//! often it is read. Those with the most are chosen first, until a heap is full. One that is in
+//! that heap counts half as much again, so that nothing goes to and fro.
 
 /// A segment that may be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     /// Reads lately.
     pub(super) reads: u32,
+    /// Bytes that it takes of a heap.
     pub(super) bytes: u64,
     /// The heap that it lives in, by its place.
     pub(super) at: Option<usize>,
 }
 
 impl Candidate {
-    fn benefit(&self) -> u64 {
+    fn benefit(&self, heap: usize) -> u64 {
         let reads = u64::from(self.reads);
-        2 * reads + if self.at.is_some() { reads.max(1) } else { 0 }
+        2 * reads + if self.at == Some(heap) { reads.max(1) } else { 0 }
     }
 }
 
 /// The heap of each candidate. `rooms` are the bytes of the heaps, the fastest first.
 pub(super) fn plan(candidates: &[Candidate], rooms: &[u64]) -> Vec<Option<usize>> {
-    let mut order: Vec<usize> = (0..candidates.len()).collect();
-    order.sort_by_key(|at| std::cmp::Reverse(candidates[*at].benefit()));
-    let mut rooms = rooms.to_vec();
     let mut homes = vec![None; candidates.len()];
-    for at in order.into_iter().filter(|at| candidates[*at].benefit() > 0) {
-        let bytes = candidates[at].bytes;
-        let heap = rooms.iter().position(|room| *room >= bytes);
-        if let Some(heap) = heap {
-            rooms[heap] -= bytes;
+    for (heap, mut room) in rooms.iter().copied().enumerate() {
+        let benefit = |at: &usize| candidates[*at].benefit(heap);
+        let mut order: Vec<usize> = (0..candidates.len()).collect();
+        order.retain(|at| homes[*at].is_none() && benefit(at) > 0);
+        order.sort_by_key(|at| std::cmp::Reverse(benefit(at)));
+        for at in order {
+            let bytes = candidates[at].bytes;
+            if bytes <= room {
+                room -= bytes;
+                homes[at] = Some(heap);
+            }
         }
-        homes[at] = heap;
     }
     homes
 }
@@ -69,5 +72,10 @@ mod tests {
         let idle = candidate(0, 10, Some(0));
         assert_eq!(plan(&[idle], &[10]), [Some(0)]);
         assert_eq!(plan(&[idle, candidate(1, 10, None)], &[10]), [None, Some(0)]);
+        // Neither do two between heaps.
+        let (near, far) = (candidate(10, 10, Some(0)), candidate(14, 10, Some(1)));
+        assert_eq!(plan(&[far, near], &[10, 10]), [Some(1), Some(0)]);
+        let far = candidate(16, 10, Some(1));
+        assert_eq!(plan(&[far, near], &[10, 10]), [Some(0), Some(1)]);
     }
 }

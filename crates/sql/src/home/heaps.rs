@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use terrace_heap::{Heap, HeapBuffer, HeapConfig, HeapError, HeapMemory, Metadata, Retain};
 use terrace_market::Ledger;
-use terrace_region::{Contents, Region, RegionConfig, Source};
+use terrace_region::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Contents, Region, RegionConfig, Source};
 use terrace_sys::file::DirectFile;
 use terrace_sys::size::{MIB, parse_bytes, to_u64, to_usize};
 use terrace_tier::store::{Blocks, Distance, EmulatedBlocks, EngineChoice, FileBlocks};
@@ -16,8 +16,12 @@ use terrace_tier::store::{Blocks, Distance, EmulatedBlocks, EngineChoice, FileBl
 use crate::error::SqlError;
 use crate::memory::MemoryBudget;
 
-/// What `pool` and `auto` mean to a table: no heap may be called so.
-const RESERVED: [&str; 2] = ["pool", "auto"];
+/// What `pool` and `auto` mean to a table, and what `terrace.segments` calls a segment that is in
+/// no memory: no heap may be called so, nor as a tier of the pool.
+const RESERVED: [&str; 3] = ["pool", "auto", "store"];
+
+/// A heap has an address for each byte.
+const BYTES_MAX: u64 = 64 << 40;
 
 /// A heap over a file or emulated memory may have one part in so many of the budget in DRAM where
 /// nobody says.
@@ -109,9 +113,23 @@ impl HeapDefinition {
     fn take(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "memory" => self.memory = value.parse()?,
-            "size" => self.bytes = parse_bytes(value)?,
+            "size" => {
+                self.bytes = parse_bytes(value)?;
+                if self.bytes > BYTES_MAX {
+                    return Err(
+                        "a heap has at most 64TiB: a process has 128TiB of addresses".into()
+                    );
+                }
+            }
             "dram" => self.dram_bytes = Some(parse_bytes(value)?),
-            "block" => self.block_bytes = to_usize(parse_bytes(value)?),
+            "block" => {
+                let bytes = to_usize(parse_bytes(value)?);
+                let possible = BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX;
+                if !bytes.is_power_of_two() || !possible.contains(&bytes) {
+                    return Err("blocks are powers of two from 4KiB to 4MiB".to_owned());
+                }
+                self.block_bytes = bytes;
+            }
             "metadata" => {
                 let places = [Metadata::Separate, Metadata::Together];
                 let place = places.into_iter().find(|place| place.as_str() == value);
@@ -183,10 +201,14 @@ impl HeapDefinition {
     }
 }
 
+static NUMBERS: AtomicU64 = AtomicU64::new(1);
+
 /// A heap with its name.
 #[derive(Debug)]
 pub(crate) struct NamedHeap {
     heap: Heap,
+    /// No other heap has it, also not one of the same name.
+    number: u64,
     memory: Memory,
     /// Nothing more moves to it.
     dropped: RwLock<bool>,
@@ -201,6 +223,10 @@ impl NamedHeap {
 
     pub(crate) fn heap(&self) -> &Heap {
         &self.heap
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Keeps it from being dropped; none when it has been.
@@ -258,11 +284,12 @@ impl Heaps {
         definition: &HeapDefinition,
         keep: bool,
         (budget, directory): (&MemoryBudget, &Path),
+        tiers: &[String],
     ) -> Result<(), SqlError> {
-        if RESERVED.contains(&name) {
+        if RESERVED.contains(&name) || tiers.iter().any(|tier| tier == name) {
             return Err(SqlError::Refused {
                 what: format!("a heap called {name}"),
-                instead: "the name means something else to SET TIER".to_owned(),
+                instead: "the name means something else where tiers are named".to_owned(),
             });
         }
         if self.get(name).is_some() {
@@ -276,9 +303,10 @@ impl Heaps {
             return Err(SqlError::HeapExists { name: name.to_owned() });
         }
         let (dropped, denied) = (RwLock::new(false), AtomicU64::new(0));
+        let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         named
             .entry(name.to_owned())
-            .or_insert_with(|| Arc::new(NamedHeap { heap, memory, dropped, denied }));
+            .or_insert_with(|| Arc::new(NamedHeap { heap, number, memory, dropped, denied }));
         Ok(())
     }
 
@@ -325,14 +353,17 @@ mod tests {
 
     #[test]
     fn what_makes_no_heap_is_named() {
-        let cases: [(&[(&str, &str)], &str); 8] = [
+        let cases: [(&[(&str, &str)], &str); 11] = [
             (&[], "size"),
+            (&[("memory", "emu"), ("size", "16000000TiB")], "at most 64TiB"),
             (&[("size", "x")], "size = 'x'"),
             (&[("size", "1GiB"), ("dram", "1MiB")], "not over a file"),
             (&[("memory", "disk")], "node:NUMBER"),
             (&[("memory", "disk")], "emu@10us"),
             (&[("memory", "emu@far")], "\"far\" is not a delay"),
             (&[("metadata", "far")], "separate"),
+            (&[("block", "16777215TiB")], "from 4KiB to 4MiB"),
+            (&[("block", "300KiB")], "powers of two"),
             (&[("colour", "red")], "colour = 'red'"),
         ];
         for (given, told) in cases {

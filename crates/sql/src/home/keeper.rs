@@ -15,7 +15,7 @@ use terrace_sys::size::{MIB, to_u64};
 
 use super::auto::{Candidate, plan};
 use super::moves::move_segment;
-use super::{Heaps, NamedHeap, Target, Wish};
+use super::{Heaps, NamedHeap, Target, Wish, copy_bytes};
 use crate::catalog::Catalog;
 use crate::chunk::{Chunk, ColumnSegment};
 use crate::memory::MemoryBudget;
@@ -112,6 +112,11 @@ impl Own {
     fn segment(&self) -> &ColumnSegment {
         &self.chunk.columns[self.column]
     }
+
+    /// Bytes that a copy takes of a heap.
+    fn taken_bytes(&self) -> u64 {
+        copy_bytes(self.segment().stored.extent.len_bytes)
+    }
 }
 
 /// One look at all tables.
@@ -122,43 +127,55 @@ struct Round<'a> {
     paces: &'a mut Paces,
 }
 
-/// Places that had no room: what does not fit costs a copy each time it is tried, so a place that
-/// took nothing in a round is tried ever less often.
+/// Places that had no room: what does not fit costs a read each time it is tried, so nothing as
+/// large is tried there in the same round, and a place that took nothing in a round is tried ever
+/// less often.
 #[derive(Default)]
-struct Paces(HashMap<String, Pace>);
+struct Paces(HashMap<PlaceNumber, Pace>);
+
+/// A heap, or the pool.
+type PlaceNumber = Option<u64>;
 
 #[derive(Default)]
 struct Pace {
     pause: Duration,
     until: Option<Instant>,
-    /// Segments that it took in this round, and did not.
+    /// Segments that it took in this round.
     moved: usize,
-    refused: usize,
+    /// Bytes of the smallest one that it did not take.
+    refused: Option<u64>,
 }
 
 impl Paces {
-    fn lets(&self, place: &str, now: Instant) -> bool {
-        self.0.get(place).and_then(|pace| pace.until).is_none_or(|until| until <= now)
+    fn lets(&self, place: PlaceNumber, bytes: u64, now: Instant) -> bool {
+        let Some(pace) = self.0.get(&place) else { return true };
+        pace.until.is_none_or(|until| until <= now)
+            && pace.refused.is_none_or(|refused| bytes < refused)
     }
 
-    fn note(&mut self, place: &str, moved: bool) {
-        let pace = self.0.entry(place.to_owned()).or_default();
-        *(if moved { &mut pace.moved } else { &mut pace.refused }) += 1;
+    fn note(&mut self, place: PlaceNumber, bytes: u64, moved: bool) {
+        let pace = self.0.entry(place).or_default();
+        if moved {
+            pace.moved += 1;
+        } else {
+            pace.refused = Some(pace.refused.map_or(bytes, |refused| refused.min(bytes)));
+        }
     }
 
     fn end_round(&mut self, now: Instant) {
         for pace in self.0.values_mut() {
             match (pace.moved, pace.refused) {
-                (0, 0) => {}
-                (0, _) => {
+                (0, None) => {}
+                (0, Some(_)) => {
                     pace.pause = (2 * pace.pause).clamp(2 * ROUND, PAUSE_MAX);
                     pace.until = Some(now + pace.pause);
                 }
                 _ => (pace.pause, pace.until) = (ROUND, None),
             }
-            (pace.moved, pace.refused) = (0, 0);
+            (pace.moved, pace.refused) = (0, None);
         }
-        self.0.retain(|_, pace| pace.until.is_some());
+        // Those of heaps that were dropped meanwhile go when their time has come.
+        self.0.retain(|_, pace| pace.until.is_some_and(|until| until + PAUSE_MAX > now));
     }
 }
 
@@ -174,8 +191,8 @@ impl Round<'_> {
                 let (table, chunk) = (Arc::clone(&table), Arc::clone(chunk));
                 let wish = table.wishes().of(chunk.id, column);
                 let segment = Own { table, chunk, column };
-                match wish {
-                    Some(Wish::There(target)) => self.put(&segment, &target),
+                match &wish {
+                    Some(wish @ Wish::There(target)) => self.put(&segment, wish, target),
                     Some(Wish::Auto) => own.push(segment),
                     None => {}
                 }
@@ -213,7 +230,7 @@ impl Round<'_> {
         let candidates: Vec<Candidate> = own
             .iter()
             .map(|own| {
-                let (reads, bytes) = (own.segment().home.reads_lately(), own.segment().len_bytes);
+                let (reads, bytes) = (own.segment().home.reads_lately(), own.taken_bytes());
                 Candidate { reads, bytes, at: at(own) }
             })
             .collect();
@@ -224,42 +241,47 @@ impl Round<'_> {
         let homes = plan(&candidates, &heaps.iter().enumerate().map(room).collect::<Vec<_>>());
         // Those that leave make room for those that come.
         for (own, _) in own.iter().zip(&homes).filter(|(_, to)| to.is_none()) {
-            self.put(own, &Target::Pool);
+            self.put(own, &Wish::Auto, &Target::Pool);
         }
         for (own, to) in own.iter().zip(homes) {
             if let Some(heap) = to.and_then(|to| heaps.get(to)) {
-                self.put(own, &Target::Heap(Arc::clone(heap)));
+                self.put(own, &Wish::Auto, &Target::Heap(Arc::clone(heap)));
             }
         }
     }
 
-    /// Moves a segment, if it is elsewhere and nobody else moves the table.
-    fn put(&mut self, own: &Own, target: &Target) {
-        let bytes = own.segment().len_bytes;
-        if self.bell.has_ended() || self.left_bytes < bytes {
+    /// Moves a segment as somebody wished, if it is elsewhere, nobody else moves the table, and the
+    /// wish holds still.
+    fn put(&mut self, own: &Own, wish: &Wish, target: &Target) {
+        let bytes = own.taken_bytes();
+        let is_first = self.left_bytes == MOVED_BYTES_MAX;
+        if self.bell.has_ended() || (self.left_bytes < bytes && !is_first) {
             return;
         }
         let place = match target {
-            Target::Heap(heap) => heap.heap().name(),
-            Target::Pool => "pool",
+            Target::Heap(heap) => Some(heap.number()),
+            Target::Pool => None,
         };
-        if !self.paces.lets(place, Instant::now()) {
+        if !self.paces.lets(place, bytes, Instant::now()) {
             return;
         }
         let Some(_moving) = own.table.wishes().try_lock() else { return };
+        if !own.table.wishes().says(own.chunk.id, own.column, wish) {
+            return;
+        }
         let parts = (&*self.parts.budget, &self.parts.pins);
-        match block_on(move_segment(&own.chunk, own.column, target, parts)) {
-            Ok(true) => {
-                self.left_bytes -= bytes;
-                self.paces.note(place, true);
-            }
-            Ok(false) => {}
+        let moved = match block_on(move_segment(&own.chunk, own.column, target, parts)) {
+            Ok(false) => return,
+            Ok(true) => true,
             Err(error) => {
-                self.paces.note(place, false);
                 let table = own.table.full_name();
                 tracing::debug!(table, own.column, %error, "a segment stays where it is");
+                false
             }
-        }
+        };
+        // What does not fit was read all the same.
+        self.left_bytes = self.left_bytes.saturating_sub(bytes);
+        self.paces.note(place, bytes, moved);
     }
 }
 
@@ -280,10 +302,11 @@ mod tests {
         let (mut paces, start) = (Paces::default(), Instant::now());
         let after = |seconds| start + Duration::from_secs(seconds);
         let mut round = |now, outcomes: &[bool]| {
-            outcomes.iter().for_each(|moved| paces.note("far", *moved));
+            outcomes.iter().for_each(|moved| paces.note(Some(2), 10, *moved));
             paces.end_round(now);
-            let waits = |seconds: &u64| !paces.lets("far", now + Duration::from_secs(*seconds));
-            assert!(paces.lets("near", now));
+            let waits =
+                |seconds: &u64| !paces.lets(Some(2), 1, now + Duration::from_secs(*seconds));
+            assert!(paces.lets(Some(1), 10, now));
             (0..100).take_while(waits).count()
         };
         assert_eq!(round(start, &[]), 0);
@@ -296,5 +319,17 @@ mod tests {
         assert_eq!(round(after(6), &[false]), 30);
         assert_eq!(round(after(36), &[true]), 0);
         assert_eq!(round(after(37), &[false]), 2);
+    }
+
+    #[test]
+    fn nothing_as_large_is_tried_again_in_a_round() {
+        let (mut paces, now) = (Paces::default(), Instant::now());
+        paces.note(Some(2), 20, false);
+        paces.note(Some(2), 10, false);
+        paces.note(Some(2), 8, true);
+        assert!(paces.lets(Some(2), 9, now) && !paces.lets(Some(2), 10, now));
+        assert!(paces.lets(Some(1), 20, now));
+        paces.end_round(now);
+        assert!(paces.lets(Some(2), 20, now), "it took something");
     }
 }

@@ -1,7 +1,7 @@
 //! Moves segments of a table to a heap, or back to the pool alone.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockReadGuard};
 
 use terrace_exec::aside;
 use terrace_heap::HeapError;
@@ -51,6 +51,13 @@ impl Target {
         }
     }
 
+    /// Keeps its heap from being dropped, which waits for this, and then sees what is in it.
+    fn stay(&self) -> Result<Option<RwLockReadGuard<'_, bool>>, SqlError> {
+        let Self::Heap(heap) = self else { return Ok(None) };
+        let (name, known) = (heap.name().to_owned(), "pool".to_owned());
+        heap.stay().ok_or(SqlError::MissingHeap { name, known }).map(Some)
+    }
+
     /// What a segment has there besides its page.
     async fn copy(
         &self,
@@ -72,6 +79,20 @@ pub(crate) enum Wish {
     There(Target),
     /// The engine decides by how often they are read.
     Auto,
+}
+
+impl Wish {
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::There(Target::Heap(one)), Self::There(Target::Heap(two))) => {
+                Arc::ptr_eq(one, two)
+            }
+            (Self::There(Target::Pool), Self::There(Target::Pool)) | (Self::Auto, Self::Auto) => {
+                true
+            }
+            _ => false,
+        }
+    }
 }
 
 /// What was said of the segments of a table.
@@ -104,14 +125,16 @@ impl Wishes {
     }
 
     /// Writes down what was said. What is said of all chunks holds for each, whatever was said of
-    /// it before.
+    /// it before. In the pool they are without anybody's word.
     pub(crate) fn set(&self, columns: usize, scope: &Scope, wish: &Wish) {
         let mut said = self.said();
         for column in scope.column.map_or(0..columns, |column| column..column + 1) {
             if scope.chunk.is_none() {
                 said.retain(|(other, _), _| *other != column);
             }
-            said.insert((column, scope.chunk), wish.clone());
+            if scope.chunk.is_some() || !matches!(wish, Wish::There(Target::Pool)) {
+                said.insert((column, scope.chunk), wish.clone());
+            }
         }
     }
 
@@ -121,15 +144,24 @@ impl Wishes {
         said.get(&(column, Some(chunk))).or_else(|| said.get(&(column, None))).cloned()
     }
 
+    /// Whether this is what holds for a segment.
+    pub(super) fn says(&self, chunk: u64, column: usize, wish: &Wish) -> bool {
+        self.of(chunk, column).is_some_and(|said| said.is(wish))
+    }
+
     /// Chunks that are no more, and heaps that were dropped, are nobody's wish.
     pub(super) fn tidy(&self, version: &TableVersion) {
-        let lives = |id: &u64| version.chunks.iter().any(|chunk| chunk.id == *id);
+        let mut said = self.said();
+        let ids = match said.keys().any(|(_, chunk)| chunk.is_some()) {
+            true => version.chunks.iter().map(|chunk| chunk.id).collect(),
+            false => HashSet::new(),
+        };
+        let lives = |id: &u64| ids.contains(id);
         let is_dropped = |wish: &Wish| match wish {
             Wish::There(Target::Heap(heap)) => heap.is_dropped(),
             _ => false,
         };
-        self.said()
-            .retain(|(_, chunk), wish| chunk.as_ref().is_none_or(lives) && !is_dropped(wish));
+        said.retain(|(_, chunk), wish| chunk.as_ref().is_none_or(lives) && !is_dropped(wish));
     }
 }
 
@@ -153,15 +185,19 @@ pub(crate) async fn move_table(
             moved.push((segment, target.copy(chunk, segment, parts).await?));
         }
     }
-    let is_dropped = aside(|| {
-        let switched = moved.into_iter().map(|(segment, copy)| segment.home.switch(copy));
-        switched.fold(false, |dropped, done| dropped | !done)
-    });
-    match target {
-        Target::Heap(heap) if is_dropped => {
-            Err(SqlError::MissingHeap { name: heap.name().to_owned(), known: "pool".to_owned() })
+    aside(|| {
+        let _stays = target.stay()?;
+        moved.into_iter().for_each(|(segment, copy)| segment.home.switch(copy));
+        Ok(())
+    })
+}
+
+/// What was read of segments that are meant counts no more.
+pub(crate) fn forget_reads(version: &TableVersion, scope: &Scope) {
+    for (chunk, column) in version.segments_by_column() {
+        if scope.has(chunk, column) {
+            chunk.columns[column].home.forget_reads();
         }
-        _ => Ok(()),
     }
 }
 
@@ -176,7 +212,10 @@ pub(super) async fn move_segment(
     if target.is(segment.home.copied().as_deref()) {
         return Ok(false);
     }
-    Ok(segment.home.switch(target.copy(chunk, segment, parts).await?))
+    let copy = target.copy(chunk, segment, parts).await?;
+    let _stays = target.stay()?;
+    segment.home.switch(copy);
+    Ok(true)
 }
 
 /// A copy of a segment in a heap, which no reader knows yet.
@@ -242,6 +281,17 @@ mod tests {
             let near = near.count();
             assert!(near + 4 > chunks, "column {column}, {near} near: {places:?}");
         }
+    }
+
+    #[test]
+    fn a_wish_holds_until_another_one_is_said() {
+        let (wishes, pool) = (Wishes::default(), Wish::There(Target::Pool));
+        wishes.set(2, &Scope::default(), &Wish::Auto);
+        assert!(wishes.says(7, 1, &Wish::Auto) && !wishes.says(7, 1, &pool));
+        wishes.set(2, &Scope { column: Some(1), chunk: Some(7) }, &pool);
+        assert!(wishes.says(7, 1, &pool) && wishes.says(8, 1, &Wish::Auto));
+        wishes.set(2, &Scope::default(), &pool);
+        assert!(wishes.is_empty());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

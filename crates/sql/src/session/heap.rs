@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use super::words::{self, Created, is_word, listed, name, take_all};
 use super::{Planned, Session};
 use crate::error::SqlError;
-use crate::home::{HeapDefinition, Scope, Target, Wish, move_table};
+use crate::home::{HeapDefinition, Scope, Target, Wish, forget_reads, move_table};
 use crate::table::Table;
 
 /// A statement about a heap, or the home of a table.
@@ -82,12 +82,15 @@ pub(super) fn is_next(parser: &Parser<'_>) -> bool {
     words::is_next(parser, &["create", "drop"], "heap") || is_set_tier(parser)
 }
 
+/// Tokens of an ALTER TABLE up to SET TIER, at most, and some to spare for what makes no sense.
+const SET_TIER_MAX: usize = 32;
+
 /// Whether the statement is an ALTER TABLE with SET TIER in it.
 fn is_set_tier(parser: &Parser<'_>) -> bool {
     let token = |n| parser.peek_nth_token(n).token;
     let ends = |token: &Token| matches!(token, Token::SemiColon | Token::EOF);
     words::is_next(parser, &["alter"], "table")
-        && (2..)
+        && (2..SET_TIER_MAX)
             .take_while(|n| !ends(&token(*n)))
             .any(|n| is_word(&token(n), "set") && is_word(&token(n + 1), "tier"))
 }
@@ -200,6 +203,9 @@ impl Session {
         if let Wish::There(target) = &wish {
             let (budget, pins) = (&self.engine.resources().budget, self.engine.pins());
             move_table(table, &scope, target, (budget, pins)).await?;
+        }
+        if matches!(wish, Wish::Auto) {
+            forget_reads(table.current()?.as_ref(), &scope);
         }
         table.wishes().set(columns, &scope, &wish);
         Ok(())
