@@ -157,6 +157,8 @@ pub(crate) struct Block {
     pub(crate) listed: bool,
     /// Transfers that failed one after the other.
     pub(crate) failures: u32,
+    /// Reads of less than a page, one after the other.
+    pub(crate) short_reads: u32,
     /// Bytes of the transfer that are done.
     pub(crate) done: usize,
 }
@@ -189,6 +191,7 @@ impl Block {
             queued: false,
             listed: false,
             failures: 0,
+            short_reads: 0,
             done: 0,
         }
     }

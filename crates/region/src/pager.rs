@@ -237,6 +237,7 @@ impl Pager {
             if stops {
                 // Nobody asks for anything any more: what is on its way is waited for.
                 has_more = false;
+                self.answer_transfers()?;
                 continue;
             }
             self.answer()?;

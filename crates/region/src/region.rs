@@ -442,9 +442,10 @@ impl Drop for Region {
             };
             let mut saved = pinned;
             match self.want(Want::Flush, rest, &mut Vec::new()) {
-                // The kernel holds some in their place: they are written from there, as well.
-                Err(RegionError::Timeout { .. }) => saved = (0..self.shared.words.len()).collect(),
-                done => lost(done),
+                Ok(()) => {}
+                // The kernel holds some in their place, or the source refused one: those that have
+                // changed are written from there.
+                Err(_) => saved = (0..self.shared.words.len()).collect(),
             }
             lost(self.want(Want::Save, saved, &mut Vec::new()));
             if let Err(error) = self.shared.sync() {

@@ -76,7 +76,10 @@ struct Job {
     token: u64,
 }
 
-/// What threads are to do: reads first, since somebody waits for them.
+/// Reads that come before a write that waits: more often somebody waits for them.
+const READS_FIRST: usize = 3;
+
+/// What threads are to do.
 #[derive(Default)]
 struct Jobs {
     queues: Mutex<Queues>,
@@ -87,7 +90,25 @@ struct Jobs {
 struct Queues {
     reads: VecDeque<Job>,
     writes: VecDeque<Job>,
+    /// Reads since there was last a write.
+    reads_first: usize,
     over: bool,
+}
+
+impl Queues {
+    fn next(&mut self) -> Option<Job> {
+        let is_due = self.reads_first >= READS_FIRST && !self.writes.is_empty();
+        match self.reads.pop_front_if(|_| !is_due) {
+            Some(read) => {
+                self.reads_first += 1;
+                Some(read)
+            }
+            None => {
+                self.reads_first = 0;
+                self.writes.pop_front()
+            }
+        }
+    }
 }
 
 impl Jobs {
@@ -103,7 +124,7 @@ impl Jobs {
     fn next(&self) -> Option<Job> {
         let mut queues = lock(&self.queues);
         loop {
-            let job = queues.reads.pop_front().or_else(|| queues.writes.pop_front());
+            let job = queues.next();
             if job.is_some() || queues.over {
                 return job;
             }
@@ -184,16 +205,27 @@ mod tests {
     use terrace_sys::map::Mapping;
 
     #[test]
-    fn reads_come_first_and_all_are_done_at_the_end() {
+    fn reads_come_first_but_writes_come() {
         let jobs = Jobs::default();
         let mapping = Arc::new(Mapping::reserve(4096).expect("addresses"));
-        for (token, is_write) in [(0, true), (1, true), (2, false), (3, true), (4, false)] {
+        let start = |token, is_write| {
             let mapping = Arc::clone(&mapping);
             let piece = Piece { mapping, at: 0, len: 4096, offset: 0, may_fault: false };
             jobs.start(Job { piece, is_write, token });
+        };
+        let next = || jobs.next().map(|job| job.token);
+        for (token, is_write) in [(0, true), (1, true), (2, false), (3, false)] {
+            start(token, is_write);
         }
+        assert_eq!([next(), next()], [Some(2), Some(3)]);
+        // There is always one more to read.
+        let mut order = Vec::new();
+        for token in 4..10 {
+            start(token, false);
+            order.extend(next());
+        }
+        assert_eq!(order, [4, 0, 5, 6, 7, 1]);
         jobs.end();
-        let order: Vec<u64> = std::iter::from_fn(|| jobs.next()).map(|job| job.token).collect();
-        assert_eq!(order, [2, 4, 0, 1, 3]);
+        assert_eq!([next(), next(), next()], [Some(8), Some(9), None]);
     }
 }

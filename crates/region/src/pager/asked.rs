@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::vec;
 
-use super::{LOOK_AGAIN, Pager};
+use super::{ASIDE, LOOK_AGAIN, Pager};
 use crate::block::Place;
 use crate::inbox::Want;
 use crate::waiter::Waiter;
@@ -167,7 +167,8 @@ impl Pager {
                 Some((block, Progress::NoRoom)) => {
                     self.asked.now.push_front(block);
                     // The end of a transfer makes some, or who waits aside.
-                    has_room = self.writing_count == 0 && self.drop_aside();
+                    let is_soon = self.writing_count > 0 && self.aside_count <= ASIDE.1;
+                    has_room = !is_soon && self.drop_aside();
                 }
                 Some((_, Progress::Done)) | None => {}
             }

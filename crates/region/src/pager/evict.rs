@@ -261,11 +261,13 @@ impl Pager {
         }
     }
 
-    /// Writes a block from where it is, whoever else does so: the region ends, but somebody has
-    /// pinned it. Nobody waits for this thread any more, so it may wait.
+    /// Writes a block from where it is, if it has changed, whoever else does so: the region ends,
+    /// and somebody has pinned it, or it could not be taken out of its place. Nobody touches the
+    /// region any more, so this thread may wait.
     pub(super) fn save(&mut self, block: usize) -> Result<(), String> {
+        let is_clean = self.shared.method == Method::Copy && !self.block(block).is_dirty();
         let word = &self.shared.words[block];
-        if word.is_immutable() || word.is_unused() {
+        if is_clean || word.is_immutable() || word.is_unused() {
             return Ok(());
         }
         if self.lose_unmapped(block) {

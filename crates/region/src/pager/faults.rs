@@ -32,6 +32,21 @@ impl Pager {
         }
     }
 
+    /// Answers the faults of transfers alone: of blocks that are written from where they are.
+    pub(super) fn answer_transfers(&mut self) -> io::Result<()> {
+        let mut faults = std::mem::take(&mut self.faults);
+        let result = self.fault.read(&mut faults);
+        let now = Instant::now();
+        for fault in faults.drain(..) {
+            let block = self.block_at(fault);
+            if block.is_some_and(|block| matches!(self.place(block), Place::Writing(None, _))) {
+                self.answer_one(fault, now);
+            }
+        }
+        self.faults = faults;
+        result.map(drop)
+    }
+
     fn at(&self, fault: Fault) -> usize {
         fault.address.wrapping_sub(self.shared.mapping.as_ptr().addr())
     }

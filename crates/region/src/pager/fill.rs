@@ -9,6 +9,7 @@ use terrace_sys::event_ring::Piece;
 use terrace_sys::size::{PAGE_BYTES, to_u64, to_usize};
 use terrace_sys::userfault::Partial;
 
+use super::asked::Progress;
 use super::{Pager, RETRIES, fingerprint};
 use crate::block::{Place, Slot};
 use crate::config::Method;
@@ -85,31 +86,45 @@ impl Pager {
                 let counters = &self.shared.counters;
                 let bytes = if is_write { &counters.written_bytes } else { &counters.read_bytes };
                 bytes.add(to_u64(moved));
+                let start = self.shared.source.offset + to_u64(self.offset(block));
+                let file_end = self.shared.file_end.unwrap_or(u64::MAX);
                 let state = self.block(block);
                 let before = state.done;
                 state.done = len.min(before + moved);
                 let whole = state.done / PAGE_BYTES * PAGE_BYTES;
-                // A file ends where nothing more comes, or less than a page twice; what lies beyond
-                // reads as zero.
-                let ends = !is_write && whole == before;
-                if !is_write && !ends && state.done < len {
+                let has_file_end = !is_write && start + to_u64(state.done) >= file_end;
+                if state.done == len || has_file_end {
+                    self.arrived(block, is_write);
+                } else if whole > before {
                     state.done = whole;
-                }
-                if is_write && moved == 0 {
-                    self.failed(block, is_write, &io::ErrorKind::WriteZero.into());
-                } else if state.done < len && !ends {
                     self.transfer(block, is_write);
                 } else if is_write {
-                    self.written(block);
+                    state.done = before;
+                    self.failed(block, is_write, &io::ErrorKind::WriteZero.into());
+                } else if moved == 0 || state.short_reads == RETRIES {
+                    // The file ends here; what lies beyond reads as zero.
+                    self.arrived(block, is_write);
                 } else {
-                    self.read(block);
+                    state.done = before;
+                    state.short_reads += 1;
+                    self.transfer(block, is_write);
                 }
             }
             Err(error) => self.failed(block, is_write, &error),
         }
-        if self.waiters.contains_key(&block) {
+        if !self.waiters.contains_key(&block) {
+            return;
+        }
+        // A block that is evicted leaves at once: its frame is room for the next one.
+        let leaves = matches!(self.place(block), Place::Aside(_));
+        if !leaves || self.go_on_with(block, Instant::now()) != Progress::Done {
             self.asked.look_at(block);
         }
+    }
+
+    fn arrived(&mut self, block: usize, is_write: bool) {
+        self.block(block).short_reads = 0;
+        if is_write { self.written(block) } else { self.read(block) }
     }
 
     fn failed(&mut self, block: usize, is_write: bool, error: &io::Error) {

@@ -36,10 +36,11 @@ impl Pager {
             true
         } else {
             let has_room = self.frames < self.cap();
-            let may = has_room || (self.owed >= 2 && !self.wanted.is_empty());
+            let is_owed = self.frames > self.cap() && self.owed >= 2 && !self.wanted.is_empty();
+            let may = has_room || is_owed;
             let granted = may && consumer.try_grow(bytes).is_ok();
-            if granted && !has_room {
-                self.owed -= 2;
+            if granted {
+                self.owed = if has_room { 0 } else { self.owed - 2 };
             }
             self.shared.counters.denied.add(u64::from(may && !granted));
             granted
@@ -83,9 +84,8 @@ impl Pager {
         self.count_frames(-1);
         self.shared.consumer.shrink(to_u64(self.shared.block_bytes));
         self.is_full = false;
-        if self.shared.method == Method::Copy && self.frames >= self.cap() {
-            self.owed = (2 * self.wanted.len()).min(self.owed + 1);
-        }
+        let is_beyond = self.shared.method == Method::Copy && self.frames > self.cap();
+        self.owed = if is_beyond { (2 * self.wanted.len()).min(self.owed + 1) } else { 0 };
     }
 
     /// A frame with pages for a block of `len` bytes: a free one, a new one, or that of the block

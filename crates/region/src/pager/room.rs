@@ -110,7 +110,10 @@ impl Pager {
         if !self.is_full && self.frames < self.cap() {
             return;
         }
-        let target = (self.cap() / ASIDE_SHARE).clamp(ASIDE.0, ASIDE.1) + self.wanted.len();
+        let spare = (self.cap() / ASIDE_SHARE).clamp(ASIDE.0, ASIDE.1);
+        // Beyond the cap blocks leave as time lets them, and others only for who waits.
+        let spare = if self.frames > self.cap() { 0 } else { spare };
+        let target = (spare + self.wanted.len()).min(self.empty_staging.len());
         let ready = |pager: &Self| {
             let free = match pager.shared.method {
                 Method::Move => pager.free.len(),
@@ -122,8 +125,9 @@ impl Pager {
             pager.aside_count + pager.writing_count + free + room
         };
         // Beyond the cap what is dropped makes no room.
-        for _ in 0..target.min(self.empty_staging.len()) {
-            if ready(self) >= target.min(self.empty_staging.len()) || !self.take_out_next() {
+        for _ in 0..target {
+            let most = target.min(self.empty_staging.len());
+            if ready(self) >= most || !self.take_out_next() {
                 return;
             }
         }
