@@ -60,6 +60,8 @@ const FRAMES_MIN: usize = 2;
 const RETRIES: u32 = 3;
 /// How long a block that the source refused stays before it is tried again.
 const STUCK: Duration = Duration::from_secs(1);
+/// How long anything else is served before faults are.
+const AT_ONCE: Duration = Duration::from_micros(500);
 /// How often a pager looks by itself while somebody waits for what others hold.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 

@@ -434,20 +434,16 @@ impl Drop for Region {
         if lasts && self.threads.len() == self.shared.pagers {
             // Nobody pins any more; what is still pinned is written from where it is.
             let all = 0..self.shared.words.len();
-            let (pinned, rest) = all.partition(|block| self.shared.words[*block].is_pinned());
-            let lost = |done: Result<(), RegionError>| {
-                if let Err(error) = done {
-                    tracing::error!(%error, "what was written to a region is lost with it");
-                }
-            };
-            let mut saved = pinned;
-            match self.want(Want::Flush, rest, &mut Vec::new()) {
-                Ok(()) => {}
+            let (mut saved, rest): (Vec<_>, _) =
+                all.clone().partition(|block| self.shared.words[*block].is_pinned());
+            if self.want(Want::Flush, rest, &mut Vec::new()).is_err() {
                 // The kernel holds some in their place, or the source refused one: those that have
                 // changed are written from there.
-                Err(_) => saved = (0..self.shared.words.len()).collect(),
+                saved = all.collect();
             }
-            lost(self.want(Want::Save, saved, &mut Vec::new()));
+            if let Err(error) = self.want(Want::Save, saved, &mut Vec::new()) {
+                tracing::error!(%error, "what was written to a region is lost with it");
+            }
             if let Err(error) = self.shared.sync() {
                 tracing::error!(%error, "what was written to a region is not known to be durable");
             }

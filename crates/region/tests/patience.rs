@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use common::{KIB, MIB, Memory, blank, config, faulty, methods};
 use terrace_market::Ledger;
 use terrace_region::{Contents, Method, Region, RegionConfig, RegionError, Source};
 use terrace_sys::size::to_usize;
-use terrace_testkit::{Fault, Target, When};
+use terrace_testkit::{Fault, FaultyBlocks, Target, When};
 
 const BLOCK: u64 = 64 * KIB;
 const LONG: Duration = Duration::from_secs(60);
@@ -21,6 +22,15 @@ fn by_blocks(method: Method, cap_bytes: u64, patience: Duration) -> RegionConfig
 
 fn slow(ms: u64) -> Fault {
     Fault::Delay(Duration::from_millis(ms))
+}
+
+/// A region with so many changed blocks of a page, fewer than its cap.
+fn changed(method: Method, count: u64, patience: Duration) -> (Region, Arc<FaultyBlocks>) {
+    let config = RegionConfig { block_bytes: 4096, patience, ..config(method, 32 * MIB) };
+    let (region, blocks) = faulty(config, 64 * MIB, Contents::Blank);
+    let memory = Memory::of(&region);
+    (0..count).for_each(|block| memory.write(block * 4096, 7));
+    (region, blocks)
 }
 
 /// A block that is on its way beside it is no reason to forget one that is pinned.
@@ -77,12 +87,10 @@ fn an_eviction_of_many_goes_on() {
     for method in methods() {
         // Four at a time: the first 160 take 800 ms.
         let patience = Duration::from_millis(500);
-        let config = RegionConfig { block_bytes: 4096, patience, ..config(method, 32 * MIB) };
-        let (region, blocks) = faulty(config, 64 * MIB, Contents::Blank);
-        let memory = Memory::of(&region);
-        (0..BLOCKS).for_each(|block| memory.write(block * 4096, 7));
+        let (region, blocks) = changed(method, BLOCKS, patience);
         blocks.inject(Target::Write, When::Always, slow(20));
         region.evict(0, BLOCKS * 4096).expect("gone");
+        let memory = Memory::of(&region);
         (0..BLOCKS).for_each(|block| assert_eq!(memory.read(block * 4096), 7, "{method} {block}"));
     }
 }
@@ -93,10 +101,7 @@ fn what_an_eviction_left_behind_makes_room() {
     const BLOCKS: u64 = 1000;
     for method in methods() {
         let patience = Duration::from_millis(300);
-        let config = RegionConfig { block_bytes: 4096, patience, ..config(method, 32 * MIB) };
-        let (region, blocks) = faulty(config, 64 * MIB, Contents::Blank);
-        let memory = Memory::of(&region);
-        (0..BLOCKS).for_each(|block| memory.write(block * 4096, 7));
+        let (region, blocks) = changed(method, BLOCKS, patience);
         blocks.inject(Target::Write, When::Always, slow(1000));
         let late = region.evict(0, BLOCKS * 4096).expect_err("nothing goes on");
         assert!(matches!(late, RegionError::Timeout { .. }), "{late}");
@@ -104,6 +109,7 @@ fn what_an_eviction_left_behind_makes_room() {
         std::thread::sleep(Duration::from_millis(1500));
         region.flush((BLOCKS - 1) * 4096, 1).expect("durable");
         region.evict(0, BLOCKS * 4096).expect("gone");
+        let memory = Memory::of(&region);
         (0..BLOCKS).for_each(|block| assert_eq!(memory.read(block * 4096), 7, "{method} {block}"));
     }
 }

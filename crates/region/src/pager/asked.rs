@@ -17,13 +17,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::vec;
 
-use super::{ASIDE, LOOK_AGAIN, Pager};
+use super::{ASIDE, AT_ONCE, LOOK_AGAIN, Pager};
 use crate::block::Place;
 use crate::inbox::Want;
 use crate::waiter::Waiter;
 
-/// How long they are served before faults are.
-pub(super) const AT_ONCE: Duration = Duration::from_micros(500);
 /// Blocks of an order before the next order has its turn.
 const TURN: usize = 64;
 /// What could not be gone on with is looked at again after so many times as long as that took, at

@@ -35,8 +35,9 @@ impl Pager {
             consumer.grow_or_owe(bytes);
             true
         } else {
-            let has_room = self.frames < self.cap();
-            let is_owed = self.frames > self.cap() && self.owed >= 2 && !self.wanted.is_empty();
+            let cap = self.cap();
+            let has_room = self.frames < cap;
+            let is_owed = self.frames > cap && self.owed >= 2 && !self.wanted.is_empty();
             let may = has_room || is_owed;
             let granted = may && consumer.try_grow(bytes).is_ok();
             if granted {

@@ -2,8 +2,7 @@
 
 use std::time::Instant;
 
-use super::asked::AT_ONCE;
-use super::{ASIDE, ASIDE_SHARE, FRAMES_MIN, Pager};
+use super::{ASIDE, ASIDE_SHARE, AT_ONCE, FRAMES_MIN, Pager};
 use crate::block::Place;
 use crate::config::Method;
 use crate::inbox::Want;
@@ -113,7 +112,7 @@ impl Pager {
         let spare = (self.cap() / ASIDE_SHARE).clamp(ASIDE.0, ASIDE.1);
         // Beyond the cap blocks leave as time lets them, and others only for who waits.
         let spare = if self.frames > self.cap() { 0 } else { spare };
-        let target = (spare + self.wanted.len()).min(self.empty_staging.len());
+        let target = spare + self.wanted.len();
         let ready = |pager: &Self| {
             let free = match pager.shared.method {
                 Method::Move => pager.free.len(),
@@ -126,8 +125,8 @@ impl Pager {
         };
         // Beyond the cap what is dropped makes no room.
         for _ in 0..target {
-            let most = target.min(self.empty_staging.len());
-            if ready(self) >= most || !self.take_out_next() {
+            let is_ready = ready(self) >= target.min(self.empty_staging.len());
+            if is_ready || !self.take_out_next() {
                 return;
             }
         }
