@@ -18,11 +18,13 @@ use datafusion::arrow::datatypes::{DataType, Decimal128Type, FieldRef, Schema};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{ColumnarValue, Operator};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+
+use crate::arithmetic::CheckedArithmetic;
 
 /// Rows whose intermediate values are in the processor's first cache together.
 const CHUNK_ROWS: usize = 1024;
@@ -184,15 +186,15 @@ impl Writer<'_> {
 
     /// The operation that `expr` is, whose result has `scale`.
     fn step(&mut self, expr: &Expr, scale: i8) -> Option<Step> {
-        let binary = expr.downcast_ref::<BinaryExpr>()?;
-        let what = match binary.op() {
+        let (operator, left, right) = arithmetic(expr)?;
+        let what = match operator {
             Operator::Plus => What::Add,
             Operator::Minus => What::Subtract,
             Operator::Multiply => What::Multiply,
             _ => return None,
         };
         let written = (self.leaves.len(), self.steps.len());
-        let step = self.operands(binary, what, scale);
+        let step = self.operands((left, right), what, scale);
         if step.is_none() {
             self.leaves.truncate(written.0);
             self.steps.truncate(written.1);
@@ -202,12 +204,12 @@ impl Writer<'_> {
 
     fn operands(
         &mut self,
-        binary: &BinaryExpr,
+        (left, right): (&Expr, &Expr),
         what: What,
         scale: i8,
     ) -> Option<(Operand, Operand)> {
-        let (left, left_scale) = self.operand(binary.left())?;
-        let (right, right_scale) = self.operand(binary.right())?;
+        let (left, left_scale) = self.operand(left)?;
+        let (right, right_scale) = self.operand(right)?;
         match what {
             What::Multiply => {
                 (left_scale.checked_add(right_scale)? == scale).then_some((left, right))
@@ -234,10 +236,21 @@ impl Writer<'_> {
     }
 }
 
+/// The operator and the operands of an expression that is arithmetic, checked for overflow or not.
+fn arithmetic(expr: &Expr) -> Option<(Operator, &Expr, &Expr)> {
+    if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+        return Some((*binary.op(), binary.left(), binary.right()));
+    }
+    let function = expr.downcast_ref::<ScalarFunctionExpr>()?;
+    let checked = function.fun().inner().downcast_ref::<CheckedArithmetic>()?;
+    let [left, right] = function.args() else { return None };
+    Some((checked.operator(), left, right))
+}
+
 impl Narrow {
     /// The arithmetic at the root of `expr`; none if there is none, or none over columns.
     fn new(expr: &Expr, schema: &Schema) -> Option<Self> {
-        expr.downcast_ref::<BinaryExpr>()?;
+        arithmetic(expr)?;
         let DataType::Decimal128(precision, scale) = expr.data_type(schema).ok()? else {
             return None;
         };

@@ -11,6 +11,7 @@
 //! | module | concept |
 //! |---|---|
 //! | [`aggregate`] | aggregation by groups |
+//! | [`arithmetic`] | integers and decimals that fail on overflow |
 //! | [`block`] | batches in pages, in the layout of Arrow |
 //! | `decimal` | arithmetic of decimals in 64 bits |
 //! | [`hash_join`] | joins by hash |
@@ -28,6 +29,7 @@
 //! | `words` | large tables of words |
 
 pub mod aggregate;
+pub mod arithmetic;
 mod aside;
 pub mod block;
 mod decimal;

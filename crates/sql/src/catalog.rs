@@ -14,6 +14,7 @@ mod journal;
 mod label;
 mod load;
 mod record;
+mod snapshot;
 mod tenants;
 #[cfg(test)]
 mod tests;
@@ -27,8 +28,6 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryPool;
 use terrace_pool::Pool;
-use terrace_sys::size::{exact_bytes, format_bytes};
-use terrace_tier::store::Store;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::error::SqlError;
@@ -39,12 +38,15 @@ use crate::table::Table;
 use crate::tasks::Tasks;
 use crate::write::{self, Changes};
 
+use file::CatalogFile;
 pub(crate) use file::Transaction;
-use file::{CatalogFile, Loaded};
 pub(crate) use journal::{Journal, put_chunks};
 use label::Label;
 pub use label::{LABEL_BYTES, Lifetime};
 use record::TableRecord;
+pub use snapshot::Snapshot;
+use snapshot::{SchemaNames, Schemas};
+
 pub use tenants::Tenant;
 
 /// The schema that every catalog has from the start.
@@ -77,15 +79,12 @@ pub enum IfExists {
 #[derive(Default)]
 struct Names {
     next_table: u64,
-    schemas: BTreeMap<String, SchemaNames>,
+    schemas: Schemas,
     tenants: BTreeMap<String, Tenant>,
 }
 
-#[derive(Default)]
-struct SchemaNames {
-    tables: BTreeMap<String, Arc<Table>>,
-    views: BTreeMap<String, Arc<str>>,
-}
+/// A table and the lock of its writer.
+pub(crate) type LockedTable = (Arc<Table>, OwnedMutexGuard<()>);
 
 /// An open catalog.
 pub struct Catalog {
@@ -119,12 +118,22 @@ impl Catalog {
         let loaded = file.load()?;
         let label = Label { id: loaded.id, lifetime };
         label.settle(&store, loaded.end_bytes() > 0)?;
-        check_size(&store, &loaded)?;
+        load::check_size(&store, &loaded)?;
         let journal = Arc::new(Journal::new(file, store, pins));
         let names = load::names(loaded, &journal, &pool)?;
         journal.store().trim();
         let changes = Arc::new(AsyncMutex::new(()));
         Ok(Arc::new(Self { journal, pool, names: RwLock::new(names), changes }))
+    }
+
+    /// The catalog as the last commit left it.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        // Both under one hold of the names: a table that replaces another shows its rows before it
+        // takes the name, and the one that it replaces forgets its rows after that.
+        let names = self.names();
+        let versions = self.journal.versions.snapshot();
+        Snapshot::new(names.schemas.clone(), versions)
     }
 
     /// The names of all schemas, in order.
@@ -177,7 +186,7 @@ impl Catalog {
                 return if keep { Ok(false) } else { Err(SqlError::SchemaExists { name }) };
             }
             catalog.journal.settle(&[], |transaction| transaction.put_schema(&name))?;
-            catalog.names_mut().schemas.insert(name, SchemaNames::default());
+            catalog.names_mut().schemas.insert_mut(name, SchemaNames::default());
             Ok(true)
         })
         .await
@@ -227,7 +236,7 @@ impl Catalog {
             views.iter().try_for_each(|(view, _)| transaction.remove_view(&name, view))?;
             transaction.remove_schema(&name)
         })?;
-        self.names_mut().schemas.remove(&name);
+        self.names_mut().schemas.remove_mut(&name);
         tables.iter().for_each(|table| table.retire());
         if !tables.is_empty() {
             self.journal.store().trim();
@@ -250,7 +259,7 @@ impl Catalog {
         }
         let table = self.unpublished(definition)?;
         let changes = Changes::empty(table.schema());
-        let published = self.publish(table.clone(), changes, if_exists).await?;
+        let published = self.publish(table.clone(), changes, if_exists, None).await?;
         Ok(published.then_some(table))
     }
 
@@ -273,8 +282,27 @@ impl Catalog {
         let table = self.unpublished(definition)?;
         let changes = write::write_rows(&table, rows, memory).await?;
         let count = changes.rows();
-        let published = self.publish(table, changes, if_exists).await?;
+        let published = self.publish(table, changes, if_exists, None).await?;
         Ok(published.then_some(count))
+    }
+
+    /// Makes a table of `rows` that takes the place of `replaced`, of the same name, in one step.
+    /// Returns how many rows there are.
+    ///
+    /// # Errors
+    /// As [`Catalog::create_table_as`].
+    pub(crate) async fn replace_table(
+        self: &Arc<Self>,
+        definition: TableDefinition,
+        replaced: LockedTable,
+        rows: SendableRecordBatchStream,
+        memory: &Arc<dyn MemoryPool>,
+    ) -> Result<u64, SqlError> {
+        let table = self.unpublished(definition)?;
+        let changes = write::write_rows(&table, rows, memory).await?;
+        let count = changes.rows();
+        self.publish(table, changes, IfExists::Replace, Some(replaced)).await?;
+        Ok(count)
     }
 
     /// Drops a table and gives its space back, now or with its last reader. Returns whether there
@@ -289,7 +317,7 @@ impl Catalog {
         self.blocking((writer, changes), move |catalog| {
             catalog.journal.settle(&[], |transaction| transaction.remove_table(table.id()))?;
             if let Some(schema) = catalog.names_mut().schemas.get_mut(table.schema_name()) {
-                schema.tables.remove(table.name());
+                schema.tables.remove_mut(table.name());
             }
             table.retire();
             catalog.journal.store().trim();
@@ -319,7 +347,7 @@ impl Catalog {
             catalog.require_schema(&schema)?;
             catalog.journal.settle(&[], |change| change.put_view(&schema, &name, &sql))?;
             if let Some(schema) = catalog.names_mut().schemas.get_mut(&schema) {
-                schema.views.insert(name, sql.into());
+                schema.views.insert_mut(name, sql.into());
             }
             Ok(())
         })
@@ -339,7 +367,7 @@ impl Catalog {
             catalog.journal.settle(&[], |change| change.remove_view(&schema, &name))?;
             let mut names = catalog.names_mut();
             let views = names.schemas.get_mut(&schema).map(|schema| &mut schema.views);
-            Ok(views.is_some_and(|views| views.remove(&name).is_some()))
+            Ok(views.is_some_and(|views| views.remove_mut(&name)))
         })
         .await
     }
@@ -392,7 +420,18 @@ impl Catalog {
         table: Arc<Table>,
         changes: Changes,
         if_exists: IfExists,
+        held: Option<LockedTable>,
     ) -> Result<bool, SqlError> {
+        if let Some((replaced, writer)) = held {
+            let guards = (writer, self.changes.clone().lock_owned().await);
+            return self
+                .blocking(guards, move |catalog| {
+                    // Without its writer's lock, which is held, nothing could replace or drop it.
+                    replaced.refuse_if_dropped()?;
+                    catalog.publish_locked(&table, changes, Some(&replaced), if_exists)
+                })
+                .await;
+        }
         let (replaced, guards) = loop {
             let locked = self.lock_table(table.schema_name(), table.name()).await;
             if let Some((replaced, writer, changes)) = locked {
@@ -440,13 +479,24 @@ impl Catalog {
             transaction.put_table(table.id(), &record)
         })?;
         if let Some(schema) = self.names_mut().schemas.get_mut(table.schema_name()) {
-            schema.tables.insert(table.name().to_owned(), table.clone());
+            schema.tables.insert_mut(table.name().to_owned(), table.clone());
         }
         if let Some(replaced) = replaced {
             replaced.retire();
             self.journal.store().trim();
         }
         Ok(true)
+    }
+
+    /// A table, and the lock that keeps it from being changed, replaced or dropped by others.
+    pub(crate) async fn lock_writer(&self, schema: &str, name: &str) -> Option<LockedTable> {
+        loop {
+            let table = self.table(schema, name)?;
+            let writer = table.lock_writer().await;
+            if !table.is_dropped() {
+                return Some((table, writer));
+            }
+        }
     }
 
     /// A table with the locks that keep it from being changed, replaced or dropped by others.
@@ -528,27 +578,6 @@ impl fmt::Debug for Catalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Catalog").field("schemas", &self.schemas()).finish_non_exhaustive()
     }
-}
-
-/// Refuses a store that does not reach as far as the extents that the catalog names.
-fn check_size(store: &Store, loaded: &Loaded) -> Result<(), SqlError> {
-    let end = loaded.end_bytes();
-    let refused = |what| Err(SqlError::WrongStore { store: store.name().to_owned(), what });
-    let (capacity, len) = (store.capacity_bytes(), store.len_bytes()?);
-    if end > capacity {
-        return refused(format!(
-            "it may hold {}, and the tables reach up to {end} bytes; say a size of at least {}",
-            format_bytes(capacity),
-            exact_bytes(end)
-        ));
-    }
-    if end > len {
-        return refused(format!(
-            "it has {len} bytes and the tables reach up to {end}: it was cut short; put a whole \
-             copy of it in its place"
-        ));
-    }
-    Ok(())
 }
 
 /// The space of the pool that a table's pages are in.

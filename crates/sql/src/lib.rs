@@ -17,6 +17,7 @@ mod names;
 pub mod pins;
 mod provider;
 pub mod query;
+mod scalar;
 pub mod scan;
 pub(crate) mod segment;
 pub mod session;

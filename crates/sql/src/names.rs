@@ -1,18 +1,23 @@
 //! The names a session sees: the catalog `main` with the schemas of the database and `terrace`.
 //!
-//! Tables and views are the engine's and outlive the session. External tables (`CREATE EXTERNAL
-//! TABLE`) are names for files and belong to the session that made them.
+//! Tables and views are the engine's and outlive the session; a statement resolves all of them in
+//! one snapshot of the catalog. External tables (`CREATE EXTERNAL TABLE`) are names for files and
+//! belong to the session that made them.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
-use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, DynamicFileCatalog, MemoryCatalogProviderList,
+    SchemaProvider, TableProvider, UrlTableFactory,
+};
 use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::TableType;
 
+use crate::catalog::Snapshot;
 use crate::engine::EngineState;
 use crate::provider::StoredTable;
 use crate::session::hint;
@@ -33,23 +38,84 @@ struct Shared {
     engine: Arc<EngineState>,
     external: Mutex<ExternalTables>,
     session: OnceLock<SessionSource>,
+    /// Makes tables of names that are paths of files.
+    files: Arc<dyn UrlTableFactory>,
 }
 
 impl Shared {
     fn external(&self) -> MutexGuard<'_, ExternalTables> {
         self.external.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The state of the session, with names resolved in `snapshot`.
+    fn state_at(self: &Arc<Self>, snapshot: &Snapshot) -> Result<SessionState> {
+        let state = self.session.get().and_then(|session| session());
+        let mut state = state.ok_or_else(|| exec_datafusion_err!("the session has ended"))?;
+        self.resolve_in(&mut state, snapshot);
+        Ok(state)
+    }
+
+    /// Has a state of the session resolve names in `snapshot`.
+    fn resolve_in(self: &Arc<Self>, state: &mut SessionState, snapshot: &Snapshot) {
+        let (shared, snapshot) = (Arc::clone(self), Some(snapshot.clone()));
+        let main = MemoryCatalogProviderList::new();
+        main.register_catalog(CATALOG.to_owned(), Arc::new(MainCatalog { shared, snapshot }));
+        let main = DynamicFileCatalog::new(Arc::new(main), Arc::clone(&self.files));
+        let others = Arc::clone(state.catalog_list());
+        state.register_catalog_list(Arc::new(StatementCatalogs { main, others }));
+    }
 }
 
-/// The catalog `main`.
+/// The catalogs that one statement sees: the database as of the statement's snapshot, and the
+/// session's others.
+#[derive(Debug)]
+struct StatementCatalogs {
+    main: DynamicFileCatalog,
+    others: Arc<dyn CatalogProviderList>,
+}
+
+impl CatalogProviderList for StatementCatalogs {
+    fn register_catalog(
+        &self,
+        name: String,
+        catalog: Arc<dyn CatalogProvider>,
+    ) -> Option<Arc<dyn CatalogProvider>> {
+        self.others.register_catalog(name, catalog)
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        self.others.catalog_names()
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        match name {
+            CATALOG => self.main.catalog(name),
+            other => self.others.catalog(other),
+        }
+    }
+}
+
+/// The catalog `main`: as of a snapshot for a statement, as of each look-up for the session.
 pub(crate) struct MainCatalog {
     shared: Arc<Shared>,
+    snapshot: Option<Snapshot>,
 }
 
 impl MainCatalog {
-    pub(crate) fn new(engine: Arc<EngineState>) -> Self {
+    /// The catalog of a session. `files` makes tables of names that are paths.
+    pub(crate) fn new(engine: Arc<EngineState>, files: Arc<dyn UrlTableFactory>) -> Self {
         let (external, session) = (Mutex::default(), OnceLock::new());
-        Self { shared: Arc::new(Shared { engine, external, session }) }
+        let shared = Arc::new(Shared { engine, external, session, files });
+        Self { shared, snapshot: None }
+    }
+
+    /// Has a state of the session resolve names in `snapshot`.
+    pub(crate) fn resolve_in(&self, state: &mut SessionState, snapshot: &Snapshot) {
+        self.shared.resolve_in(state, snapshot);
+    }
+
+    fn now(&self) -> Snapshot {
+        self.snapshot.clone().unwrap_or_else(|| self.shared.engine.catalog().snapshot())
     }
 
     /// Says where the session's state is, by which views are planned. It holds the catalog, so it
@@ -78,7 +144,7 @@ impl fmt::Debug for MainCatalog {
 
 impl CatalogProvider for MainCatalog {
     fn schema_names(&self) -> Vec<String> {
-        let mut names = self.shared.engine.catalog().schemas();
+        let mut names = self.now().schemas();
         names.push(SYSTEM_SCHEMA.to_owned());
         names
     }
@@ -87,9 +153,10 @@ impl CatalogProvider for MainCatalog {
         if name == SYSTEM_SCHEMA {
             return Some(Arc::new(SystemSchema::new(Arc::clone(&self.shared.engine))));
         }
-        self.shared.engine.catalog().has_schema(name).then(|| {
-            Arc::new(MainSchema { name: name.to_owned(), shared: Arc::clone(&self.shared) }) as _
-        })
+        let (shared, snapshot) = (Arc::clone(&self.shared), self.snapshot.clone());
+        let name = name.to_owned();
+        let known = self.now().has_schema(&name);
+        known.then(|| Arc::new(MainSchema { name, shared, snapshot }) as _)
     }
 
     fn register_schema(
@@ -113,6 +180,7 @@ impl CatalogProvider for MainCatalog {
 struct MainSchema {
     name: String,
     shared: Arc<Shared>,
+    snapshot: Option<Snapshot>,
 }
 
 impl MainSchema {
@@ -124,9 +192,8 @@ impl MainSchema {
         self.shared.external().get(&self.key(name)).cloned()
     }
 
-    fn session(&self) -> Result<SessionState> {
-        let state = self.shared.session.get().and_then(|session| session());
-        state.ok_or_else(|| exec_datafusion_err!("the session has ended"))
+    fn now(&self) -> Snapshot {
+        self.snapshot.clone().unwrap_or_else(|| self.shared.engine.catalog().snapshot())
     }
 }
 
@@ -139,27 +206,28 @@ impl fmt::Debug for MainSchema {
 #[async_trait]
 impl SchemaProvider for MainSchema {
     fn table_names(&self) -> Vec<String> {
-        let catalog = self.shared.engine.catalog();
-        let tables = catalog.tables(&self.name);
-        let tables = tables.iter().map(|table| table.name().to_owned());
-        let views = catalog.views(&self.name).into_iter().map(|(name, _)| name);
+        let snapshot = self.now();
+        let mut names = snapshot.table_names(&self.name);
+        names.extend(snapshot.view_names(&self.name));
         let external = self.shared.external();
         let external = external.keys().filter(|(schema, _)| *schema == self.name);
-        tables.chain(views).chain(external.map(|(_, name)| name.clone())).collect()
+        names.extend(external.map(|(_, name)| name.clone()));
+        names
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if let Some(table) = self.external(name) {
             return Ok(Some(table));
         }
-        let catalog = self.shared.engine.catalog();
-        if let Some(table) = StoredTable::find(&self.shared.engine, &self.name, name) {
+        let snapshot = self.now();
+        if let Some(table) = StoredTable::find(&self.shared.engine, &snapshot, &self.name, name) {
             return Ok(Some(Arc::new(table)));
         }
-        match catalog.view(&self.name, name) {
+        match snapshot.view(&self.name, name) {
             Some(text) => {
-                // Whoever lists all tables must not fail for one of them.
-                let planned = view::provider(&self.session()?, catalog, &text).await;
+                // A statement that lists all tables must not fail for one of them.
+                let state = self.shared.state_at(&snapshot)?;
+                let planned = view::provider(&state, &snapshot, &text).await;
                 let full_name = || format!("{}.{name}", self.name);
                 Ok(Some(planned.unwrap_or_else(|error| view::broken(full_name(), &error))))
             }
@@ -174,9 +242,9 @@ impl SchemaProvider for MainSchema {
         if let Some(table) = self.external(name) {
             return Ok(Some(table.table_type()));
         }
-        let catalog = self.shared.engine.catalog();
-        let view = catalog.view(&self.name, name).map(|_| TableType::View);
-        Ok(view.or_else(|| catalog.table(&self.name, name).map(|_| TableType::Base)))
+        let snapshot = self.now();
+        let view = snapshot.view(&self.name, name).map(|_| TableType::View);
+        Ok(view.or_else(|| snapshot.table(&self.name, name).map(|_| TableType::Base)))
     }
 
     fn register_table(
@@ -199,9 +267,9 @@ impl SchemaProvider for MainSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        let catalog = self.shared.engine.catalog();
-        catalog.table(&self.name, name).is_some()
-            || catalog.view(&self.name, name).is_some()
+        let snapshot = self.now();
+        snapshot.table(&self.name, name).is_some()
+            || snapshot.view(&self.name, name).is_some()
             || self.external(name).is_some()
     }
 }

@@ -14,15 +14,13 @@ use datafusion::physical_expr::expressions::cast;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use futures::FutureExt as _;
 
+use crate::catalog::Snapshot;
 use crate::engine::EngineState;
 use crate::error::SqlError;
 use crate::pins::Reader;
 use crate::scan;
 use crate::table::{Table, TableVersion};
 use crate::write::{self, Assignment, CountExec};
-
-/// Times a name is resolved again when its table was replaced in the same moment.
-const RESOLVE_ATTEMPTS: usize = 16;
 
 /// A stored table in a session, as of one version of it. In a prepared statement it is as of the
 /// moment of its use.
@@ -34,15 +32,15 @@ pub(crate) struct StoredTable {
 }
 
 impl StoredTable {
-    /// The table of this name as it is now.
-    pub(crate) fn find(engine: &Arc<EngineState>, schema: &str, name: &str) -> Option<Self> {
-        for _ in 0..RESOLVE_ATTEMPTS {
-            let table = engine.catalog().table(schema, name)?;
-            if let Ok(version) = table.current() {
-                return Some(Self { table, version: Some(version), engine: Arc::clone(engine) });
-            }
-        }
-        None
+    /// The table of this name in a snapshot.
+    pub(crate) fn find(
+        engine: &Arc<EngineState>,
+        snapshot: &Snapshot,
+        schema: &str,
+        name: &str,
+    ) -> Option<Self> {
+        let (table, version) = snapshot.table(schema, name)?;
+        Some(Self { table, version: Some(version), engine: Arc::clone(engine) })
     }
 
     pub(crate) fn table(&self) -> &Arc<Table> {
@@ -59,13 +57,22 @@ impl StoredTable {
         Self { table: Arc::clone(&self.table), version, engine: Arc::clone(&self.engine) }
     }
 
-    /// The same as of its version, and without one as of now, when another table with the same
-    /// columns may have taken the name.
-    pub(crate) fn current(&self) -> Result<Self> {
-        if self.version.is_some() {
-            return Ok(self.at(self.version.clone()));
+    /// The same as of its version. One of a prepared statement, which has none, is the table that
+    /// has the name in `snapshot`, if its columns are the same.
+    pub(crate) fn resolved(&self, snapshot: &Snapshot) -> Result<Self> {
+        match self.version {
+            Some(_) => Ok(self.at(self.version.clone())),
+            None => self.as_of(snapshot),
         }
-        let found = Self::find(&self.engine, self.table.schema_name(), self.table.name());
+    }
+
+    /// The table that has the name in `snapshot`, as of then.
+    ///
+    /// # Errors
+    /// When there is none, or its columns are others.
+    pub(crate) fn as_of(&self, snapshot: &Snapshot) -> Result<Self> {
+        let (schema, name) = (self.table.schema_name(), self.table.name());
+        let found = Self::find(&self.engine, snapshot, schema, name);
         let found = found.filter(|found| found.table.schema() == self.table.schema());
         let dropped = || SqlError::Dropped { name: self.table.full_name() };
         Ok(found.ok_or_else(dropped)?)
@@ -106,7 +113,7 @@ impl TableProvider for StoredTable {
         if let Some(reader) = state.config().get_extension::<Reader>() {
             options.pins = options.pins.for_reader(reader);
         }
-        let current = self.current()?;
+        let current = self.resolved(&self.engine.catalog().snapshot())?;
         scan::plan(&current.table, current.version(), projection, limit, &options)
     }
 

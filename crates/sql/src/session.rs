@@ -4,19 +4,26 @@
 //! runtime of the session is done here instead: tables, views and schemas are defined in the
 //! catalog (`define`), with options of their own (`options`), settings that would replace the pool
 //! are refused (`settings`), deletes and updates are planned from the statement as it was written
-//! (`modify`). A statement sees one version of each table (`snapshot`). Every query runs in a
+//! (`modify`). A statement sees one snapshot of the catalog (`snapshot`). Every query runs in a
 //! runtime of its own.
 
 mod build_side;
 mod define;
+mod depth;
+mod dialect;
+mod exclusive;
+mod filter_pushdown;
 mod heap;
 pub(crate) mod hint;
 mod modify;
+mod normalize;
 mod options;
 mod selectivity;
+pub(crate) mod semantics;
 mod settings;
 mod snapshot;
 mod statement;
+mod subqueries;
 mod tenant;
 mod tier;
 mod words;
@@ -27,20 +34,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::arrow::datatypes::Schema;
-use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
+use datafusion::catalog::{CatalogProviderList, DynamicFileCatalog, MemoryCatalogProviderList};
 use datafusion::config::Dialect;
+use datafusion::datasource::dynamic_file::DynamicListTableFactory;
 use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
-use datafusion::execution::{SessionStateBuilder, TaskContext};
+use datafusion::execution::{FunctionRegistry as _, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::DFParserBuilder;
-use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use object_store::memory::InMemory;
 use terrace_exec::{PagedOperators, PagedOptions};
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
@@ -51,10 +59,16 @@ use crate::error::SqlError;
 use crate::names::{CATALOG, MainCatalog};
 use crate::pins::Reader;
 use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment};
+use crate::scalar;
 use crate::scan::STORE_URL;
 use crate::view;
 use build_side::BuildSide;
+use depth::OnStack;
+use dialect::TerraceDialect;
+use filter_pushdown::FilterPushdown;
 use selectivity::Selectivity;
+use semantics::PostgresSemantics;
+use subqueries::SubqueryComparisons;
 
 pub use heap::HeapStatement;
 pub(crate) use settings::{
@@ -74,10 +88,24 @@ pub struct Session {
     names: Arc<MainCatalog>,
 }
 
-/// DataFusion's rules, with the shares of filters known before sides of joins are chosen, those
-/// sides looked at again, and paged operators put in at the end.
+/// DataFusion's analyzer, with comparisons with subqueries written out before types are coerced,
+/// and PostgreSQL's arithmetic and casts after that.
+fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let mut rules = Analyzer::new().rules;
+    rules.insert(0, Arc::new(SubqueryComparisons));
+    rules.push(Arc::new(PostgresSemantics));
+    rules
+}
+
+/// DataFusion's rules, with filters pushed down by the index of columns, the selectivity of filters
+/// known before sides of joins are chosen, those sides chosen again, and paged operators last.
 fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::default().rules;
+    for rule in &mut rules {
+        if let Some(ours) = FilterPushdown::replacing(rule.name()) {
+            *rule = Arc::new(ours);
+        }
+    }
     let place = rules.iter().position(|rule| rule.name() == selectivity::BEFORE);
     rules.insert(place.unwrap_or(0), Arc::new(Selectivity));
     let place = rules.iter().position(|rule| rule.name() == build_side::AFTER);
@@ -94,17 +122,24 @@ impl Session {
         base.register_object_store(url.as_ref(), Arc::new(InMemory::new()));
         // What is planned outside of a query, by way of `context`, is accounted for too.
         let Environment { runtime, .. } = environment(engine.resources(), &base, &name)?;
-        let names = Arc::new(MainCatalog::new(Arc::clone(&engine)));
+        let files = Arc::new(DynamicListTableFactory::default());
+        let names = Arc::new(MainCatalog::new(Arc::clone(&engine), Arc::clone(&files) as _));
         let catalogs = MemoryCatalogProviderList::new();
         catalogs.register_catalog(CATALOG.to_owned(), Arc::clone(&names) as _);
-        let state = SessionStateBuilder::new()
+        let catalogs = DynamicFileCatalog::new(Arc::new(catalogs), Arc::clone(&files) as _);
+        let mut state = SessionStateBuilder::new()
             .with_config(config(&engine))
             .with_runtime_env(runtime)
             .with_catalog_list(Arc::new(catalogs))
             .with_default_features()
+            .with_analyzer_rules(analyzer_rules())
             .with_physical_optimizer_rules(rules())
             .build();
-        let context = SessionContext::new_with_state(state).enable_url_table();
+        for function in scalar::functions() {
+            state.register_udf(function)?;
+        }
+        let context = SessionContext::new_with_state(state);
+        files.session_store().with_state(context.state_weak_ref());
         let weak = context.state_weak_ref();
         names.attach(Box::new(move || weak.upgrade().map(|state| state.read().clone())));
         Ok(Self { engine, context, names })
@@ -120,20 +155,10 @@ impl Session {
     /// Splits a text into statements.
     ///
     /// # Errors
-    /// The parser's, with line and column.
+    /// The parser's, with line and column; [`SqlError::Refused`] for a statement that has no
+    /// meaning here, or is nested too deep.
     pub fn parse(&self, text: &str) -> Result<Vec<SessionStatement>, SqlError> {
-        let state = self.context.state();
-        let options = &state.config_options().sql_parser;
-        let dialect = dialect_from_str(options.dialect).ok_or_else(|| SqlError::Refused {
-            what: format!("the dialect {}", options.dialect),
-            instead: "set datafusion.sql_parser.dialect to generic".to_owned(),
-        })?;
-        let parser = DFParserBuilder::new(text)
-            .with_dialect(dialect.as_ref())
-            .with_recursion_limit(options.recursion_limit.get())
-            .build();
-        let statements = parser.and_then(statement::parse);
-        statements.map(Into::into).map_err(|error| hint::of_parse_error(text, error))
+        parse(text)
     }
 
     /// Runs every statement of a text to its end, one after the other. The first error ends it;
@@ -155,12 +180,13 @@ impl Session {
     /// # Errors
     /// Those of planning, and of what is done at once.
     pub async fn execute(&self, statement: SessionStatement) -> Result<QueryHandle, SqlError> {
-        let text = statement.to_string();
+        let text = depth::text_of(&statement);
         let (queries, resources) = (self.engine.queries(), self.engine.resources());
         let base = self.context.runtime_env();
-        let running = RunningQuery::begin(queries, resources, &base, text, self.claim())?;
+        let running = RunningQuery::begin(queries, resources, &base, text.clone(), self.claim())?;
         let reader = running.reader();
-        let Planned { plan, watched } = Box::pin(self.plan(statement, reader)).await?;
+        let planning = OnStack::new(&text, self.plan(statement, reader));
+        let Planned { plan, watched } = planning.await?;
         let context = TaskContext::from(&self.context.state());
         Ok(running.start(plan, watched, context)?)
     }
@@ -184,7 +210,9 @@ impl Session {
         }
         self.follow_engine()?;
         let encoding = options::take_encoding(&mut statement)?;
+        let snapshot = self.engine.catalog().snapshot();
         let mut state = self.context.state();
+        self.names.resolve_in(&mut state, &snapshot);
         state.config_mut().set_extension(Arc::clone(&reader));
         let statement = match self.shown(&statement) {
             Some(text) => state.sql_to_statement(&text, &Dialect::Generic)?,
@@ -193,28 +221,48 @@ impl Session {
         let plan = match state.statement_to_plan(statement.clone()).await {
             Ok(plan) => snapshot::unpin(plan)?,
             Err(error) => {
-                let catalog = self.engine.catalog();
-                return Err(view::cause(&state, catalog, &statement, error).await.into());
+                return Err(view::cause(&state, &snapshot, &statement, error).await.into());
             }
         };
         match plan {
-            LogicalPlan::Ddl(definition) => self.define(&state, definition, encoding).await,
+            LogicalPlan::Ddl(definition) => {
+                self.define(&state, &snapshot, definition, encoding).await
+            }
             plan => {
                 // Settings and prepared statements are the context's own; anything else this wraps
                 // without running it.
                 self.settle(&plan)?;
                 let (mut state, plan) = self.context.execute_logical_plan(plan).await?.into_parts();
                 state.config_mut().set_extension(reader);
-                let plan = snapshot::pin(plan)?;
-                modify::refuse(&plan)?;
-                let plan = match modify::plan(&state, &plan)? {
-                    Some(plan) => plan,
-                    None => state.create_physical_plan(&plan).await?,
-                };
+                let plan = snapshot::pin(plan, &snapshot)?;
+                if let Some(planned) = self.modify(&state, &plan).await? {
+                    return Ok(planned);
+                }
+                let plan = state.create_physical_plan(&plan).await?;
                 Ok(Planned { plan, watched: None })
             }
         }
     }
+}
+
+/// The statements of a text, normalised.
+pub(crate) fn parse(text: &str) -> Result<Vec<SessionStatement>, SqlError> {
+    depth::parse_on_stack(text, || {
+        let parser = DFParserBuilder::new(text)
+            .with_dialect(&TerraceDialect)
+            .with_recursion_limit(depth::PARSER_DEPTH_MAX)
+            .build();
+        let statements = parser.and_then(statement::parse);
+        let statements = statements.map_err(|error| hint::of_parse_error(text, error))?;
+        let mut normalized = Vec::with_capacity(statements.len());
+        for mut statement in statements {
+            if let SessionStatement::Sql(statement) = &mut statement {
+                depth::check(normalize::normalize(statement)?)?;
+            }
+            normalized.push(statement);
+        }
+        Ok(normalized)
+    })
 }
 
 impl Session {
@@ -263,6 +311,10 @@ fn config(engine: &EngineState) -> SessionConfig {
         .with_target_partitions(partitions);
     let options = config.options_mut();
     options.extensions.insert(PagedOptions::default());
+    // 0.1 is a tenth.
+    options.sql_parser.parse_float_as_decimal = true;
+    // TIMESTAMPTZ is a type of its own, and shown in this zone.
+    options.execution.time_zone = Some("UTC".to_owned());
     options.execution.sort_spill_reservation_bytes =
         sort_reservation_bytes(engine.ledger().budget(), partitions);
     for (name, value) in engine.settings() {

@@ -266,16 +266,19 @@ impl Table {
         self.dropped.store(true, Ordering::Release);
         self.snapshot().chunks.iter().for_each(|chunk| chunk.mark_retired());
         self.show(vec![], Arc::new(vec![Sketch::default(); self.schema().fields().len()]));
+        self.journal().versions.remove(self.id());
     }
 
     fn show(&self, chunks: Vec<Arc<Chunk>>, sketches: Arc<Vec<Sketch>>) {
         let number = self.snapshot().number + 1;
         let version = TableVersion::new(number, self.schema().clone(), chunks, sketches);
+        let version = Arc::new(version);
         // The version before is dropped after the lock: its chunks may give their space back.
         let before = std::mem::replace(
             &mut *self.current.write().unwrap_or_else(PoisonError::into_inner),
-            Arc::new(version),
+            Arc::clone(&version),
         );
+        self.journal().versions.put(self.id(), version);
         drop(before);
     }
 }

@@ -16,11 +16,12 @@ use datafusion::datasource::ViewTable;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::sql::parser::{DFParser, Statement};
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Snapshot};
 use crate::names::CATALOG;
+use crate::session::{self, SessionStatement};
 
 const SCHEMA_NOTE: &str = "-- names without a schema are in ";
 
@@ -36,14 +37,15 @@ pub(crate) fn text(default_schema: &str, definition: &str) -> String {
 fn parts(text: &str) -> Result<(&str, Statement)> {
     let (note, definition) = text.split_once('\n').unwrap_or_default();
     let schema = note.strip_prefix(SCHEMA_NOTE);
-    let statement = DFParser::parse_sql(definition)?.pop_front();
+    let statement = session::parse(definition)?.into_iter().next();
+    let statement = statement.and_then(SessionStatement::into_sql);
     schema.zip(statement).ok_or_else(|| exec_datafusion_err!("the text of a view is damaged"))
 }
 
-/// Plans a kept view.
+/// Plans a kept view with a state that resolves names in `snapshot`.
 pub(crate) async fn provider(
     state: &SessionState,
-    catalog: &Catalog,
+    snapshot: &Snapshot,
     text: &str,
 ) -> Result<Arc<dyn TableProvider>> {
     let (schema, statement) = parts(text)?;
@@ -56,7 +58,7 @@ pub(crate) async fn provider(
         Ok(plan) => plan,
         Err(error) => {
             let (_, statement) = parts(text)?;
-            return Err(Box::pin(cause(&state, catalog, &query(statement)?, error)).await);
+            return Err(Box::pin(cause(&state, snapshot, &query(statement)?, error)).await);
         }
     };
     let LogicalPlan::Ddl(DdlStatement::CreateView(view)) = plan else {
@@ -70,15 +72,15 @@ pub(crate) async fn provider(
 /// one that it does not find.
 pub(crate) async fn cause(
     state: &SessionState,
-    catalog: &Catalog,
+    snapshot: &Snapshot,
     statement: &Statement,
     error: DataFusionError,
 ) -> DataFusionError {
     let defaults = &state.config_options().catalog;
     for reference in state.resolve_table_references(statement).unwrap_or_default() {
         let name = reference.resolve(&defaults.default_catalog, &defaults.default_schema);
-        let Some(text) = catalog.view(&name.schema, &name.table) else { continue };
-        if let Err(error) = Box::pin(provider(state, catalog, &text)).await {
+        let Some(text) = snapshot.view(&name.schema, &name.table) else { continue };
+        if let Err(error) = Box::pin(provider(state, snapshot, &text)).await {
             return unusable(&format!("{}.{}", name.schema, name.table), &error);
         }
     }

@@ -10,9 +10,11 @@ mod change;
 mod chunk_writer;
 mod dml;
 mod encode;
+mod numbered;
 mod plan;
 mod rewrite;
 mod sink;
+mod target;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +23,7 @@ use std::sync::Arc;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryPool;
 use futures::StreamExt as _;
+use tokio::sync::OwnedMutexGuard;
 
 use crate::error::SqlError;
 use crate::table::Table;
@@ -28,9 +31,12 @@ use crate::table::Table;
 pub(crate) use change::Changes;
 pub use chunk_writer::ChunkWriter;
 pub use dml::dml_plan;
+pub(crate) use numbered::ByNumber;
 pub use plan::{CountExec, delete_plan, insert_plan, truncate_plan, update_plan};
 pub use rewrite::Assignment;
+pub(crate) use rewrite::Selection;
 pub use sink::TableSink;
+pub(crate) use target::{ROW_NUMBER, TargetTable};
 
 /// Writes `rows` into chunks of `table` that no one sees before they are committed.
 pub(crate) async fn write_rows(
@@ -76,8 +82,18 @@ impl Table {
         memory: &Arc<dyn MemoryPool>,
     ) -> Result<u64, SqlError> {
         let changes = write_rows(self, rows, memory).await?;
-        let count = changes.rows();
         let writer = self.lock_writer().await;
+        self.replace_rows(writer, changes).await
+    }
+
+    /// Commits `changes` in the place of all rows and returns how many there are. `writer` is this
+    /// table's.
+    pub(crate) async fn replace_rows(
+        self: &Arc<Self>,
+        writer: OwnedMutexGuard<()>,
+        changes: Changes,
+    ) -> Result<u64, SqlError> {
+        let count = changes.rows();
         self.commit(writer, changes.replacing_all()).await?;
         Ok(count)
     }

@@ -8,6 +8,7 @@ use terrace_tier::store::Store;
 
 use super::file::{CatalogFile, CommitFailure, Transaction};
 use super::record::ChunkRecord;
+use super::snapshot::Versions;
 use crate::chunk::Chunk;
 use crate::error::SqlError;
 use crate::failpoint::{Failpoints, Point};
@@ -21,12 +22,14 @@ pub(crate) struct Journal {
     pub(crate) pins: Arc<PagePins>,
     pub(crate) tasks: Tasks,
     pub(crate) failpoints: Failpoints,
+    /// The current version of each table.
+    pub(crate) versions: Versions,
 }
 
 impl Journal {
     pub(super) fn new(file: CatalogFile, store: Arc<Store>, pins: Arc<PagePins>) -> Self {
         let (tasks, failpoints) = (Tasks::default(), Failpoints::default());
-        Self { file, store, pins, tasks, failpoints }
+        Self { file, store, pins, tasks, failpoints, versions: Versions::default() }
     }
 
     /// The store that holds the extents.

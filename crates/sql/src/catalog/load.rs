@@ -4,16 +4,40 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use terrace_pool::{Pool, Space};
+use terrace_sys::size::{exact_bytes, format_bytes};
+use terrace_tier::store::Store;
 
 use super::file::{Loaded, LoadedTable};
 use super::journal::Journal;
 use super::record::{ChunkRecord, SegmentRecord, TableRecord};
-use super::{Names, SchemaNames, Tenant, table_space};
+use super::snapshot::{SchemaNames, Schemas};
+use super::{Names, Tenant, table_space};
 use crate::chunk::{Chunk, ColumnSegment};
 use crate::error::SqlError;
 use crate::home::Home;
 use crate::sketch::Sketch;
 use crate::table::{Table, TableParts};
+
+/// Refuses a store that does not reach as far as the extents that the catalog names.
+pub(super) fn check_size(store: &Store, loaded: &Loaded) -> Result<(), SqlError> {
+    let end = loaded.end_bytes();
+    let refused = |what| Err(SqlError::WrongStore { store: store.name().to_owned(), what });
+    let (capacity, len) = (store.capacity_bytes(), store.len_bytes()?);
+    if end > capacity {
+        return refused(format!(
+            "it may hold {}, and the tables reach up to {end} bytes; say a size of at least {}",
+            format_bytes(capacity),
+            exact_bytes(end)
+        ));
+    }
+    if end > len {
+        return refused(format!(
+            "it has {len} bytes and the tables reach up to {end}: it was cut short; put a whole \
+             copy of it in its place"
+        ));
+    }
+    Ok(())
+}
 
 /// Claims the extents of every chunk and gives each segment a page.
 pub(super) fn names(
@@ -21,20 +45,21 @@ pub(super) fn names(
     journal: &Arc<Journal>,
     pool: &Pool,
 ) -> Result<Names, SqlError> {
-    let mut schemas: BTreeMap<String, SchemaNames> =
+    let mut schemas: Schemas =
         loaded.schemas.into_iter().map(|name| (name, SchemaNames::default())).collect();
     let homeless = |what: &str, schema: &str| {
         journal.file.damaged(format!("{what} is in schema {schema}, which does not exist"))
     };
     for (schema, name, sql) in loaded.views {
         let home = schemas.get_mut(&schema).ok_or_else(|| homeless(&name, &schema))?;
-        home.views.insert(name, sql.into());
+        home.views.insert_mut(name, sql.into());
     }
     for table in loaded.tables {
         let table = adopt(table, journal, pool)?;
         let home = schemas.get_mut(table.schema_name());
         let home = home.ok_or_else(|| homeless(table.name(), table.schema_name()))?;
-        home.tables.insert(table.name().to_owned(), table);
+        journal.versions.put(table.id(), table.snapshot());
+        home.tables.insert_mut(table.name().to_owned(), table);
     }
     let mut tenants = BTreeMap::new();
     for (name, sla) in loaded.tenants {

@@ -14,10 +14,12 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::FutureExt;
 
-use super::{Planned, Session, snapshot};
-use crate::catalog::{IfExists, TableDefinition};
+use super::exclusive::{self, Begun, Exclusive};
+use super::{Planned, Session};
+use crate::catalog::{IfExists, Snapshot, TableDefinition};
 use crate::error::SqlError;
 use crate::names::CATALOG;
+use crate::provider::StoredTable;
 use crate::segment::Encoding;
 use crate::system::SYSTEM_SCHEMA;
 use crate::view;
@@ -34,12 +36,13 @@ impl Session {
     pub(super) async fn define(
         &self,
         state: &SessionState,
+        snapshot: &Snapshot,
         definition: DdlStatement,
         encoding: Encoding,
     ) -> Result<Planned, SqlError> {
         match definition {
             DdlStatement::CreateMemoryTable(create) => {
-                self.create_table(state, create, encoding).await
+                self.create_table(state, snapshot, create, encoding).await
             }
             DdlStatement::CreateView(create) => self.create_view(state, create).await,
             DdlStatement::CreateCatalogSchema(create) => self.create_schema(create).await,
@@ -56,6 +59,7 @@ impl Session {
     async fn create_table(
         &self,
         state: &SessionState,
+        snapshot: &Snapshot,
         create: CreateMemoryTable,
         encoding: Encoding,
     ) -> Result<Planned, SqlError> {
@@ -78,8 +82,43 @@ impl Session {
             self.engine.catalog().create_table(definition, if_exists).await?;
             return Ok(Planned::nothing());
         }
-        let input = state.create_physical_plan(&snapshot::pin(input)?).await?;
+        let replaced =
+            StoredTable::find(&self.engine, snapshot, &definition.schema_name, &definition.name);
+        if let (IfExists::Replace, Some(replaced)) = (if_exists, replaced)
+            && exclusive::reads(&input, replaced.table())?
+        {
+            return self.replace_table(state, definition, input, &replaced).await;
+        }
+        let input = state.create_physical_plan(&input).await?;
         Ok(self.create_table_as(definition, if_exists, input))
+    }
+
+    /// A plan that puts a table of the rows of `input` in the place of `replaced`, which they are
+    /// read from, and returns how many there were.
+    async fn replace_table(
+        &self,
+        state: &SessionState,
+        definition: TableDefinition,
+        input: LogicalPlan,
+        replaced: &StoredTable,
+    ) -> Result<Planned, SqlError> {
+        let catalog = Arc::clone(self.engine.catalog());
+        let exclusive = Exclusive::new(Arc::clone(&catalog), state.clone(), input, replaced);
+        let exclusive = Arc::new(exclusive.await?);
+        let watched = Some(Arc::clone(exclusive.physical()));
+        let name = replaced.table().full_name();
+        let plan = CountExec::plan(format!("ReplaceTableExec: table={name}"), move |context| {
+            let (catalog, exclusive) = (Arc::clone(&catalog), Arc::clone(&exclusive));
+            let definition = definition.clone();
+            async move {
+                let memory = Arc::clone(context.memory_pool());
+                let Begun { table, writer, rows, .. } = exclusive.begin(context).await?;
+                let replaced = (table, writer);
+                Ok(catalog.replace_table(definition, replaced, rows, &memory).await?)
+            }
+            .boxed()
+        });
+        Ok(Planned { plan, watched })
     }
 
     /// A plan that makes a table of the rows of `input` and returns how many there were.

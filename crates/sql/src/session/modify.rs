@@ -1,61 +1,116 @@
-//! DELETE and UPDATE that DataFusion's planner would carry out wrongly.
+//! Statements that change rows of a stored table and that DataFusion's planner would carry out
+//! wrongly: DELETE, UPDATE, and an INSERT OVERWRITE that reads the table it overwrites.
 //!
-//! It hands a table the filters that are left in the optimised plan of such a statement. A
-//! condition with a subquery or a second table is not among them, nor is one that the optimiser
-//! has proved false, so that more rows than meant would go.
+//! DataFusion hands a table the filters that are left in the optimised plan of a DELETE or UPDATE.
+//! A condition with a subquery or a second table is not among them, nor is one that the optimiser
+//! has proved false, so that more rows than meant would go. Here a statement whose rows are chosen
+//! by their own values is planned from its conditions before they are optimised
+//! ([`crate::write`]). Any other becomes a query for the numbers of the affected rows and their new
+//! values, sorted by number, which the table's chunks are then rewritten by.
 
 use std::sync::Arc;
 
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result as DataFusionResult, TableReference};
-use datafusion::datasource::source_as_provider;
+use datafusion::common::{
+    Column, Result as DataFusionResult, TableReference, not_impl_err, plan_err,
+};
+use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{DmlStatement, LogicalPlan, WriteOp};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{
+    DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, TableScanBuilder, WriteOp,
+};
+use futures::FutureExt as _;
 
+use super::exclusive::{Begun, Exclusive, reads, stored_table};
+use super::{Planned, Session};
 use crate::error::SqlError;
 use crate::provider::StoredTable;
-use crate::write::dml_plan;
+use crate::write::{ByNumber, CountExec, ROW_NUMBER, Selection, TargetTable, dml_plan, write_rows};
 
-/// The physical plan of a DELETE or UPDATE of a stored table whose logical plan was not optimised;
-/// none for any other statement.
-pub(super) fn plan(
-    state: &SessionState,
-    plan: &LogicalPlan,
-) -> Result<Option<Arc<dyn ExecutionPlan>>, SqlError> {
-    let LogicalPlan::Dml(statement) = plan else { return Ok(None) };
-    if !matches!(statement.op, WriteOp::Delete | WriteOp::Update) {
-        return Ok(None);
+impl Session {
+    /// Plans a change of rows that is not DataFusion's to plan; none for any other statement.
+    pub(super) async fn modify(
+        &self,
+        state: &SessionState,
+        plan: &LogicalPlan,
+    ) -> Result<Option<Planned>, SqlError> {
+        let LogicalPlan::Dml(statement) = plan else { return Ok(None) };
+        let provider = source_as_provider(&statement.target)?;
+        if !provider.is::<StoredTable>() {
+            return Ok(None);
+        }
+        let target = stored_table(&statement.target)?;
+        match &statement.op {
+            WriteOp::Delete | WriteOp::Update
+                if concerns_one_table(&statement.input, &statement.table_name)? =>
+            {
+                let plan = dml_plan(state, target.table(), statement)?;
+                Ok(Some(Planned { plan, watched: None }))
+            }
+            WriteOp::Delete | WriteOp::Update => {
+                self.modify_by_query(state, statement, target).await.map(Some)
+            }
+            WriteOp::Insert(InsertOp::Overwrite) if reads(&statement.input, target.table())? => {
+                self.overwrite(state, statement, target).await.map(Some)
+            }
+            _ => Ok(None),
+        }
     }
-    let provider = source_as_provider(&statement.target)?;
-    let Some(stored) = provider.downcast_ref::<StoredTable>() else { return Ok(None) };
-    Ok(Some(dml_plan(state, stored.table(), statement)?))
-}
 
-/// Refuses a DELETE or UPDATE whose rows depend on more than the row itself.
-pub(super) fn refuse(plan: &LogicalPlan) -> Result<(), SqlError> {
-    let LogicalPlan::Dml(DmlStatement { table_name, op, input, .. }) = plan else { return Ok(()) };
-    let (verb, instead) = match op {
-        WriteOp::Delete => (
-            "DELETE",
-            format!(
-                "say CREATE OR REPLACE TABLE {table_name} AS SELECT * FROM {table_name} WHERE, \
-                 with the condition for the rows to keep"
-            ),
-        ),
-        WriteOp::Update => (
-            "UPDATE",
-            format!(
-                "say CREATE OR REPLACE TABLE {table_name} AS SELECT, with the new values as \
-                 expressions"
-            ),
-        ),
-        _ => return Ok(()),
-    };
-    if concerns_one_table(input, table_name)? {
-        return Ok(());
+    /// A plan that changes the rows that a query chooses.
+    async fn modify_by_query(
+        &self,
+        state: &SessionState,
+        statement: &DmlStatement,
+        target: StoredTable,
+    ) -> Result<Planned, SqlError> {
+        let RowQuery { plan, columns } = row_query(statement, &target)?;
+        let catalog = Arc::clone(self.engine.catalog());
+        let exclusive = Arc::new(Exclusive::new(catalog, state.clone(), plan, &target).await?);
+        let watched = Some(Arc::clone(exclusive.physical()));
+        let what = format!("{}Exec: table={}", statement.op, target.table().full_name());
+        let plan = CountExec::plan(what, move |context| {
+            let (exclusive, columns) = (Arc::clone(&exclusive), columns.clone());
+            async move {
+                let memory = Arc::clone(context.memory_pool());
+                let Begun { table, writer, version, rows } = exclusive.begin(context).await?;
+                let rows = match columns {
+                    None => ByNumber::deleted(rows),
+                    Some(columns) => ByNumber::updated(rows, columns),
+                };
+                let selection = Selection::Numbers(rows);
+                Ok(table.rewrite_rows(writer, &version, selection, &memory).await?)
+            }
+            .boxed()
+        });
+        Ok(Planned { plan, watched })
     }
-    Err(SqlError::Refused { what: format!("{verb} with a subquery or a second table"), instead })
+
+    /// A plan that puts the rows of a query over a table in the place of the table's rows.
+    async fn overwrite(
+        &self,
+        state: &SessionState,
+        statement: &DmlStatement,
+        target: StoredTable,
+    ) -> Result<Planned, SqlError> {
+        let (catalog, input) = (Arc::clone(self.engine.catalog()), statement.input.as_ref());
+        let exclusive = Exclusive::new(catalog, state.clone(), input.clone(), &target).await?;
+        let exclusive = Arc::new(exclusive);
+        let watched = Some(Arc::clone(exclusive.physical()));
+        let what = format!("OverwriteExec: table={}", target.table().full_name());
+        let plan = CountExec::plan(what, move |context| {
+            let exclusive = Arc::clone(&exclusive);
+            async move {
+                let memory = Arc::clone(context.memory_pool());
+                let Begun { table, writer, rows, .. } = exclusive.begin(context).await?;
+                let changes = write_rows(&table, rows, &memory).await?;
+                Ok(table.replace_rows(writer, changes).await?)
+            }
+            .boxed()
+        });
+        Ok(Planned { plan, watched })
+    }
 }
 
 /// Whether a plan reads `table` alone, row by row.
@@ -73,4 +128,110 @@ fn concerns_one_table(plan: &LogicalPlan, table: &TableReference) -> DataFusionR
         Ok(if simple { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
     })?;
     Ok(simple)
+}
+
+/// A query for the rows that a statement changes.
+struct RowQuery {
+    /// Returns the number of each row, and its new values, in the order of the numbers.
+    plan: LogicalPlan,
+    /// The columns of the table that get the values; none where the rows go.
+    columns: Option<Vec<usize>>,
+}
+
+fn row_query(statement: &DmlStatement, target: &StoredTable) -> DataFusionResult<RowQuery> {
+    let (input, columns) = match (&statement.op, statement.input.as_ref()) {
+        (WriteOp::Update, LogicalPlan::Projection(projection)) => {
+            let input = numbered(&projection.input, target)?;
+            let (columns, values) = new_values(&projection.expr, &input, target)?;
+            let number = Expr::Column(number_of(&input)?);
+            let values = values.into_iter().enumerate();
+            let values = values.map(|(place, value)| value.alias(format!("value {place}")));
+            let rows =
+                LogicalPlanBuilder::from(input).project([number].into_iter().chain(values))?;
+            (rows.build()?, Some(columns))
+        }
+        (WriteOp::Delete, input) => {
+            let input = numbered(input, target)?;
+            let number = Expr::Column(number_of(&input)?);
+            (LogicalPlanBuilder::from(input).project([number])?.build()?, None)
+        }
+        (op, input) => return not_impl_err!("{op} of rows chosen by {}", input.display()),
+    };
+    let number = Expr::Column(number_of(&input)?);
+    let plan = LogicalPlanBuilder::from(input).sort([number.sort(true, false)])?.build()?;
+    Ok(RowQuery { plan, columns })
+}
+
+/// The columns of an UPDATE that are more than themselves, and their new values.
+fn new_values(
+    projection: &[Expr],
+    input: &LogicalPlan,
+    target: &StoredTable,
+) -> DataFusionResult<(Vec<usize>, Vec<Expr>)> {
+    let fields = target.table().schema().fields();
+    if projection.len() != fields.len() {
+        let name = target.table().full_name();
+        return plan_err!("an UPDATE of {name} has {} of its columns", projection.len());
+    }
+    let relation = number_of(input)?.relation;
+    let (mut columns, mut values) = (Vec::new(), Vec::new());
+    for (index, (value, field)) in projection.iter().zip(fields).enumerate() {
+        let value = value.clone().unalias();
+        if value != Expr::Column(Column::new(relation.clone(), field.name())) {
+            columns.push(index);
+            values.push(value);
+        }
+    }
+    Ok((columns, values))
+}
+
+/// The plan with the number of each row of `target`, which is its first input, as one more column.
+fn numbered(plan: &LogicalPlan, target: &StoredTable) -> DataFusionResult<LogicalPlan> {
+    match plan {
+        LogicalPlan::TableScan(scan) => {
+            let table = TargetTable::new(target.at(Some(target.version())));
+            let mut projection = scan.projection.clone();
+            projection.iter_mut().for_each(|columns| columns.push(table.number_index()));
+            let (name, source) = (scan.table_name.clone(), provider_as_source(Arc::new(table)));
+            let scan = TableScanBuilder::new(name, source)
+                .with_projection(projection)
+                .with_filters(scan.filters.clone())
+                .with_fetch(scan.fetch)
+                .build()?;
+            Ok(LogicalPlan::TableScan(scan))
+        }
+        LogicalPlan::Projection(projection) => {
+            let input = numbered(&projection.input, target)?;
+            let number = Expr::Column(number_of(&input)?);
+            let columns = projection.expr.iter().cloned().chain([number]);
+            LogicalPlanBuilder::from(input).project(columns)?.build()
+        }
+        LogicalPlan::Filter(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Join(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Limit(_) => {
+            let mut inputs: Vec<LogicalPlan> = plan.inputs().into_iter().cloned().collect();
+            let Some(first) = inputs.first_mut() else {
+                return plan_err!("{} has no input", plan.display());
+            };
+            *first = numbered(first, target)?;
+            plan.with_new_exprs(plan.expressions(), inputs)
+        }
+        other => not_impl_err!(
+            "changing rows of {} chosen by {}",
+            target.table().full_name(),
+            other.display()
+        ),
+    }
+}
+
+/// The column of row numbers in the output of a plan.
+fn number_of(plan: &LogicalPlan) -> DataFusionResult<Column> {
+    let mut fields = plan.schema().iter();
+    let number = fields.find(|(_, field)| field.name() == ROW_NUMBER);
+    match number {
+        Some(number) => Ok(Column::from(number)),
+        None => plan_err!("{} has lost the numbers of its rows", plan.display()),
+    }
 }

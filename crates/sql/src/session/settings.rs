@@ -20,6 +20,7 @@ const OWN: &str = "terrace.";
 const SLA: &str = "terrace.sla";
 pub(crate) const TENANT: &str = "terrace.tenant";
 pub(crate) const MARKET: &str = "terrace.market";
+const PARTITIONS: &str = "datafusion.execution.target_partitions";
 const RUNTIME: &str = "datafusion.runtime.";
 
 /// Refuses SET and RESET of what belongs to the engine: DataFusion would answer them with a memory
@@ -76,7 +77,7 @@ fn text(name: &ObjectName) -> String {
 
 fn refuse_name(name: &str) -> Result<(), SqlError> {
     let name = name.to_ascii_lowercase();
-    let Some(key) = name.strip_prefix(RUNTIME) else { return Ok(()) };
+    let Some(key) = name.strip_prefix(RUNTIME) else { return refuse_parser(&name) };
     let instead = match key {
         "memory_limit" => {
             "the budget is the engine's, for all sessions together: start it with --dram, such as \
@@ -88,6 +89,20 @@ fn refuse_name(name: &str) -> Result<(), SqlError> {
         }
         "max_spill_merge_fan_in" => "the engine sets how many runs are merged at a time",
         _ => "the caches of file metadata and listings are the engine's",
+    };
+    Err(SqlError::Refused { what: format!("setting {name}"), instead: instead.to_owned() })
+}
+
+/// Refuses settings of a parser that Terrace does not use.
+fn refuse_parser(name: &str) -> Result<(), SqlError> {
+    let instead = match name {
+        "datafusion.sql_parser.dialect" => {
+            "statements have one dialect, whose operators are PostgreSQL's"
+        }
+        "datafusion.sql_parser.recursion_limit" => {
+            "a statement may be as deep as its parser and planner can follow"
+        }
+        _ => return Ok(()),
     };
     Err(SqlError::Refused { what: format!("setting {name}"), instead: instead.to_owned() })
 }
@@ -104,6 +119,12 @@ impl Session {
             (SLA, Some(text)) => drop(text.parse::<terrace_market::Sla>()?),
             (TENANT, Some(name)) if self.engine.catalog().tenant(name).is_none() => {
                 return Err(SqlError::MissingTenant { name: name.to_owned() });
+            }
+            (PARTITIONS, Some("0")) => {
+                return Err(SqlError::Refused {
+                    what: format!("setting {PARTITIONS} = 0"),
+                    instead: "say at least 1".to_owned(),
+                });
             }
             (MARKET, value) => {
                 let kind = value.map_or(Ok(MarketKind::default()), str::parse)?;

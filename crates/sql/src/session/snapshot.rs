@@ -1,10 +1,9 @@
-//! Which version of each table a statement reads: one, wherever the statement names the table.
+//! The snapshot that a statement reads: each table as of one commit of the catalog.
 //!
-//! A name is resolved to the version of that moment. A statement that names a table twice, in a
-//! view for example, would see two versions if somebody committed in between; and a prepared
-//! statement would see the version of the day it was prepared, and keep it from being freed.
+//! Names are resolved in the statement's snapshot ([`crate::names`]). A prepared statement keeps no
+//! version of a table, which would be that of the day it was prepared and would not be freed; it
+//! takes the snapshot of its use.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::common::Result;
@@ -12,21 +11,24 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::{LogicalPlan, Statement, TableSource};
 
+use crate::catalog::Snapshot;
 use crate::provider::StoredTable;
-use crate::table::TableVersion;
+use crate::write::TargetTable;
 
-/// The plan with the same version of a table everywhere. Tables of prepared statements are those of
-/// now.
+/// The plan with tables of prepared statements as of `snapshot`.
 ///
 /// # Errors
 /// When the table of a prepared statement is no longer there, or has other columns.
-pub(super) fn pin(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut versions: HashMap<u64, Arc<TableVersion>> = HashMap::new();
-    replace(plan, &mut |stored| {
-        let current = stored.current()?;
-        let version = versions.entry(current.table().id()).or_insert_with(|| current.version());
-        Ok(current.at(Some(Arc::clone(version))))
-    })
+pub(super) fn pin(plan: LogicalPlan, snapshot: &Snapshot) -> Result<LogicalPlan> {
+    replace(plan, &mut |stored| stored.resolved(snapshot))
+}
+
+/// The plan with all tables as of `snapshot`, whatever they were before.
+///
+/// # Errors
+/// When a table is no longer there, or has other columns.
+pub(super) fn repin(plan: LogicalPlan, snapshot: &Snapshot) -> Result<LogicalPlan> {
+    replace(plan, &mut |stored| stored.as_of(snapshot))
 }
 
 /// The plan of a PREPARE without versions of tables; any other as it is.
@@ -59,7 +61,13 @@ fn replace(plan: LogicalPlan, replace: Replace<'_>) -> Result<LogicalPlan> {
 
 fn change(source: &mut Arc<dyn TableSource>, replace: Replace<'_>) -> Result<bool> {
     let Ok(provider) = source_as_provider(source) else { return Ok(false) };
-    let Some(stored) = provider.downcast_ref::<StoredTable>() else { return Ok(false) };
-    *source = provider_as_source(Arc::new(replace(stored)?));
-    Ok(true)
+    if let Some(stored) = provider.downcast_ref::<StoredTable>() {
+        *source = provider_as_source(Arc::new(replace(stored)?));
+        return Ok(true);
+    }
+    if let Some(target) = provider.downcast_ref::<TargetTable>() {
+        *source = provider_as_source(Arc::new(TargetTable::new(replace(target.stored())?)));
+        return Ok(true);
+    }
+    Ok(false)
 }

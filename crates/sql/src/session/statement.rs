@@ -62,6 +62,16 @@ impl QueryAction {
     }
 }
 
+impl SessionStatement {
+    /// The statement that DataFusion plans; none of one that it does not.
+    pub(crate) fn into_sql(self) -> Option<Statement> {
+        match self {
+            Self::Sql(statement) => Some(*statement),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for SessionStatement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

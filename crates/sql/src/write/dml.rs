@@ -21,6 +21,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt as _;
 
 use super::{Assignment, CountExec, delete_plan, update_plan};
+use crate::session::semantics;
 use crate::table::Table;
 
 /// Plans a DELETE or UPDATE of `table`.
@@ -132,6 +133,7 @@ impl<'a> Expressions<'a> {
                 expression.transform_up(|e| rewrite.rewrite(e, &self.schema, options))?;
             expression = rewritten.data;
         }
+        let expression = semantics::rewrite(expression, self.schema.as_ref())?.data;
         self.simplifier.simplify(expression)
     }
 

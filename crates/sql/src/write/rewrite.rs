@@ -1,7 +1,7 @@
 //! DELETE and UPDATE: the chunks that hold affected rows are written anew without or with changed
 //! rows; all others stay as they are.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -11,20 +11,22 @@ use datafusion::arrow::compute::kernels::zip::zip;
 use datafusion::arrow::compute::{
     cast_with_options, filter_record_batch, not, prep_null_mask_filter, take,
 };
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::DataFusionError;
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use terrace_sys::size::to_u64;
+use tokio::sync::OwnedMutexGuard;
 
 use super::ChunkWriter;
 use super::block::STRICT;
+use super::numbered::{ByNumber, NumberedRows};
 use crate::chunk::Chunk;
 use crate::error::SqlError;
 use crate::scan::{Blocks, ChunkReader};
 use crate::statistics::prune;
-use crate::table::Table;
+use crate::table::{Table, TableVersion};
 
 /// A new value for a column: the column's index in the table, and an expression over the table's
 /// columns.
@@ -76,42 +78,48 @@ impl Table {
         // Held to the end: chunks that others add meanwhile would be missed.
         let writer_lock = self.lock_writer().await;
         let version = self.current()?;
-        let possible = match &filter {
-            Some(filter) => prune(filter, self.schema(), &version.chunks),
-            None => vec![true; version.chunks.len()],
-        };
+        let selection = ByCondition::new(self, &version, filter, assignments)?;
+        self.rewrite_rows(writer_lock, &version, Selection::Condition(selection), memory).await
+    }
+
+    /// Writes the chunks with rows of `selection` anew, without them or with their new values, and
+    /// returns how many rows there were. `version` is the current one, and `writer_lock` is this
+    /// table's.
+    pub(crate) async fn rewrite_rows(
+        self: &Arc<Self>,
+        writer_lock: OwnedMutexGuard<()>,
+        version: &TableVersion,
+        mut selection: Selection,
+        memory: &Arc<dyn MemoryPool>,
+    ) -> Result<u64, SqlError> {
         let mut writer = ChunkWriter::new(self.clone(), memory);
-        let conditions = Conditions::new(self, filter)?;
         let all = self.reader((0..self.schema().fields().len()).collect())?;
-        let (mut rewritten, mut count) = (HashSet::new(), 0);
-        let chunks = version.chunks.iter().zip(possible);
-        for (chunk, _) in chunks.filter(|(_, possible)| *possible) {
-            let masks = conditions.masks(chunk).await?;
-            let affected: usize = masks.iter().map(BooleanArray::true_count).sum();
-            if affected == 0 {
-                continue;
-            }
-            count += affected;
+        let (mut rewritten, mut count, mut first_row) = (HashSet::new(), 0, 0_u64);
+        for (index, chunk) in version.chunks.iter().enumerate() {
+            let picked = selection.pick(index, chunk, first_row).await?;
+            first_row += to_u64(chunk.rows);
+            let Some(mut picked) = picked else { continue };
+            count += to_u64(picked.count());
             rewritten.insert(chunk.id);
-            if assignments.is_none() && affected == chunk.rows {
+            if picked.is_deletion() && picked.count() == chunk.rows {
                 continue;
             }
             let mut blocks = all.open(chunk).await?;
-            for mask in masks {
-                let block = next_batch(&mut blocks, all.schema()).await?;
-                let block = block.ok_or_else(|| ended(self, chunk))?;
-                let rows = match &assignments {
-                    None => filter_record_batch(&block, &not(&mask)?)?,
-                    Some(assignments) => assign(&block, &mask, assignments, self.schema())?,
-                };
-                writer.push(rows).await?;
+            let mut rows = 0;
+            while let Some(block) = next_batch(&mut blocks, all.schema()).await? {
+                rows += block.num_rows();
+                writer.push(picked.apply(&block, self.schema())?).await?;
+            }
+            if rows != chunk.rows {
+                return Err(ended(self, chunk));
             }
         }
+        selection.finish().await?;
         let changes = writer.finish().await?;
         if !rewritten.is_empty() {
             self.commit(writer_lock, changes.replacing(rewritten)).await?;
         }
-        Ok(u64::try_from(count).unwrap_or(u64::MAX))
+        Ok(count)
     }
 
     /// Reads these columns of chunks.
@@ -121,14 +129,99 @@ impl Table {
     }
 }
 
+/// The rows that a statement changes.
+pub(crate) enum Selection {
+    /// Those for which a condition over their own values is true.
+    Condition(ByCondition),
+    /// Those whose numbers a plan returns.
+    Numbers(ByNumber),
+}
+
+impl Selection {
+    /// The rows of a chunk; none if there are none. Chunks are asked for in order.
+    async fn pick(
+        &mut self,
+        index: usize,
+        chunk: &Arc<Chunk>,
+        first_row: u64,
+    ) -> Result<Option<Picked>, SqlError> {
+        match self {
+            Self::Condition(condition) => condition.pick(index, chunk).await,
+            Self::Numbers(numbers) => numbers.pick(first_row, chunk.rows).await,
+        }
+    }
+
+    async fn finish(self) -> Result<(), SqlError> {
+        match self {
+            Self::Condition(_) => Ok(()),
+            Self::Numbers(numbers) => numbers.finish().await,
+        }
+    }
+}
+
+/// The rows of one chunk that change, and how.
+pub(super) enum Picked {
+    Masked {
+        /// For each block.
+        masks: VecDeque<BooleanArray>,
+        count: usize,
+        assignments: Option<Arc<[Assignment]>>,
+    },
+    Numbered(NumberedRows),
+}
+
+impl Picked {
+    fn count(&self) -> usize {
+        match self {
+            Self::Masked { count, .. } => *count,
+            Self::Numbered(rows) => rows.count(),
+        }
+    }
+
+    /// Whether the rows go.
+    fn is_deletion(&self) -> bool {
+        match self {
+            Self::Masked { assignments, .. } => assignments.is_none(),
+            Self::Numbered(rows) => rows.is_deletion(),
+        }
+    }
+
+    /// The next block of the chunk as it is afterwards.
+    fn apply(&mut self, block: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, SqlError> {
+        match self {
+            Self::Masked { masks, assignments, .. } => {
+                let mask = masks.pop_front().filter(|mask| mask.len() == block.num_rows());
+                let mask = mask.ok_or_else(|| SqlError::Task("a block has no mask".to_owned()))?;
+                match assignments {
+                    None => Ok(filter_record_batch(block, &not(&mask)?)?),
+                    Some(assignments) => assign(block, &mask, assignments, schema),
+                }
+            }
+            Self::Numbered(rows) => rows.apply(block, schema),
+        }
+    }
+}
+
 /// The condition of a statement, over the columns that it names.
-struct Conditions {
+pub(crate) struct ByCondition {
     filter: Option<Arc<dyn PhysicalExpr>>,
+    assignments: Option<Arc<[Assignment]>>,
+    /// The chunks that rows may come from, by the statistics of their columns.
+    possible: Vec<bool>,
     reader: Arc<ChunkReader>,
 }
 
-impl Conditions {
-    fn new(table: &Table, filter: Option<Arc<dyn PhysicalExpr>>) -> Result<Self, SqlError> {
+impl ByCondition {
+    fn new(
+        table: &Table,
+        version: &TableVersion,
+        filter: Option<Arc<dyn PhysicalExpr>>,
+        assignments: Option<Vec<Assignment>>,
+    ) -> Result<Self, SqlError> {
+        let possible = match &filter {
+            Some(filter) => prune(filter, table.schema(), &version.chunks),
+            None => vec![true; version.chunks.len()],
+        };
         let read = filter.as_ref().map(collect_columns).unwrap_or_default();
         let mut columns: Vec<usize> = read.iter().map(|column| column.index()).collect();
         columns.sort_unstable();
@@ -138,17 +231,22 @@ impl Conditions {
         }
         let reader = table.reader(columns)?;
         let filter = filter.map(|filter| reassign_expr_columns(filter, reader.schema()));
-        Ok(Self { filter: filter.transpose()?, reader })
+        let (filter, assignments) = (filter.transpose()?, assignments.map(Into::into));
+        Ok(Self { filter, assignments, possible, reader })
     }
 
-    /// For each block of a chunk, which rows the filter takes.
-    async fn masks(&self, chunk: &Arc<Chunk>) -> Result<Vec<BooleanArray>, SqlError> {
-        let mut blocks = self.reader.open(chunk).await?;
-        let mut masks = Vec::new();
-        while let Some(block) = next_batch(&mut blocks, self.reader.schema()).await? {
-            masks.push(mask(self.filter.as_ref(), &block)?);
+    async fn pick(&self, index: usize, chunk: &Arc<Chunk>) -> Result<Option<Picked>, SqlError> {
+        if !self.possible.get(index).copied().unwrap_or(true) {
+            return Ok(None);
         }
-        Ok(masks)
+        let mut blocks = self.reader.open(chunk).await?;
+        let mut masks = VecDeque::new();
+        while let Some(block) = next_batch(&mut blocks, self.reader.schema()).await? {
+            masks.push_back(mask(self.filter.as_ref(), &block)?);
+        }
+        let count = masks.iter().map(BooleanArray::true_count).sum();
+        let assignments = self.assignments.clone();
+        Ok((count > 0).then_some(Picked::Masked { masks, count, assignments }))
     }
 }
 
@@ -204,10 +302,29 @@ fn assign(
         let affected = filter_record_batch(block, mask)?;
         for Assignment { column, value } in assignments {
             let value = value.evaluate(&affected)?.into_array(affected.num_rows())?;
-            let value = cast_with_options(&value, schema.field(*column).data_type(), &STRICT)?;
-            columns[*column] = zip(mask, &spread(mask, &value)?, &columns[*column])?;
+            columns[*column] = put(&columns[*column], mask, &value, schema.field(*column))?;
         }
     }
+    with_columns(block, columns, schema)
+}
+
+/// A column with `values`, one for each row of the mask, in the place of the values there.
+pub(super) fn put(
+    column: &ArrayRef,
+    mask: &BooleanArray,
+    values: &ArrayRef,
+    field: &Field,
+) -> Result<ArrayRef, SqlError> {
+    let values = cast_with_options(values, field.data_type(), &STRICT)?;
+    Ok(zip(mask, &spread(mask, &values)?, column)?)
+}
+
+/// The block with other columns, of the types of `schema`.
+pub(super) fn with_columns(
+    block: &RecordBatch,
+    columns: Vec<ArrayRef>,
+    schema: &Schema,
+) -> Result<RecordBatch, SqlError> {
     let options = RecordBatchOptions::new().with_row_count(Some(block.num_rows()));
     let nullable = Arc::new(all_nullable(schema));
     Ok(RecordBatch::try_new_with_options(nullable, columns, &options)?)

@@ -1,0 +1,209 @@
+//! Arithmetic of integers and decimals that fails on overflow.
+//!
+//! DataFusion's `+`, `-` and `*` wrap around where a result does not fit its type, also when it
+//! folds constants. These functions take their place in a logical plan: they have the operators'
+//! types and names, and return an error instead.
+
+use std::fmt;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Datum};
+use datafusion::arrow::compute::kernels::numeric::{add, mul, neg, sub};
+use datafusion::arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type,
+};
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::{DataFusionError, Result, ScalarValue, exec_err, internal_err};
+use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
+use datafusion::physical_expr_common::datum::apply;
+
+/// A sum, difference or product that fails on overflow.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct CheckedArithmetic {
+    operator: Operator,
+    signature: Signature,
+}
+
+impl CheckedArithmetic {
+    /// The function in the place of `operator`; none for an operator that is not `+`, `-` or `*`.
+    #[must_use]
+    pub fn of(operator: Operator) -> Option<ScalarUDF> {
+        let known = matches!(operator, Operator::Plus | Operator::Minus | Operator::Multiply);
+        let signature = Signature::any(2, Volatility::Immutable);
+        known.then(|| ScalarUDF::new_from_impl(Self { operator, signature }))
+    }
+
+    /// The operator that it takes the place of.
+    #[must_use]
+    pub fn operator(&self) -> Operator {
+        self.operator
+    }
+}
+
+/// Whether arithmetic with values of a type can overflow it.
+#[must_use]
+pub fn can_overflow(data_type: &DataType) -> bool {
+    data_type.is_integer() || data_type.is_decimal()
+}
+
+impl ScalarUDFImpl for CheckedArithmetic {
+    fn name(&self) -> &str {
+        match self.operator {
+            Operator::Plus => "checked_add",
+            Operator::Minus => "checked_subtract",
+            _ => "checked_multiply",
+        }
+    }
+
+    fn display_name(&self, args: &[Expr]) -> Result<String> {
+        self.schema_name(args)
+    }
+
+    /// The name that an expression with the operator has, so that names of columns stay.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let [left, right] = args else { return internal_err!("{} takes 2 values", self.name()) };
+        Ok(format!("{} {} {}", left.schema_name(), self.operator, right.schema_name()))
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        let [left, right] = arg_types else {
+            return internal_err!("{} takes 2 values", self.name());
+        };
+        BinaryTypeCoercer::new(left, &self.operator, right).get_result_type()
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [left, right] = args.args.as_slice() else {
+            return internal_err!("{} takes 2 values", self.name());
+        };
+        let kernel = match self.operator {
+            Operator::Plus => add,
+            Operator::Minus => sub,
+            _ => mul,
+        };
+        let what = Overflow { data_type: args.return_type(), operator: self.operator };
+        let computed = apply(left, right, |left: &dyn Datum, right: &dyn Datum| {
+            let result = kernel(left, right)?;
+            check_precision(&result)?;
+            Ok(result)
+        });
+        computed.or_else(|error| match error.find_root() {
+            DataFusionError::ArrowError(arrow, _) if is_overflow(arrow) => {
+                exec_err!("{what}")
+            }
+            _ => Err(error),
+        })
+    }
+}
+
+/// The negative of an integer, which fails on overflow.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct CheckedNegation {
+    signature: Signature,
+}
+
+impl CheckedNegation {
+    /// The function in the place of the sign.
+    #[must_use]
+    pub fn function() -> ScalarUDF {
+        ScalarUDF::new_from_impl(Self { signature: Signature::any(1, Volatility::Immutable) })
+    }
+}
+
+impl ScalarUDFImpl for CheckedNegation {
+    fn name(&self) -> &str {
+        "checked_negate"
+    }
+
+    fn display_name(&self, args: &[Expr]) -> Result<String> {
+        self.schema_name(args)
+    }
+
+    /// The name that an expression with the sign has.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let [operand] = args else { return internal_err!("{} takes 1 value", self.name()) };
+        Ok(format!("(- {})", operand.schema_name()))
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        let [operand] = arg_types else { return internal_err!("{} takes 1 value", self.name()) };
+        Ok(operand.clone())
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let what = Overflow { data_type: args.return_type(), operator: Operator::Minus };
+        let [operand] = args.args.as_slice() else {
+            return internal_err!("{} takes 1 value", self.name());
+        };
+        let negated = |array: &dyn Array| {
+            neg(array).or_else(|error| match error {
+                error if is_overflow(&error) => exec_err!("{what}"),
+                error => Err(error.into()),
+            })
+        };
+        match operand {
+            ColumnarValue::Array(array) => Ok(ColumnarValue::Array(negated(array)?)),
+            ColumnarValue::Scalar(scalar) => {
+                let array = negated(&scalar.to_array_of_size(1)?)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))
+            }
+        }
+    }
+}
+
+/// The message for a result that does not fit its type.
+struct Overflow<'a> {
+    data_type: &'a DataType,
+    operator: Operator,
+}
+
+impl fmt::Display for Overflow<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { data_type, operator } = self;
+        write!(
+            f,
+            "numeric value out of range: the result of {operator} does not fit {data_type}; cast \
+             an operand to a wider type, such as DECIMAL(38, 0) or DOUBLE"
+        )
+    }
+}
+
+fn is_overflow(error: &ArrowError) -> bool {
+    matches!(error, ArrowError::ArithmeticOverflow(_))
+}
+
+/// Refuses decimals of more digits than their type has. Only the widest types can have them: the
+/// result of an operation has a digit more than its operands, up to that width.
+fn check_precision(array: &ArrayRef) -> Result<(), ArrowError> {
+    let checked = match array.data_type() {
+        DataType::Decimal128(DECIMAL128_MAX_PRECISION, _) => {
+            let array = array.as_primitive::<Decimal128Type>();
+            array.validate_decimal_precision(DECIMAL128_MAX_PRECISION)
+        }
+        DataType::Decimal256(DECIMAL256_MAX_PRECISION, _) => {
+            let array = array.as_primitive::<Decimal256Type>();
+            array.validate_decimal_precision(DECIMAL256_MAX_PRECISION)
+        }
+        _ => Ok(()),
+    };
+    checked.map_err(|error| ArrowError::ArithmeticOverflow(error.to_string()))
+}

@@ -1,0 +1,127 @@
+//! The catalog at one moment.
+//!
+//! Schemas, tables, views and the version of each table are persistent maps: a snapshot is a copy
+//! of two pointers, and a commit copies a path of each map that it changes. So a statement resolves
+//! all of its names, and reads all of its tables, as of one commit.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rpds::RedBlackTreeMapSync;
+
+use crate::table::{Table, TableVersion};
+
+/// The tables and views of one schema, by name.
+#[derive(Clone, Default)]
+pub(super) struct SchemaNames {
+    pub(super) tables: RedBlackTreeMapSync<String, Arc<Table>>,
+    pub(super) views: RedBlackTreeMapSync<String, Arc<str>>,
+}
+
+/// The schemas by name.
+pub(super) type Schemas = RedBlackTreeMapSync<String, SchemaNames>;
+
+/// The current version of each table of the catalog, by the number of the table.
+///
+/// Locking order: the catalog's names, then this.
+#[derive(Default)]
+pub(crate) struct Versions {
+    current: RwLock<VersionMap>,
+}
+
+type VersionMap = RedBlackTreeMapSync<u64, Arc<TableVersion>>;
+
+impl Versions {
+    /// Makes `version` the current one of a table.
+    pub(crate) fn put(&self, table: u64, version: Arc<TableVersion>) {
+        // The version before is dropped after the lock: its chunks may give their space back.
+        let before = self.change(|versions| versions.insert_mut(table, version));
+        drop(before);
+    }
+
+    /// Forgets a table that has been dropped.
+    pub(crate) fn remove(&self, table: u64) {
+        let before = self.change(|versions| {
+            versions.remove_mut(&table);
+        });
+        drop(before);
+    }
+
+    /// Changes the map and returns it as it was before.
+    fn change(&self, change: impl FnOnce(&mut VersionMap)) -> VersionMap {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let before = current.clone();
+        change(&mut current);
+        before
+    }
+
+    pub(super) fn snapshot(&self) -> VersionMap {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The schemas, tables and views of the database as one commit left them, with the rows that each
+/// table had then. Cheap to clone. What it names stays readable for as long as it is held.
+#[derive(Clone)]
+pub struct Snapshot {
+    schemas: Schemas,
+    versions: VersionMap,
+}
+
+impl Snapshot {
+    pub(super) fn new(schemas: Schemas, versions: VersionMap) -> Self {
+        Self { schemas, versions }
+    }
+
+    /// The names of all schemas, in order.
+    #[must_use]
+    pub fn schemas(&self) -> Vec<String> {
+        self.schemas.keys().cloned().collect()
+    }
+
+    /// Whether there is a schema of this name.
+    #[must_use]
+    pub fn has_schema(&self, name: &str) -> bool {
+        self.schemas.contains_key(name)
+    }
+
+    /// A table by its name, and its version.
+    #[must_use]
+    pub fn table(&self, schema: &str, name: &str) -> Option<(Arc<Table>, Arc<TableVersion>)> {
+        let table = self.schemas.get(schema)?.tables.get(name)?;
+        let version = self.versions.get(&table.id())?;
+        Some((Arc::clone(table), Arc::clone(version)))
+    }
+
+    /// The version of a table; none of one that is not in the catalog.
+    #[must_use]
+    pub fn version(&self, table: &Table) -> Option<Arc<TableVersion>> {
+        self.versions.get(&table.id()).cloned()
+    }
+
+    /// The names of the tables of a schema, in order.
+    #[must_use]
+    pub fn table_names(&self, schema: &str) -> Vec<String> {
+        let schema = self.schemas.get(schema);
+        schema.map_or_else(Vec::new, |schema| schema.tables.keys().cloned().collect())
+    }
+
+    /// The text of a view.
+    #[must_use]
+    pub fn view(&self, schema: &str, name: &str) -> Option<Arc<str>> {
+        self.schemas.get(schema)?.views.get(name).cloned()
+    }
+
+    /// The names of the views of a schema, in order.
+    #[must_use]
+    pub fn view_names(&self, schema: &str) -> Vec<String> {
+        let schema = self.schemas.get(schema);
+        schema.map_or_else(Vec::new, |schema| schema.views.keys().cloned().collect())
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("schemas", &self.schemas()).finish_non_exhaustive()
+    }
+}

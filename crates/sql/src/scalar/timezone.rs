@@ -1,0 +1,122 @@
+//! `x AT TIME ZONE z`.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::timezone::Tz;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, TimestampNanosecondArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit, TimestampNanosecondType};
+use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+
+const NAME: &str = "timezone";
+
+/// `timezone(zone, timestamp)`, which `timestamp AT TIME ZONE zone` is written as.
+///
+/// A timestamp with a time zone becomes the local time of `zone`, without a time zone; one without
+/// becomes the moment at which it is that time in `zone`, as in PostgreSQL. The zone is a constant:
+/// the name of a zone or an offset.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct TimeZoneConversion {
+    signature: Signature,
+}
+
+impl TimeZoneConversion {
+    pub(crate) fn new() -> Self {
+        Self { signature: Signature::user_defined(Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for TimeZoneConversion {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        let [_, value] = arg_types else {
+            return plan_err!("{NAME} takes a time zone and a timestamp");
+        };
+        let value = match value {
+            DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Nanosecond, zone.clone()),
+            DataType::Date32
+            | DataType::Date64
+            | DataType::Utf8
+            | DataType::Utf8View
+            | DataType::LargeUtf8
+            | DataType::Null => DataType::Timestamp(TimeUnit::Nanosecond, None),
+            other => return plan_err!("{NAME} takes a timestamp, not {other}; cast it"),
+        };
+        Ok(vec![DataType::Utf8, value])
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        plan_err!("the type of {NAME} depends on its time zone")
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let zone = args.scalar_arguments.first().copied().flatten();
+        let zone = zone.and_then(|zone| zone.try_as_str().flatten());
+        let Some(zone) = zone else {
+            return plan_err!("AT TIME ZONE takes a constant, such as 'Europe/Berlin' or '+02:00'");
+        };
+        parsed(zone)?;
+        let result = match args.arg_fields[1].data_type() {
+            DataType::Timestamp(_, Some(_)) => None,
+            _ => Some(Arc::from(zone)),
+        };
+        let result = DataType::Timestamp(TimeUnit::Nanosecond, result);
+        Ok(Arc::new(Field::new(NAME, result, true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let (ColumnarValue::Scalar(zone), value) = (&args.args[0], &args.args[1]) else {
+            return exec_err!("AT TIME ZONE takes a constant");
+        };
+        let Some(zone) = zone.try_as_str().flatten() else {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from(args.return_type())?));
+        };
+        match value {
+            ColumnarValue::Array(array) => Ok(ColumnarValue::Array(converted(array, zone)?)),
+            ColumnarValue::Scalar(scalar) => {
+                let array = converted(&scalar.to_array_of_size(1)?, zone)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))
+            }
+        }
+    }
+}
+
+fn parsed(zone: &str) -> Result<Tz> {
+    match zone.parse::<Tz>() {
+        Ok(zone) => Ok(zone),
+        Err(_) => {
+            plan_err!("'{zone}' is no time zone; say one such as 'Europe/Berlin' or '+02:00'")
+        }
+    }
+}
+
+fn converted(array: &ArrayRef, zone: &str) -> Result<ArrayRef> {
+    if let DataType::Timestamp(TimeUnit::Nanosecond, Some(_)) = array.data_type() {
+        let zone = parsed(zone)?;
+        let moments = array.as_primitive::<TimestampNanosecondType>();
+        let local = |row: usize| {
+            let moment = moments.value_as_datetime_with_tz(row, zone);
+            moment.and_then(|moment| moment.naive_local().and_utc().timestamp_nanos_opt())
+        };
+        let local = (0..moments.len()).map(|row| match moments.is_null(row) {
+            true => Ok(None),
+            false => local(row).map(Some).ok_or_else(|| {
+                exec_datafusion_err!("a timestamp is out of range in its time zone")
+            }),
+        });
+        let local = local.collect::<Result<TimestampNanosecondArray>>()?;
+        return Ok(Arc::new(local));
+    }
+    let zoned = DataType::Timestamp(TimeUnit::Nanosecond, Some(Arc::from(zone)));
+    Ok(cast(array, &zoned)?)
+}

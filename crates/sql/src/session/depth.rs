@@ -1,0 +1,142 @@
+//! The depth of statements, and the stack that it takes.
+//!
+//! The parser, the planner and the executor recurse over a statement's expressions and set
+//! operations, and not all of their recursions grow the stack. So long statements are parsed and
+//! planned on a stack of their own, and those that are nested too deep for the rest are refused.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+
+use super::dialect::TerraceDialect;
+use crate::error::SqlError;
+
+/// Expressions and queries that may be nested in each other, in the statement as it is planned. An
+/// executor thread evaluates them recursively on a stack of 2 MiB.
+pub(super) const DEPTH_MAX: usize = 1000;
+
+/// Calls of the parser that may be nested. It grows the stack, and [`DEPTH_MAX`] bounds the result.
+pub(super) const PARSER_DEPTH_MAX: usize = 100_000;
+
+/// Tokens between two commas of one pair of parentheses: a bound on the depth of what they become.
+const RUN_TOKENS_MAX: usize = 100_000;
+
+/// Texts up to this length cannot reach [`RUN_TOKENS_MAX`].
+const SHORT_TEXT_BYTES: usize = 64 << 10;
+
+/// Texts up to this length fit any stack.
+const SHALLOW_TEXT_BYTES: usize = 1 << 10;
+
+/// The stack that a statement is parsed and planned on: 2.6 KiB for each level that a text can
+/// have. Memory is taken as it is touched.
+const STACK_BYTES: usize = 256 << 20;
+
+/// What has to be left of the thread's stack where a statement of [`DEPTH_MAX`] is walked over.
+const WALK_BYTES: usize = 1 << 20;
+
+/// Runs `parse` for a text on a stack that is large enough for it.
+///
+/// # Errors
+/// [`SqlError::Refused`] for a text that may be nested deeper than any statement may be; those of
+/// `parse`.
+pub(super) fn parse_on_stack<T>(
+    text: &str,
+    parse: impl FnOnce() -> Result<T, SqlError>,
+) -> Result<T, SqlError> {
+    if text.len() <= SHALLOW_TEXT_BYTES {
+        return parse();
+    }
+    if text.len() > SHORT_TEXT_BYTES && longest_run(text) > RUN_TOKENS_MAX {
+        return Err(SqlError::Refused {
+            what: format!("an expression or query of more than {RUN_TOKENS_MAX} words and signs"),
+            instead: "split it, or put the values into a table".to_owned(),
+        });
+    }
+    stacker::grow(STACK_BYTES, parse)
+}
+
+/// Refuses a statement that is nested deeper than it can be run.
+pub(super) fn check(depth: usize) -> Result<(), SqlError> {
+    if depth <= DEPTH_MAX {
+        return Ok(());
+    }
+    Err(SqlError::Refused {
+        what: format!("a statement whose expressions and queries are nested {depth} deep"),
+        instead: format!("at most {DEPTH_MAX} are possible: split it, or put values into a table"),
+    })
+}
+
+/// The text of a statement of any allowed depth.
+pub(super) fn text_of(statement: &impl ToString) -> String {
+    stacker::maybe_grow(WALK_BYTES, STACK_BYTES, || statement.to_string())
+}
+
+/// The most tokens between two commas within one pair of parentheses, with those nested inside.
+fn longest_run(text: &str) -> usize {
+    let Ok(tokens) = Tokenizer::new(&TerraceDialect, text).tokenize() else {
+        // The parser says what is wrong before it recurses.
+        return 0;
+    };
+    let mut longest = 0;
+    // For each open parenthesis, the tokens since the last comma.
+    let mut open: Vec<usize> = vec![0];
+    for token in tokens {
+        let depth = open.len() - 1;
+        let Some(run) = open.last_mut() else { break };
+        match token {
+            Token::Whitespace(_) => continue,
+            Token::Comma | Token::SemiColon => *run = 0,
+            Token::LParen | Token::LBracket | Token::LBrace => open.push(0),
+            Token::RParen | Token::RBracket | Token::RBrace if depth > 0 => {
+                let inside = open.pop().unwrap_or(0);
+                open.last_mut().into_iter().for_each(|run| *run = inside.max(*run) + 1);
+            }
+            _ => *run += 1,
+        }
+        longest = longest.max(open.last().copied().unwrap_or(0) + depth);
+    }
+    longest
+}
+
+/// A future that is polled on a stack of its own where the statement is not known to be shallow.
+pub(super) struct OnStack<F> {
+    future: Pin<Box<F>>,
+    is_shallow: bool,
+}
+
+impl<F: Future> OnStack<F> {
+    /// `future` plans a statement with this text.
+    pub(super) fn new(text: &str, future: F) -> Self {
+        Self { future: Box::pin(future), is_shallow: text.len() <= SHALLOW_TEXT_BYTES }
+    }
+}
+
+impl<F: Future> Future for OnStack<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let is_shallow = self.is_shallow;
+        let future = self.future.as_mut();
+        match is_shallow {
+            true => future.poll(context),
+            false => stacker::grow(STACK_BYTES, || future.poll(context)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_counted_between_commas() {
+        assert_eq!(longest_run("a, b, c"), 1);
+        assert_eq!(longest_run("a OR b OR c"), 5);
+        let list = (0..1000).map(|n| format!("(-{n}, 'x')")).collect::<Vec<_>>().join(", ");
+        assert!(longest_run(&format!("INSERT INTO t VALUES {list}")) < 20);
+        let deep = format!("{}1{}", "(".repeat(500), ")".repeat(500));
+        assert!(longest_run(&deep) >= 500);
+    }
+}

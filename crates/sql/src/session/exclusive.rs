@@ -1,0 +1,111 @@
+//! Statements that read the table that they change.
+//!
+//! Rows that another session commits between such a statement's snapshot and its own commit would
+//! be lost with the rows that the statement replaces. So it locks the table's writer first, and
+//! runs against the version that is current then: as planned if that is still the version of its
+//! snapshot, planned again otherwise. Other writers of the table wait for its end; readers do not.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::datasource::source_as_provider;
+use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
+use datafusion::logical_expr::{LogicalPlan, TableSource};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use tokio::sync::OwnedMutexGuard;
+
+use super::snapshot;
+use crate::catalog::Catalog;
+use crate::error::SqlError;
+use crate::provider::StoredTable;
+use crate::table::{Table, TableVersion};
+use crate::write::TargetTable;
+
+/// The plan of the rows of a statement that reads the table it changes.
+pub(super) struct Exclusive {
+    catalog: Arc<Catalog>,
+    state: SessionState,
+    logical: LogicalPlan,
+    physical: Arc<dyn ExecutionPlan>,
+    table: Arc<Table>,
+    version: Arc<TableVersion>,
+}
+
+/// The rows of a statement, and the table that no other statement writes to meanwhile.
+pub(super) struct Begun {
+    pub(super) table: Arc<Table>,
+    pub(super) writer: OwnedMutexGuard<()>,
+    /// The version that the rows are read from.
+    pub(super) version: Arc<TableVersion>,
+    pub(super) rows: SendableRecordBatchStream,
+}
+
+impl Exclusive {
+    /// Plans `logical`, whose rows change `target`.
+    ///
+    /// # Errors
+    /// Those of planning.
+    pub(super) async fn new(
+        catalog: Arc<Catalog>,
+        state: SessionState,
+        logical: LogicalPlan,
+        target: &StoredTable,
+    ) -> Result<Self> {
+        let physical = state.create_physical_plan(&logical).await?;
+        let (table, version) = (Arc::clone(target.table()), target.version());
+        Ok(Self { catalog, state, logical, physical, table, version })
+    }
+
+    /// The plan as of the statement's snapshot.
+    pub(super) fn physical(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.physical
+    }
+
+    /// Locks the table's writer and starts the plan against the version that is current then.
+    ///
+    /// # Errors
+    /// [`SqlError::Dropped`] when the table is gone or has other columns; those of planning.
+    pub(super) async fn begin(&self, context: Arc<TaskContext>) -> Result<Begun, SqlError> {
+        let (schema, name) = (self.table.schema_name(), self.table.name());
+        let locked = self.catalog.lock_writer(schema, name).await;
+        let dropped = || SqlError::Dropped { name: self.table.full_name() };
+        let (table, writer) = locked.ok_or_else(dropped)?;
+        let version = table.current()?;
+        let physical = if Arc::ptr_eq(&version, &self.version) {
+            Arc::clone(&self.physical)
+        } else {
+            let plan = snapshot::repin(self.logical.clone(), &self.catalog.snapshot())?;
+            Box::pin(self.state.create_physical_plan(&plan)).await?
+        };
+        let rows = execute_stream(physical, context)?;
+        Ok(Begun { table, writer, version, rows })
+    }
+}
+
+/// The table of the database that a table source stands for.
+pub(super) fn stored_table(source: &Arc<dyn TableSource>) -> Result<StoredTable> {
+    let provider = source_as_provider(source)?;
+    if let Some(stored) = provider.downcast_ref::<StoredTable>() {
+        return Ok(stored.at(Some(stored.version())));
+    }
+    Err(exec_datafusion_err!(
+        "rows of an external table cannot be changed; its file can be replaced"
+    ))
+}
+
+/// Whether a plan reads `table`, in a subquery perhaps.
+pub(super) fn reads(plan: &LogicalPlan, table: &Table) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+        {
+            let stored = provider.downcast_ref::<StoredTable>();
+            let target = provider.downcast_ref::<TargetTable>().map(TargetTable::stored);
+            found |= stored.or(target).is_some_and(|stored| stored.table().id() == table.id());
+        }
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}

@@ -1,0 +1,402 @@
+//! Steps from the statement that was parsed to one that DataFusion plans as it was meant.
+//!
+//! - `FROM t` without SELECT returns all columns.
+//! - `t TABLESAMPLE BERNOULLI (p)` becomes a filter by a random number, `(n ROWS)` a random order
+//!   with a limit: DataFusion's planner drops the clause.
+//! - `x AT TIME ZONE z` becomes `timezone(z, x)`, which converts as PostgreSQL does.
+//! - `UPDATE t SET ... FROM u` becomes an UPDATE of `t CROSS JOIN u`.
+//! - `DELETE ... USING u WHERE c` becomes a DELETE of rows for which a row of `u` satisfies `c`.
+//! - Chains of AND, OR and UNION become balanced trees, so that their length is not the depth
+//!   of the plan.
+//!
+//! What DataFusion would accept and plan as something else is refused: a JOIN without a condition,
+//! an index.
+
+use std::mem;
+use std::ops::ControlFlow;
+
+use datafusion::common::DataFusionError;
+use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Delete, Expr, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select,
+    SelectFlavor, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement as SqlStatement,
+    TableAlias, TableFactor, TableSample, TableSampleKind, TableSampleMethod, TableSampleUnit,
+    Update, UpdateTableFromKind, Value, ValueWithSpan, Values, VisitMut, VisitorMut,
+    WildcardAdditionalOptions,
+};
+use datafusion::sql::sqlparser::parser::Parser;
+
+use super::dialect::{TerraceDialect, call};
+use crate::error::SqlError;
+
+/// Operands of AND, OR and UNION from which a chain of them is balanced.
+const CHAIN_LEN_MIN: usize = 16;
+
+/// Normalises a statement, and measures how deep its expressions are nested after that.
+///
+/// # Errors
+/// [`SqlError::Refused`] for what DataFusion would plan as something else.
+pub(super) fn normalize(statement: &mut Statement) -> Result<usize, SqlError> {
+    let mut normalizer = Normalizer::default();
+    let visited = match statement {
+        Statement::Statement(statement) => statement.visit(&mut normalizer),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => query.visit(&mut normalizer),
+            CopyToSource::Relation(_) => ControlFlow::Continue(()),
+        },
+        Statement::Explain(explain) => return normalize(&mut explain.statement),
+        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
+    };
+    match visited {
+        ControlFlow::Continue(()) => Ok(normalizer.depth_max),
+        ControlFlow::Break(error) => Err(*error),
+    }
+}
+
+#[derive(Default)]
+struct Normalizer {
+    depth: usize,
+    depth_max: usize,
+}
+
+impl Normalizer {
+    fn enter(&mut self, levels: usize) {
+        self.depth += levels;
+        self.depth_max = self.depth_max.max(self.depth);
+    }
+}
+
+type Visited = ControlFlow<Box<SqlError>>;
+
+fn as_visited(result: Result<(), SqlError>) -> Visited {
+    match result {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(Box::new(error)),
+    }
+}
+
+impl VisitorMut for Normalizer {
+    type Break = Box<SqlError>;
+
+    fn pre_visit_statement(&mut self, statement: &mut SqlStatement) -> Visited {
+        as_visited(match statement {
+            SqlStatement::CreateIndex(_) => Err(refused(
+                "CREATE INDEX",
+                "leave it out: scans skip chunks by the minimum and maximum of their columns",
+            )),
+            SqlStatement::Delete(delete) => delete_using(delete),
+            SqlStatement::Update(update) => {
+                join_updated(update);
+                Ok(())
+            }
+            _ => Ok(()),
+        })
+    }
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> Visited {
+        balance_unions(&mut query.body);
+        self.enter(1 + set_operations_deep(&query.body));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> Visited {
+        self.depth -= 1 + set_operations_deep(&query.body);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> Visited {
+        if select.flavor == SelectFlavor::FromFirstNoSelect {
+            select.flavor = SelectFlavor::Standard;
+            let all = WildcardAdditionalOptions::default();
+            select.projection = vec![SelectItem::Wildcard(all)];
+        }
+        let mut joins = select.from.iter().flat_map(|from| &from.joins);
+        as_visited(joins.try_for_each(|join| refuse_join(&join.join_operator)))
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> Visited {
+        as_visited(sample_table(table))
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> Visited {
+        balance_chain(expr);
+        self.enter(1);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> Visited {
+        self.depth -= 1;
+        if let Expr::AtTimeZone { timestamp, time_zone } = expr {
+            let null = || Box::new(Expr::Value(Value::Null.into()));
+            let zone = mem::replace(time_zone, null());
+            let timestamp = mem::replace(timestamp, null());
+            *expr = call("timezone", [*zone, *timestamp]);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn refused(what: &str, instead: &str) -> SqlError {
+    SqlError::Refused { what: what.to_owned(), instead: instead.to_owned() }
+}
+
+/// Refuses a join that pairs all rows without saying so.
+fn refuse_join(operator: &JoinOperator) -> Result<(), SqlError> {
+    let constraint = match operator {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint)
+        | JoinOperator::Semi(constraint)
+        | JoinOperator::LeftSemi(constraint)
+        | JoinOperator::RightSemi(constraint)
+        | JoinOperator::Anti(constraint)
+        | JoinOperator::LeftAnti(constraint)
+        | JoinOperator::RightAnti(constraint) => constraint,
+        _ => return Ok(()),
+    };
+    match constraint {
+        JoinConstraint::None => Err(refused(
+            "a JOIN without a condition",
+            "give it ON or USING, or say CROSS JOIN for all pairs of rows",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// `UPDATE t SET ... FROM u` as an UPDATE of the first table of `t CROSS JOIN u`.
+fn join_updated(update: &mut Update) {
+    let Some(from) = update.from.take() else { return };
+    let (UpdateTableFromKind::BeforeSet(tables) | UpdateTableFromKind::AfterSet(tables)) = from;
+    let joins = tables.into_iter().map(|table| Join {
+        relation: match table.joins.is_empty() {
+            true => table.relation,
+            false => TableFactor::NestedJoin { table_with_joins: Box::new(table), alias: None },
+        },
+        global: false,
+        join_operator: JoinOperator::CrossJoin(JoinConstraint::None),
+    });
+    update.table.joins.extend(joins);
+}
+
+/// `DELETE FROM t USING u WHERE c` as `DELETE FROM t WHERE EXISTS (SELECT 1 FROM u WHERE c)`.
+fn delete_using(delete: &mut Delete) -> Result<(), SqlError> {
+    let Some(using) = delete.using.take() else { return Ok(()) };
+    let mut query = parsed_query("SELECT 1 FROM t")?;
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.from = using;
+        select.selection = delete.selection.take();
+    }
+    delete.selection = Some(Expr::Exists { subquery: Box::new(query), negated: false });
+    Ok(())
+}
+
+/// The query of a text that is known to be one.
+fn parsed_query(text: &str) -> Result<Query, SqlError> {
+    let parser = Parser::new(&TerraceDialect).try_with_sql(text);
+    let query = parser.and_then(|mut parser| parser.parse_query());
+    query.map(|query| *query).map_err(|error| DataFusionError::SQL(Box::new(error), None).into())
+}
+
+/// A sampled table as a subquery that draws its rows.
+fn sample_table(table: &mut TableFactor) -> Result<(), SqlError> {
+    let (sample, alias) = match table {
+        TableFactor::Table { name, alias, sample, .. } => {
+            let Some(sample) = sample.take() else { return Ok(()) };
+            let own = alias.take().or_else(|| alias_of(name));
+            (sample, own)
+        }
+        TableFactor::Derived { sample, alias, .. } => {
+            let Some(sample) = sample.take() else { return Ok(()) };
+            (sample, alias.take())
+        }
+        _ => return Ok(()),
+    };
+    let (TableSampleKind::BeforeTableAlias(sample) | TableSampleKind::AfterTableAlias(sample)) =
+        sample;
+    let mut query = parsed_query(&draw(&sample)?)?;
+    let SetExpr::Select(select) = query.body.as_mut() else { return Ok(()) };
+    let Some(from) = select.from.first_mut() else { return Ok(()) };
+    // The subquery takes the place of the table, and has it inside.
+    mem::swap(&mut from.relation, table);
+    let (subquery, sample) = (Box::new(query), None);
+    *table = TableFactor::Derived { lateral: false, subquery, alias, sample };
+    Ok(())
+}
+
+/// The last part of a table's name, which its columns are qualified by.
+fn alias_of(name: &ObjectName) -> Option<TableAlias> {
+    let name = name.0.last()?.as_ident()?.clone();
+    Some(TableAlias { explicit: true, name, columns: vec![], at: None })
+}
+
+/// A query over a table `t` for as many of its rows as the sample says.
+fn draw(sample: &TableSample) -> Result<String, SqlError> {
+    let what = || format!("{sample}");
+    let refuse = |instead: &str| Err(refused(what().trim(), instead));
+    if sample.seed.is_some() {
+        return refuse("leave REPEATABLE and SEED out: the rows are drawn anew each time");
+    }
+    if sample.bucket.is_some() || sample.offset.is_some() {
+        return refuse("say TABLESAMPLE BERNOULLI (percent) or TABLESAMPLE (n ROWS)");
+    }
+    let Some(quantity) = &sample.quantity else {
+        return refuse("say how much: TABLESAMPLE BERNOULLI (percent) or TABLESAMPLE (n ROWS)");
+    };
+    let Some(number) = number(&quantity.value) else {
+        return refuse("say how much by a number");
+    };
+    let by_percent = match (&quantity.unit, &sample.name) {
+        (Some(TableSampleUnit::Rows), _) => false,
+        (Some(TableSampleUnit::Percent), _) => true,
+        (None, Some(TableSampleMethod::Bernoulli | TableSampleMethod::System)) => true,
+        (None, _) => return refuse("say PERCENT or ROWS behind the number"),
+    };
+    if by_percent {
+        if !(0.0..=100.0).contains(&number) {
+            return refuse("a sample is between 0 and 100 percent");
+        }
+        return Ok(format!("SELECT * FROM t WHERE random() < CAST({number} AS DOUBLE) / 100"));
+    }
+    if number < 0.0 || number.fract() != 0.0 {
+        return refuse("a number of rows is whole and not negative");
+    }
+    Ok(format!("SELECT * FROM t ORDER BY random() LIMIT {number}"))
+}
+
+fn number(expr: &Expr) -> Option<f64> {
+    match expr {
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => digits.parse().ok(),
+        Expr::Nested(inner) => number(inner),
+        _ => None,
+    }
+}
+
+/// Balances a long chain of AND or of OR.
+fn balance_chain(expr: &mut Expr) {
+    let Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } = expr else {
+        return;
+    };
+    let op = op.clone();
+    let mut len = 1;
+    let mut next = &*expr;
+    while let Expr::BinaryOp { left, op: inner, .. } = next
+        && *inner == op
+    {
+        len += 1;
+        next = left;
+    }
+    if len < CHAIN_LEN_MIN || is_balanced(expr, &op, len) {
+        return;
+    }
+    let mut operands = Vec::with_capacity(len);
+    let mut rest = mem::replace(expr, Expr::Value(Value::Null.into()));
+    loop {
+        match rest {
+            Expr::BinaryOp { left, op: inner, right } if inner == op => {
+                operands.push(*right);
+                rest = *left;
+            }
+            first => {
+                operands.push(first);
+                break;
+            }
+        }
+    }
+    operands.reverse();
+    let join = |left, right| Expr::BinaryOp {
+        left: Box::new(left),
+        op: op.clone(),
+        right: Box::new(right),
+    };
+    if let Some(balanced) = balanced(operands, &join) {
+        *expr = balanced;
+    }
+}
+
+/// Whether a chain whose left spine has `len` operands is a balanced tree already.
+fn is_balanced(expr: &Expr, op: &BinaryOperator, len: usize) -> bool {
+    let Expr::BinaryOp { right, .. } = expr else { return true };
+    let is_chain = matches!(right.as_ref(), Expr::BinaryOp { op: inner, .. } if inner == op);
+    is_chain && len < 2 * CHAIN_LEN_MIN
+}
+
+/// A tree over the items, in their order, that is as shallow as can be.
+fn balanced<T>(items: Vec<T>, join: &impl Fn(T, T) -> T) -> Option<T> {
+    let mut level = items;
+    while level.len() > 1 {
+        let mut next = Vec::with_capacity(level.len().div_ceil(2));
+        let mut items = level.into_iter();
+        while let Some(left) = items.next() {
+            next.push(match items.next() {
+                Some(right) => join(left, right),
+                None => left,
+            });
+        }
+        level = next;
+    }
+    level.pop()
+}
+
+/// Balances a long chain of UNION, or of UNION ALL.
+fn balance_unions(body: &mut SetExpr) {
+    let SetExpr::SetOperation { op: SetOperator::Union, set_quantifier, .. } = body else { return };
+    let quantifier = *set_quantifier;
+    if !matches!(quantifier, SetQuantifier::All | SetQuantifier::Distinct | SetQuantifier::None) {
+        // UNION BY NAME matches columns with what is on its left.
+        return;
+    }
+    let is_union = |body: &SetExpr| {
+        matches!(body, SetExpr::SetOperation { op: SetOperator::Union, set_quantifier, .. }
+            if *set_quantifier == quantifier)
+    };
+    let mut len = 1;
+    let mut next = &*body;
+    while let SetExpr::SetOperation { left, .. } = next
+        && is_union(next)
+    {
+        len += 1;
+        next = left;
+    }
+    if len < CHAIN_LEN_MIN {
+        return;
+    }
+    let mut operands = Vec::with_capacity(len);
+    let mut rest = mem::replace(body, no_rows());
+    while is_union(&rest)
+        && let SetExpr::SetOperation { left, right, .. } = rest
+    {
+        operands.push(*right);
+        rest = *left;
+    }
+    operands.push(rest);
+    operands.reverse();
+    let join = |left, right| SetExpr::SetOperation {
+        left: Box::new(left),
+        op: SetOperator::Union,
+        set_quantifier: quantifier,
+        right: Box::new(right),
+    };
+    if let Some(balanced) = balanced(operands, &join) {
+        *body = balanced;
+    }
+}
+
+/// A body to put in the place of one that is taken apart.
+fn no_rows() -> SetExpr {
+    SetExpr::Values(Values { explicit_row: false, value_keyword: false, rows: vec![] })
+}
+
+/// How deep set operations are nested in each other on the left.
+fn set_operations_deep(body: &SetExpr) -> usize {
+    let mut depth = 0;
+    let mut next = body;
+    while let SetExpr::SetOperation { left, .. } = next {
+        depth += 1;
+        next = left;
+    }
+    depth
+}

@@ -1,0 +1,97 @@
+//! An analyzer rule that gives expressions PostgreSQL's meaning where DataFusion has another.
+//!
+//! - Sums, differences, products and negatives of integers and decimals fail on overflow.
+//! - Casts of floating-point numbers and decimals to integers round.
+//!
+//! It runs after DataFusion has coerced types, so that it sees the types that are computed with,
+//! and before the optimizer, so that constants are folded with the same meaning.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode as _};
+use datafusion::common::{DFSchema, ExprSchema, Result};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable as _, LogicalPlan, TryCast};
+use datafusion::optimizer::AnalyzerRule;
+use terrace_exec::arithmetic::{CheckedArithmetic, CheckedNegation, can_overflow};
+
+use crate::scalar::RoundToInteger;
+
+/// The analyzer rule.
+#[derive(Debug)]
+pub(super) struct PostgresSemantics;
+
+impl AnalyzerRule for PostgresSemantics {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(with_semantics)?.data)
+    }
+
+    fn name(&self) -> &str {
+        "postgres_semantics"
+    }
+}
+
+fn with_semantics(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let mut schema = match &plan {
+        LogicalPlan::TableScan(scan) => {
+            DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?
+        }
+        plan => merge_schema(&plan.inputs()),
+    };
+    if schema.fields().is_empty() {
+        // A node without inputs may still name its own columns.
+        schema.merge(plan.schema());
+    }
+    let names = NamePreserver::new(&plan);
+    let rewritten = plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        Ok(rewrite(expr, &schema)?.update_data(|expr| name.restore(expr)))
+    })?;
+    match rewritten.transformed {
+        true => rewritten.map_data(LogicalPlan::recompute_schema),
+        false => Ok(rewritten),
+    }
+}
+
+/// An expression over rows of `schema`, with coerced types, in PostgreSQL's meaning.
+pub(crate) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
+    expr.transform_up(|expr| match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let types = (left.get_type(schema)?, right.get_type(schema)?);
+            let checked = match can_overflow(&types.0) && can_overflow(&types.1) {
+                true => CheckedArithmetic::of(op),
+                false => None,
+            };
+            Ok(match checked {
+                Some(function) => Transformed::yes(function.call(vec![*left, *right])),
+                None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+            })
+        }
+        Expr::Negative(operand) if operand.get_type(schema)?.is_signed_integer() => {
+            Ok(Transformed::yes(CheckedNegation::function().call(vec![*operand])))
+        }
+        Expr::Cast(Cast { expr, field }) => {
+            let rounded = rounded(*expr, field.data_type(), schema)?;
+            Ok(rounded.update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field })))
+        }
+        Expr::TryCast(TryCast { expr, field }) => {
+            let rounded = rounded(*expr, field.data_type(), schema)?;
+            Ok(rounded.update_data(|expr| Expr::TryCast(TryCast { expr: Box::new(expr), field })))
+        }
+        other => Ok(Transformed::no(other)),
+    })
+}
+
+/// The operand of a cast to `to`, rounded where the cast would cut its fraction off.
+fn rounded(operand: Expr, to: &DataType, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
+    let is_rounded = matches!(&operand, Expr::ScalarFunction(function)
+        if function.func.inner().is::<RoundToInteger>());
+    if is_rounded || !RoundToInteger::is_needed(&operand.get_type(schema)?, to) {
+        return Ok(Transformed::no(operand));
+    }
+    let function = Arc::new(RoundToInteger::function());
+    Ok(Transformed::yes(function.call(vec![operand])))
+}

@@ -1,0 +1,328 @@
+//! An analyzer rule that gives comparisons with subqueries SQL's three truth values, in every
+//! position.
+//!
+//! DataFusion turns `x IN (S)` into a semi join and `x NOT IN (S)` into a null-aware anti join
+//! where they are conditions of a filter, and both are right. Everywhere else it takes an unknown
+//! result for false, confuses columns of the same name inside and outside of `S`, or has no plan.
+//! There the rule writes out what the comparison means:
+//!
+//! ```text
+//! x IN (S)     CASE WHEN a row of S equals x       THEN true
+//!                   WHEN S has a null              THEN null
+//!                   WHEN x IS NULL and S has a row THEN null
+//!                   ELSE false END
+//! x > ANY (S)  the same with x > min(S) in the first line
+//! x > ALL (S)  CASE WHEN NOT x > max(S)            THEN false
+//!                   WHEN S has a null              THEN null
+//!                   WHEN x IS NULL and S has a row THEN null
+//!                   ELSE true END
+//! ```
+//!
+//! Rows of `S` are reached under a name that nothing else has.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, ExprSchema as _, Result, ScalarValue, Spans, plan_err};
+use datafusion::functions_aggregate::expr_fn::{count, max, min};
+use datafusion::logical_expr::expr::{Case, Exists, InSubquery, SetComparison, SetQuantifier};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
+    binary_expr, lit, not,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+/// The name of the column that a subquery returns.
+const VALUE: &str = "value";
+
+/// The analyzer rule. It runs before DataFusion coerces types.
+#[derive(Debug)]
+pub(super) struct SubqueryComparisons;
+
+impl AnalyzerRule for SubqueryComparisons {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut rewriter = Rewriter { subqueries: 0 };
+        let rewritten = plan.transform_up_with_subqueries(|plan| rewriter.plan(plan))?;
+        Ok(rewritten.data)
+    }
+
+    fn name(&self) -> &str {
+        "subquery_comparisons"
+    }
+}
+
+/// The place of an expression in a plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Position {
+    /// In the condition of a filter, whose EXISTS become joins.
+    Filter,
+    /// In any other expression, where only scalar subqueries have a plan.
+    Value,
+}
+
+struct Rewriter {
+    /// Subqueries that have been given a name.
+    subqueries: usize,
+}
+
+impl Rewriter {
+    fn plan(&mut self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        let mut found = false;
+        plan.apply_expressions(|expr| {
+            found |= has_comparison(expr)?;
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        if !found {
+            return Ok(Transformed::no(plan));
+        }
+        let schema = merge_schema(&plan.inputs());
+        let names = NamePreserver::new(&plan);
+        let is_filter = matches!(plan, LogicalPlan::Filter(_));
+        let rewritten = plan.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let rewritten = match is_filter {
+                true => self.conjunct(expr, &schema)?,
+                false => self.value(expr, &schema, Position::Value)?,
+            };
+            Ok(Transformed::yes(name.restore(rewritten)))
+        })?;
+        rewritten.map_data(LogicalPlan::recompute_schema)
+    }
+
+    /// A condition all of whose parts have to be true.
+    fn conjunct(&mut self, expr: Expr, schema: &DFSchema) -> Result<Expr> {
+        match expr {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+                let (left, right) = (self.conjunct(*left, schema)?, self.conjunct(*right, schema)?);
+                Ok(binary_expr(left, Operator::And, right))
+            }
+            Expr::Not(inner) => match as_in(*inner) {
+                Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+                    let inverted = InSubquery { expr, subquery, negated: !negated };
+                    self.conjunct(Expr::InSubquery(inverted), schema)
+                }
+                inner => self.truth(not(inner), schema),
+            },
+            other => match as_in(other) {
+                Expr::InSubquery(comparison)
+                    if comparison.negated && is_null_aware_join(&comparison) =>
+                {
+                    Ok(Expr::InSubquery(comparison))
+                }
+                other => self.truth(other, schema),
+            },
+        }
+    }
+
+    /// A condition that is as good as false when it is unknown.
+    fn truth(&mut self, expr: Expr, schema: &DFSchema) -> Result<Expr> {
+        match as_in(expr) {
+            Expr::BinaryExpr(BinaryExpr {
+                left,
+                op: op @ (Operator::And | Operator::Or),
+                right,
+            }) => {
+                let (left, right) = (self.truth(*left, schema)?, self.truth(*right, schema)?);
+                Ok(binary_expr(left, op, right))
+            }
+            Expr::InSubquery(comparison) if !comparison.negated => Ok(Expr::InSubquery(comparison)),
+            other => self.value(other, schema, Position::Filter),
+        }
+    }
+
+    /// An expression of which null is another value than false.
+    fn value(&mut self, expr: Expr, schema: &DFSchema, position: Position) -> Result<Expr> {
+        let rewritten = expr.transform_up(|expr| match as_in(expr) {
+            Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+                let is_in = self.is_in(*expr, &subquery, schema, position)?;
+                Ok(Transformed::yes(if negated { not(is_in) } else { is_in }))
+            }
+            Expr::SetComparison(comparison) => {
+                Ok(Transformed::yes(self.quantified(comparison, schema)?))
+            }
+            Expr::Exists(Exists { subquery, negated }) if position == Position::Value => {
+                let exists = has_rows(subquery.subquery.as_ref().clone())?;
+                Ok(Transformed::yes(if negated { not(exists) } else { exists }))
+            }
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(rewritten.data)
+    }
+
+    fn is_in(
+        &mut self,
+        value: Expr,
+        subquery: &Subquery,
+        schema: &DFSchema,
+        position: Position,
+    ) -> Result<Expr> {
+        let values = self.named(subquery)?;
+        let outer = outer_reference(value.clone(), schema)?;
+        let equal = values.with(binary_expr(outer, Operator::Eq, values.column()))?;
+        let matched = match position {
+            Position::Filter => {
+                Expr::Exists(Exists { subquery: as_subquery(equal), negated: false })
+            }
+            Position::Value => has_rows(equal)?,
+        };
+        let unknown = values.unknown(&value, schema)?;
+        if unknown.is_empty() {
+            return Ok(matched);
+        }
+        Ok(case(matched, true, unknown, false))
+    }
+
+    fn quantified(&mut self, comparison: SetComparison, schema: &DFSchema) -> Result<Expr> {
+        let SetComparison { expr: value, subquery, op, quantifier } = comparison;
+        let values = self.named(&subquery)?;
+        let least = || values.aggregate(min(values.column()));
+        let most = || values.aggregate(max(values.column()));
+        let compared = |op, bound| binary_expr(value.as_ref().clone(), op, bound);
+        let is_any = quantifier == SetQuantifier::Any;
+        let decided = match (op, is_any) {
+            (Operator::Gt | Operator::GtEq, true) | (Operator::Lt | Operator::LtEq, false) => {
+                compared(op, least()?)
+            }
+            (Operator::Gt | Operator::GtEq, false) | (Operator::Lt | Operator::LtEq, true) => {
+                compared(op, most()?)
+            }
+            (Operator::NotEq, true) => compared(op, least()?).or(compared(op, most()?)),
+            (Operator::Eq, false) => compared(op, least()?).and(compared(op, most()?)),
+            _ => return plan_err!("{op} {quantifier} is no comparison with a subquery"),
+        };
+        let unknown = values.unknown(&value, schema)?;
+        Ok(match is_any {
+            true => case(decided, true, unknown, false),
+            false => case(not(decided), false, unknown, true),
+        })
+    }
+
+    /// The rows of a subquery of one column, under a name that nothing else has.
+    fn named(&mut self, subquery: &Subquery) -> Result<Values> {
+        let plan = subquery.subquery.as_ref().clone();
+        if plan.schema().fields().len() != 1 {
+            let columns = plan.schema().fields().len();
+            return plan_err!("a subquery that is compared with returns 1 column, not {columns}");
+        }
+        self.subqueries += 1;
+        let name = format!("subquery {}", self.subqueries);
+        let column = Expr::Column(Column::from(plan.schema().qualified_field(0)));
+        let is_nullable = plan.schema().field(0).is_nullable();
+        let plan = LogicalPlanBuilder::from(plan).project([column.alias(VALUE)])?.alias(&name)?;
+        Ok(Values { plan: plan.build()?, name, is_nullable })
+    }
+}
+
+/// The rows of a subquery.
+struct Values {
+    plan: LogicalPlan,
+    name: String,
+    is_nullable: bool,
+}
+
+impl Values {
+    fn column(&self) -> Expr {
+        Expr::Column(Column::new(Some(self.name.as_str()), VALUE))
+    }
+
+    /// Those for which a condition is true.
+    fn with(&self, condition: Expr) -> Result<LogicalPlan> {
+        LogicalPlanBuilder::from(self.plan.clone()).filter(condition)?.build()
+    }
+
+    fn aggregate(&self, aggregate: Expr) -> Result<Expr> {
+        scalar(LogicalPlanBuilder::from(self.plan.clone()), aggregate)
+    }
+
+    /// When a comparison of `value` with these, if no row has decided it, is unknown.
+    fn unknown(&self, value: &Expr, schema: &DFSchema) -> Result<Vec<Expr>> {
+        let mut unknown = Vec::new();
+        if self.is_nullable {
+            unknown.push(has_rows(self.with(self.column().is_null())?)?);
+        }
+        if value.nullable(schema).unwrap_or(true) {
+            unknown.push(value.clone().is_null().and(has_rows(self.plan.clone())?));
+        }
+        Ok(unknown)
+    }
+}
+
+/// Whether an expression has a comparison with a subquery or an EXISTS.
+fn has_comparison(expr: &Expr) -> Result<bool> {
+    expr.exists(|expr| {
+        Ok(matches!(expr, Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::Exists(_)))
+    })
+}
+
+/// `= ANY` and `<> ALL` as IN and NOT IN; any other expression as it is.
+fn as_in(expr: Expr) -> Expr {
+    match expr {
+        Expr::SetComparison(SetComparison { expr, subquery, op, quantifier }) => {
+            let negated = match (op, quantifier) {
+                (Operator::Eq, SetQuantifier::Any) => false,
+                (Operator::NotEq, SetQuantifier::All) => true,
+                (op, quantifier) => {
+                    let same = SetComparison { expr, subquery, op, quantifier };
+                    return Expr::SetComparison(same);
+                }
+            };
+            Expr::InSubquery(InSubquery { expr, subquery, negated })
+        }
+        other => other,
+    }
+}
+
+/// Whether DataFusion's null-aware anti join is right for a NOT IN: it compares one key of the
+/// outer rows, and takes no other condition.
+fn is_null_aware_join(comparison: &InSubquery) -> bool {
+    comparison.expr.any_column_refs()
+        && comparison.subquery.outer_ref_columns.is_empty()
+        && !comparison.expr.contains_outer()
+}
+
+/// The expression with columns of `schema` as seen from inside of a subquery.
+fn outer_reference(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    let referred = expr.transform_up(|expr| match expr {
+        Expr::Column(column) => {
+            let field = Arc::clone(schema.field_from_column(&column)?);
+            Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))
+        }
+        other => Ok(Transformed::no(other)),
+    })?;
+    Ok(referred.data)
+}
+
+fn as_subquery(plan: LogicalPlan) -> Subquery {
+    let outer_ref_columns = plan.all_out_ref_exprs();
+    Subquery { subquery: Arc::new(plan), outer_ref_columns, spans: Spans::new() }
+}
+
+/// The value of an aggregate over all rows of a plan.
+fn scalar(rows: LogicalPlanBuilder, aggregate: Expr) -> Result<Expr> {
+    let plan = rows.aggregate(Vec::<Expr>::new(), [aggregate])?.build()?;
+    Ok(Expr::ScalarSubquery(as_subquery(plan)))
+}
+
+/// Whether a plan returns a row.
+fn has_rows(plan: LogicalPlan) -> Result<Expr> {
+    let is_correlated = !plan.all_out_ref_exprs().is_empty();
+    let rows = LogicalPlanBuilder::from(plan);
+    // One row is enough; a limit for each outer row has no plan.
+    let rows = if is_correlated { rows } else { rows.limit(0, Some(1))? };
+    Ok(scalar(rows, count(lit(1_i64)))?.gt(lit(0_i64)))
+}
+
+/// `CASE WHEN decided THEN result WHEN unknown THEN null ... ELSE otherwise END`.
+fn case(decided: Expr, result: bool, unknown: Vec<Expr>, otherwise: bool) -> Expr {
+    let null = || Box::new(Expr::Literal(ScalarValue::Boolean(None), None));
+    let mut branches = vec![(Box::new(decided), Box::new(lit(result)))];
+    branches.extend(unknown.into_iter().map(|unknown| (Box::new(unknown), null())));
+    Expr::Case(Case {
+        expr: None,
+        when_then_expr: branches,
+        else_expr: Some(Box::new(lit(otherwise))),
+    })
+}

@@ -1,0 +1,259 @@
+//! Answers that DataFusion, or an earlier version, gets wrong.
+
+mod common;
+
+use common::{MIB, engine, error, show};
+use terrace_sql::Session;
+
+const DRAM: u64 = 64 * MIB;
+
+/// Checks each query against its answer.
+async fn check(session: &Session, cases: &[(&str, &str)]) {
+    for (query, answer) in cases {
+        assert_eq!(show(session, query).await, *answer, "{query}");
+    }
+}
+
+/// Tables whose columns have the same names.
+async fn same_names(session: &Session) {
+    let make = "CREATE TABLE a AS SELECT value AS k, value % 7 AS d FROM generate_series(1, 1000);
+                CREATE TABLE b AS SELECT value AS k, value % 11 AS d FROM generate_series(1, 1000);
+                CREATE TABLE c AS SELECT value AS d FROM generate_series(0, 4)";
+    show(session, make).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_of_tables_with_the_same_column_names_keep_their_rows() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    same_names(&session).await;
+    let joined = |kind: &str| {
+        format!("SELECT count(*), sum(a.d) FROM a {kind} b ON a.k = b.k JOIN c ON b.d = c.d")
+    };
+    for kind in ["LEFT JOIN", "JOIN"] {
+        assert_eq!(show(&session, &joined(kind)).await, "454 1365", "{kind}");
+    }
+    let groups = "SELECT a.d, count(*) FROM a JOIN b ON a.k = b.k JOIN c ON b.d = c.d \
+                  GROUP BY a.d ORDER BY a.d";
+    let groups = show(&session, groups).await;
+    assert_eq!(groups.lines().count(), 7, "{groups}");
+    // The filter of a top-k operator, and that of a semi join on a key whose name the other side
+    // has for another column.
+    let top = "SELECT b.d FROM a JOIN b ON a.k = b.k ORDER BY b.d DESC, a.k LIMIT 1";
+    assert_eq!(show(&session, top).await, "10");
+    let semi = "SELECT count(*) FROM a WHERE a.d < 3 AND a.d IN (SELECT b.k - 1 FROM b)";
+    assert_eq!(show(&session, semi).await, "428");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_filter_of_a_join_reaches_the_scan_of_its_column() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let make = "CREATE TABLE users AS SELECT value AS id, value % 100 AS region_id
+                    FROM generate_series(1, 30000);
+                CREATE TABLE orders AS SELECT value AS id, value * 7 % 30000 + 1 AS user_id
+                    FROM generate_series(1, 100000);
+                CREATE TABLE items AS SELECT value AS id, value * 3 % 100000 + 1 AS order_id
+                    FROM generate_series(1, 200000)";
+    show(&session, make).await;
+    let joined = "SELECT count(*) FROM users u LEFT JOIN orders o ON o.user_id = u.id \
+                  JOIN items i ON i.order_id = o.id WHERE i.id < 18000";
+    assert_eq!(show(&session, joined).await, "17999");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn comparisons_with_subqueries_have_three_truth_values() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE i AS SELECT * FROM (VALUES (1), (2), (3), (NULL)) v(i)").await;
+    let of_filter = [
+        ("i > ANY (SELECT i FROM i)", 2),
+        ("i = ANY (SELECT i FROM i)", 3),
+        ("i >= ALL (SELECT i FROM i WHERE i IS NOT NULL)", 1),
+        ("i <> ALL (SELECT i FROM i WHERE i > 1)", 1),
+        ("i <> ALL (SELECT i FROM i)", 0),
+        ("i <> ANY (SELECT i FROM i WHERE i = 2)", 2),
+        ("i = ALL (SELECT i FROM i WHERE i = 2)", 1),
+        ("i < ALL (SELECT i FROM i WHERE i > 5)", 4),
+        ("i < ANY (SELECT i FROM i WHERE i > 5)", 0),
+        ("i NOT IN (SELECT i FROM i)", 0),
+        ("i NOT IN (SELECT i FROM i WHERE i > 1)", 1),
+        ("i NOT IN (SELECT i FROM i WHERE i > 5)", 4),
+        ("1 NOT IN (SELECT NULL)", 0),
+        ("1 NOT IN (SELECT i FROM i WHERE i = 2)", 4),
+        ("(4 IN (SELECT i FROM i)) IS NULL", 4),
+        ("(i IN (SELECT i FROM i WHERE i > 1)) IS NULL", 1),
+        ("NOT (i IN (SELECT i FROM i WHERE i > 1))", 1),
+        ("i NOT IN (SELECT i FROM i) OR i = 3", 1),
+        ("i IN (SELECT i FROM i) OR i IS NULL", 4),
+        ("(i > ANY (SELECT i FROM i)) IS NULL", 2),
+        ("NOT (i > ALL (SELECT i FROM i))", 3),
+    ];
+    for (condition, rows) in of_filter {
+        let query = format!("SELECT count(*) FROM i WHERE {condition}");
+        assert_eq!(show(&session, &query).await, rows.to_string(), "{condition}");
+    }
+    check(
+        &session,
+        &[
+            ("SELECT i IN (SELECT i FROM i WHERE i > 1) FROM i ORDER BY i", "false\ntrue\ntrue\n"),
+            ("SELECT i NOT IN (SELECT i FROM i) FROM i ORDER BY i", "false\nfalse\nfalse\n"),
+            ("SELECT i > ANY (SELECT i FROM i) FROM i ORDER BY i", "\ntrue\ntrue\n"),
+            (
+                "SELECT 4 IN (SELECT i FROM i) AS a, 4 IN (SELECT i FROM i WHERE i > 0) AS b",
+                " false",
+            ),
+            (
+                "SELECT EXISTS (SELECT 1 FROM i WHERE i > 5) AS a, EXISTS (SELECT 1 FROM i) AS b",
+                "false true",
+            ),
+            (
+                "SELECT a.i, EXISTS (SELECT 1 FROM i b WHERE b.i = a.i + 1) FROM i a ORDER BY a.i",
+                "1 true\n2 true\n3 false\n false",
+            ),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numbers_that_do_not_fit_are_errors() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(
+        &session,
+        "CREATE TABLE n AS SELECT 9223372036854775807 AS b, CAST(2147483647 AS INT) AS i, \
+                    CAST(127 AS TINYINT) AS t, CAST(-32768 AS SMALLINT) AS s, \
+                    CAST('99999999999999999999999999999999999999' AS DECIMAL(38, 0)) AS d",
+    )
+    .await;
+    for overflowing in [
+        "SELECT 9223372036854775807 + 1",
+        "SELECT 4000000000 * 4000000000",
+        "SELECT x + 1 FROM (SELECT 9223372036854775807 AS x)",
+        "SELECT b + 1 FROM n",
+        "SELECT -2 - b FROM n",
+        "SELECT i + CAST(1 AS INT) FROM n",
+        "SELECT t * t FROM n",
+        "SELECT -s FROM n",
+        "SELECT d + d FROM n",
+        "SELECT d * 10 FROM n",
+        "SELECT 1 FROM n WHERE b + 1 > 0",
+        "SELECT sum(b + 1) FROM n",
+    ] {
+        let message = error(&session, overflowing).await;
+        assert!(message.contains("out of range"), "{overflowing}: {message}");
+    }
+    check(
+        &session,
+        &[
+            ("SELECT b - 1 FROM n", "9223372036854775806"),
+            ("SELECT CASE WHEN b < 0 THEN b * 2 ELSE 1 END FROM n", "1"),
+            ("SELECT -9223372036854775807 - 1", "-9223372036854775808"),
+            ("SELECT 1 + 2 * 3 - 4", "3"),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn casts_round_and_literals_are_decimals() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE t (b BIGINT); INSERT INTO t VALUES (1.7), (2.5), (-2.5)").await;
+    check(
+        &session,
+        &[
+            ("SELECT b FROM t ORDER BY b", "-3\n2\n3"),
+            ("SELECT CAST(2.5 AS INT) AS a, CAST(CAST(2.5 AS DOUBLE) AS INT) AS b", "3 2"),
+            ("SELECT CAST(x AS BIGINT) FROM (VALUES (CAST(0.6 AS DOUBLE))) v(x)", "1"),
+            ("SELECT 0.1 + 0.2", "0.3"),
+            ("SELECT 1.005::DECIMAL(10, 2)", "1.01"),
+            (
+                "SELECT 12345678901234567890123456789012345678",
+                "12345678901234567890123456789012345678",
+            ),
+        ],
+    )
+    .await;
+    show(&session, "UPDATE t SET b = b + 0.6 WHERE b = 2").await;
+    assert_eq!(show(&session, "SELECT b FROM t ORDER BY b").await, "-3\n3\n3");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_mean_what_they_say() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(
+        &session,
+        "CREATE TABLE emp AS SELECT value AS id, 'n' || value AS name \
+                    FROM generate_series(1, 10000)",
+    )
+    .await;
+    check(
+        &session,
+        &[
+            ("SELECT false IS NOT DISTINCT FROM false AND false", "false"),
+            ("SELECT 2 ^ 3", "8.0"),
+            ("SELECT -2 ^ 2", "4.0"),
+            ("SELECT count(*) FROM (FROM emp)", "10000"),
+            (
+                "SELECT TIMESTAMPTZ '2024-01-01 00:00:00+02' AT TIME ZONE 'Europe/Berlin'",
+                "2023-12-31T23:00:00",
+            ),
+            (
+                "SELECT (TIMESTAMP '2024-07-01 12:00:00' AT TIME ZONE 'Europe/Berlin') \
+                 AT TIME ZONE 'UTC'",
+                "2024-07-01T10:00:00",
+            ),
+        ],
+    )
+    .await;
+    let drawn = show(&session, "SELECT count(*) FROM emp TABLESAMPLE BERNOULLI (10)").await;
+    let drawn: i64 = drawn.parse().expect("a number");
+    assert!((500..2000).contains(&drawn), "{drawn} of 10000 rows");
+    let ten = "SELECT count(*), count(e.name) FROM emp e TABLESAMPLE (10 ROWS)";
+    assert_eq!(show(&session, ten).await, "10 10");
+    for refused in [
+        "CREATE INDEX ix ON emp (id)",
+        "CREATE UNIQUE INDEX ix ON emp (id)",
+        "SELECT count(*) FROM emp a JOIN emp b",
+        "SELECT count(*) FROM emp POSITIONAL JOIN emp b",
+        "SELECT count(*) FROM emp TABLESAMPLE BERNOULLI (10) REPEATABLE (1)",
+        "SELECT count(*) FROM emp TABLESAMPLE BERNOULLI (200)",
+        "SELECT TIMESTAMP '2024-07-01 12:00:00' AT TIME ZONE 'Nowhere/Land'",
+    ] {
+        error(&session, refused).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deep_statements_run_or_are_refused() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE t AS SELECT value AS a FROM generate_series(1, 1000)").await;
+    let many = |n: usize, part: &str, with: &str| vec![part; n].join(with);
+    let ors: Vec<String> = (0..20_000).map(|n| format!("a = {n}")).collect();
+    let ors = format!("SELECT count(*) FROM t WHERE {}", ors.join(" OR "));
+    assert_eq!(show(&session, &ors).await, "1000");
+    let unions = format!("SELECT count(*) FROM ({})", many(3000, "SELECT 1 AS a", " UNION ALL "));
+    assert_eq!(show(&session, &unions).await, "3000");
+    let list: Vec<String> = (0..100_000).map(|n| n.to_string()).collect();
+    let list = format!("SELECT count(*) FROM t WHERE a IN ({})", list.join(", "));
+    assert_eq!(show(&session, &list).await, "1000");
+    let nested = format!("SELECT {}1{}", "(".repeat(300), ")".repeat(300));
+    assert_eq!(show(&session, &nested).await, "1");
+    let sum = format!("SELECT sum({}) FROM t", many(100, "a", " + "));
+    assert_eq!(show(&session, &sum).await, (500_500_u64 * 100).to_string());
+    for deep in [
+        format!("SELECT {}", many(10_000, "1", " + ")),
+        format!("SELECT {}", many(1_000_000, "1", " + ")),
+        format!("SELECT {}1{}", "(".repeat(40_000), ")".repeat(40_000)),
+        format!("SELECT {} 1", "- ".repeat(30_000)),
+        format!("SELECT {}1{}", "(SELECT ".repeat(3000), ")".repeat(3000)),
+    ] {
+        let message = error(&session, &deep).await;
+        assert!(message.len() < 1000, "{}", &message[..1000]);
+    }
+    assert_eq!(show(&session, "SELECT count(*) FROM t").await, "1000");
+}
