@@ -250,9 +250,13 @@ impl<'a> OptimisticGuard<'a> {
         self.frame.tier()
     }
 
-    /// The page held for reading, if nobody has written or moved it since; at once or not at all.
+    /// The page held for reading, if nobody has written or moved it since. Waits for a writer that
+    /// has precedence, and then for its write: what was seen is gone by then.
     pub fn hold(&self) -> Option<ReadGuard<'a>> {
-        if !self.frame.latch.try_shared() {
+        let deadline = Instant::now() + self.pool.patience;
+        let taken =
+            || self.frame.latch.shared_while(&self.pool.lot, Some(deadline), || self.is_valid());
+        if !self.frame.latch.try_shared() && taken() != Some(true) {
             return None;
         }
         let held = ReadGuard::new(self.pool, self.id);

@@ -3,6 +3,7 @@
 mod churn;
 mod common;
 mod conformance;
+mod fairness;
 mod faults;
 mod model;
 mod races;
