@@ -6,5 +6,6 @@ mod conformance;
 mod fairness;
 mod faults;
 mod model;
+mod ownership;
 mod races;
 mod resize;
