@@ -121,9 +121,10 @@ fn over_file(
 
 fn lock(file: io::Result<DirectFile>) -> io::Result<DirectFile> {
     let file = file?;
-    file.try_lock().map_err(|error| match error.kind() {
+    file.lock().map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => {
-            io::Error::new(io::ErrorKind::WouldBlock, "another store has it open")
+            let message = format!("another store has it open ({error}); end that process first");
+            io::Error::new(io::ErrorKind::WouldBlock, message)
         }
         _ => error,
     })?;
