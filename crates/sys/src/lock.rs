@@ -3,7 +3,7 @@
 //! The kernel gives a lock back when the last reference to the open file goes. That may be after
 //! the process has been reaped: io_uring lets go of files by a worker of the kernel, and a child
 //! that was just forked shares the lock until it starts its own program. So a lock that another
-//! process has is tried again for [`LOCK_PATIENCE`] before it is an error.
+//! process has is tried again for two seconds before it is an error.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
