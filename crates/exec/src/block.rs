@@ -188,7 +188,8 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         for page in &self.pages {
-            self.space.free(*page);
+            let freed = self.space.free(*page);
+            debug_assert!(freed.is_ok(), "a page of this space: {freed:?}");
         }
     }
 }

@@ -331,7 +331,8 @@ impl RowPages {
 
     fn free(space: &Space, page: Option<PageRef>) {
         if let Some(page) = page {
-            space.free(page);
+            let freed = space.free(page);
+            debug_assert!(freed.is_ok(), "a page of this space: {freed:?}");
         }
     }
 }

@@ -152,11 +152,11 @@ impl<P: Pages> HashIndex<P> {
         match in_page(page.id(), added) {
             Ok(true) => Ok(page),
             Ok(false) => {
-                self.pages.free(page);
+                self.pages.free(page)?;
                 Err(IndexError::Corrupt { page: page.id(), what: "a new page has no room" })
             }
             Err(error) => {
-                self.pages.free(page);
+                self.pages.free(page)?;
                 Err(error)
             }
         }
@@ -166,7 +166,7 @@ impl<P: Pages> HashIndex<P> {
     fn link(&self, page: PageRef, link: impl FnOnce(&Self) -> Result<()>) -> Result<()> {
         let linked = link(self);
         if linked.is_err() {
-            self.pages.free(page);
+            self.pages.free(page)?;
         }
         linked
     }
@@ -216,7 +216,7 @@ impl<P: Pages> HashIndex<P> {
         let held = self.pages.write(&mut page)?;
         edit.set_next(in_page(page.id(), View::of(&held))?.header.next);
         drop(held);
-        self.pages.free(page);
+        self.pages.free(page)?;
         Ok(())
     }
 }

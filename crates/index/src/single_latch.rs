@@ -105,9 +105,9 @@ impl<P: Pages> Pages for SingleLatch<P> {
         self.pages.persist(pages)
     }
 
-    fn free(&self, page: PageRef) {
+    fn free(&self, page: PageRef) -> Result<(), PoolError> {
         self.exclusive().remove(&page.id());
-        self.pages.free(page);
+        self.pages.free(page)
     }
 }
 

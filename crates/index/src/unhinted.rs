@@ -53,7 +53,7 @@ impl<P: Pages> Pages for Unhinted<P> {
         self.0.persist(pages)
     }
 
-    fn free(&self, page: PageRef) {
-        self.0.free(page);
+    fn free(&self, page: PageRef) -> Result<(), PoolError> {
+        self.0.free(page)
     }
 }

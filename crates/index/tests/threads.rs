@@ -3,9 +3,9 @@
 mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use common::{KIB, index, is_whole, pool, single_latch, space, unhinted, value_of};
+use common::{KIB, MIB, index, is_whole, pool, single_latch, space, unhinted, value_of};
 use terrace_index::HashIndex;
 use terrace_pool::{Pages, Pool};
 use terrace_testkit::{Rng, soak_time, with_seed};
@@ -59,7 +59,7 @@ fn churn<P: Pages>(index: &HashIndex<P>, pool: &Pool, seed: u64) {
         });
         let end = Instant::now() + soak_time();
         while Instant::now() < end && writers.iter().all(|writer| !writer.is_finished()) {
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            std::thread::sleep(Duration::from_millis(10));
         }
         stop.store(true, Ordering::Relaxed);
         let kept: u64 = writers.into_iter().map(|writer| writer.join().expect("writer")).sum();
@@ -142,4 +142,32 @@ fn of_threads_that_insert_a_key_one_wins() {
     });
     assert_eq!((wins, index.len()), (1000, 1000));
     assert_eq!(index.shape().expect("read").records, 1000);
+}
+
+/// Readers of one key take their next hold at once, so that its page is never without one.
+#[test]
+fn readers_of_a_key_do_not_keep_its_writer_out() {
+    const WAIT_MAX: Duration = Duration::from_secs(2);
+    let pool = pool(4 * MIB);
+    let index = index(space(&pool), 16, 4096);
+    let key = key_of(0, 0);
+    index.put(&key, &[5; 25]).expect("put");
+    let stop = AtomicBool::new(false);
+    let read = || {
+        while !stop.load(Ordering::Relaxed) {
+            assert!(index.get_with(&key, is_whole).expect("read").expect("there"));
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..16).for_each(|_| drop(scope.spawn(read)));
+        let (mut puts, mut longest) = (0, Duration::ZERO);
+        let end = Instant::now() + soak_time();
+        while Instant::now() < end && longest < WAIT_MAX {
+            let start = Instant::now();
+            puts += u64::from(index.put(&key, &[5; 25]).is_ok());
+            longest = longest.max(start.elapsed());
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert!(longest < WAIT_MAX, "one of {puts} puts took {longest:?}");
+    });
 }

@@ -1,25 +1,37 @@
 //! A latch: one 8-byte word with shared and exclusive holders and a version.
 //!
 //! ```text
-//! bits 63..18  version, +1 at every exclusive release
-//! bit  17      parked: somebody sleeps for this latch
+//! bits 63..19  version, +1 at every exclusive release
+//! bit  18      writer first: a writer has waited so long that it goes before new readers
+//! bit  17      parked: threads sleep for this latch
 //! bit  16      exclusive
 //! bits 15..0   shared holders
 //! ```
 //!
 //! A pin is a shared hold that outlives the call that took it, so holds may be released by another
-//! thread than took them. Readers are not held up by a waiting writer: a thread that holds a page
-//! may fix it again while a writer waits, which a fair latch would turn into a deadlock.
+//! thread than took them.
+//!
+//! # Fairness
+//!
+//! A writer waits for a moment without readers, which a stream of short holds may never leave. One
+//! that has waited for [`PRECEDENCE_AFTER`] sets *writer first*: readers then wait until it has had
+//! the latch, so that it gets in when the present holds end. A reader that has let writers go first
+//! for some milliseconds in vain takes its hold past them: it may be that the writer waits for a
+//! hold of the same thread, which a strictly fair latch turns into a deadlock. The times are those
+//! of [`crate::precedence`]. Optimistic readers hold nothing and take no part in this. Writers have
+//! no order among themselves.
 
 use std::time::Instant;
 
 use crate::park::{Look, ParkingLot};
+use crate::precedence::{PRECEDENCE_AFTER, Yield};
 use crate::sync::{AtomicU64, Ordering, fence, relax, total_order};
 
 const SHARED_MASK: u64 = 0xFFFF;
 const EXCLUSIVE: u64 = 1 << 16;
 const PARKED: u64 = 1 << 17;
-const VERSION_ONE: u64 = 1 << 18;
+const WRITER_FIRST: u64 = 1 << 18;
+const VERSION_ONE: u64 = 1 << 19;
 const VERSION_MASK: u64 = !(VERSION_ONE - 1);
 
 /// Looks at a busy latch before its thread sleeps: about a microsecond, the length of a short hold.
@@ -33,10 +45,19 @@ const SPINS: u32 = if cfg!(loom) { 0 } else { 64 };
 #[derive(Debug)]
 pub struct Latch(AtomicU64);
 
-/// Whether a latch word keeps out whoever wants a shared hold. Readers alone do not, unless there
-/// are as many as the word can count.
+/// Whether there are as many readers as a latch word can count.
+fn is_full(word: u64) -> bool {
+    word & SHARED_MASK == SHARED_MASK
+}
+
+/// Whether a latch word keeps out a reader that lets waiting writers go first.
 fn busy_for_shared(word: u64) -> bool {
-    word & EXCLUSIVE != 0 || word & SHARED_MASK == SHARED_MASK
+    word & (EXCLUSIVE | WRITER_FIRST) != 0 || is_full(word)
+}
+
+/// Whether a latch word keeps out every reader.
+fn closed_for_shared(word: u64) -> bool {
+    word & EXCLUSIVE != 0 || is_full(word)
 }
 
 /// Whether a latch word keeps out whoever wants the exclusive hold.
@@ -78,12 +99,17 @@ impl Latch {
         busy_for_exclusive(self.0.load(Ordering::Relaxed))
     }
 
-    /// Takes a shared hold unless the latch is held exclusively.
+    /// Takes a shared hold unless the latch is held exclusively, or a writer has waited long.
     #[must_use]
     #[inline]
     pub fn try_shared(&self) -> bool {
+        self.try_shared_unless(busy_for_shared)
+    }
+
+    #[inline]
+    fn try_shared_unless(&self, busy: impl Fn(u64) -> bool) -> bool {
         let mut word = self.0.load(Ordering::Relaxed);
-        while !busy_for_shared(word) {
+        while !busy(word) {
             match self.0.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed)
             {
                 Ok(_) => return true,
@@ -120,7 +146,8 @@ impl Latch {
     }
 
     /// Takes a shared hold, sleeping while the latch is busy and `wanted`; whether it was taken, or
-    /// `None` when `deadline` passed.
+    /// `None` when `deadline` passed. Lets writers go first that have waited long, within limits:
+    /// see the module.
     ///
     /// `wanted` may turn false only under the exclusive hold. Without that question a thread would
     /// go on waiting for whoever has the latch next, for another page: and in a circle, where that
@@ -132,10 +159,32 @@ impl Latch {
         deadline: Option<Instant>,
         wanted: impl Fn() -> bool,
     ) -> Option<bool> {
-        self.acquire(lot, deadline, Self::try_shared, busy_for_shared, wanted)
+        if self.spin(Self::try_shared) {
+            return Some(true);
+        }
+        let mut yields = Yield::new(lot, deadline);
+        lot.park(self.key(), deadline, || {
+            loop {
+                let word = self.0.load(Ordering::SeqCst);
+                let writer_first = word & WRITER_FIRST != 0;
+                let yielding = writer_first && !yields.is_over();
+                let busy = if yielding { busy_for_shared } else { closed_for_shared };
+                if self.try_shared_unless(busy) {
+                    yields.end(writer_first);
+                    return Look::Done(true);
+                }
+                // The wait for a writer that goes first has a limit, that for a holder has none.
+                let closed = closed_for_shared(word);
+                let sleep = || if closed { Look::Sleep } else { yields.sleep() };
+                if let Some(look) = self.look_busy(word, busy, PARKED, &wanted, sleep) {
+                    return look;
+                }
+            }
+        })
     }
 
-    /// Takes the exclusive hold as [`Latch::shared_while`] takes a shared one.
+    /// Takes the exclusive hold as [`Latch::shared_while`] takes a shared one. New readers wait for
+    /// a writer that has waited for 100 microseconds.
     #[must_use]
     pub fn exclusive_while(
         &self,
@@ -143,7 +192,28 @@ impl Latch {
         deadline: Option<Instant>,
         wanted: impl Fn() -> bool,
     ) -> Option<bool> {
-        self.acquire(lot, deadline, Self::try_exclusive, busy_for_exclusive, wanted)
+        if self.spin(Self::try_exclusive) {
+            return Some(true);
+        }
+        let first_at = Instant::now() + PRECEDENCE_AFTER;
+        let taken = lot.park(self.key(), deadline, || {
+            loop {
+                if self.try_exclusive() {
+                    return Look::Done(true);
+                }
+                let word = self.0.load(Ordering::SeqCst);
+                let first = Instant::now() >= first_at;
+                let bits = if first { PARKED | WRITER_FIRST } else { PARKED };
+                let sleep = || if first { Look::Sleep } else { Look::SleepUntil(first_at) };
+                if let Some(look) = self.look_busy(word, busy_for_exclusive, bits, &wanted, sleep) {
+                    return look;
+                }
+            }
+        });
+        if taken.is_none() {
+            self.give_precedence_up(lot);
+        }
+        taken
     }
 
     /// Takes the exclusive hold, however long that takes.
@@ -152,39 +222,52 @@ impl Latch {
         let _ = self.exclusive_while(lot, None, || true);
     }
 
-    fn acquire(
-        &self,
-        lot: &ParkingLot,
-        deadline: Option<Instant>,
-        take: impl Fn(&Self) -> bool,
-        busy: impl Fn(u64) -> bool,
-        wanted: impl Fn() -> bool,
-    ) -> Option<bool> {
+    fn spin(&self, take: impl Fn(&Self) -> bool) -> bool {
         for _ in 0..SPINS {
             if take(self) {
-                return Some(true);
+                return true;
+            }
+            // A reader that a waiting writer keeps out has to wait for longer than a short hold.
+            if self.0.load(Ordering::Relaxed) & WRITER_FIRST != 0 {
+                return false;
             }
             relax();
         }
-        lot.park(self.key(), deadline, || {
-            loop {
-                if take(self) {
-                    return Look::Done(true);
-                }
-                let word = self.0.load(Ordering::SeqCst);
-                if !busy(word) {
-                    continue;
-                }
-                // After the word was read: the release that ends the hold under which `wanted`
-                // turned false changes the word, so that it either shows here or wakes the sleeper.
-                if !wanted() {
-                    return Look::Done(false);
-                }
-                if word & PARKED != 0 || self.swap(word, word | PARKED) {
-                    return Look::Sleep;
-                }
+        false
+    }
+
+    /// What a thread does that found the latch busy in `word`: sleeps once `bits` are set, or is
+    /// done when it wants the latch no more. `None` when the word has changed: look again.
+    fn look_busy(
+        &self,
+        word: u64,
+        busy: impl Fn(u64) -> bool,
+        bits: u64,
+        wanted: impl Fn() -> bool,
+        sleep: impl FnOnce() -> Look<bool>,
+    ) -> Option<Look<bool>> {
+        if !busy(word) {
+            return None;
+        }
+        // After the word was read: the release that ends the hold under which `wanted` turned false
+        // changes the word, so that it either shows here or wakes the sleeper.
+        if !wanted() {
+            return Some(Look::Done(false));
+        }
+        (word & bits == bits || self.swap(word, word | bits)).then(sleep)
+    }
+
+    /// Lets readers in again that wait for a writer whose deadline has passed. Other writers that
+    /// have waited long wake as well, and go first again.
+    fn give_precedence_up(&self, lot: &ParkingLot) {
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & WRITER_FIRST != 0 {
+            if self.swap(word, word & !(WRITER_FIRST | PARKED)) {
+                lot.unpark(self.key());
+                return;
             }
-        })
+            word = self.0.load(Ordering::Relaxed);
+        }
     }
 
     fn swap(&self, from: u64, to: u64) -> bool {
@@ -199,7 +282,7 @@ impl Latch {
             debug_assert!(word & SHARED_MASK != 0, "a shared latch was released twice");
             let last = word & SHARED_MASK == 1;
             // A full count keeps readers out as well, and those who wait for one hold to go.
-            let wakes = last || busy_for_shared(word);
+            let wakes = last || is_full(word);
             let next = if wakes { (word - 1) & !PARKED } else { word - 1 };
             match self.0.compare_exchange_weak(word, next, Ordering::SeqCst, Ordering::Relaxed) {
                 Ok(_) => {
@@ -308,91 +391,4 @@ impl Latch {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use std::sync::atomic::AtomicBool;
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn holds_exclude_each_other() {
-        let (latch, lot) = (Latch::new(), ParkingLot::new());
-        assert!(latch.try_shared() && latch.try_shared());
-        assert!(!latch.try_exclusive() && !latch.try_upgrade());
-        assert!(!latch.release_shared(&lot));
-        assert!(latch.try_upgrade() && !latch.try_shared());
-        latch.downgrade(&lot);
-        assert!(latch.try_shared());
-        assert!(!latch.release_shared(&lot) && latch.release_shared(&lot));
-        assert!(latch.try_exclusive() && latch.is_held());
-        latch.release_exclusive(&lot);
-        assert!(!latch.is_held());
-    }
-
-    #[test]
-    fn versions_tell_writers_only() {
-        let (latch, lot) = (Latch::new(), ParkingLot::new());
-        let seen = latch.version().expect("no writer");
-        assert!(latch.try_shared());
-        latch.release_shared(&lot);
-        assert!(latch.is_still(seen));
-        assert!(latch.try_exclusive());
-        assert!(latch.version().is_none() && !latch.is_still(seen));
-        latch.release_exclusive(&lot);
-        assert!(!latch.is_still(seen));
-    }
-
-    #[test]
-    fn a_deadline_ends_the_wait() {
-        let (latch, lot) = (Latch::new(), ParkingLot::new());
-        assert!(latch.try_exclusive());
-        let soon = Instant::now() + Duration::from_millis(5);
-        assert_eq!(latch.shared_while(&lot, Some(soon), || true), None);
-        latch.release_exclusive(&lot);
-        let taken = latch.shared_while(&lot, Some(soon), || true);
-        assert_eq!(taken, Some(true), "an open latch is taken whatever the clock says");
-    }
-
-    #[test]
-    fn nobody_waits_for_the_next_holder_of_a_frame_whose_page_left() {
-        for _ in 0..200 {
-            let (latch, lot) = (Latch::new(), ParkingLot::new());
-            let here = AtomicBool::new(true);
-            assert!(latch.try_exclusive());
-            let late = Instant::now() + Duration::from_secs(10);
-            let wait = || latch.exclusive_while(&lot, Some(late), || here.load(Ordering::SeqCst));
-            std::thread::scope(|scope| {
-                let waiter = scope.spawn(wait);
-                std::thread::sleep(Duration::from_micros(200));
-                here.store(false, Ordering::SeqCst);
-                latch.release_exclusive(&lot);
-                // Mostly faster than the waiter wakes: it must not wait for this hold.
-                let next = latch.try_exclusive();
-                let taken = waiter.join().expect("no panic");
-                assert_eq!(taken, Some(!next));
-            });
-        }
-    }
-
-    #[test]
-    fn the_shared_count_has_a_limit() {
-        let (latch, lot) = (Latch::new(), ParkingLot::new());
-        for _ in 0..SHARED_MASK {
-            assert!(latch.try_shared());
-        }
-        assert!(!latch.try_shared(), "a full count must not run into the exclusive bit");
-        let late = Instant::now() + Duration::from_secs(5);
-        let wait = || latch.shared_while(&lot, Some(late), || true);
-        std::thread::scope(|scope| {
-            let waiter = scope.spawn(wait);
-            std::thread::sleep(Duration::from_millis(5));
-            latch.release_shared(&lot);
-            assert_eq!(waiter.join().expect("no panic"), Some(true), "one hold gone is enough");
-        });
-        assert!(Instant::now() < late);
-        for _ in 0..SHARED_MASK {
-            latch.release_shared(&lot);
-        }
-        assert!(latch.try_exclusive());
-    }
-}
+mod tests;

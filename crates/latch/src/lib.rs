@@ -3,7 +3,8 @@
 //! | module | what it has |
 //! |---|---|
 //! | `latch` | the word: shared and exclusive holders, and a version for readers who do without |
-//! | `park` | places to sleep for any word that has a bit to say that somebody does |
+//! | `park` | places to sleep for any word that has a bit to say that threads do |
+//! | `precedence` | how long new readers let a waiting writer go first |
 //!
 //! A [`Latch`] is short-lived mutual exclusion inside a data structure, where the locks of the
 //! standard library are too large or cannot be read optimistically (Leis et al., "The ART of
@@ -13,6 +14,7 @@
 
 mod latch;
 mod park;
+mod precedence;
 mod sync;
 
 pub use latch::{Latch, Version};

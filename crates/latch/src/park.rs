@@ -19,6 +19,8 @@ pub enum Look<T> {
     Done(T),
     /// The word is busy and its parked bit is set: sleep.
     Sleep,
+    /// As [`Look::Sleep`], and look again at this time, woken or not.
+    SleepUntil(Instant),
 }
 
 #[derive(Debug)]
@@ -31,6 +33,8 @@ struct Bucket {
 #[derive(Debug)]
 pub struct ParkingLot {
     buckets: Vec<Bucket>,
+    #[cfg(loom)]
+    readers_pass: bool,
 }
 
 impl Default for ParkingLot {
@@ -44,7 +48,24 @@ impl ParkingLot {
     #[must_use]
     pub fn new() -> Self {
         let bucket = || Bucket { lock: Mutex::new(()), wake: Condvar::new() };
-        Self { buckets: (0..BUCKETS).map(|_| bucket()).collect() }
+        Self {
+            buckets: (0..BUCKETS).map(|_| bucket()).collect(),
+            #[cfg(loom)]
+            readers_pass: false,
+        }
+    }
+
+    /// A lot whose readers never wait for writers that go first, instead of for ever: loom, which
+    /// has no clock, explores either side of the limit.
+    #[cfg(loom)]
+    #[must_use]
+    pub fn with_passing_readers() -> Self {
+        Self { readers_pass: true, ..Self::new() }
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn readers_pass(&self) -> bool {
+        self.readers_pass
     }
 
     fn bucket(&self, key: usize) -> &Bucket {
@@ -65,13 +86,19 @@ impl ParkingLot {
         let bucket = self.bucket(key);
         let mut guard = lock(&bucket.lock);
         loop {
-            if let Look::Done(value) = look() {
-                return Some(value);
-            }
-            guard = match deadline {
+            let until = match look() {
+                Look::Done(value) => return Some(value),
+                Look::Sleep => deadline,
+                Look::SleepUntil(time) => Some(deadline.map_or(time, |end| end.min(time))),
+            };
+            guard = match until {
                 None => bucket.wake.wait(guard).unwrap_or_else(|e| e.into_inner()),
-                Some(deadline) => {
-                    let left = deadline.checked_duration_since(Instant::now())?;
+                Some(until) => {
+                    let now = Instant::now();
+                    if deadline.is_some_and(|end| end < now) {
+                        return None;
+                    }
+                    let left = until.saturating_duration_since(now);
                     let woken = bucket.wake.wait_timeout(guard, left);
                     woken.unwrap_or_else(|e| e.into_inner()).0
                 }

@@ -23,8 +23,17 @@ unsafe impl Sync for Guarded {}
 
 impl Guarded {
     fn new() -> Arc<Self> {
-        let (latch, lot) = (Latch::new(), ParkingLot::new());
-        Arc::new(Self { latch, lot, value: UnsafeCell::new(0) })
+        Self::over(ParkingLot::new())
+    }
+
+    fn over(lot: ParkingLot) -> Arc<Self> {
+        Arc::new(Self { latch: Latch::new(), lot, value: UnsafeCell::new(0) })
+    }
+
+    fn write(&self) {
+        self.latch.exclusive(&self.lot);
+        self.add();
+        self.latch.release_exclusive(&self.lot);
     }
 
     fn shared(&self) {
@@ -182,6 +191,84 @@ fn nobody_waits_for_the_next_holder_of_a_frame_whose_page_left() {
         shared.latch.release_exclusive(&shared.lot);
         let next = shared.latch.try_exclusive();
         assert_ne!(waiter.join().expect("waiter"), next);
+    });
+}
+
+/// Holds that overlap leave no moment without one. They end once a writer has waited.
+///
+/// The bound is on how often a reader may run between two steps of the writer. Without one its
+/// exchanges could fail for ever, as those of every loop over an exchange.
+#[test]
+fn a_stream_of_readers_ends_for_a_writer_that_waits() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let shared = Guarded::new();
+        let other = Arc::clone(&shared);
+        assert!(shared.latch.try_shared());
+        let writer = thread::spawn(move || other.write());
+        while shared.latch.try_shared() {
+            shared.latch.release_shared(&shared.lot);
+            thread::yield_now();
+        }
+        shared.latch.release_shared(&shared.lot);
+        writer.join().expect("writer");
+        assert!(shared.latch.try_shared(), "nothing is left of the writer's precedence");
+    });
+}
+
+#[test]
+fn a_reader_that_yields_to_a_writer_wakes_after_it() {
+    loom::model(|| {
+        let shared = Guarded::new();
+        let (writer, reader) = (Arc::clone(&shared), Arc::clone(&shared));
+        assert!(shared.latch.try_shared());
+        let writer = thread::spawn(move || writer.write());
+        let reader = thread::spawn(move || {
+            reader.shared();
+            reader.latch.release_shared(&reader.lot);
+        });
+        shared.latch.release_shared(&shared.lot);
+        writer.join().expect("writer");
+        reader.join().expect("reader");
+        assert!(!shared.latch.is_held());
+    });
+}
+
+#[test]
+fn a_reader_takes_a_second_hold_past_a_writer_that_waits_for_its_first() {
+    loom::model(|| {
+        let shared = Guarded::over(ParkingLot::with_passing_readers());
+        let other = Arc::clone(&shared);
+        shared.shared();
+        let writer = thread::spawn(move || other.write());
+        shared.shared();
+        shared.latch.release_shared(&shared.lot);
+        shared.latch.release_shared(&shared.lot);
+        writer.join().expect("writer");
+        assert!(!shared.latch.is_held());
+    });
+}
+
+#[test]
+fn a_reader_wakes_when_the_writer_that_it_yields_to_gives_up() {
+    loom::model(|| {
+        let shared = Guarded::new();
+        let (writer, reader) = (Arc::clone(&shared), Arc::clone(&shared));
+        let past = std::time::Instant::now();
+        shared.shared();
+        let writer = thread::spawn(move || {
+            let taken = writer.latch.exclusive_while(&writer.lot, Some(past), || true);
+            assert_eq!(taken, None, "the other hold stays");
+        });
+        let reader = thread::spawn(move || {
+            reader.shared();
+            reader.latch.release_shared(&reader.lot);
+        });
+        writer.join().expect("writer");
+        reader.join().expect("reader");
+        shared.latch.release_shared(&shared.lot);
+        assert!(shared.latch.try_exclusive());
     });
 }
 

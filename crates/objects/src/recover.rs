@@ -10,7 +10,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use terrace_sys::file::{LockedFile, make_directory, sync_directory, try_lock};
+use terrace_sys::file::{make_directory, sync_directory};
+use terrace_sys::lock::LockedFile;
 use terrace_sys::size::{to_u64, to_usize};
 
 use crate::blocks::{BlockError, HEAD_BYTES, Head, Place};
@@ -49,7 +50,8 @@ impl Home {
         make_directory(dir, sync_directory)
             .map_err(|source| ObjectError::file("make", dir, source))?;
         let path = dir.join("lock");
-        let lock = try_lock(&path).map_err(|source| ObjectError::file("lock", &path, source))?;
+        let lock = LockedFile::open(&path);
+        let lock = lock.map_err(|source| ObjectError::file("lock", &path, source))?;
         Ok(Self { dir: dir.to_owned(), _lock: lock })
     }
 

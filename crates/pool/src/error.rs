@@ -74,6 +74,21 @@ pub enum PoolError {
         /// The page asked for.
         page: PageId,
     },
+    /// The page belongs to another space than the one that was asked.
+    #[error(
+        "pool {pool}: page {page} belongs to {owner}, not to {space}: the reference is of another \
+         space, or of a page that was freed; ask the space that made it"
+    )]
+    WrongSpace {
+        /// The pool's name.
+        pool: String,
+        /// The page asked for.
+        page: PageId,
+        /// The space that was asked.
+        space: String,
+        /// The space that the page belongs to.
+        owner: String,
+    },
     /// The page is durable: a directory outside the pool names its bytes.
     #[error("pool {pool}: page {page} is durable and cannot be written; write a new page instead")]
     Durable {

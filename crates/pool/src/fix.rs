@@ -14,6 +14,7 @@ use crate::frame::Frame;
 use crate::page::{FrameId, PageId, PageRef};
 use crate::pool::Inner;
 use crate::residency::Access;
+use crate::space::Owner;
 use crate::state::{PageState, Seen};
 
 /// How a page is wanted.
@@ -43,40 +44,73 @@ impl Inner {
         PoolError::LatchTimeout { pool, page, space, waited }
     }
 
-    /// Fixes a page and repairs its hint.
+    /// An error for a page that belongs to another space than `owner`. One that is free belongs to
+    /// none.
+    pub(crate) fn check_owner(&self, page: PageId, owner: Owner) -> Result<(), PoolError> {
+        let Some(entry) = self.pages.find(page) else { return Ok(()) };
+        // A new page has its owner before its state says that it is there.
+        if entry.state.get() == PageState::Free || entry.owner() == owner {
+            return Ok(());
+        }
+        Err(self.wrong_space(page, owner))
+    }
+
+    #[cold]
+    fn wrong_space(&self, page: PageId, owner: Owner) -> PoolError {
+        let (pool, space) = (self.name.clone(), self.owner_name(owner));
+        let owner = self.owner_name(self.pages[page].owner());
+        PoolError::WrongSpace { pool, page, space, owner }
+    }
+
+    /// Fixes a page of `owner` and repairs its hint.
     pub(crate) fn fix(
         self: &Arc<Self>,
         page: &mut PageRef,
+        owner: Owner,
         hold: Hold,
     ) -> Result<FrameId, PoolError> {
-        self.fix_until(page, hold, None)
+        self.fix_until(page, owner, hold, None)
     }
 
-    /// Fixes a page and repairs its hint. Waits until `deadline`, without one for the pool's
-    /// patience.
+    /// Fixes a page of `owner` and repairs its hint. Waits until `deadline`, without one for the
+    /// pool's patience.
     pub(crate) fn fix_until(
         self: &Arc<Self>,
         page: &mut PageRef,
+        owner: Owner,
         hold: Hold,
         deadline: Option<Instant>,
     ) -> Result<FrameId, PoolError> {
-        if let Some(frame) = self.fix_by_hint(*page, hold) {
+        if let Some(frame) = self.fix_by_hint(*page, owner, hold) {
             self.counters.hint_hits.add(1);
             self.after_fix(frame, hold.access());
             return Ok(frame);
         }
         self.counters.look_ups.add(1);
-        let frame = self.fix_by_id(page.id(), hold, deadline)?;
+        let frame = self.fix_by_id(page.id(), owner, hold, deadline)?;
+        // Under the hold the page stays the one that it is.
+        if self.pages[page.id()].owner() != owner {
+            self.let_go(frame, hold);
+            return Err(self.wrong_space(page.id(), owner));
+        }
         page.repair(frame);
         self.after_fix(frame, hold.access());
         Ok(frame)
     }
 
-    /// The frame that the hint names, held, if the page is there and the latch free to take.
-    fn fix_by_hint(self: &Arc<Self>, page: PageRef, hold: Hold) -> Option<FrameId> {
+    /// The frame that the hint names, held, if a page of `owner` is there and the latch free to
+    /// take. The page is looked at before, which spares most wrong hints the latch, and under it.
+    fn fix_by_hint(self: &Arc<Self>, page: PageRef, owner: Owner, hold: Hold) -> Option<FrameId> {
         let id = page.hint()?;
         let frame = self.frames.find(id).filter(|frame| frame.holds(page.id()))?;
-        self.try_hold_in(frame, id, hold, page.id()).then_some(id)
+        if !self.try_hold_in(frame, id, hold, page.id()) {
+            return None;
+        }
+        if !frame.is_of(owner) {
+            self.let_go(id, hold);
+            return None;
+        }
+        Some(id)
     }
 
     /// Tries the latch of `id`, and keeps it only if the frame has `page` then.
@@ -113,10 +147,13 @@ impl Inner {
     fn fix_by_id(
         self: &Arc<Self>,
         page: PageId,
+        owner: Owner,
         hold: Hold,
         deadline: Option<Instant>,
     ) -> Result<FrameId, PoolError> {
         let entry = self.pages.find(page).ok_or_else(|| self.no_such_page(page))?;
+        // Before anything is waited for or loaded that belongs to others.
+        self.check_owner(page, owner)?;
         // The clock costs as much as the fix: it is asked only by those who have to wait.
         if let PageState::Resident(id) = entry.state.get()
             && self.try_hold(id, hold, page)

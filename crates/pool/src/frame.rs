@@ -7,6 +7,7 @@ use std::sync::atomic::{
 
 use crate::array::{Zeroed, ZeroedArray};
 use crate::page::{FrameId, PAGE_MIN_BYTES, PageId};
+use crate::space::Owner;
 use terrace_latch::Latch;
 
 /// What the pool knows of a frame, in one cache line. All zero bytes are a frame never used.
@@ -63,6 +64,13 @@ impl Frame {
     #[inline]
     pub(crate) fn holds(&self, page: PageId) -> bool {
         self.page.load(Ordering::SeqCst) == page.0 + 1
+    }
+
+    /// Whether the frame's page belongs to this space, as far as its id tells. Ids are used again
+    /// when the last page of a dropped space has left memory.
+    #[inline]
+    pub(crate) fn is_of(&self, owner: Owner) -> bool {
+        self.space.load(Ordering::Relaxed) == owner.0
     }
 
     pub(crate) fn set_page(&self, page: Option<PageId>) {

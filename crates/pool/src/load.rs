@@ -18,6 +18,7 @@ use crate::guard::Pinned;
 use crate::page::{FrameId, PageId, PageRef, class_of};
 use crate::pool::Inner;
 use crate::residency::Access;
+use crate::space::Owner;
 use crate::state::PageState;
 use crate::sync::lock;
 
@@ -50,7 +51,7 @@ enum Purpose {
 #[derive(Debug)]
 enum Job {
     Fetch(Arc<FetchState>),
-    Prefetch(Vec<PageId>),
+    Prefetch(Vec<PageId>, Owner),
 }
 
 /// Work for the loader threads.
@@ -85,6 +86,8 @@ struct Progress {
 #[derive(Debug)]
 struct FetchState {
     pages: Vec<PageId>,
+    /// The space that was asked.
+    owner: Owner,
     /// How long it waits for frames.
     patience: Duration,
     progress: Mutex<Progress>,
@@ -105,12 +108,18 @@ struct FetchState {
 pub struct Fetch(Arc<FetchState>);
 
 impl Fetch {
-    pub(crate) fn start(pool: &Arc<Inner>, pages: &[PageRef], patience: Duration) -> Self {
-        let pinned: Vec<_> = pages.iter().map(|page| pool.pin_resident(page.id())).collect();
+    pub(crate) fn start(
+        pool: &Arc<Inner>,
+        pages: &[PageRef],
+        owner: Owner,
+        patience: Duration,
+    ) -> Self {
+        let pinned: Vec<_> = pages.iter().map(|page| pool.pin_resident(page.id(), owner)).collect();
         let all = pinned.iter().all(Option::is_some);
         let progress = Progress { pinned, done: all.then_some(Ok(())), ..Default::default() };
         let pages = pages.iter().map(|page| page.id()).collect();
-        let state = Arc::new(FetchState { pages, patience, progress: Mutex::new(progress) });
+        let progress = Mutex::new(progress);
+        let state = Arc::new(FetchState { pages, owner, patience, progress });
         if !all {
             pool.loads.push(Job::Fetch(Arc::clone(&state)));
         }
@@ -206,10 +215,15 @@ impl FetchState {
 }
 
 impl Inner {
-    /// A pin on a page that is in memory and free to read right now.
-    fn pin_resident(self: &Arc<Self>, page: PageId) -> Option<Pinned> {
-        let PageState::Resident(id) = self.pages.find(page)?.state.get() else { return None };
+    /// A pin on a page of `owner` that is in memory and free to read right now.
+    fn pin_resident(self: &Arc<Self>, page: PageId, owner: Owner) -> Option<Pinned> {
+        let entry = self.pages.find(page)?;
+        let PageState::Resident(id) = entry.state.get() else { return None };
         if !self.try_hold(id, Hold::Shared, page) {
+            return None;
+        }
+        if entry.owner() != owner {
+            self.release_shared(id);
             return None;
         }
         self.counters.look_ups.add(1);
@@ -218,7 +232,7 @@ impl Inner {
     }
 
     /// See [`crate::Space::prefetch`].
-    pub(crate) fn prefetch(&self, pages: &[PageRef]) {
+    pub(crate) fn prefetch(&self, pages: &[PageRef], owner: Owner) {
         let stored = |page: &PageRef| {
             let entry = self.pages.find(page.id());
             entry.is_some_and(|entry| entry.state.get() == PageState::Stored)
@@ -228,7 +242,7 @@ impl Inner {
         if pages.is_empty() || lock(&self.loads.jobs).len() >= PREFETCHES_MAX {
             return;
         }
-        self.loads.push(Job::Prefetch(pages));
+        self.loads.push(Job::Prefetch(pages, owner));
     }
 
     /// A loader thread's life.
@@ -242,13 +256,14 @@ impl Inner {
             drop(jobs);
             match job {
                 Job::Fetch(fetch) => self.serve_fetch(&fetch),
-                Job::Prefetch(pages) => self.serve_prefetch(&pages),
+                Job::Prefetch(pages, owner) => self.serve_prefetch(&pages, owner),
             }
         }
     }
 
-    fn serve_prefetch(self: &Arc<Self>, pages: &[PageId]) {
-        let claimed: Vec<_> = pages.iter().copied().filter(|page| self.claim(*page)).collect();
+    fn serve_prefetch(self: &Arc<Self>, pages: &[PageId], owner: Owner) {
+        let claims = |page: &PageId| self.claim_of(*page, owner);
+        let claimed: Vec<_> = pages.iter().copied().filter(claims).collect();
         // A page that cannot be read goes back to the store's side; its fix reports why.
         self.load(&claimed, Purpose::Scan, None, |_, loaded| {
             if let Ok(id) = loaded {
@@ -261,8 +276,8 @@ impl Inner {
     fn serve_fetch(self: &Arc<Self>, fetch: &Arc<FetchState>) {
         let missing = fetch.missing();
         let deadline = Instant::now() + fetch.patience.min(self.patience);
-        let claimed: Vec<_> =
-            missing.iter().copied().filter(|index| self.claim(fetch.pages[*index])).collect();
+        let claims = |index: &usize| self.claim_of(fetch.pages[*index], fetch.owner);
+        let claimed: Vec<_> = missing.iter().copied().filter(claims).collect();
         let pages: Vec<_> = claimed.iter().map(|index| fetch.pages[*index]).collect();
         let mut failed = None;
         self.load(&pages, Purpose::Scan, Some(deadline), |index, loaded| match loaded {
@@ -281,7 +296,7 @@ impl Inner {
                 break;
             }
             let mut page = PageRef::new(fetch.pages[index], None);
-            match self.fix_until(&mut page, Hold::Shared, Some(deadline)) {
+            match self.fix_until(&mut page, fetch.owner, Hold::Shared, Some(deadline)) {
                 Ok(id) => fetch.put(index, Pinned::new(Arc::clone(self), id)),
                 Err(error) => failed = Some(error),
             }
@@ -295,6 +310,19 @@ impl Inner {
     pub(crate) fn claim(&self, page: PageId) -> bool {
         let (from, to) = (PageState::Stored, PageState::Loading);
         self.pages.find(page).is_some_and(|entry| entry.state.step(&self.lot, from, to).is_some())
+    }
+
+    /// As [`Inner::claim`], of a page of `owner` alone.
+    pub(crate) fn claim_of(self: &Arc<Self>, page: PageId, owner: Owner) -> bool {
+        if self.check_owner(page, owner).is_err() || !self.claim(page) {
+            return false;
+        }
+        // While it is claimed the page stays the one that it is.
+        let is_its_own = self.pages[page].owner() == owner;
+        if !is_its_own {
+            self.unclaim_page(page);
+        }
+        is_its_own
     }
 
     /// Loads a page for a fix that found it on the store alone; somebody else may be faster.
@@ -315,10 +343,15 @@ impl Inner {
     }
 
     /// See [`crate::Space::load`].
-    pub(crate) fn load_batch(self: &Arc<Self>, pages: &mut [PageRef]) -> Result<(), PoolError> {
-        let claimed: Vec<_> = (0..pages.len()).filter(|n| self.claim(pages[*n].id())).collect();
+    pub(crate) fn load_batch(
+        self: &Arc<Self>,
+        pages: &mut [PageRef],
+        owner: Owner,
+    ) -> Result<(), PoolError> {
+        let claims = |n: &usize| self.claim_of(pages[*n].id(), owner);
+        let claimed: Vec<_> = (0..pages.len()).filter(claims).collect();
         let ids: Vec<_> = claimed.iter().map(|n| pages[*n].id()).collect();
-        let mut result = Ok(());
+        let mut result = pages.iter().try_for_each(|page| self.check_owner(page.id(), owner));
         self.load(&ids, Purpose::Fix, Some(self.deadline()), |n, loaded| match loaded {
             Ok(id) => {
                 pages[claimed[n]].repair(id);

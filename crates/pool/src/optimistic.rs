@@ -28,6 +28,7 @@ use crate::guard::{ReadGuard, WriteGuard, put_hint};
 use crate::page::{FrameId, PageId, PageRef};
 use crate::pool::Inner;
 use crate::residency::Access;
+use crate::space::Owner;
 use crate::state::PageState;
 use terrace_latch::Version;
 
@@ -250,9 +251,13 @@ impl<'a> OptimisticGuard<'a> {
         self.frame.tier()
     }
 
-    /// The page held for reading, if nobody has written or moved it since; at once or not at all.
+    /// The page held for reading, if nobody has written or moved it since. Waits for a writer that
+    /// has precedence, and then for its write: what was seen is gone by then.
     pub fn hold(&self) -> Option<ReadGuard<'a>> {
-        if !self.frame.latch.try_shared() {
+        let deadline = Instant::now() + self.pool.patience;
+        let taken =
+            || self.frame.latch.shared_while(&self.pool.lot, Some(deadline), || self.is_valid());
+        if !self.frame.latch.try_shared() && taken() != Some(true) {
             return None;
         }
         let held = ReadGuard::new(self.pool, self.id);
@@ -336,12 +341,13 @@ impl Inner {
     pub(crate) fn optimistic<'a>(
         self: &'a Arc<Self>,
         page: &mut PageRef,
+        owner: Owner,
     ) -> Result<OptimisticGuard<'a>, PoolError> {
-        if let Some(guard) = self.optimistic_resident(page) {
+        if let Some(guard) = self.optimistic_resident(page, owner) {
             return Ok(guard);
         }
         // Absent, or being written: a fix waits for both, and while it is held no writer comes.
-        let id = self.fix(page, Hold::Shared)?;
+        let id = self.fix(page, owner, Hold::Shared)?;
         let _hold = ReadGuard::new(self, id);
         let frame = &self.frames[id];
         Ok(OptimisticGuard::new(self, frame, id, page.id(), frame.latch.shared_version()))
@@ -355,16 +361,17 @@ impl Inner {
     pub(crate) fn optimistic_resident<'a>(
         self: &'a Arc<Self>,
         page: &mut PageRef,
+        owner: Owner,
     ) -> Option<OptimisticGuard<'a>> {
         // The page's own lines are on their way while the frame says whether it is there.
         self.approach(*page);
         if let Some(id) = page.hint()
-            && let Some((frame, seen)) = self.seen_in(id, page.id())
+            && let Some((frame, seen)) = self.seen_in(id, page.id(), owner)
         {
             self.after_look(frame, id, true);
             return Some(OptimisticGuard::new(self, frame, id, page.id(), seen));
         }
-        self.optimistic_by_id(page)
+        self.optimistic_by_id(page, owner)
     }
 
     /// As [`Inner::optimistic_resident`], by the page table.
@@ -373,21 +380,27 @@ impl Inner {
     fn optimistic_by_id<'a>(
         self: &'a Arc<Self>,
         page: &mut PageRef,
+        owner: Owner,
     ) -> Option<OptimisticGuard<'a>> {
-        let PageState::Resident(id) = self.pages.find(page.id())?.state.get() else { return None };
-        let (frame, seen) = self.seen_in(id, page.id())?;
+        let entry = self.pages.find(page.id())?;
+        let PageState::Resident(id) = entry.state.get() else { return None };
+        let (frame, seen) = self.seen_in(id, page.id(), owner)?;
+        // The page is the one that was seen as long as the guard is valid.
+        if entry.owner() != owner {
+            return None;
+        }
         self.counters.look_ups.add(1);
         page.repair(id);
         self.after_look(frame, id, false);
         Some(OptimisticGuard::new(self, frame, id, page.id(), seen))
     }
 
-    /// The frame, and the version of its latch, if it has the page and no writer.
+    /// The frame, and the version of its latch, if it has the page of `owner` and no writer.
     #[inline(always)]
-    fn seen_in(&self, id: FrameId, page: PageId) -> Option<(&Frame, Version)> {
+    fn seen_in(&self, id: FrameId, page: PageId, owner: Owner) -> Option<(&Frame, Version)> {
         let frame = self.frames.find(id)?;
         let seen = frame.latch.version()?;
-        frame.holds(page).then_some((frame, seen))
+        (frame.holds(page) && frame.is_of(owner)).then_some((frame, seen))
     }
 
     /// As [`Inner::after_fix`], counted by samples.

@@ -18,6 +18,7 @@ use crate::error::PoolError;
 use crate::fix::Hold;
 use crate::page::{FrameId, PageId, PageRef};
 use crate::pool::Inner;
+use crate::space::Owner;
 use crate::table::PageEntry;
 use crate::write_back::Pending;
 
@@ -40,10 +41,11 @@ impl Inner {
     pub(crate) fn persist(
         self: &Arc<Self>,
         pages: &mut [PageRef],
+        owner: Owner,
     ) -> Result<Vec<Stored>, PoolError> {
         let store = Arc::clone(self.store()?);
         let mut held = Held::default();
-        let written = self.hold_and_write(&store, pages, &mut held);
+        let written = self.hold_and_write(&store, pages, owner, &mut held);
         let result = written.and_then(|()| self.make_durable(pages));
         self.unclaim_writes(&store, held.pending);
         held.claimed.into_iter().for_each(|page| self.unclaim_page(page));
@@ -55,6 +57,7 @@ impl Inner {
         self: &Arc<Self>,
         store: &Store,
         pages: &mut [PageRef],
+        owner: Owner,
         held: &mut Held,
     ) -> Result<(), PoolError> {
         let deadline = self.deadline();
@@ -63,11 +66,11 @@ impl Inner {
         order.dedup_by_key(|index| pages[*index].id());
         for index in order {
             let page = &mut pages[index];
-            if self.claim(page.id()) {
+            if self.claim_of(page.id(), owner) {
                 held.claimed.push(page.id());
                 continue;
             }
-            let id = self.fix_until(page, Hold::Shared, Some(deadline))?;
+            let id = self.fix_until(page, owner, Hold::Shared, Some(deadline))?;
             held.frames.push(id);
             self.claim_or_wait(store, id, page.id(), deadline, held)?;
         }

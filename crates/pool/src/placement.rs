@@ -127,7 +127,10 @@ pub trait Pages: Clone + Send + Sync + 'static {
     fn persist(&self, pages: &mut [PageRef]) -> Result<Vec<Stored>, PoolError>;
 
     /// Frees a page. See [`Space::free`].
-    fn free(&self, page: PageRef);
+    ///
+    /// # Errors
+    /// As [`Space::free`].
+    fn free(&self, page: PageRef) -> Result<(), PoolError>;
 }
 
 impl Pages for Space {
@@ -181,7 +184,7 @@ impl Pages for Space {
         Space::persist(self, pages)
     }
 
-    fn free(&self, page: PageRef) {
-        Space::free(self, page);
+    fn free(&self, page: PageRef) -> Result<(), PoolError> {
+        Space::free(self, page)
     }
 }

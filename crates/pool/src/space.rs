@@ -184,6 +184,11 @@ impl Space {
         &self.0.pool.inner
     }
 
+    #[inline]
+    fn owner(&self) -> Owner {
+        (self.0.id, self.0.serial)
+    }
+
     /// The owner's name.
     pub fn name(&self) -> &str {
         &self.0.name
@@ -280,10 +285,11 @@ impl Space {
     /// Fixes a page for reading, bringing it into memory when it is not there.
     ///
     /// # Errors
-    /// [`PoolError::NoSuchPage`], [`PoolError::Exhausted`], [`PoolError::LatchTimeout`], and
-    /// [`PoolError::Store`] when the bytes cannot be read or are not what was written.
+    /// [`PoolError::NoSuchPage`], [`PoolError::WrongSpace`] for a page of another space,
+    /// [`PoolError::Exhausted`], [`PoolError::LatchTimeout`], and [`PoolError::Store`] when the
+    /// bytes cannot be read or are not what was written.
     pub fn read(&self, page: &mut PageRef) -> Result<ReadGuard<'_>, PoolError> {
-        let frame = self.pool().fix(page, Hold::Shared)?;
+        let frame = self.pool().fix(page, self.owner(), Hold::Shared)?;
         Ok(ReadGuard::new(self.pool(), frame))
     }
 
@@ -293,7 +299,7 @@ impl Space {
     /// As [`Space::read`], and [`PoolError::Durable`] for a durable page.
     pub fn write(&self, page: &mut PageRef) -> Result<WriteGuard<'_>, PoolError> {
         let pool = self.pool();
-        let frame = pool.fix(page, Hold::Exclusive)?;
+        let frame = pool.fix(page, self.owner(), Hold::Exclusive)?;
         pool.begin_write(page.id(), frame)
     }
 
@@ -304,14 +310,14 @@ impl Space {
     /// As [`Space::read`].
     #[inline]
     pub fn optimistic(&self, page: &mut PageRef) -> Result<OptimisticGuard<'_>, PoolError> {
-        self.pool().optimistic(page)
+        self.pool().optimistic(page, self.owner())
     }
 
-    /// As [`Space::optimistic`], or `None` where that would wait: the page is not in memory, or is
-    /// being written.
+    /// As [`Space::optimistic`], or `None` where that would wait or fail: the page is not in
+    /// memory, is being written, or belongs to another space.
     #[inline(always)]
     pub fn optimistic_resident(&self, page: &mut PageRef) -> Option<OptimisticGuard<'_>> {
-        self.pool().optimistic_resident(page)
+        self.pool().optimistic_resident(page, self.owner())
     }
 
     /// Starts to bring the beginning of a page into the processor's caches, if its hint is right
@@ -328,24 +334,24 @@ impl Space {
     /// # Errors
     /// As [`Space::read`], for the first that failed; the others are brought in.
     pub fn load(&self, pages: &mut [PageRef]) -> Result<(), PoolError> {
-        self.pool().load_batch(pages)
+        self.pool().load_batch(pages, self.owner())
     }
 
     /// Brings pages into memory by batched reads and pins them; see [`Fetch`].
     pub fn fetch(&self, pages: &[PageRef]) -> Fetch {
-        Fetch::start(self.pool(), pages, FETCH_PATIENCE)
+        Fetch::start(self.pool(), pages, self.owner(), FETCH_PATIENCE)
     }
 
     /// As [`Space::fetch`], for one page without which nothing goes on: waits three times as long
     /// for its frame, so that it gets one that the pool's overdraft allows.
     pub fn fetch_needed(&self, pages: &[PageRef]) -> Fetch {
-        Fetch::start(self.pool(), pages, NEED_PATIENCE)
+        Fetch::start(self.pool(), pages, self.owner(), NEED_PATIENCE)
     }
 
     /// Starts to bring pages into memory and does not wait. Pages that cannot be read stay where
     /// they are: the fix that wants them reports why.
     pub fn prefetch(&self, pages: &[PageRef]) {
-        self.pool().prefetch(pages);
+        self.pool().prefetch(pages, self.owner());
     }
 
     /// Writes pages to the store in one batch and makes them durable; where each one is.
@@ -355,19 +361,26 @@ impl Space {
     ///
     /// # Errors
     /// [`PoolError::Store`] when a write failed: then no page has become durable.
-    /// [`PoolError::NoSuchPage`], [`PoolError::NoStore`].
+    /// [`PoolError::NoSuchPage`], [`PoolError::WrongSpace`], [`PoolError::NoStore`].
     pub fn persist(&self, pages: &mut [PageRef]) -> Result<Vec<Stored>, PoolError> {
-        self.pool().persist(pages)
+        self.pool().persist(pages, self.owner())
     }
 
-    /// Frees a page and its extent, now or with its last pin.
-    pub fn free(&self, page: PageRef) {
-        self.pool().free(page.id());
+    /// Frees a page and its extent, now or with its last pin. A page that is gone already stays so.
+    ///
+    /// # Errors
+    /// [`PoolError::WrongSpace`] for a page of another space, which stays as it is.
+    pub fn free(&self, page: PageRef) -> Result<(), PoolError> {
+        let pool = self.pool();
+        pool.check_owner(page.id(), self.owner())?;
+        pool.free(page.id());
+        Ok(())
     }
 
-    /// Whether the page is in memory, and in which tier, at this moment.
+    /// The memory tier that a page of this space is in at this moment, if it is in memory.
     pub fn tier_of(&self, page: PageRef) -> Option<usize> {
         let pool = self.pool();
+        pool.check_owner(page.id(), self.owner()).ok()?;
         match pool.pages.find(page.id())?.state.get() {
             PageState::Resident(frame) => Some(pool.frames[frame].tier()),
             PageState::Free | PageState::Stored | PageState::Loading => None,
@@ -456,6 +469,13 @@ impl Inner {
 
     pub(crate) fn space_name(&self, space: u32) -> String {
         let space = lock(&self.names).get(&space).and_then(Weak::upgrade);
+        space.map_or_else(|| "a dropped space".to_owned(), |space| space.name.clone())
+    }
+
+    /// The name of a space, by its serial number: another may have its id by now.
+    pub(crate) fn owner_name(&self, (space, serial): Owner) -> String {
+        let space = lock(&self.names).get(&space).and_then(Weak::upgrade);
+        let space = space.filter(|space| space.serial == serial);
         space.map_or_else(|| "a dropped space".to_owned(), |space| space.name.clone())
     }
 

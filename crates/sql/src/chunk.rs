@@ -129,7 +129,8 @@ impl Drop for Chunk {
             return;
         }
         for column in &self.columns {
-            self.space.free(column.page);
+            let freed = self.space.free(column.page);
+            debug_assert!(freed.is_ok(), "a page of this space: {freed:?}");
         }
     }
 }

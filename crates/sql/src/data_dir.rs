@@ -7,7 +7,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use terrace_sys::file::{LockedFile, make_directory, try_lock};
+use terrace_sys::file::make_directory;
+use terrace_sys::lock::LockedFile;
 
 use crate::error::SqlError;
 
@@ -106,7 +107,7 @@ impl DataDir {
 
 fn lock(path: &Path) -> Result<LockedFile, SqlError> {
     let file = path.join(LOCK_FILE);
-    try_lock(&file).map_err(|source| match source.kind() {
+    LockedFile::open(&file).map_err(|source| match source.kind() {
         io::ErrorKind::WouldBlock => {
             let holder = fs::read_to_string(&file).unwrap_or_default();
             let holder = match holder.trim() {

@@ -1,14 +1,14 @@
 //! Files and block devices with direct I/O.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, Write};
+use std::io::{self, Seek};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use crate::file_system::free_by;
+use crate::lock;
 use crate::size::{PAGE_BYTES, to_u64};
 use crate::transfer::{Buffer, Io};
 
@@ -55,7 +55,7 @@ impl DirectFile {
     }
 
     /// Opens a block device exclusively: one that is mounted, or open this way elsewhere, is
-    /// refused as busy.
+    /// refused as busy after two seconds.
     ///
     /// # Errors
     /// When the device cannot be opened or the path is something else.
@@ -63,7 +63,9 @@ impl DirectFile {
         if !std::fs::metadata(path)?.file_type().is_block_device() {
             return Err(io::Error::other("it is not a block device"));
         }
-        open_with(path, OpenOptions::new().read(true).write(true), libc::O_EXCL)
+        lock::patiently(io::ErrorKind::ResourceBusy, || {
+            open_with(path, OpenOptions::new().read(true).write(true), libc::O_EXCL)
+        })
     }
 
     /// Creates a file without a name in `dir`; its space is free again when it is closed, however
@@ -236,12 +238,14 @@ impl DirectFile {
         usize::try_from(moved) == Ok(wanted)
     }
 
-    /// Locks the file for this process alone, until it is closed.
+    /// Locks the file for this process alone, until it is closed. Waits up to two seconds for a
+    /// process that ends.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when another process, or another open file here, has it.
-    pub fn try_lock(&self) -> io::Result<()> {
-        lock_soon(&self.file)
+    /// [`io::ErrorKind::WouldBlock`] when another process, or another open file here, keeps it; the
+    /// message names the process.
+    pub fn lock(&self) -> io::Result<()> {
+        lock::lock(&self.file)
     }
 
     fn fallocate(&self, mode: i32, offset: u64, len: u64) -> io::Result<()> {
@@ -377,63 +381,6 @@ pub fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// A file that this process has locked; unlocked when dropped, or when the process ends.
-#[derive(Debug)]
-pub struct LockedFile {
-    file: File,
-}
-
-impl Drop for LockedFile {
-    fn drop(&mut self) {
-        // The lock goes with the descriptor; the number alone would mislead. A file that cannot be
-        // emptied still holds no lock, so the error changes nothing.
-        drop(self.file.set_len(0));
-    }
-}
-
-/// Locks `path`, created when missing, for this process alone and writes the process id into it.
-///
-/// # Errors
-/// [`io::ErrorKind::WouldBlock`] when another process has it (the message names its id), or what
-/// the file system says.
-pub fn try_lock(path: &Path) -> io::Result<LockedFile> {
-    let mut options = OpenOptions::new();
-    let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
-    if let Err(error) = lock_soon(&file) {
-        if error.kind() != io::ErrorKind::WouldBlock {
-            return Err(error);
-        }
-        let holder = std::fs::read_to_string(path).unwrap_or_default();
-        let message = match holder.trim() {
-            "" => "another process has locked it".to_string(),
-            holder => format!("process {holder} has locked it"),
-        };
-        return Err(io::Error::new(io::ErrorKind::WouldBlock, message));
-    }
-    file.set_len(0)?;
-    writeln!(file, "{}", std::process::id())?;
-    Ok(LockedFile { file })
-}
-
-/// How long a lock is tried for. A process that was just forked off the last holder shares its lock
-/// until it starts its own program, a moment later.
-const LOCK_PATIENCE: Duration = Duration::from_millis(100);
-const LOCK_PAUSE: Duration = Duration::from_millis(5);
-
-fn lock_soon(file: &File) -> io::Result<()> {
-    let start = Instant::now();
-    loop {
-        match file.try_lock().map_err(io::Error::from) {
-            Err(error)
-                if error.kind() == io::ErrorKind::WouldBlock && start.elapsed() < LOCK_PATIENCE =>
-            {
-                std::thread::sleep(LOCK_PAUSE);
-            }
-            done => return done,
-        }
-    }
-}
-
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
@@ -565,20 +512,6 @@ mod tests {
         assert!(error.to_string().contains("not a block device"), "{error}");
         assert!(DirectFile::create(&scratch.0).is_err());
         assert!(DirectFile::device(&scratch.0.join("missing")).is_err());
-    }
-
-    #[test]
-    fn a_lock_is_for_one_and_names_its_holder() {
-        let scratch = Scratch::new("lock");
-        let path = scratch.0.join("LOCK");
-        let held = try_lock(&path).expect("free");
-        let error = try_lock(&path).expect_err("held");
-        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-        assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
-        drop(held);
-        try_lock(&path).expect("free again");
-        let file = DirectFile::create(&path).expect("writable");
-        assert!(file.free_bytes().expect("open") > 0);
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! | [`map`] | anonymous reservations that are committed by touching and decommitted by range |
 //! | [`pages`] | such memory with one owner, as slices |
 //! | [`transfer`] | one positioned transfer of a batch |
-//! | [`file`](mod@file) | files and block devices with direct I/O, locks |
+//! | [`file`](mod@file) | files and block devices with direct I/O |
+//! | [`lock`] | files that one process has alone, and which one |
 //! | [`file_system`] | free room, and whether files are in memory |
 //! | [`uring`] | batches of transfers through io_uring |
 //! | [`event_ring`] | transfers and readiness, waited for together by one thread |
@@ -30,6 +31,7 @@ pub mod event_ring;
 pub mod file;
 pub mod file_system;
 pub mod histogram;
+pub mod lock;
 pub mod map;
 pub mod migrate;
 pub mod mischief;

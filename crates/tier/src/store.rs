@@ -1,5 +1,8 @@
 //! The store: checksummed extents on one file, block device or piece of memory.
 //!
+//! A store that is opened by its path is blank or has a [`Label`]; anything else is refused, unless
+//! the caller asks to overwrite it.
+//!
 //! A store hands out extents from a free map in memory and moves their bytes in batches. It writes
 //! nothing of its own to the device: who keeps an extent keeps its [`Stored`] and claims it when
 //! the store is opened again, so no space can leak. Every read is verified against the checksum
@@ -27,6 +30,7 @@ mod error;
 mod extent;
 mod file_blocks;
 mod free_map;
+mod label;
 mod latch;
 mod memory_blocks;
 mod open;
@@ -40,6 +44,7 @@ pub use error::StoreError;
 pub use extent::{EXTENT_ALIGN_BYTES, Extent, Read, Stored, Write};
 pub use file_blocks::FileBlocks;
 pub use free_map::{FreeMap, MapError};
+pub use label::{LABEL_BYTES, Label, Lifetime};
 pub use memory_blocks::MemoryBlocks;
 
 use counters::Counters;

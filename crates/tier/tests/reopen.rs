@@ -7,7 +7,9 @@ use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::size::MIB;
 use terrace_testkit::Rng;
 use terrace_testkit::device::{LoopDevice, or_skip};
-use terrace_tier::store::{EngineChoice, Extent, Read, Store, StoreError, Stored, Write};
+use terrace_tier::store::{
+    EngineChoice, Extent, Label, Lifetime, Read, Store, StoreError, Stored, Write,
+};
 
 fn write(store: &Store, data: &[u8]) -> Stored {
     let extent = store.allocate(data.len().try_into().expect("small")).expect("room");
@@ -53,7 +55,7 @@ fn a_file_outlives_its_process() {
     let dir = tempfile::tempdir().expect("writable");
     let path = dir.path().join("store");
     outlives_its_process(|choice| {
-        Store::open_file_with(&path, Some(64 * MIB), choice).expect("writable")
+        Store::overwrite_file_with(&path, Some(64 * MIB), choice).expect("writable")
     });
 }
 
@@ -61,9 +63,9 @@ fn a_file_outlives_its_process() {
 fn a_device_outlives_its_process() {
     let Some(device) = or_skip("a block device", LoopDevice::attach(8 * MIB)) else { return };
     outlives_its_process(|choice| {
-        Store::open_device_with(device.path(), None, choice).expect("attached")
+        Store::overwrite_device_with(device.path(), None, choice).expect("attached")
     });
-    let open = |bytes| Store::open_device(device.path(), Some(bytes));
+    let open = |bytes| Store::overwrite_device(device.path(), Some(bytes));
     let error = open(9 * MIB).expect_err("too large").to_string();
     assert!(error.contains("it has 8388608 bytes"), "{error}");
     let _held = open(8 * MIB).expect("free");
@@ -99,14 +101,61 @@ fn a_file_cut_short_is_a_read_error_not_other_bytes() {
     drop(store);
     std::fs::File::options().write(true).open(&path).and_then(|f| f.set_len(4096)).expect("there");
     for choice in [EngineChoice::Uring, EngineChoice::Pread] {
-        let store = Store::open_file_with(&path, Some(MIB), choice).expect("writable");
+        let store = Store::overwrite_file_with(&path, Some(MIB), choice).expect("writable");
         store.claim(stored.extent).expect("free");
         let error = read(&store, stored).expect_err("cut short");
         assert!(matches!(error, StoreError::Read { .. }), "{error}");
     }
     let beyond = Extent { offset_bytes: MIB, len_bytes: 4096 };
-    let store = Store::open_file(&path, Some(MIB)).expect("writable");
+    let store = Store::overwrite_file(&path, Some(MIB)).expect("writable");
     assert!(store.claim(beyond).is_err());
+}
+
+#[test]
+fn a_file_of_something_else_is_refused_and_left_as_it_is() {
+    let dir = tempfile::tempdir().expect("writable");
+    let path = dir.path().join("letters");
+    let letters = "Dear reader,\n".repeat(800);
+    std::fs::write(&path, &letters).expect("writable");
+    let error = Store::open_file(&path, Some(64 * MIB)).expect_err("letters");
+    assert!(matches!(error, StoreError::Foreign { .. }), "{error}");
+    let text = error.to_string();
+    for part in ["it holds 10.2KiB that are of no store", "nothing was changed", "letters)"] {
+        assert!(text.contains(part), "{part} is not in: {text}");
+    }
+    assert_eq!(std::fs::read_to_string(&path).expect("there"), letters);
+    let store = Store::overwrite_file(&path, Some(64 * MIB)).expect("it was said so");
+    let stored = write(&store, &random(65536, 1));
+    assert_eq!(*read(&store, stored).expect("written"), *random(65536, 1));
+}
+
+#[test]
+fn a_store_is_opened_by_its_owner_again() {
+    let dir = tempfile::tempdir().expect("writable");
+    let path = dir.path().join("store");
+    let owner = Label { id: 7, lifetime: Lifetime::Lasting };
+    let open = || Store::open_file(&path, Some(64 * MIB)).expect("a new file, or a label");
+    let store = open();
+    store.settle(owner).expect("blank");
+    let stored = write(&store, &random(65536, 1));
+    drop(store);
+    let store = open();
+    assert_eq!(store.label().expect("readable"), Some(owner));
+    let other = store.settle(Label { id: 8, ..owner }).expect_err("of another").to_string();
+    assert!(other.contains("the pages of another owner"), "{other}");
+    store.settle(owner).expect("its own");
+    store.claim(stored.extent).expect("free");
+    assert_eq!(*read(&store, stored).expect("kept"), *random(65536, 1));
+}
+
+#[test]
+fn a_device_of_something_else_is_refused() {
+    let Some(device) = or_skip("a block device", LoopDevice::attach(8 * MIB)) else { return };
+    let open = || Store::open_device(device.path(), None);
+    drop(open().expect("blank"));
+    write(&Store::overwrite_device(device.path(), None).expect("free"), &random(4096, 1));
+    let error = open().expect_err("it was written").to_string();
+    assert!(error.contains("blkdiscard"), "{error}");
 }
 
 #[test]

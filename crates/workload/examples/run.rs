@@ -25,6 +25,7 @@ use terrace_sys::probe::Probe;
 use terrace_sys::process::cpu_time;
 use terrace_sys::size::{format_bytes, parse_bytes};
 use terrace_tier::TierSpec;
+use terrace_tier::store::{Label, Lifetime};
 use terrace_workload::driver::{Length, RunConfig, Sample, Step, Workload, run, write_csv};
 use terrace_workload::random::Random;
 use terrace_workload::random_read::{RandomRead, RandomReadConfig};
@@ -219,8 +220,10 @@ fn open(options: &Options) -> Result<Pool> {
         config.memory.push(tier.ok_or_else(|| format!("{spec} is no memory; --store takes it"))?);
     }
     if let Some(spec) = &options.store {
-        let store = spec.open_store()?;
-        config.store = Some(Arc::new(store.ok_or_else(|| format!("{spec} is no store"))?));
+        let store = spec.open_store()?.ok_or_else(|| format!("{spec} is no store"))?;
+        // The next run may have the file that this one leaves.
+        store.settle(Label { id: 0, lifetime: Lifetime::Temporary })?;
+        config.store = Some(Arc::new(store));
     }
     Ok(Pool::new(config)?)
 }

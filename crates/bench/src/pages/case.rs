@@ -12,6 +12,7 @@ use terrace_pool::{Placement, Policy, Pool, PoolConfig};
 use terrace_sys::probe::Probe;
 use terrace_sys::process::cpu_time;
 use terrace_tier::TierSpec;
+use terrace_tier::store::{Label, Lifetime};
 use terrace_workload::driver::{self, Length, Report, RunConfig, Workload};
 use terrace_workload::random_read::{RandomRead, RandomReadConfig};
 use terrace_workload::tpcc::{Scale, Tpcc, TpccConfig};
@@ -243,7 +244,11 @@ impl Case {
         }
         let own = TierSpec::File { path: file.to_path_buf(), capacity_bytes: None };
         let store = self.store.as_ref().unwrap_or(&own);
-        config.store = store.open_store().map_err(refused)?.map(Arc::new);
+        if let Some(store) = store.open_store().map_err(refused)? {
+            // The next run may have the file that this one leaves.
+            store.settle(Label { id: 0, lifetime: Lifetime::Temporary }).map_err(refused)?;
+            config.store = Some(Arc::new(store));
+        }
         config.placement = self.placement;
         config.residency = self.policy.residency();
         Pool::new(config).map_err(refused)

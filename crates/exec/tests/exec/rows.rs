@@ -78,7 +78,7 @@ fn round_trip(seed: u64, types: &[DataType], batches: usize) {
     assert_eq!(pages.rows(), addresses.len() as u64);
     pages.unpin();
     let evicted: Vec<_> = (0..8).map(|_| space.allocate(128 << 10).unwrap().0).collect();
-    evicted.into_iter().for_each(|page| space.free(page));
+    evicted.into_iter().for_each(|page| space.free(page).unwrap());
     let columns: Vec<ArrayRef> = (0..types.len())
         .map(|column| {
             let arrays: Vec<&dyn Array> =

@@ -47,8 +47,9 @@ impl<P: Pages> BTree<P> {
                 Ok(tree)
             }
             Err(error) => {
-                builder.made.drain(..).for_each(|page| tree.pages.free(page));
-                tree.pages.free(tree.root());
+                for page in builder.made.drain(..).chain([tree.root()]) {
+                    tree.pages.free(page)?;
+                }
                 Err(error)
             }
         }

@@ -147,7 +147,7 @@ impl<P: Pages> BTree<P> {
         Edit::bury(&mut right.held);
         let Page { page, held } = right;
         drop(held);
-        self.pages.free(page);
+        self.pages.free(page)?;
         Ok(match is_small {
             _ if used < self.page_bytes / 4 && !is_alone => Merged::Again,
             true => Merged::Parent,
@@ -202,7 +202,7 @@ impl<P: Pages> BTree<P> {
         root.held.copy_from_slice(&child.held);
         Edit::bury(&mut child.held);
         drop(child);
-        self.pages.free(page);
+        self.pages.free(page)?;
         Ok(())
     }
 }

@@ -42,7 +42,8 @@ impl<P: Pages> Drop for Fresh<'_, P> {
     fn drop(&mut self) {
         self.bytes = None;
         if !self.is_used {
-            self.pages.free(self.page);
+            let freed = self.pages.free(self.page);
+            debug_assert!(freed.is_ok(), "a page of this space: {freed:?}");
         }
     }
 }

@@ -65,7 +65,7 @@ fn a_look_at_the_wrong_page_swallows_no_doom() {
         } else {
             frame.latch.try_exclusive()
         });
-        space.free(page);
+        space.free(page).expect("its own page");
         assert!(!pool.keep_if(frame, id, hold, stranger));
         assert!(matches!(space.read(&mut page), Err(PoolError::NoSuchPage { .. })), "{hold:?}");
         assert_eq!(space.resident_bytes(), 0);

@@ -131,7 +131,7 @@ impl Churn<'_> {
                 self.did(Did::Persist);
             }
             _ => {
-                pages.free(known.page);
+                pages.free(known.page).expect("its own page");
                 self.did(Did::Free);
                 return None;
             }
@@ -236,7 +236,7 @@ fn churn_over_tiers_that_change_loses_nothing() {
             let known = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
             let Some(mut known) = known else { continue };
             check(&pages.read(&mut known.page).expect("there"), &known);
-            pages.free(known.page);
+            pages.free(known.page).expect("its own page");
         }
         comes_to_hold(&pool, 0, 0);
     });

@@ -32,7 +32,7 @@ fn keeps_every_byte(pages: &impl Pages) {
         assert!(bytes.iter().all(|byte| *byte == stamp(n, 2)));
     }
     for (page, _) in &held {
-        pages.free(*page);
+        pages.free(*page).expect("its own page");
     }
     let gone = pages.read(&mut held[0].0);
     assert!(matches!(gone.err(), Some(PoolError::NoSuchPage { .. })));
@@ -142,7 +142,7 @@ fn durable_pages_outlive_their_space_and_cannot_be_written() {
     let pages = space(&pool);
     let mut page = pages.adopt(stored[0]).expect("the extent is a page");
     assert!(pages.read(&mut page).expect("readable").iter().all(|byte| *byte == 7));
-    pages.free(page);
+    pages.free(page).expect("its own page");
     comes_to_hold(&pool, 0, 0);
 }
 
@@ -263,7 +263,7 @@ fn an_owned_pin_for_writing_is_alone_until_it_is_dropped() {
     assert!(pages.read(&mut page).expect("written back").iter().all(|byte| *byte == 7));
     let pin = pages.write(&mut page).expect("free").pin().downgrade();
     assert_eq!(pages.read(&mut page).expect("shared now")[0], 7);
-    pages.free(page);
+    pages.free(page).expect("its own page");
     assert!(pin.iter().all(|byte| *byte == 7), "a freed page goes with its pin");
     drop(pin);
     assert!(matches!(pages.read(&mut page), Err(PoolError::NoSuchPage { .. })));

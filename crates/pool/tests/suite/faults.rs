@@ -109,7 +109,7 @@ fn dirty_pages_stay_in_memory_when_the_store_refuses_them() {
     all_there(&space, &mut pages);
     assert!(pool.stats().write_failures > 0);
     for page in pages.drain(..8) {
-        space.free(page);
+        space.free(page).expect("its own page");
     }
     assert!(space.allocate(64 * KIB).is_ok(), "freed pages make room again");
 }
@@ -150,11 +150,11 @@ fn a_full_store_is_an_error_until_there_is_room() {
     assert!(pages.len() >= 40, "{} of DRAM and store together", pages.len());
     all_there(&space, &mut pages);
     for page in pages.drain(20..) {
-        space.free(page);
+        space.free(page).expect("its own page");
     }
     let more = filled(&space, 8);
     all_there(&space, &mut pages);
-    more.into_iter().for_each(|page| space.free(page));
+    more.into_iter().for_each(|page| space.free(page).expect("its own page"));
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn persist_fails_whole() {
     for page in &mut pages {
         assert!(space.write(page).is_ok(), "no page has become durable");
     }
-    pages.into_iter().for_each(|page| space.free(page));
+    pages.into_iter().for_each(|page| space.free(page).expect("its own page"));
     super::common::comes_to_hold(&pool, 0, 0);
 }
 

@@ -3,7 +3,9 @@
 mod churn;
 mod common;
 mod conformance;
+mod fairness;
 mod faults;
 mod model;
+mod ownership;
 mod races;
 mod resize;

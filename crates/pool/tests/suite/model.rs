@@ -172,7 +172,7 @@ impl Model {
                 let done = space.persist(std::slice::from_mut(&mut page));
                 durable |= self.answer(done).is_some();
             }
-            Op::Free { .. } if !pinned => return space.free(page),
+            Op::Free { .. } if !pinned => return space.free(page).expect("its own page"),
             Op::Prefetch { .. } => space.prefetch(&[page]),
             _ => {}
         }
@@ -211,7 +211,7 @@ proptest! {
             prop_assert!(bytes.iter().all(|byte| *byte == known.byte));
         }
         for known in model.pages.values() {
-            space.free(known.page);
+            space.free(known.page).expect("its own page");
         }
         drop(model);
         super::common::comes_to_hold(&pool, 0, 0);

@@ -73,14 +73,14 @@ fn make_and_free(pool: &Pool, space: &Space, mut rng: Rng, end: Instant) {
             // At times the last hold goes after the page is doomed, at times before.
             if rng.one_in(2) {
                 drop(bytes);
-                space.free(page);
+                space.free(page).expect("its own page");
             } else {
-                space.free(page);
+                space.free(page).expect("its own page");
                 drop(bytes);
             }
         }
     }
-    mine.into_iter().for_each(|(page, _)| space.free(page));
+    mine.into_iter().for_each(|(page, _)| space.free(page).expect("its own page"));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn two_may_persist_the_same_pages_in_any_order() {
                 back.reverse();
                 assert_eq!(there.join().expect("no panic"), back);
             });
-            pages.into_iter().for_each(|page| space.free(page));
+            pages.into_iter().for_each(|page| space.free(page).expect("its own page"));
         }
     });
 }

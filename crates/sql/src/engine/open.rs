@@ -89,12 +89,13 @@ fn open_store(data_dir: &DataDir, tier: Option<&TierSpec>) -> Result<(Store, Kee
     }
     let own = TierSpec::File { path: data_dir.store(), capacity_bytes: None };
     let tier = tier.map(absolute).transpose()?.unwrap_or_else(|| own.clone());
+    // The catalog compares the label before a byte is written.
     if data_dir.is_temporary() {
-        return Ok((opened(&tier, tier.open_store()?)?, Keep::Nothing));
+        return Ok((opened(&tier, tier.overwrite_store()?)?, Keep::Nothing));
     }
     let name = if tier == own { OWN_STORE.to_owned() } else { tier.name() };
     let Some(kept) = data_dir.kept_store()? else {
-        return Ok((opened(&tier, tier.open_store()?)?, Keep::Name { name, tier }));
+        return Ok((opened(&tier, tier.overwrite_store()?)?, Keep::Name { name, tier }));
     };
     if kept == name {
         let store = tier.reopen_store().map_err(|error| SqlError::DataDir {

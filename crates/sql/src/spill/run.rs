@@ -196,7 +196,10 @@ impl Run {
             })
             .collect()
         };
-        dead.into_iter().for_each(|page| self.space.free(page));
+        for page in dead {
+            let freed = self.space.free(page);
+            debug_assert!(freed.is_ok(), "a page of this space: {freed:?}");
+        }
     }
 
     /// Number of pages so far.

@@ -64,7 +64,10 @@ struct FreshPages<'a> {
 
 impl Drop for FreshPages<'_> {
     fn drop(&mut self) {
-        self.pages.drain(..).for_each(|page| self.space.free(page));
+        for page in self.pages.drain(..) {
+            let freed = self.space.free(page);
+            debug_assert!(freed.is_ok(), "a page of this space: {freed:?}");
+        }
     }
 }
 

@@ -76,7 +76,8 @@ impl TierSpec {
     /// Opens the store it stands for; `None` for memory.
     ///
     /// # Errors
-    /// [`TierError::Store`] when the file or device cannot be opened.
+    /// [`TierError::Store`] when the file or device cannot be opened, or holds what is of no store:
+    /// see [`Store::open_file`].
     pub fn open_store(&self) -> Result<Option<Store>, TierError> {
         match self {
             TierSpec::File { path, capacity_bytes } => {
@@ -89,16 +90,33 @@ impl TierSpec {
         }
     }
 
-    /// As [`TierSpec::open_store`], for a file that must be there: nothing is created.
+    /// As [`TierSpec::open_store`], whatever the file or device holds: see
+    /// [`Store::overwrite_file`]. For owners that look at the label themselves.
     ///
     /// # Errors
-    /// As [`TierSpec::open_store`], and when there is no such file.
+    /// [`TierError::Store`] when the file or device cannot be opened.
+    pub fn overwrite_store(&self) -> Result<Option<Store>, TierError> {
+        match self {
+            TierSpec::File { path, capacity_bytes } => {
+                Ok(Some(Store::overwrite_file(path, *capacity_bytes)?))
+            }
+            TierSpec::Device { path, capacity_bytes } => {
+                Ok(Some(Store::overwrite_device(path, *capacity_bytes)?))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// As [`TierSpec::overwrite_store`], for a file that must be there: nothing is created.
+    ///
+    /// # Errors
+    /// As [`TierSpec::overwrite_store`], and when there is no such file.
     pub fn reopen_store(&self) -> Result<Option<Store>, TierError> {
         match self {
             TierSpec::File { path, capacity_bytes } => {
                 Ok(Some(Store::reopen_file(path, *capacity_bytes)?))
             }
-            other => other.open_store(),
+            other => other.overwrite_store(),
         }
     }
 

@@ -112,6 +112,16 @@ pub enum StoreError {
         /// The system's word.
         source: Arc<io::Error>,
     },
+    /// The file or device holds bytes of something else, or of another owner.
+    #[error("store {store}: it holds {holds}, and nothing was changed; {instead}")]
+    Foreign {
+        /// Name of the store.
+        store: String,
+        /// What was found.
+        holds: String,
+        /// What to do.
+        instead: String,
+    },
     /// A request that no store could serve.
     #[error("store {store}: {what}")]
     Invalid {

@@ -1,4 +1,8 @@
 //! Stores by path.
+//!
+//! A store takes what its owner does not claim for free space, so a path that was mistyped would
+//! cost the bytes behind it. Stores are therefore opened over what is blank or has a label, and
+//! anything else only by the functions that say that they overwrite.
 
 use std::io;
 use std::path::Path;
@@ -14,8 +18,13 @@ impl Store {
     /// claimed. Without a capacity it may take what is free on the file system now. The file is
     /// locked against other processes while the store lives.
     ///
+    /// A file that is not empty must have a [`Label`](super::Label), by which its owner knows it
+    /// again: give a new store one by [`Store::settle`]. The entry of a new file is durable once
+    /// its directory was synced, which is the caller's to do.
+    ///
     /// # Errors
-    /// [`StoreError::Open`] when the file cannot be opened or another process has it.
+    /// [`StoreError::Open`] when the file cannot be opened or another process has it for two
+    /// seconds; [`StoreError::Foreign`] when it holds bytes of something else.
     pub fn open_file(path: &Path, capacity_bytes: Option<u64>) -> Result<Store, StoreError> {
         Store::open_file_with(path, capacity_bytes, EngineChoice::Auto)
     }
@@ -29,24 +38,46 @@ impl Store {
         capacity_bytes: Option<u64>,
         choice: EngineChoice,
     ) -> Result<Store, StoreError> {
+        guarded(Store::overwrite_file_with(path, capacity_bytes, choice)?)
+    }
+
+    /// As [`Store::open_file`], whatever the file holds: it is overwritten where it is not claimed,
+    /// by the first extents that are allocated.
+    ///
+    /// # Errors
+    /// [`StoreError::Open`], as [`Store::open_file`].
+    pub fn overwrite_file(path: &Path, capacity_bytes: Option<u64>) -> Result<Store, StoreError> {
+        Store::overwrite_file_with(path, capacity_bytes, EngineChoice::Auto)
+    }
+
+    /// [`Store::overwrite_file`] with a given engine.
+    ///
+    /// # Errors
+    /// As [`Store::overwrite_file`], and when the engine is refused.
+    pub fn overwrite_file_with(
+        path: &Path,
+        capacity_bytes: Option<u64>,
+        choice: EngineChoice,
+    ) -> Result<Store, StoreError> {
         over_file(path, DirectFile::create(path), capacity_bytes, choice)
     }
 
-    /// [`Store::open_file`] of a file that must be there: nothing is created.
+    /// [`Store::overwrite_file`] of a file that must be there: nothing is created. For owners that
+    /// know from elsewhere what it holds.
     ///
     /// # Errors
-    /// As [`Store::open_file`], and when there is no such file.
+    /// As [`Store::overwrite_file`], and when there is no such file.
     pub fn reopen_file(path: &Path, capacity_bytes: Option<u64>) -> Result<Store, StoreError> {
         over_file(path, DirectFile::open(path), capacity_bytes, EngineChoice::Auto)
     }
 
-    /// A store on the block device at `path`, of its size or less. What the device held is
-    /// overwritten as extents are allocated ([`Store::is_blank`] tells whether it held anything); a
-    /// device that is mounted, or in use by another
-    /// store, is refused.
+    /// A store on the block device at `path`, of its size or less. A device that is mounted, or in
+    /// use by another store, is refused; one that is not blank must have a label, as the file of
+    /// [`Store::open_file`].
     ///
     /// # Errors
-    /// [`StoreError::Open`] when the device cannot be opened, is busy or smaller than asked.
+    /// [`StoreError::Open`] when the device cannot be opened, is busy or smaller than asked;
+    /// [`StoreError::Foreign`] when it holds bytes of something else.
     pub fn open_device(path: &Path, capacity_bytes: Option<u64>) -> Result<Store, StoreError> {
         Store::open_device_with(path, capacity_bytes, EngineChoice::Auto)
     }
@@ -56,6 +87,27 @@ impl Store {
     /// # Errors
     /// As [`Store::open_device`], and when the engine is refused.
     pub fn open_device_with(
+        path: &Path,
+        capacity_bytes: Option<u64>,
+        choice: EngineChoice,
+    ) -> Result<Store, StoreError> {
+        guarded(Store::overwrite_device_with(path, capacity_bytes, choice)?)
+    }
+
+    /// As [`Store::open_device`], whatever the device holds: it is overwritten where it is not
+    /// claimed, by the first extents that are allocated.
+    ///
+    /// # Errors
+    /// [`StoreError::Open`], as [`Store::open_device`].
+    pub fn overwrite_device(path: &Path, capacity_bytes: Option<u64>) -> Result<Store, StoreError> {
+        Store::overwrite_device_with(path, capacity_bytes, EngineChoice::Auto)
+    }
+
+    /// [`Store::overwrite_device`] with a given engine.
+    ///
+    /// # Errors
+    /// As [`Store::overwrite_device`], and when the engine is refused.
+    pub fn overwrite_device_with(
         path: &Path,
         capacity_bytes: Option<u64>,
         choice: EngineChoice,
@@ -103,6 +155,10 @@ impl Store {
     }
 }
 
+fn guarded(store: Store) -> Result<Store, StoreError> {
+    store.refuse_foreign().map(|()| store)
+}
+
 fn over_file(
     path: &Path,
     file: io::Result<DirectFile>,
@@ -121,9 +177,10 @@ fn over_file(
 
 fn lock(file: io::Result<DirectFile>) -> io::Result<DirectFile> {
     let file = file?;
-    file.try_lock().map_err(|error| match error.kind() {
+    file.lock().map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => {
-            io::Error::new(io::ErrorKind::WouldBlock, "another store has it open")
+            let message = format!("another store has it open ({error}); end that process first");
+            io::Error::new(io::ErrorKind::WouldBlock, message)
         }
         _ => error,
     })?;

@@ -1,0 +1,144 @@
+//! Locks of files for one process, and which process holds them.
+//!
+//! The kernel gives a lock back when the last reference to the open file goes. That may be after
+//! the process has been reaped: io_uring lets go of files by a worker of the kernel, and a child
+//! that was just forked shares the lock until it starts its own program. So a lock that another
+//! process has is tried again for two seconds before it is an error.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// How long a lock or a device that another process has is waited for.
+pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// A file that this process has locked; unlocked when dropped, or when the process ends.
+#[derive(Debug)]
+pub struct LockedFile {
+    file: File,
+}
+
+impl LockedFile {
+    /// Locks `path`, created when missing, for this process alone and writes the process id into
+    /// it. Waits up to two seconds for a process that ends.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when another process keeps it (the message names its id), or
+    /// what the file system says.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+        lock(&file)?;
+        file.set_len(0)?;
+        writeln!(file, "{}", std::process::id())?;
+        Ok(Self { file })
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // The lock goes with the descriptor; the number alone would mislead. A file that cannot be
+        // emptied still holds no lock, so the error changes nothing.
+        drop(self.file.set_len(0));
+    }
+}
+
+/// Locks an open file, waiting for a holder that ends.
+pub(crate) fn lock(file: &File) -> io::Result<()> {
+    let locked = patiently(io::ErrorKind::WouldBlock, || file.try_lock().map_err(io::Error::from));
+    locked.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => {
+            let holder = holder(file).map_or_else(
+                || "another process".to_owned(),
+                |process| format!("process {process}"),
+            );
+            let message = format!("{holder} has had it locked for {LOCK_PATIENCE:?}");
+            io::Error::new(io::ErrorKind::WouldBlock, message)
+        }
+        _ => error,
+    })
+}
+
+/// Repeats what fails with `busy` until it does not, or for the patience with locks.
+pub(crate) fn patiently<T>(
+    busy: io::ErrorKind,
+    mut attempt: impl FnMut() -> io::Result<T>,
+) -> io::Result<T> {
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Err(error) if error.kind() == busy && start.elapsed() < LOCK_PATIENCE => {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            done => return done,
+        }
+    }
+}
+
+/// The process that has an open file locked, where the kernel tells: not one of another container.
+fn holder(file: &File) -> Option<u32> {
+    let inode = file.metadata().ok()?.ino();
+    holder_in(&std::fs::read_to_string("/proc/locks").ok()?, inode)
+}
+
+/// The holder of the lock on an inode in the text of `/proc/locks`.
+///
+/// By the inode alone: the device there is that of the file system's superblock, which is not the
+/// one that `stat` tells on btrfs and overlays.
+fn holder_in(locks: &str, inode: u64) -> Option<u32> {
+    locks.lines().find_map(|line| {
+        // 1: FLOCK  ADVISORY  WRITE 4711 fe:00:131 0 EOF; behind an arrow stand those who wait.
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, "WRITE", process, place, ..] = fields[..] else { return None };
+        let found: u64 = place.rsplit(':').next()?.parse().ok()?;
+        process.parse().ok().filter(|process| found == inode && *process > 0)
+    })
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_for_one_and_names_its_holder() {
+        let path = std::env::temp_dir().join(format!("terrace-lock-{}", std::process::id()));
+        let held = LockedFile::open(&path).expect("free");
+        let start = Instant::now();
+        let error = LockedFile::open(&path).expect_err("held");
+        assert!(start.elapsed() >= LOCK_PATIENCE, "{:?}", start.elapsed());
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        let own = format!("process {} ", std::process::id());
+        assert!(error.to_string().contains(&own), "{error}");
+        drop(held);
+        LockedFile::open(&path).expect("free again");
+        std::fs::remove_file(&path).expect("it is there");
+    }
+
+    #[test]
+    fn a_lock_that_ends_in_time_is_waited_for() {
+        let path = std::env::temp_dir().join(format!("terrace-late-{}", std::process::id()));
+        let held = LockedFile::open(&path).expect("free");
+        let late = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(500));
+            drop(held);
+        });
+        LockedFile::open(&path).expect("free after half a second");
+        late.join().expect("no panic");
+        std::fs::remove_file(&path).expect("it is there");
+    }
+
+    #[test]
+    fn the_holder_stands_in_the_kernel_s_list() {
+        let locks = "1: POSIX  ADVISORY  WRITE 7 fe:00:131 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 4711 fe:00:131 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 12 fe:00:131 0 EOF\n\
+                     3: FLOCK  ADVISORY  WRITE 0 fe:00:132 0 EOF\n";
+        assert_eq!(holder_in(locks, 131), Some(4711));
+        assert_eq!(holder_in(locks, 132), None, "a process of another container");
+        assert_eq!(holder_in(locks, 1), None);
+        assert_eq!(holder_in("nonsense\n\n4: FLOCK", 131), None);
+    }
+}
