@@ -93,6 +93,8 @@ pub(crate) struct Pager {
     /// Frames that pages come from, or are copied from.
     fresh: Arc<Mapping>,
     empty_staging: Vec<usize>,
+    /// Pages of empty staging frames that the kernel has asked for, see [`Pager::refuse_page`].
+    refused_pages: Vec<usize>,
     empty_fresh: Vec<usize>,
     /// Frames with pages and no block.
     free: Vec<Slot>,
@@ -137,6 +139,9 @@ impl Pager {
             let at = first * bytes;
             let len = (stripe * bytes).min(shared.len - at);
             fault.register(&shared.mapping, at, len, protects).map_err(registering())?;
+            // What the kernel has filled before, where this process locks its memory, would read
+            // as zero in place of the source.
+            shared.mapping.decommit(at, len).map_err(system(name, "emptying the region"))?;
         }
         let slots = FRESH_MAX + 2 * ASIDE.1;
         let reserve = |slots, huge| {
@@ -161,6 +166,7 @@ impl Pager {
             blocks: vec![block; stripes * stripe],
             empty_staging: (0..slots).rev().collect(),
             empty_fresh: (0..FRESH_MAX).rev().collect(),
+            refused_pages: Vec::new(),
             free: Vec::new(),
             aside: VecDeque::new(),
             aside_count: 0,
@@ -311,9 +317,11 @@ impl Pager {
     }
 }
 
-/// Memory that blocks pass on their way.
+/// Memory that blocks pass on their way. Pages move between memory that is locked and memory that
+/// is locked, or between two that are not: neither the region nor this is.
 fn staging(bytes: usize, huge: bool) -> io::Result<Arc<Mapping>> {
     let mapping = Mapping::reserve(bytes)?;
+    mapping.unlock()?;
     // Where there are no huge pages there is nothing to ask for or to decline.
     let _ = mapping.advise_huge(huge);
     mapping.leave_out_of_forks()?;

@@ -157,6 +157,8 @@ impl Shared {
         let source_len = source_len(&name, &source)?;
         let mapping = Mapping::reserve(to_usize(source.len))
             .map_err(system(&name, "reserving the region's addresses"))?;
+        // The cap says what is in memory, whatever this process locks.
+        mapping.unlock().map_err(system(&name, "unlocking the region's addresses"))?;
         // A child must not share pages that move.
         mapping.leave_out_of_forks().map_err(system(&name, "keeping the region out of forks"))?;
         let len = mapping.len();

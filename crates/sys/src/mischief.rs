@@ -84,6 +84,15 @@ pub unsafe fn in_child(function: impl FnOnce() -> u8) -> io::Result<ExitStatus> 
     }
 }
 
+/// Locks all memory of this process, also what it will map (`mlockall`).
+///
+/// # Errors
+/// When its limit of locked memory is too low.
+pub fn lock_memory() -> io::Result<()> {
+    // SAFETY: takes and returns plain numbers.
+    check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
+}
+
 /// Makes this process one of the user `nobody`, for good.
 ///
 /// # Errors
