@@ -470,10 +470,12 @@ struct terrace_region_options terrace_region_options_default(void);
 ///
 /// len 0 is all from the offset to the end of the file. A region may be longer than its file: what
 /// is beyond the end reads as zero, and the file grows when it is written. A device must not be in
-/// use otherwise.
+/// use otherwise, and the region has its bytes of a file alone: they are locked (F_OFD_SETLK) until
+/// it ends. Several regions may have different pages of one file.
 ///
 /// TERRACE_STATUS_INVALID for options that cannot be, TERRACE_STATUS_IO where the file cannot be
-/// opened, TERRACE_STATUS_UNSUPPORTED where this process has no userfaultfd or io_uring,
+/// opened or another region has bytes of it (the text names the process, where that is known),
+/// TERRACE_STATUS_UNSUPPORTED where this process has no userfaultfd or io_uring,
 /// TERRACE_STATUS_NO_ROOM where memory or budget do not suffice for two blocks of each pager.
 ///
 /// # Safety

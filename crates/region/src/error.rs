@@ -38,6 +38,22 @@ pub enum RegionError {
         #[source]
         source: io::Error,
     },
+    /// Somebody else, here or in another process, has bytes of the source.
+    #[error(
+        "region {region}: its {len} bytes at {offset} of the file cannot be had: {source}; close \
+         it there, or name other bytes"
+    )]
+    InUse {
+        /// The region's name.
+        region: String,
+        /// Where it begins in the source.
+        offset: u64,
+        /// Its bytes.
+        len: u64,
+        /// Who has it, where that is known.
+        #[source]
+        source: io::Error,
+    },
     /// Memory or addresses are exhausted.
     #[error("region {region}: {what}: {source}")]
     System {

@@ -150,8 +150,8 @@ impl Shared {
 }
 
 impl Shared {
+    /// Of a configuration that was checked.
     pub(crate) fn new(config: RegionConfig, source: Source) -> Result<Self, RegionError> {
-        check(&config, &source)?;
         let (name, block_bytes) = (config.name, config.block_bytes);
         let file_end = file_end(&name, &source)?;
         let source_len = source_len(&name, &source)?;
@@ -203,7 +203,7 @@ impl Shared {
 const BLOCK_NOTES_BYTES: u64 = to_u64(size_of::<Word>() + size_of::<Block>());
 
 /// Whether sizes and counts can be.
-fn check(config: &RegionConfig, source: &Source) -> Result<(), RegionError> {
+pub(crate) fn check(config: &RegionConfig, source: &Source) -> Result<(), RegionError> {
     let wrong = |reason: String| RegionError::Config { region: config.name.clone(), reason };
     let block_bytes = config.block_bytes;
     if !block_bytes.is_power_of_two() || !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block_bytes)

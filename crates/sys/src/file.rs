@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
+use crate::claim::{self, Claims, retry_lock};
 use crate::file_system::free_by;
 use crate::size::{PAGE_BYTES, to_u64};
 use crate::transfer::{Buffer, Io};
@@ -37,6 +37,7 @@ pub struct DirectFile {
     alignment: Alignment,
     /// The error of the sync that failed.
     unsynced: Mutex<Option<i32>>,
+    claims: Claims,
 }
 
 impl DirectFile {
@@ -239,9 +240,18 @@ impl DirectFile {
     /// Locks the file for this process alone, until it is closed.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when another process, or another open file here, has it.
+    /// [`io::ErrorKind::WouldBlock`] when another process, or another open file here, has it or a
+    /// [`Claim`](crate::claim::Claim) of it; the message names who, where that is known.
     pub fn try_lock(&self) -> io::Result<()> {
-        lock_soon(&self.file)
+        claim::lock_all(self)
+    }
+
+    pub(crate) fn as_file(&self) -> &File {
+        &self.file
+    }
+
+    pub(crate) fn claims(&self) -> &Claims {
+        &self.claims
     }
 
     fn fallocate(&self, mode: i32, offset: u64, len: u64) -> io::Result<()> {
@@ -308,7 +318,8 @@ fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<D
         (true, alignment) => alignment.unwrap_or(PAGE_ALIGNMENT),
         (false, _) => Alignment { memory_bytes: 1, offset_bytes: 1 },
     };
-    Ok(DirectFile { file, direct, block_device, alignment, unsynced: Mutex::default() })
+    let (unsynced, claims) = (Mutex::default(), Claims::default());
+    Ok(DirectFile { file, direct, block_device, alignment, unsynced, claims })
 }
 
 /// What every device takes, for kernels before 6.1, which do not tell.
@@ -399,7 +410,7 @@ impl Drop for LockedFile {
 pub fn try_lock(path: &Path) -> io::Result<LockedFile> {
     let mut options = OpenOptions::new();
     let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
-    if let Err(error) = lock_soon(&file) {
+    if let Err(error) = retry_lock(|| Ok(file.try_lock()?)) {
         if error.kind() != io::ErrorKind::WouldBlock {
             return Err(error);
         }
@@ -413,25 +424,6 @@ pub fn try_lock(path: &Path) -> io::Result<LockedFile> {
     file.set_len(0)?;
     writeln!(file, "{}", std::process::id())?;
     Ok(LockedFile { file })
-}
-
-/// How long a lock is tried for. A process that was just forked off the last holder shares its lock
-/// until it starts its own program, a moment later.
-const LOCK_PATIENCE: Duration = Duration::from_millis(100);
-const LOCK_PAUSE: Duration = Duration::from_millis(5);
-
-fn lock_soon(file: &File) -> io::Result<()> {
-    let start = Instant::now();
-    loop {
-        match file.try_lock().map_err(io::Error::from) {
-            Err(error)
-                if error.kind() == io::ErrorKind::WouldBlock && start.elapsed() < LOCK_PATIENCE =>
-            {
-                std::thread::sleep(LOCK_PAUSE);
-            }
-            done => return done,
-        }
-    }
 }
 
 #[cfg(all(test, not(miri)))]

@@ -8,6 +8,7 @@
 //! | [`pages`] | such memory with one owner, as slices |
 //! | [`transfer`] | one positioned transfer of a batch |
 //! | [`file`](mod@file) | files and block devices with direct I/O, locks |
+//! | [`claim`] | exclusive use of ranges of a file |
 //! | [`file_system`] | free room, and whether files are in memory |
 //! | [`uring`] | batches of transfers through io_uring |
 //! | [`event_ring`] | transfers and readiness, waited for together by one thread |
@@ -26,6 +27,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod buffer;
+pub mod claim;
 pub mod event_ring;
 pub mod file;
 pub mod file_system;

@@ -121,12 +121,7 @@ fn over_file(
 
 fn lock(file: io::Result<DirectFile>) -> io::Result<DirectFile> {
     let file = file?;
-    file.try_lock().map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => {
-            io::Error::new(io::ErrorKind::WouldBlock, "another store has it open")
-        }
-        _ => error,
-    })?;
+    file.try_lock()?;
     Ok(file)
 }
 
