@@ -41,8 +41,8 @@ impl Claim {
     /// Claims the pages of a range.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when somebody has a part of it, or all of the file; the message
-    /// names who, where that is known. What the file system says where it has no locks.
+    /// [`io::ErrorKind::WouldBlock`] when somebody has a part of it or all of the file; the
+    /// message names who, where that is known. What the file system says where it has no locks.
     pub fn take(file: &Arc<DirectFile>, range: Range<u64>) -> io::Result<Claim> {
         let end = range.end.checked_next_multiple_of(to_u64(PAGE_BYTES)).unwrap_or(range.end);
         let range = range.start / to_u64(PAGE_BYTES) * to_u64(PAGE_BYTES)..end;

@@ -134,6 +134,29 @@ impl Mapping {
     }
 }
 
+/// Maps `len` bytes that read as zero, a multiple of a page, at a multiple of `align`, a power of
+/// two of at least a page. They stay until [`unmap_block`]; nothing is allocated for them.
+///
+/// # Errors
+/// When the address space is exhausted.
+#[cfg(not(miri))]
+pub fn map_block(len: usize, align: usize) -> io::Result<std::ptr::NonNull<u8>> {
+    pages::map_block(len, align)
+}
+
+/// Unmaps what [`map_block`] has mapped.
+///
+/// # Errors
+/// When the kernel has no room for the mappings that are left: the block stays then.
+///
+/// # Safety
+/// The block was mapped by [`map_block`] with this length, and nobody uses it any more.
+#[cfg(not(miri))]
+pub unsafe fn unmap_block(start: std::ptr::NonNull<u8>, len: usize) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { pages::unmap_block(start, len) }
+}
+
 fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
@@ -142,6 +165,7 @@ fn invalid(message: String) -> io::Error {
 #[cfg(not(miri))]
 mod pages {
     use std::io;
+    use std::mem::ManuallyDrop;
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
     use std::ptr::NonNull;
     use std::sync::OnceLock;
@@ -166,7 +190,14 @@ mod pages {
 
     impl Backing {
         pub(super) fn reserve(len: usize) -> io::Result<Backing> {
-            let mapped_len = len.checked_add(HUGE_PAGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
+            let backing = Self::map(len, HUGE_PAGE_BYTES)?;
+            backing.give_access()?;
+            Ok(backing)
+        }
+
+        /// Maps addresses without access, with a range of `len` bytes at a multiple of `align`.
+        fn map(len: usize, align: usize) -> io::Result<Backing> {
+            let mapped_len = len.checked_add(align).ok_or(io::ErrorKind::OutOfMemory)?;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
             // Without access the kernel fills no page, also where it locks what is mapped.
             let none = libc::PROT_NONE;
@@ -177,12 +208,27 @@ mod pages {
                 return Err(refused(io::Error::last_os_error(), len));
             }
             let mapped = NonNull::new(mapped.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
-            let skip = mapped.align_offset(HUGE_PAGE_BYTES);
-            // SAFETY: `skip` is below a huge page, by which the mapping is longer than `len`.
+            let skip = mapped.align_offset(align);
+            // SAFETY: `skip` is below `align`, by which the mapping is longer than `len`.
             let start = unsafe { mapped.add(skip) };
-            let backing = Backing { mapped, mapped_len, start, len };
-            backing.give_access()?;
-            Ok(backing)
+            Ok(Backing { mapped, mapped_len, start, len })
+        }
+
+        /// Unmaps what is before and behind the range.
+        fn trim(&mut self) -> io::Result<()> {
+            let before = self.start.addr().get() - self.mapped.addr().get();
+            let behind = self.mapped_len - before - self.len;
+            if before > 0 {
+                // SAFETY: a part of this new mapping that nobody knows.
+                check(unsafe { libc::munmap(self.mapped.as_ptr().cast(), before) })?;
+                (self.mapped, self.mapped_len) = (self.start, self.mapped_len - before);
+            }
+            if behind > 0 {
+                // SAFETY: as above; the range ends where this begins.
+                check(unsafe { libc::munmap(self.start.add(self.len).as_ptr().cast(), behind) })?;
+                self.mapped_len -= behind;
+            }
+            Ok(())
         }
 
         /// Makes a new mapping readable and writable. One that the kernel has locked at once
@@ -316,6 +362,20 @@ mod pages {
             // SAFETY: the range is the whole mapping made by `reserve` and unmapped only here.
             unsafe { libc::munmap(self.mapped.as_ptr().cast(), self.mapped_len) };
         }
+    }
+
+    pub(super) fn map_block(len: usize, align: usize) -> io::Result<NonNull<u8>> {
+        let mut backing = Backing::map(len, align)?;
+        backing.trim()?;
+        backing.give_access()?;
+        Ok(ManuallyDrop::new(backing).start)
+    }
+
+    /// # Safety
+    /// As `super::unmap_block`.
+    pub(super) unsafe fn unmap_block(start: NonNull<u8>, len: usize) -> io::Result<()> {
+        // SAFETY: the caller's promise.
+        check(unsafe { libc::munmap(start.as_ptr().cast(), len) })
     }
 
     /// Drops pages that are locked, too (Linux 5.18).
