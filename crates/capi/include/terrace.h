@@ -350,9 +350,9 @@ typedef struct terrace_region_stats {
 typedef struct terrace_heap_stats {
     /// Bytes of addresses.
     uint64_t bytes;
-    /// Bytes of addresses that the heap uses or keeps for later.
+    /// Bytes of pages that the heap uses or keeps for later.
     uint64_t taken_bytes;
-    /// Bytes from the first address to the last that was ever taken.
+    /// Bytes from the first address to the last page that was ever used.
     uint64_t taken_bytes_max;
     /// Bytes of objects below 16 KiB, those that threads keep for their next requests included.
     uint64_t small_bytes;
@@ -360,7 +360,8 @@ typedef struct terrace_heap_stats {
     uint64_t large_bytes;
     /// Bytes of metadata, wherever they are.
     uint64_t metadata_bytes;
-    /// Bytes that are taken and that no object uses.
+    /// Bytes that the heap has and that no object uses: free pages that still have memory, and
+    /// addresses alone.
     uint64_t free_bytes;
     /// Pieces of memory that the heap has taken since it was made.
     uint64_t extents;
