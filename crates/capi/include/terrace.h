@@ -476,7 +476,7 @@ struct terrace_region_options terrace_region_options_default(void);
 ///
 /// TERRACE_STATUS_INVALID for options that cannot be, TERRACE_STATUS_IO where the file cannot be
 /// opened or another region has bytes of it (the text names the process, where that is known),
-/// TERRACE_STATUS_UNSUPPORTED where this process has no userfaultfd or io_uring,
+/// TERRACE_STATUS_UNSUPPORTED where this process has no userfaultfd,
 /// TERRACE_STATUS_NO_ROOM where memory or budget do not suffice for two blocks of each pager.
 ///
 /// # Safety
@@ -530,6 +530,22 @@ size_t terrace_region_len(const struct terrace_region *region);
 /// # Safety
 /// As for terrace_region_data.
 size_t terrace_region_block_bytes(const struct terrace_region *region);
+
+/// Whether system calls may be given any address of the region; false for NULL. Where this process
+/// may see page faults of its own code alone (users without CAP_SYS_PTRACE, unless the machine is
+/// set up otherwise), a system call that is given a block which is not in memory ends with EFAULT:
+/// terrace_region_pin comes before it.
+///
+/// # Safety
+/// As for terrace_region_data.
+bool terrace_region_serves_system_calls(const struct terrace_region *region);
+
+/// How blocks move to and from the file: "io_uring", or "threads" where the kernel refuses it to
+/// this process; "" for NULL. The text is a constant.
+///
+/// # Safety
+/// As for terrace_region_data.
+const char *terrace_region_engine(const struct terrace_region *region);
 
 /// Changes how many bytes may be in memory; what is too much leaves soon.
 ///

@@ -61,6 +61,7 @@ static void nothing_is_there(void) {
     HOLDS(!terrace_heap_contains(NULL, &failures));
     HOLDS(terrace_region_data(NULL) == NULL && terrace_region_len(NULL) == 0);
     HOLDS(terrace_region_block_bytes(NULL) == 0);
+    HOLDS(!terrace_region_serves_system_calls(NULL) && *terrace_region_engine(NULL) == '\0');
     HOLDS(terrace_pin_data(NULL) == NULL && terrace_pin_len(NULL) == 0);
     HOLDS(terrace_ledger_budget(NULL) == 0 && terrace_ledger_granted(NULL) == 0);
     SAYS(terrace_region_close(NULL), OK, "");
@@ -123,6 +124,8 @@ static void one_file_is_one_region(const char *directory) {
     options.cap_bytes = MIB;
     terrace_region *region = NULL, *again = NULL;
     SAYS(terrace_region_open(path, 0, 0, &options, &region), OK, "");
+    const char *engine = terrace_region_engine(region);
+    HOLDS(strcmp(engine, "io_uring") == 0 || strcmp(engine, "threads") == 0);
     SAYS(terrace_region_open(path, 0, 0, &options, &again), IO, "this process has locked it");
     SAYS(terrace_region_close(region), OK, "");
     SAYS(terrace_region_open(path, 0, 0, &options, &again), OK, "");

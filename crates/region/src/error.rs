@@ -25,9 +25,8 @@ pub enum RegionError {
     },
     /// The kernel does not offer what a region needs, or not to this process.
     #[error(
-        "region {region}: {what}: {source}; userfaultfd takes root, CAP_SYS_PTRACE, \
-         vm.unprivileged_userfaultfd = 1 or access to /dev/userfaultfd, and a seccomp profile that \
-         lets it and io_uring pass"
+        "region {region}: {what}: {source}; userfaultfd takes Linux 6.6 and, in a container, a \
+         seccomp profile that lets it pass or access to /dev/userfaultfd"
     )]
     Platform {
         /// The region's name.

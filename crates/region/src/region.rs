@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use terrace_sys::claim::Claim;
 use terrace_sys::size::{to_u64, to_usize};
+use terrace_sys::userfault::FaultsOf;
 
 use crate::config::{Contents, Method, RegionConfig, Source};
 use crate::error::RegionError;
@@ -105,7 +106,7 @@ impl Region {
     /// # Errors
     /// [`RegionError::Config`] for sizes that cannot be; [`RegionError::InUse`] when another region
     /// or a store has bytes of the source; [`RegionError::Platform`] when the kernel
-    /// has no userfaultfd or io_uring for this process; [`RegionError::System`] when memory, a
+    /// has no userfaultfd for this process; [`RegionError::System`] when memory, a
     /// thread or the budget for two blocks of each pager is not to be had.
     pub fn new(config: RegionConfig, source: Source) -> Result<Self, RegionError> {
         let patience = config.patience;
@@ -198,6 +199,26 @@ impl Region {
         self.shared.method
     }
 
+    /// Whether system calls may be given any address of the region. Where this process may see
+    /// faults of its own code alone (see PLATFORM.md), a system call that is given a block which is
+    /// not in memory ends with `EFAULT`: what it is given is pinned before.
+    #[must_use]
+    pub fn serves_system_calls(&self) -> bool {
+        self.shared.faults == FaultsOf::All
+    }
+
+    /// How blocks move to and from the source: `io_uring`, or `threads` where the source is no
+    /// file or the kernel refuses io_uring to this process.
+    #[must_use]
+    pub fn engine(&self) -> &'static str {
+        let is_file = self.shared.source.blocks.file().is_some();
+        if is_file && self.shared.has_rings.load(Ordering::Relaxed) {
+            "io_uring"
+        } else {
+            "threads"
+        }
+    }
+
     /// What it has done.
     #[must_use]
     pub fn stats(&self) -> RegionStats {
@@ -232,8 +253,8 @@ impl Region {
         Ok(())
     }
 
-    /// Brings a range into memory and keeps it there. What a system call must not find absent,
-    /// where faults of the kernel are not told, is pinned before.
+    /// Brings a range into memory and keeps it there. What a system call is given is pinned before,
+    /// where its faults are not told ([`Region::serves_system_calls`]).
     ///
     /// # Errors
     /// [`RegionError::Range`]; [`RegionError::Cap`] for more than may be in memory;
@@ -243,8 +264,10 @@ impl Region {
         let blocks = self.blocks(offset, len)?;
         self.check_cap(&blocks)?;
         let shared = &self.shared;
-        let missing: Vec<usize> =
-            blocks.clone().filter(|block| !shared.words[*block].try_pin()).collect();
+        // Blocks that are protected are opened for system calls by their pager.
+        let is_by_pager = shared.method == Method::Copy && !self.serves_system_calls();
+        let is_missing = |block: &usize| is_by_pager || !shared.words[*block].try_pin();
+        let missing: Vec<usize> = blocks.clone().filter(is_missing).collect();
         let (offset, len) = (to_usize(offset), to_usize(len));
         // What is pinned is given back by its drop, whatever happens to the rest.
         let mut got = blocks.clone().collect::<Vec<_>>();

@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 
 use common::{KIB, MIB, Memory, a_method, blank, config, faulty, file_of, methods, over_file_by};
 use terrace_market::Ledger;
-use terrace_region::{Advice, Contents, Method, Part, Region, RegionConfig, RegionError, Source};
+use terrace_region::{Advice, Contents, Method, Part, Region, RegionConfig, RegionError};
 use terrace_sys::mischief;
-use terrace_sys::probe::Probe;
-use terrace_testkit::{Fault, FaultyBlocks, Target, When, child, needs};
-use terrace_tier::store::{Blocks as _, Io, MemoryBlocks};
+use terrace_testkit::{Fault, FaultyBlocks, Target, When, child};
+use terrace_tier::store::{Blocks as _, Io};
 
 fn by_small_blocks(method: Method) -> RegionConfig {
     RegionConfig { block_bytes: 64 << 10, ..config(method, MIB) }
@@ -168,30 +167,6 @@ fn what_somebody_unmaps_hurts_nobody_else() {
         mischief::leave(7);
     }
     let status = child::run("what_somebody_unmaps_hurts_nobody_else", "unmap");
-    assert_eq!(status.code(), Some(7), "{status}");
-}
-
-#[test]
-fn who_may_not_have_one_is_told_what_would_help() {
-    if child::part().is_some() {
-        mischief::become_nobody().expect("root can be anybody");
-        let blocks = Arc::new(MemoryBlocks::new(MIB));
-        let source = Source { blocks, offset: 0, len: MIB, contents: Contents::Blank };
-        let made = Region::new(RegionConfig::new("mine", Ledger::new(MIB)), source);
-        let told = made.is_err_and(|error| {
-            let text = error.to_string();
-            matches!(error, RegionError::Platform { .. })
-                && text.contains("CAP_SYS_PTRACE")
-                && text.contains("unprivileged_userfaultfd")
-        });
-        mischief::leave(if told { 7 } else { 8 });
-    }
-    let is_root = Probe::detect().root;
-    let setting = std::fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd");
-    if !is_root || setting.is_ok_and(|value| value.trim() == "1") {
-        return needs::skip("everybody may have one, or this is not root, who can be anybody");
-    }
-    let status = child::run("who_may_not_have_one_is_told_what_would_help", "nobody");
     assert_eq!(status.code(), Some(7), "{status}");
 }
 

@@ -3,13 +3,14 @@
 //! A range is locked for the open file (`F_OFD_SETLK`), so that it excludes whoever opens the file
 //! again, in this process or another; ranges of one open file exclude each other by a list. `flock`
 //! would lock whole files alone, and `F_SETLK` no second user in the same process. The locks are
-//! advisory: readers and writers that lock nothing go on.
+//! advisory: readers and writers that lock nothing go on. A file that only says who has a directory
+//! is locked by `flock` and holds that process's number ([`try_lock`]).
 //!
 //! A child process (`fork`) shares the open file, and with it the locks, until it closes its copy
 //! or starts another program; so a claim is given back by name, and by its owner alone.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
@@ -147,6 +148,44 @@ fn holders(file: &File) -> Vec<u32> {
 fn holds_lock(notes: &Path) -> bool {
     let text = fs::read_to_string(notes).unwrap_or_default();
     text.lines().any(|line| line.starts_with("lock:") && line.contains("WRITE"))
+}
+
+/// A file that this process has locked; unlocked when dropped, or when the process ends.
+#[derive(Debug)]
+pub struct LockedFile {
+    file: File,
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // The lock goes with the descriptor; the number alone would mislead. A file that cannot be
+        // emptied still holds no lock, so the error changes nothing.
+        drop(self.file.set_len(0));
+    }
+}
+
+/// Locks `path`, created when missing, for this process alone and writes the process id into it.
+///
+/// # Errors
+/// [`io::ErrorKind::WouldBlock`] when another process has it (the message names its id), or what
+/// the file system says.
+pub fn try_lock(path: &Path) -> io::Result<LockedFile> {
+    let mut options = OpenOptions::new();
+    let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+    if let Err(error) = retry_lock(|| Ok(file.try_lock()?)) {
+        if error.kind() != io::ErrorKind::WouldBlock {
+            return Err(error);
+        }
+        let holder = fs::read_to_string(path).unwrap_or_default();
+        let message = match holder.trim() {
+            "" => "another process has locked it".to_string(),
+            holder => format!("process {holder} has locked it"),
+        };
+        return Err(io::Error::new(io::ErrorKind::WouldBlock, message));
+    }
+    file.set_len(0)?;
+    writeln!(file, "{}", process::id())?;
+    Ok(LockedFile { file })
 }
 
 /// How long a lock is tried for. A process that was just forked off the last holder shares its lock

@@ -1,13 +1,14 @@
 //! Files and block devices with direct I/O.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Seek, Write};
+use std::io::{self, Seek};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use crate::claim::{self, Claims, retry_lock};
+use crate::claim::{self, Claims};
+pub use crate::claim::{LockedFile, try_lock};
 use crate::file_system::free_by;
 use crate::size::{PAGE_BYTES, to_u64};
 use crate::transfer::{Buffer, Io};
@@ -183,6 +184,22 @@ impl DirectFile {
     pub fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let write = |done: usize| self.file.write_at(&data[done..], offset + to_u64(done));
         transfer(data.len(), io::ErrorKind::WriteZero, write)
+    }
+
+    /// Reads once, at most all of `data`: how many bytes came, fewer at the end of the file.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn read_some_at(&self, offset: u64, data: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(data, offset)
+    }
+
+    /// Writes once, at most all of `data`: how many bytes went.
+    ///
+    /// # Errors
+    /// When the device fails or has no room.
+    pub fn write_some_at(&self, offset: u64, data: &[u8]) -> io::Result<usize> {
+        self.file.write_at(data, offset)
     }
 
     /// Bytes that this user may still write to the file system of the file; zero for a device.
@@ -386,44 +403,6 @@ pub fn make_directory(path: &Path, sync: impl FnMut(&Path) -> io::Result<()>) ->
 /// What the file system says.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
-}
-
-/// A file that this process has locked; unlocked when dropped, or when the process ends.
-#[derive(Debug)]
-pub struct LockedFile {
-    file: File,
-}
-
-impl Drop for LockedFile {
-    fn drop(&mut self) {
-        // The lock goes with the descriptor; the number alone would mislead. A file that cannot be
-        // emptied still holds no lock, so the error changes nothing.
-        drop(self.file.set_len(0));
-    }
-}
-
-/// Locks `path`, created when missing, for this process alone and writes the process id into it.
-///
-/// # Errors
-/// [`io::ErrorKind::WouldBlock`] when another process has it (the message names its id), or what
-/// the file system says.
-pub fn try_lock(path: &Path) -> io::Result<LockedFile> {
-    let mut options = OpenOptions::new();
-    let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
-    if let Err(error) = retry_lock(|| Ok(file.try_lock()?)) {
-        if error.kind() != io::ErrorKind::WouldBlock {
-            return Err(error);
-        }
-        let holder = std::fs::read_to_string(path).unwrap_or_default();
-        let message = match holder.trim() {
-            "" => "another process has locked it".to_string(),
-            holder => format!("process {holder} has locked it"),
-        };
-        return Err(io::Error::new(io::ErrorKind::WouldBlock, message));
-    }
-    file.set_len(0)?;
-    writeln!(file, "{}", std::process::id())?;
-    Ok(LockedFile { file })
 }
 
 #[cfg(all(test, not(miri)))]

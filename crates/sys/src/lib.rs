@@ -11,6 +11,7 @@
 //! | [`claim`] | exclusive use of ranges of a file |
 //! | [`file_system`] | free room, and whether files are in memory |
 //! | [`uring`] | batches of transfers through io_uring |
+//! | [`event_loop`] | readiness without io_uring, or by a ring with transfers in it |
 //! | [`event_ring`] | transfers and readiness, waited for together by one thread |
 //! | [`userfault`] | memory that this process fills page by page |
 //! | [`numa`] | the memory nodes of this machine |
@@ -28,6 +29,7 @@
 
 pub mod buffer;
 pub mod claim;
+pub mod event_loop;
 pub mod event_ring;
 pub mod file;
 pub mod file_system;
