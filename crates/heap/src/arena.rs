@@ -108,6 +108,14 @@ impl Arena {
         }
     }
 
+    /// Keeps what is freed for as long as [`Arena::set_decay`] says, however much lies together:
+    /// by itself jemalloc gives 8 MiB and more back at once.
+    pub(crate) fn keep_large_extents(&self) -> Result<(), Refused> {
+        let key = self.key("oversize_threshold");
+        // SAFETY: the control takes a `size_t`.
+        unsafe { control::<usize, ()>(key, Some(usize::MAX), None) }
+    }
+
     /// How long freed pages are kept, in milliseconds; -1 for good.
     pub(crate) fn set_decay(&self, ms: isize) -> Result<(), Refused> {
         for name in ["dirty_decay_ms", "muzzy_decay_ms"] {

@@ -92,6 +92,7 @@ impl Heap {
         inner.set_up(config.retain, config.decay_ms).map_err(refused(&inner.name))?;
         if config.retain != Retain::Off {
             inner.take_addresses()?;
+            inner.arena.keep_large_extents().map_err(refused(&inner.name))?;
         }
         let inner = Arc::new(inner);
         stats::register(&inner);

@@ -52,6 +52,7 @@ fn large_objects_follow_small_ones() {
         let config = HeapConfig { retain, metadata, ..HeapConfig::new("small", memory) };
         let heap = Heap::new(config).expect("a heap");
         let first = largest(&heap);
+        heap.trim();
         let least = if metadata == Metadata::Separate { 96 } else { 80 };
         assert!(first >= least, "{metadata:?}, {retain:?}: {first} MiB");
         for sizes in [&[1000][..], &[100 * KIB], &[48, 5000, 40 * KIB, 3 * MIB]] {
@@ -78,6 +79,22 @@ fn a_budget_serves_large_objects_after_small_ones() {
         drop(heap);
         assert_eq!(ledger.granted(), 0, "{retain:?}");
     }
+}
+
+/// However much of it lies together: giving pages back and taking them again costs more than all
+/// else that an allocation does.
+#[test]
+fn what_is_freed_stays_for_its_time() {
+    let memory = HeapMemory::Dram { bytes: BYTES };
+    let config = HeapConfig { decay_ms: None, ..HeapConfig::new("kept", memory) };
+    let heap = Heap::new(config).expect("a heap");
+    let taken = || heap.stats().expect("told").taken_bytes;
+    let objects = fill(&heap, &[100 * KIB]);
+    let bytes = to_u64(objects.len() * 100 * KIB);
+    free(&heap, objects);
+    assert!(taken() >= bytes, "{} of {bytes}", taken());
+    heap.trim();
+    assert_eq!(taken(), 0);
 }
 
 #[test]
