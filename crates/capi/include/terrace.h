@@ -350,9 +350,9 @@ typedef struct terrace_region_stats {
 typedef struct terrace_heap_stats {
     /// Bytes of addresses.
     uint64_t bytes;
-    /// Bytes of addresses that the heap uses or keeps for later.
+    /// Bytes of pages that the heap uses or keeps for later.
     uint64_t taken_bytes;
-    /// Bytes from the first address to the last that was ever taken.
+    /// Bytes from the first address to the last page that was ever used.
     uint64_t taken_bytes_max;
     /// Bytes of objects below 16 KiB, those that threads keep for their next requests included.
     uint64_t small_bytes;
@@ -360,7 +360,8 @@ typedef struct terrace_heap_stats {
     uint64_t large_bytes;
     /// Bytes of metadata, wherever they are.
     uint64_t metadata_bytes;
-    /// Bytes that are taken and that no object uses.
+    /// Bytes that the heap has and that no object uses: free pages that still have memory, and
+    /// addresses alone.
     uint64_t free_bytes;
     /// Pieces of memory that the heap has taken since it was made.
     uint64_t extents;
@@ -470,10 +471,12 @@ struct terrace_region_options terrace_region_options_default(void);
 ///
 /// len 0 is all from the offset to the end of the file. A region may be longer than its file: what
 /// is beyond the end reads as zero, and the file grows when it is written. A device must not be in
-/// use otherwise.
+/// use otherwise, and the region has its bytes of a file alone: they are locked (F_OFD_SETLK) until
+/// it ends. Several regions may have different pages of one file.
 ///
 /// TERRACE_STATUS_INVALID for options that cannot be, TERRACE_STATUS_IO where the file cannot be
-/// opened, TERRACE_STATUS_UNSUPPORTED where this process has no userfaultfd or io_uring,
+/// opened or another region has bytes of it (the text names the process, where that is known),
+/// TERRACE_STATUS_UNSUPPORTED where this process has no userfaultfd,
 /// TERRACE_STATUS_NO_ROOM where memory or budget do not suffice for two blocks of each pager.
 ///
 /// # Safety
@@ -527,6 +530,22 @@ size_t terrace_region_len(const struct terrace_region *region);
 /// # Safety
 /// As for terrace_region_data.
 size_t terrace_region_block_bytes(const struct terrace_region *region);
+
+/// Whether system calls may be given any address of the region; false for NULL. Where this process
+/// may see page faults of its own code alone (users without CAP_SYS_PTRACE, unless the machine is
+/// set up otherwise), a system call that is given a block which is not in memory ends with EFAULT:
+/// terrace_region_pin comes before it.
+///
+/// # Safety
+/// As for terrace_region_data.
+bool terrace_region_serves_system_calls(const struct terrace_region *region);
+
+/// How blocks move to and from the file: "io_uring", or "threads" where the kernel refuses it to
+/// this process; "" for NULL. The text is a constant.
+///
+/// # Safety
+/// As for terrace_region_data.
+const char *terrace_region_engine(const struct terrace_region *region);
 
 /// Changes how many bytes may be in memory; what is too much leaves soon.
 ///

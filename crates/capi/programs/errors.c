@@ -61,6 +61,7 @@ static void nothing_is_there(void) {
     HOLDS(!terrace_heap_contains(NULL, &failures));
     HOLDS(terrace_region_data(NULL) == NULL && terrace_region_len(NULL) == 0);
     HOLDS(terrace_region_block_bytes(NULL) == 0);
+    HOLDS(!terrace_region_serves_system_calls(NULL) && *terrace_region_engine(NULL) == '\0');
     HOLDS(terrace_pin_data(NULL) == NULL && terrace_pin_len(NULL) == 0);
     HOLDS(terrace_ledger_budget(NULL) == 0 && terrace_ledger_granted(NULL) == 0);
     SAYS(terrace_region_close(NULL), OK, "");
@@ -111,6 +112,25 @@ static void regions(const char *directory) {
     terrace_region_unpin(first);
     SAYS(terrace_region_close(region), OK, "");
     HOLDS(pin == NULL);
+}
+
+static void one_file_is_one_region(const char *directory) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/one", directory);
+    FILE *file = fopen(path, "w");
+    bool made = file != NULL && fseek(file, MIB - 1, SEEK_SET) == 0 && fputc(0, file) == 0;
+    HOLDS(made && fclose(file) == 0);
+    terrace_region_options options = terrace_region_options_default();
+    options.cap_bytes = MIB;
+    terrace_region *region = NULL, *again = NULL;
+    SAYS(terrace_region_open(path, 0, 0, &options, &region), OK, "");
+    const char *engine = terrace_region_engine(region);
+    HOLDS(strcmp(engine, "io_uring") == 0 || strcmp(engine, "threads") == 0);
+    SAYS(terrace_region_open(path, 0, 0, &options, &again), IO, "this process has locked it");
+    SAYS(terrace_region_close(region), OK, "");
+    SAYS(terrace_region_open(path, 0, 0, &options, &again), OK, "");
+    SAYS(terrace_region_close(again), OK, "");
+    HOLDS(remove(path) == 0);
 }
 
 static void parts_of_regions(const char *directory) {
@@ -382,6 +402,7 @@ int main(int argc, char **argv) {
     HOLDS(strcmp(terrace_status_name(99), "unknown status") == 0);
     nothing_is_there();
     regions(argc > 1 ? argv[1] : ".");
+    one_file_is_one_region(argc > 1 ? argv[1] : ".");
     parts_of_regions(argc > 1 ? argv[1] : ".");
     heaps();
     no_store_is_there();

@@ -176,10 +176,12 @@ fn open_file(path: &Path) -> std::io::Result<DirectFile> {
 ///
 /// len 0 is all from the offset to the end of the file. A region may be longer than its file: what
 /// is beyond the end reads as zero, and the file grows when it is written. A device must not be in
-/// use otherwise.
+/// use otherwise, and the region has its bytes of a file alone: they are locked (F_OFD_SETLK) until
+/// it ends. Several regions may have different pages of one file.
 ///
 /// TERRACE_STATUS_INVALID for options that cannot be, TERRACE_STATUS_IO where the file cannot be
-/// opened, TERRACE_STATUS_UNSUPPORTED where this process has no userfaultfd or io_uring,
+/// opened or another region has bytes of it (the text names the process, where that is known),
+/// TERRACE_STATUS_UNSUPPORTED where this process has no userfaultfd,
 /// TERRACE_STATUS_NO_ROOM where memory or budget do not suffice for two blocks of each pager.
 ///
 /// # Safety
@@ -290,6 +292,37 @@ pub unsafe extern "C" fn terrace_region_len(region: *const Region) -> usize {
 pub unsafe extern "C" fn terrace_region_block_bytes(region: *const Region) -> usize {
     // SAFETY: the caller's promise.
     attempt(|| Ok(unsafe { shared(region, "region") }?.region.block_bytes())).unwrap_or(0)
+}
+
+/// Whether system calls may be given any address of the region; false for NULL. Where this process
+/// may see page faults of its own code alone (users without CAP_SYS_PTRACE, unless the machine is
+/// set up otherwise), a system call that is given a block which is not in memory ends with EFAULT:
+/// terrace_region_pin comes before it.
+///
+/// # Safety
+/// As for terrace_region_data.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_region_serves_system_calls(region: *const Region) -> bool {
+    // SAFETY: the caller's promise.
+    attempt(|| Ok(unsafe { shared(region, "region") }?.region.serves_system_calls()))
+        .unwrap_or(false)
+}
+
+/// How blocks move to and from the file: "io_uring", or "threads" where the kernel refuses it to
+/// this process; "" for NULL. The text is a constant.
+///
+/// # Safety
+/// As for terrace_region_data.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_region_engine(region: *const Region) -> *const c_char {
+    // SAFETY: the caller's promise.
+    let engine = attempt(|| Ok(unsafe { shared(region, "region") }?.region.engine()));
+    let engine = match engine {
+        Ok("io_uring") => c"io_uring",
+        Ok(_) => c"threads",
+        Err(_) => c"",
+    };
+    engine.as_ptr()
 }
 
 /// Changes how many bytes may be in memory; what is too much leaves soon.

@@ -58,9 +58,9 @@ pub struct RegionStats {
 pub struct HeapStats {
     /// Bytes of addresses.
     pub bytes: u64,
-    /// Bytes of addresses that the heap uses or keeps for later.
+    /// Bytes of pages that the heap uses or keeps for later.
     pub taken_bytes: u64,
-    /// Bytes from the first address to the last that was ever taken.
+    /// Bytes from the first address to the last page that was ever used.
     pub taken_bytes_max: u64,
     /// Bytes of objects below 16 KiB, those that threads keep for their next requests included.
     pub small_bytes: u64,
@@ -68,7 +68,8 @@ pub struct HeapStats {
     pub large_bytes: u64,
     /// Bytes of metadata, wherever they are.
     pub metadata_bytes: u64,
-    /// Bytes that are taken and that no object uses.
+    /// Bytes that the heap has and that no object uses: free pages that still have memory, and
+    /// addresses alone.
     pub free_bytes: u64,
     /// Pieces of memory that the heap has taken since it was made.
     pub extents: u64,

@@ -129,7 +129,8 @@ fn region(error: &RegionError) -> Status {
         | RegionError::Cap { .. } => Status::Invalid,
         RegionError::Platform { .. } => Status::Unsupported,
         RegionError::System { source, .. } => exhausted(source),
-        RegionError::Read { .. }
+        RegionError::InUse { .. }
+        | RegionError::Read { .. }
         | RegionError::Write { .. }
         | RegionError::Sync { .. }
         | RegionError::Broken { .. } => Status::Io,

@@ -9,6 +9,8 @@ use std::ptr;
 
 use tikv_jemalloc_sys::{extent_hooks_t, mallctl};
 
+use crate::base;
+
 /// A control that refused, by its name.
 #[derive(Debug)]
 pub(crate) struct Refused {
@@ -70,13 +72,12 @@ impl Arena {
         metadata_too: bool,
     ) -> Result<Self, Refused> {
         let mut index: c_uint = 0;
-        let early = metadata_too.then_some(hooks);
-        // SAFETY: the control reads a pointer to hooks, if any, and gives an `unsigned`.
-        unsafe { control("arenas.create".to_owned(), early, Some(&mut index)) }?;
+        let early = if metadata_too { hooks } else { base::hooks() };
+        // SAFETY: the control reads a pointer to hooks and gives an `unsigned`.
+        unsafe { control("arenas.create".to_owned(), Some(early), Some(&mut index)) }?;
         let arena = Self { index };
         if !metadata_too {
-            // An arena's metadata come from the hooks it was made with, here the usual ones; its
-            // data from those it has.
+            // An arena's metadata come from the hooks it was made with, its data from those it has.
             let key = arena.key("extent_hooks");
             // SAFETY: the control takes a pointer to hooks; the old ones are not asked for.
             let set = unsafe { control::<*mut extent_hooks_t, ()>(key, Some(hooks), None) };
@@ -105,6 +106,14 @@ impl Arena {
             Err(refused) if refused.source.kind() == io::ErrorKind::NotFound => Ok(()),
             set => set,
         }
+    }
+
+    /// Keeps what is freed for as long as [`Arena::set_decay`] says, however much lies together:
+    /// by itself jemalloc gives 8 MiB and more back at once.
+    pub(crate) fn keep_large_extents(&self) -> Result<(), Refused> {
+        let key = self.key("oversize_threshold");
+        // SAFETY: the control takes a `size_t`.
+        unsafe { control::<usize, ()>(key, Some(usize::MAX), None) }
     }
 
     /// How long freed pages are kept, in milliseconds; -1 for good.

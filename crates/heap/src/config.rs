@@ -88,10 +88,10 @@ impl Metadata {
 /// How an arena takes memory, and whether it gives it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retain {
-    /// It takes ever larger extents, splits them, and keeps for itself what is freed, but for the
-    /// extents of objects that are larger than those.
+    /// It takes the range's addresses at once, splits them, and keeps them for itself.
     On {
-        /// Bytes of the largest extent that it takes ahead of need.
+        /// Bytes of the largest extent that it takes ahead of need of what is left of the range,
+        /// where that is not a length that objects have or holds metadata.
         growth_bytes_max: usize,
     },
     /// It takes what each request needs, and gives back what is freed.
@@ -99,7 +99,7 @@ pub enum Retain {
 }
 
 impl Default for Retain {
-    /// On, with extents of at most 8 MiB: few calls, and little that is taken and not used.
+    /// On, with extents of at most 8 MiB.
     fn default() -> Self {
         Self::On { growth_bytes_max: 8 << 20 }
     }

@@ -1,20 +1,20 @@
 //! Which pages of a range are taken.
 //!
-//! Everything below a mark has been taken once; what came back since is a set bit. A request is
-//! served by the first run of set bits that is long enough, or else from the mark. Nothing here
-//! allocates after it was made: hooks call it.
+//! Everything from a mark on is free; below it what came back is a set bit. A request is served by
+//! the first run of set bits that is long enough, or else from the mark. Nothing here allocates
+//! after it was made: hooks call it.
 
 const BITS: usize = u64::BITS as usize;
 
 /// Pages of a range, by number.
 #[derive(Debug)]
 pub(crate) struct Extents {
-    /// A bit for each page: set when it was taken and came back.
+    /// A bit for each page: set when it came back, below the mark.
     free: Box<[u64]>,
     free_count: usize,
     /// No page below is free.
     low: usize,
-    /// Pages from here on were never taken.
+    /// Pages from here on are free.
     mark: usize,
     pages: usize,
     /// No run of so many pages is free.
@@ -27,12 +27,13 @@ impl Extents {
         Self { free, free_count: 0, low: 0, mark: 0, pages, none_of: usize::MAX }
     }
 
-    /// Pages that were taken at some time.
-    pub(crate) fn mark(&self) -> usize {
-        self.mark
+    /// Free pages at the end of the range, but for those that came back before others did.
+    pub(crate) fn room(&self) -> usize {
+        self.pages - self.mark
     }
 
     /// Pages that are taken now.
+    #[cfg(test)]
     pub(crate) fn taken(&self) -> usize {
         self.mark - self.free_count
     }
@@ -74,10 +75,14 @@ impl Extents {
     /// Gives pages back.
     pub(crate) fn give(&mut self, page: usize, count: usize) {
         debug_assert!(page + count <= self.mark, "pages that were never taken");
+        self.none_of = usize::MAX;
+        if page + count == self.mark {
+            self.mark = page;
+            return;
+        }
         self.set(page, count, true);
         self.free_count += count;
         self.low = self.low.min(page);
-        self.none_of = usize::MAX;
     }
 
     fn take_free(&mut self, count: usize, align: usize, phase: usize) -> Option<usize> {

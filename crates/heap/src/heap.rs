@@ -2,6 +2,7 @@
 
 use std::alloc::Layout;
 use std::ffi::c_int;
+use std::io;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -26,6 +27,11 @@ use crate::stats::{self, HeapStats};
 
 /// Alignment that every object of so many bytes or more has by itself.
 const ALIGN_ALWAYS: usize = 16;
+/// Of a range with metadata in it, one part in so many is not the arena's first extent: 128 bytes
+/// for a page are a quarter of that.
+const TOGETHER_SHARE: usize = 8;
+/// Times that an arena is asked for its free pages while another thread takes them from it.
+const PURGES_MAX: usize = 10_000;
 /// What is kept in memory of a region while an arena's first block is written there.
 const FIRST_BLOCK_BYTES: usize = 4 << 20;
 
@@ -84,6 +90,10 @@ impl Heap {
             name: config.name,
         };
         inner.set_up(config.retain, config.decay_ms).map_err(refused(&inner.name))?;
+        if config.retain != Retain::Off {
+            inner.take_addresses()?;
+            inner.arena.keep_large_extents().map_err(refused(&inner.name))?;
+        }
         let inner = Arc::new(inner);
         stats::register(&inner);
         Ok(Self { inner })
@@ -156,7 +166,19 @@ impl Heap {
         // SAFETY: the size is not zero; the flags name an arena that lives and a cache of it that
         // is this thread's.
         let place = unsafe { mallocx(layout.size(), flags) };
-        NonNull::new(place.cast())
+        NonNull::new(place.cast()).or_else(|| self.take_from_trimmed(layout, flags))
+    }
+
+    /// As [`Heap::take_by`], once what is free was given back: freed pages that are kept for their
+    /// next use lie in parts, and count against the budget.
+    #[cold]
+    fn take_from_trimmed(&self, layout: Layout, flags: c_int) -> Option<NonNull<u8>> {
+        if layout.size() > self.inner.range.len() {
+            return None;
+        }
+        self.trim();
+        // SAFETY: as in `take_by`.
+        NonNull::new(unsafe { mallocx(layout.size(), flags) }.cast())
     }
 
     /// Frees an object, from any thread.
@@ -225,9 +247,16 @@ impl Heap {
         new: Layout,
     ) -> Result<NonNull<u8>, HeapError> {
         debug_assert!(new.size() > 0, "an object without bytes");
-        // SAFETY: the caller's promise.
-        let place = unsafe { rallocx(object.as_ptr().cast(), new.size(), self.flags(new)) };
-        NonNull::new(place.cast()).ok_or_else(|| self.no_room(new))
+        let resize = || {
+            // SAFETY: the caller's promise; one that failed has left the object as it was.
+            let place = unsafe { rallocx(object.as_ptr().cast(), new.size(), self.flags(new)) };
+            NonNull::new(place.cast())
+        };
+        let resized = resize().or_else(|| {
+            self.trim();
+            resize()
+        });
+        resized.ok_or_else(|| self.no_room(new))
     }
 
     /// Bytes that an object really has, all of which may be used.
@@ -312,6 +341,34 @@ impl Inner {
         self.arena.set_decay(decay)
     }
 
+    /// Has the arena take its range as one extent, which costs no memory: it merges what comes from
+    /// one extent alone, so what is freed serves objects of any length again.
+    fn take_addresses(&self) -> Result<(), HeapError> {
+        let room = self.range.room();
+        // Blocks of metadata that come later lie in the range, too.
+        let bytes = size_within(match self.metadata {
+            Metadata::Separate => room,
+            Metadata::Together => room - room / PAGE_BYTES / TOGETHER_SHARE * PAGE_BYTES,
+        });
+        self.range.begin(bytes);
+        let flags = MALLOCX_ARENA(self.arena.index()) | MALLOCX_TCACHE_NONE;
+        // SAFETY: the size is not zero; the flags name an arena that lives, and no cache.
+        let object = NonNull::new(unsafe { mallocx(bytes, flags) });
+        let no_room = || HeapError::NoRoom { heap: self.name.clone(), bytes };
+        // SAFETY: allocated just now by these flags.
+        unsafe { dallocx(object.ok_or_else(no_room)?.as_ptr(), flags) };
+        for _ in 0..PURGES_MAX {
+            self.arena.purge().map_err(refused(&self.name))?;
+            if self.range.has_begun() {
+                return Ok(());
+            }
+            // A thread of jemalloc's own is at it.
+            std::thread::yield_now();
+        }
+        let source = io::Error::other("it keeps pages that are free");
+        Err(refused(&self.name)(Refused { key: "purge".to_owned(), source }))
+    }
+
     pub(crate) fn life(&self) -> u64 {
         self.life.load(Ordering::Acquire)
     }
@@ -334,7 +391,7 @@ impl Inner {
     /// By the statistics that were taken last.
     pub(crate) fn taken_stats(&self) -> Result<HeapStats, HeapError> {
         let of = |name| self.arena.statistic(name).map(to_u64).map_err(refused(&self.name));
-        let (taken, peak) = self.range.taken();
+        let (taken, peak) = self.range.used();
         Ok(HeapStats {
             name: self.name.clone(),
             memory: self.kind,
@@ -387,25 +444,21 @@ fn range(config: &HeapConfig) -> Result<Range, HeapError> {
     };
     let ledger = config.ledger.as_ref();
     let consumer = ledger.map(|ledger| ledger.register(config.name.clone(), Class::Heap));
-    // What an arena takes ahead of need it may keep; an object of more bytes had its extent alone.
-    let kept_bytes = match config.retain {
-        Retain::On { growth_bytes_max } => growth_bytes_max,
-        Retain::Off => 0,
-    };
+    let keeps = config.retain != Retain::Off;
     let bytes = config.memory.bytes();
     if let HeapMemory::Region { region, offset, .. } = &config.memory {
         let part = Part::take(region, format!("heap {}", config.name), *offset, bytes);
         let part = part.map_err(of_region(&config.name))?;
         let start = part.as_ptr();
         let blocks = UsedBlocks::new(part);
-        return Ok(Range::new((start, bytes), Memory::Region(blocks), kept_bytes, consumer));
+        return Ok(Range::new((start, bytes), Memory::Region(blocks), keeps, consumer));
     }
     let mapping = Mapping::reserve(bytes).map_err(system("reserving addresses"))?;
     if let HeapMemory::Node { node, .. } = config.memory {
         mapping.bind(node).map_err(system("binding memory to the node"))?;
     }
     let start = mapping.as_ptr();
-    Ok(Range::new((start, bytes), Memory::Own(mapping), kept_bytes, consumer))
+    Ok(Range::new((start, bytes), Memory::Own(mapping), keeps, consumer))
 }
 
 /// Keeps the first block of a region's arena in memory.
@@ -413,6 +466,13 @@ fn first_block(config: &HeapConfig) -> Result<Option<Pin>, HeapError> {
     let HeapMemory::Region { region, offset, bytes } = &config.memory else { return Ok(None) };
     let pinned = region.pin(to_u64(*offset), to_u64(FIRST_BLOCK_BYTES.min(*bytes)));
     Ok(Some(pinned.map_err(of_region(&config.name))?))
+}
+
+/// Bytes of the largest object that takes no more than so many, of some MiB and whole pages.
+fn size_within(bytes: usize) -> usize {
+    // There are four such lengths between two powers of two, unless jemalloc rounds to pages.
+    let step = 1 << (bytes.ilog2() - 2);
+    if usable(bytes, ALIGN_ALWAYS) == bytes { bytes } else { bytes / step * step }
 }
 
 fn align_flag(size: usize, align: usize) -> c_int {

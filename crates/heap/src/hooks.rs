@@ -6,7 +6,7 @@
 
 use std::ffi::{c_uint, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use terrace_market::Consumer;
@@ -28,12 +28,19 @@ pub(crate) struct Range {
     len: usize,
     memory: Memory,
     extents: Mutex<Extents>,
-    /// Extents of up to so many bytes stay with the arena when they are free, others come back.
-    kept_bytes: usize,
+    /// Whether the arena keeps its extents when they are free; they come back otherwise.
+    keeps: bool,
     consumer: Option<Consumer>,
     /// Bytes of the last extent that the budget had no room for, until it had some: there is no use
     /// in taking addresses for it.
     unpaid: AtomicUsize,
+    /// Bytes of pages that the arena uses, and those up to the last page that it ever used.
+    used_bytes: AtomicUsize,
+    used_end: AtomicUsize,
+    /// Bytes of the extent that the arena takes at first, see [`Range::begin`]; none afterwards.
+    first_bytes: AtomicUsize,
+    /// Whether it has that extent with pages that nobody counts.
+    has_first: AtomicBool,
     /// Extents that were asked for, and those that there was no room for.
     pub(crate) calls: AtomicU64,
     pub(crate) refusals: AtomicU64,
@@ -64,7 +71,7 @@ impl Range {
     pub(crate) fn new(
         (start, len): (*mut u8, usize),
         memory: Memory,
-        kept_bytes: usize,
+        keeps: bool,
         consumer: Option<Consumer>,
     ) -> Self {
         let hooks = extent_hooks_t {
@@ -79,9 +86,22 @@ impl Range {
             merge: Some(merge),
         };
         let extents = Mutex::new(Extents::new(len / PAGE_BYTES));
-        let (calls, refusals) = (AtomicU64::new(0), AtomicU64::new(0));
-        let unpaid = AtomicUsize::new(0);
-        Self { hooks, start, len, memory, extents, kept_bytes, consumer, unpaid, calls, refusals }
+        Self {
+            hooks,
+            start,
+            len,
+            memory,
+            extents,
+            keeps,
+            consumer,
+            unpaid: AtomicUsize::new(0),
+            used_bytes: AtomicUsize::new(0),
+            used_end: AtomicUsize::new(0),
+            first_bytes: AtomicUsize::new(0),
+            has_first: AtomicBool::new(false),
+            calls: AtomicU64::new(0),
+            refusals: AtomicU64::new(0),
+        }
     }
 
     /// The region that it is a part of.
@@ -107,18 +127,60 @@ impl Range {
         }
     }
 
-    /// Bytes that the arena has, and those that it had at most.
-    pub(crate) fn taken(&self) -> (usize, usize) {
-        let extents = lock(&self.extents);
-        (extents.taken() * PAGE_BYTES, extents.mark() * PAGE_BYTES)
+    /// Bytes of pages in use, and those up to the last page that was ever used.
+    pub(crate) fn used(&self) -> (usize, usize) {
+        let [used, end] = [&self.used_bytes, &self.used_end];
+        (used.load(Ordering::Relaxed), end.load(Ordering::Relaxed))
     }
 
-    /// Takes bytes from the budget, if there is one.
-    fn pay(&self, bytes: usize) -> bool {
-        let Some(consumer) = &self.consumer else { return true };
-        let is_paid = consumer.try_grow(to_u64(bytes)).is_ok();
-        self.unpaid.store(if is_paid { 0 } else { bytes }, Ordering::Relaxed);
-        is_paid
+    /// Bytes that were never taken, from some page on.
+    pub(crate) fn room(&self) -> usize {
+        lock(&self.extents).room() * PAGE_BYTES
+    }
+
+    /// The arena is about to take its first extent, of so many bytes, and to free it: neither costs
+    /// anything, and its addresses stay with the arena.
+    pub(crate) fn begin(&self, bytes: usize) {
+        self.first_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether the arena has its first extent, and none of its pages.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.first_bytes.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether so many bytes are those of the first extent, which was not taken yet.
+    fn awaits_first(&self, len: usize) -> bool {
+        len == self.first_bytes.load(Ordering::Relaxed) && !self.has_first.load(Ordering::Relaxed)
+    }
+
+    /// Whether pages are those of the first extent, which is taken.
+    fn takes_first(&self, len: usize) -> bool {
+        self.awaits_first(len) && !self.has_first.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether pages are those of the first extent, which is given back.
+    fn gives_first(&self, len: usize) -> bool {
+        let is_first = len == self.first_bytes.load(Ordering::Relaxed);
+        let is_given = is_first && self.has_first.load(Ordering::Relaxed);
+        if is_given {
+            self.first_bytes.store(0, Ordering::Release);
+        }
+        is_given
+    }
+
+    /// Counts pages as used, and takes their bytes from the budget, if there is one.
+    fn pay(&self, page: usize, bytes: usize) -> bool {
+        if let Some(consumer) = &self.consumer {
+            let is_paid = consumer.try_grow(to_u64(bytes)).is_ok();
+            self.unpaid.store(if is_paid { 0 } else { bytes }, Ordering::Relaxed);
+            if !is_paid {
+                return false;
+            }
+        }
+        self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.used_end.fetch_max(page * PAGE_BYTES + bytes, Ordering::Relaxed);
+        true
     }
 
     /// Whether pages of an extent of so many bytes, or of one that was just refused them, could not
@@ -130,13 +192,15 @@ impl Range {
     }
 
     fn repay(&self, bytes: usize) {
+        self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
         if let Some(consumer) = &self.consumer {
             consumer.shrink(to_u64(bytes));
         }
     }
 
     fn refuse(&self) -> *mut c_void {
-        self.refusals.fetch_add(1, Ordering::Relaxed);
+        // The arena may ask for more than its first extent before it asks for that.
+        self.refusals.fetch_add(u64::from(self.has_begun()), Ordering::Relaxed);
         ptr::null_mut()
     }
 
@@ -144,7 +208,8 @@ impl Range {
     fn alloc(&self, size: usize, align: usize, zero: &mut bool, commit: &mut bool) -> *mut c_void {
         self.calls.fetch_add(1, Ordering::Relaxed);
         debug_assert!(*commit || !*zero, "zeros without pages");
-        if !*commit && self.is_broke(size) {
+        let is_first = self.awaits_first(size);
+        if !is_first && (!self.has_begun() || !*commit && self.is_broke(size)) {
             return self.refuse();
         }
         let (count, align) = (size.div_ceil(PAGE_BYTES), (align / PAGE_BYTES).max(1));
@@ -152,11 +217,14 @@ impl Range {
         let phase = (align - first % align) % align;
         let page = lock(&self.extents).take(count, align, phase);
         let Some(page) = page else { return self.refuse() };
-        if *commit && !self.pay(size) {
+        let place = self.start.wrapping_add(page * PAGE_BYTES);
+        if *commit && self.takes_first(size) {
+            return place.cast();
+        }
+        if *commit && !self.pay(page, size) {
             lock(&self.extents).give(page, count);
             return self.refuse();
         }
-        let place = self.start.wrapping_add(page * PAGE_BYTES);
         match &self.memory {
             // Fresh or given back, such pages read as zero; what is not asked for is paid later.
             Memory::Own(_) => *zero = true,
@@ -180,7 +248,10 @@ impl Range {
 
     /// Pays for the pages of a part, which somebody is about to use.
     fn take_pages(&self, place: *mut u8, len: usize) -> bool {
-        if !self.pay(len) {
+        if self.takes_first(len) {
+            return true;
+        }
+        if !self.pay(self.page(place), len) {
             self.refuse();
             return false;
         }
@@ -192,6 +263,9 @@ impl Range {
 
     /// Gives the pages of a part back to the kernel or the region, and their bytes to the budget.
     fn drop_pages(&self, place: *mut u8, len: usize) -> bool {
+        if self.gives_first(len) {
+            return true;
+        }
         match &self.memory {
             Memory::Own(mapping) => {
                 if mapping.decommit(place.addr() - self.start.addr(), len).is_err() {
@@ -252,7 +326,7 @@ unsafe extern "C" fn dalloc(
 ) -> bool {
     // SAFETY: as in `alloc`.
     let range = unsafe { range(hooks) };
-    !(size > range.kept_bytes && range.give(place.cast(), size, committed))
+    range.keeps || !range.give(place.cast(), size, committed)
 }
 
 // SAFETY: jemalloc alone calls it, with hooks of a range that lives.

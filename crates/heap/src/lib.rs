@@ -31,6 +31,7 @@
 
 mod allocator;
 mod arena;
+mod base;
 mod blocks;
 mod buffer;
 mod cache;

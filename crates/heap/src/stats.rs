@@ -18,9 +18,10 @@ pub struct HeapStats {
     pub metadata: Metadata,
     /// Bytes of addresses.
     pub bytes: u64,
-    /// Bytes of addresses that its arena has taken and not given back.
+    /// Bytes of pages that its arena uses: those of objects, of metadata that are here, and of free
+    /// ones that it has not given back yet.
     pub taken_bytes: u64,
-    /// Bytes from the first address to the last that was ever taken.
+    /// Bytes from the first address to the last page that was ever used.
     pub taken_bytes_max: u64,
     /// Bytes of objects below 16 KiB, those in caches of threads included.
     pub small_bytes: u64,

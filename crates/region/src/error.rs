@@ -25,9 +25,8 @@ pub enum RegionError {
     },
     /// The kernel does not offer what a region needs, or not to this process.
     #[error(
-        "region {region}: {what}: {source}; userfaultfd takes root, CAP_SYS_PTRACE, \
-         vm.unprivileged_userfaultfd = 1 or access to /dev/userfaultfd, and a seccomp profile that \
-         lets it and io_uring pass"
+        "region {region}: {what}: {source}; userfaultfd takes Linux 6.6 and, in a container, a \
+         seccomp profile that lets it pass or access to /dev/userfaultfd"
     )]
     Platform {
         /// The region's name.
@@ -35,6 +34,22 @@ pub enum RegionError {
         /// What was tried.
         what: &'static str,
         /// The kernel's word.
+        #[source]
+        source: io::Error,
+    },
+    /// Somebody else, here or in another process, has bytes of the source.
+    #[error(
+        "region {region}: its {len} bytes at {offset} of the file cannot be had: {source}; close \
+         it there, or name other bytes"
+    )]
+    InUse {
+        /// The region's name.
+        region: String,
+        /// Where it begins in the source.
+        offset: u64,
+        /// Its bytes.
+        len: u64,
+        /// Who has it, where that is known.
         #[source]
         source: io::Error,
     },

@@ -2,7 +2,8 @@
 //!
 //! A [`Region`] is a range of addresses over a [`Source`]. A block of it (4 KiB to 4 MiB) comes
 //! into memory when somebody touches it, and leaves when the region's cap is reached. Who touches
-//! memory needs to know nothing of this: any code may use the addresses, in system calls too.
+//! memory needs to know nothing of this: any code may use the addresses, in system calls too where
+//! this process may see their faults ([`Region::serves_system_calls`]).
 //!
 //! ```text
 //!   threads that touch          pin, prefetch, evict, flush
@@ -11,7 +12,7 @@
 //!   | pager (one thread per shard of blocks)   |   never waits for a transfer
 //!   |   resident  -> aside -> free frames      |
 //!   +------+-----------------------------------+
-//!          | io_uring, or threads over `Blocks`
+//!          | io_uring, or threads
 //!       source
 //! ```
 //!

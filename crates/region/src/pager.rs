@@ -33,7 +33,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use terrace_sys::event_ring::{Event, EventRing};
+use terrace_sys::event_loop::EventLoop;
+use terrace_sys::event_ring::Event;
 use terrace_sys::map::Mapping;
 use terrace_sys::size::to_u64;
 use terrace_sys::userfault::{Fault, Userfault};
@@ -56,6 +57,8 @@ const ASIDE: (usize, usize) = (1, 64);
 const WRITES_MAX: usize = 64;
 /// Frames that a pager keeps whatever happens.
 const FRAMES_MIN: usize = 2;
+/// Requests of a pager's ring: transfers both ways, and two descriptors.
+const REQUESTS_MAX: u32 = 256;
 /// Times that a transfer is tried again at once.
 const RETRIES: u32 = 3;
 /// How long a block that the source refused stays before it is tried again.
@@ -84,7 +87,7 @@ pub(crate) struct Pager {
     shared: Arc<Shared>,
     number: usize,
     fault: Userfault,
-    ring: EventRing,
+    waiting: EventLoop,
     transfers: Transfers,
     /// By the number of a block among those of this pager.
     blocks: Vec<Block>,
@@ -93,6 +96,8 @@ pub(crate) struct Pager {
     /// Frames that pages come from, or are copied from.
     fresh: Arc<Mapping>,
     empty_staging: Vec<usize>,
+    /// Pages of empty staging frames that the kernel has asked for, see [`Pager::refuse_page`].
+    refused_pages: Vec<usize>,
     empty_fresh: Vec<usize>,
     /// Frames with pages and no block.
     free: Vec<Slot>,
@@ -137,6 +142,9 @@ impl Pager {
             let at = first * bytes;
             let len = (stripe * bytes).min(shared.len - at);
             fault.register(&shared.mapping, at, len, protects).map_err(registering())?;
+            // What the kernel has filled before, where this process locks its memory, would read
+            // as zero in place of the source.
+            shared.mapping.decommit(at, len).map_err(system(name, "emptying the region"))?;
         }
         let slots = FRESH_MAX + 2 * ASIDE.1;
         let reserve = |slots, huge| {
@@ -147,13 +155,14 @@ impl Pager {
         if shared.method == Method::Move {
             fault.register(&staging, 0, staging.len(), false).map_err(registering())?;
         }
-        let ring = EventRing::new(256).map_err(|source| RegionError::Platform {
-            region: name.clone(),
-            what: "setting up io_uring",
-            source,
-        })?;
+        let (mut waiting, refused) = EventLoop::new(REQUESTS_MAX);
+        if let Some(error) = refused {
+            tracing::warn!(region = name, %error, "io_uring is refused: threads move blocks");
+        }
+        let has_ring = waiting.ring().is_some();
+        shared.has_rings.fetch_and(has_ring, Ordering::Relaxed);
         let bell = &shared.inboxes[number].bell;
-        let transfers = Transfers::open(&shared.source.blocks, bell)
+        let transfers = Transfers::open(&shared.source.blocks, has_ring, shared.depth, bell)
             .map_err(system(name, "starting threads for transfers"))?;
         let block = Block::new(shared.source.contents == Contents::Stored);
         let stripes = blocks.div_ceil(stripe).div_ceil(shared.pagers);
@@ -161,6 +170,7 @@ impl Pager {
             blocks: vec![block; stripes * stripe],
             empty_staging: (0..slots).rev().collect(),
             empty_fresh: (0..FRESH_MAX).rev().collect(),
+            refused_pages: Vec::new(),
             free: Vec::new(),
             aside: VecDeque::new(),
             aside_count: 0,
@@ -180,7 +190,7 @@ impl Pager {
             zeros: None,
             unused: Vec::with_capacity(UNUSED_MAX),
             fault,
-            ring,
+            waiting,
             transfers,
             staging,
             fresh,
@@ -209,8 +219,8 @@ impl Pager {
     fn serve(&mut self) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let inbox = &shared.inboxes[self.number];
-        self.ring.poll(self.fault.as_fd(), FAULTS)?;
-        self.ring.poll(inbox.bell.as_fd(), BELL)?;
+        self.waiting.poll(self.fault.as_fd(), FAULTS)?;
+        self.waiting.poll(inbox.bell.as_fd(), BELL)?;
         let mut events = Vec::new();
         // There is more to do at once, but for faults that come first.
         let mut has_more = false;
@@ -224,13 +234,13 @@ impl Pager {
                 || !self.stuck.is_empty()
                 || self.frames > self.cap();
             let time = if has_more { Some(Duration::ZERO) } else { waits.then_some(LOOK_AGAIN) };
-            self.ring.wait(time, &mut events)?;
+            self.waiting.wait(time, &mut events)?;
             for event in events.drain(..) {
                 match event {
-                    Event::Readable(FAULTS) => self.ring.poll(self.fault.as_fd(), FAULTS)?,
+                    Event::Readable(FAULTS) => self.waiting.poll(self.fault.as_fd(), FAULTS)?,
                     Event::Readable(_) => {
                         inbox.bell.clear();
-                        self.ring.poll(inbox.bell.as_fd(), BELL)?;
+                        self.waiting.poll(inbox.bell.as_fd(), BELL)?;
                     }
                     Event::Moved(token, result) => self.ended((token, result)),
                 }
@@ -311,9 +321,11 @@ impl Pager {
     }
 }
 
-/// Memory that blocks pass on their way.
+/// Memory that blocks pass on their way. Pages move between memory that is locked and memory that
+/// is locked, or between two that are not: neither the region nor this is.
 fn staging(bytes: usize, huge: bool) -> io::Result<Arc<Mapping>> {
     let mapping = Mapping::reserve(bytes)?;
+    mapping.unlock()?;
     // Where there are no huge pages there is nothing to ask for or to decline.
     let _ = mapping.advise_huge(huge);
     mapping.leave_out_of_forks()?;

@@ -1,12 +1,16 @@
 //! A region as its users see it.
 
+use std::mem::ManuallyDrop;
 use std::ops::Range;
+use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use terrace_sys::claim::Claim;
 use terrace_sys::size::{to_u64, to_usize};
+use terrace_sys::userfault::FaultsOf;
 
 use crate::config::{Contents, Method, RegionConfig, Source};
 use crate::error::RegionError;
@@ -14,7 +18,7 @@ use crate::inbox::{Command, Want};
 use crate::lock;
 use crate::pager::Pager;
 use crate::parts::{Parts, Taken, first_within};
-use crate::shared::{Shared, cap_frames, system};
+use crate::shared::{self, Shared, cap_frames, system};
 use crate::stats::RegionStats;
 use crate::waiter::Waiter;
 
@@ -46,12 +50,19 @@ pub enum Advice {
 /// One system call over more blocks than the cap has frames waits for ever: it holds what it waits
 /// for. Pins end before the region does.
 ///
-/// A region is not inherited by a child process (`fork`): its addresses are not mapped there.
+/// A region is not inherited by a child process (`fork`): its addresses are not mapped there, and
+/// dropping a child's copy does nothing.
+///
+/// A region has its bytes of a file alone: other regions, and stores, are refused them.
 #[derive(Debug)]
 pub struct Region {
     shared: Arc<Shared>,
     patience: Duration,
     threads: Vec<JoinHandle<()>>,
+    /// Given back when the pagers have ended.
+    _claim: Option<Claim>,
+    /// The process that has the pagers.
+    process: u32,
 }
 
 /// Blocks that stay where they are until this is dropped: in memory, at their addresses.
@@ -93,13 +104,17 @@ impl Region {
     /// Maps a source and starts its pagers.
     ///
     /// # Errors
-    /// [`RegionError::Config`] for sizes that cannot be; [`RegionError::Platform`] when the kernel
-    /// has no userfaultfd or io_uring for this process; [`RegionError::System`] when memory, a
+    /// [`RegionError::Config`] for sizes that cannot be; [`RegionError::InUse`] when another region
+    /// or a store has bytes of the source; [`RegionError::Platform`] when the kernel
+    /// has no userfaultfd for this process; [`RegionError::System`] when memory, a
     /// thread or the budget for two blocks of each pager is not to be had.
     pub fn new(config: RegionConfig, source: Source) -> Result<Self, RegionError> {
         let patience = config.patience;
+        shared::check(&config, &source)?;
+        let _claim = claim(&config.name, &source)?;
         let shared = Arc::new(Shared::new(config, source)?);
-        let mut region = Self { shared: Arc::clone(&shared), patience, threads: Vec::new() };
+        let (threads, process) = (Vec::new(), process::id());
+        let mut region = Self { shared: Arc::clone(&shared), patience, threads, _claim, process };
         for number in 0..shared.pagers {
             let pager = Pager::new(Arc::clone(&shared), number)?;
             let thread = thread::Builder::new()
@@ -184,6 +199,26 @@ impl Region {
         self.shared.method
     }
 
+    /// Whether system calls may be given any address of the region. Where this process may see
+    /// faults of its own code alone (see PLATFORM.md), a system call that is given a block which is
+    /// not in memory ends with `EFAULT`: what it is given is pinned before.
+    #[must_use]
+    pub fn serves_system_calls(&self) -> bool {
+        self.shared.faults == FaultsOf::All
+    }
+
+    /// How blocks move to and from the source: `io_uring`, or `threads` where the source is no
+    /// file or the kernel refuses io_uring to this process.
+    #[must_use]
+    pub fn engine(&self) -> &'static str {
+        let is_file = self.shared.source.blocks.file().is_some();
+        if is_file && self.shared.has_rings.load(Ordering::Relaxed) {
+            "io_uring"
+        } else {
+            "threads"
+        }
+    }
+
     /// What it has done.
     #[must_use]
     pub fn stats(&self) -> RegionStats {
@@ -218,8 +253,8 @@ impl Region {
         Ok(())
     }
 
-    /// Brings a range into memory and keeps it there. What a system call must not find absent,
-    /// where faults of the kernel are not told, is pinned before.
+    /// Brings a range into memory and keeps it there. What a system call is given is pinned before,
+    /// where its faults are not told ([`Region::serves_system_calls`]).
     ///
     /// # Errors
     /// [`RegionError::Range`]; [`RegionError::Cap`] for more than may be in memory;
@@ -229,8 +264,10 @@ impl Region {
         let blocks = self.blocks(offset, len)?;
         self.check_cap(&blocks)?;
         let shared = &self.shared;
-        let missing: Vec<usize> =
-            blocks.clone().filter(|block| !shared.words[*block].try_pin()).collect();
+        // Blocks that are protected are opened for system calls by their pager.
+        let is_by_pager = shared.method == Method::Copy && !self.serves_system_calls();
+        let is_missing = |block: &usize| is_by_pager || !shared.words[*block].try_pin();
+        let missing: Vec<usize> = blocks.clone().filter(is_missing).collect();
         let (offset, len) = (to_usize(offset), to_usize(len));
         // What is pinned is given back by its drop, whatever happens to the rest.
         let mut got = blocks.clone().collect::<Vec<_>>();
@@ -366,6 +403,16 @@ impl Region {
         }
     }
 
+    /// Whether this is the process that has the pagers.
+    fn check_process(&self) -> Result<(), RegionError> {
+        if self.process == process::id() {
+            return Ok(());
+        }
+        let region = self.shared.name.clone();
+        let message = format!("it is process {}'s; this one was forked off it", self.process);
+        Err(RegionError::Broken { region, message })
+    }
+
     fn tell_unused(&self, offset: u64, len: u64) {
         let block = to_u64(self.shared.block_bytes);
         let end = offset + len;
@@ -393,6 +440,7 @@ impl Region {
         if blocks.is_empty() {
             return Ok(());
         }
+        self.check_process()?;
         let start = Instant::now();
         let waiter = Arc::new(Waiter::new(blocks.len(), want == Want::Pin));
         self.shared.send_parts(blocks, |part| Command::Want(want, part, Arc::clone(&waiter)));
@@ -427,9 +475,22 @@ impl Region {
     }
 }
 
+/// Takes the bytes of a file that a region is over for it alone.
+fn claim(region: &str, source: &Source) -> Result<Option<Claim>, RegionError> {
+    let Some(file) = source.blocks.file() else { return Ok(None) };
+    let (region, offset, len) = (region.to_owned(), source.offset, source.len);
+    let claim = Claim::take(&file, offset..offset.saturating_add(len));
+    claim.map(Some).map_err(|source| RegionError::InUse { region, offset, len, source })
+}
+
 impl Drop for Region {
     /// Writes back what has changed and makes it durable, where the source is one that lasts.
     fn drop(&mut self) {
+        if self.process != process::id() {
+            // Neither the pagers nor the memory are here.
+            let _elsewhere = ManuallyDrop::new(std::mem::take(&mut self.threads));
+            return;
+        }
         let lasts = self.shared.source.contents == Contents::Stored;
         if lasts && self.threads.len() == self.shared.pagers {
             // Nobody pins any more; what is still pinned is written from where it is.

@@ -9,6 +9,7 @@ use terrace_sys::histogram::Recorder;
 use terrace_sys::map::Mapping;
 use terrace_sys::numa::memory_bytes;
 use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64, to_usize};
+use terrace_sys::userfault::{FaultsOf, Userfault};
 
 use crate::block::{Block, Word};
 use crate::calibrate;
@@ -36,6 +37,10 @@ pub(crate) struct Shared {
     pub(crate) name: String,
     pub(crate) source: Source,
     pub(crate) method: Method,
+    /// Whose faults are told.
+    pub(crate) faults: FaultsOf,
+    /// Whether every pager has io_uring.
+    pub(crate) has_rings: AtomicBool,
     pub(crate) mapping: Arc<Mapping>,
     pub(crate) block_bytes: usize,
     /// Bytes of the region, whole pages.
@@ -150,20 +155,23 @@ impl Shared {
 }
 
 impl Shared {
+    /// Of a configuration that was checked.
     pub(crate) fn new(config: RegionConfig, source: Source) -> Result<Self, RegionError> {
-        check(&config, &source)?;
         let (name, block_bytes) = (config.name, config.block_bytes);
         let file_end = file_end(&name, &source)?;
         let source_len = source_len(&name, &source)?;
         let mapping = Mapping::reserve(to_usize(source.len))
             .map_err(system(&name, "reserving the region's addresses"))?;
+        // The cap says what is in memory, whatever this process locks.
+        mapping.unlock().map_err(system(&name, "unlocking the region's addresses"))?;
         // A child must not share pages that move.
         mapping.leave_out_of_forks().map_err(system(&name, "keeping the region out of forks"))?;
         let len = mapping.len();
         let blocks = len.div_ceil(block_bytes);
         let stripe_bytes = STRIPE_BYTES_MIN.max(len.div_ceil(STRIPES_MAX));
         let pagers = config.pagers;
-        let method = method(&name, config.method, block_bytes)?;
+        let fault = open_fault(&name)?;
+        let method = method(&name, &fault, config.method, block_bytes)?;
         // Where there are no huge pages there is nothing to ask for or to decline.
         let _ = mapping.advise_huge(has_huge_pages(method, block_bytes));
         let inboxes = (0..pagers).map(|_| Inbox::new()).collect::<Result<Vec<_>, _>>();
@@ -173,6 +181,8 @@ impl Shared {
             inboxes: inboxes.map_err(system(&name, "making a doorbell"))?,
             source,
             method,
+            faults: fault.faults(),
+            has_rings: AtomicBool::new(true),
             mapping: Arc::new(mapping),
             block_bytes,
             len,
@@ -201,7 +211,7 @@ impl Shared {
 const BLOCK_NOTES_BYTES: u64 = to_u64(size_of::<Word>() + size_of::<Block>());
 
 /// Whether sizes and counts can be.
-fn check(config: &RegionConfig, source: &Source) -> Result<(), RegionError> {
+pub(crate) fn check(config: &RegionConfig, source: &Source) -> Result<(), RegionError> {
     let wrong = |reason: String| RegionError::Config { region: config.name.clone(), reason };
     let block_bytes = config.block_bytes;
     if !block_bytes.is_power_of_two() || !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block_bytes)
@@ -245,8 +255,12 @@ fn check(config: &RegionConfig, source: &Source) -> Result<(), RegionError> {
 }
 
 /// How blocks get into their place: as it was asked for, or the cheaper way.
-fn method(name: &str, asked: Option<Method>, block_bytes: usize) -> Result<Method, RegionError> {
-    let fault = open_fault(name)?;
+fn method(
+    name: &str,
+    fault: &Userfault,
+    asked: Option<Method>,
+    block_bytes: usize,
+) -> Result<Method, RegionError> {
     match (asked, fault.features().moves) {
         (Some(Method::Move), false) => {
             let reason = "the kernel does not move pages (Linux 6.8 does)".to_owned();
@@ -256,7 +270,7 @@ fn method(name: &str, asked: Option<Method>, block_bytes: usize) -> Result<Metho
         (None, false) => Ok(Method::Copy),
         (None, true) => {
             let huge = has_huge_pages(Method::Move, block_bytes);
-            Ok(calibrate::cheaper(&fault, block_bytes, huge))
+            Ok(calibrate::cheaper(fault, block_bytes, huge))
         }
     }
 }

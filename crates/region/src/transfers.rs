@@ -1,5 +1,5 @@
-//! Transfers that a pager does not wait for: by its ring where the source is a file, else by
-//! threads over [`Blocks`].
+//! Transfers that a pager does not wait for: by its ring where it has one and the source is a file,
+//! else by threads over the file or [`Blocks`].
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,8 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use terrace_sys::event_ring::{Doorbell, EventRing, Piece};
+use terrace_sys::event_loop::EventLoop;
+use terrace_sys::event_ring::{Doorbell, Piece};
 use terrace_sys::file::DirectFile;
+use terrace_sys::size::to_u64;
 use terrace_tier::store::{Blocks, Io};
 
 use crate::lock;
@@ -25,26 +27,38 @@ pub(crate) enum Transfers {
 }
 
 impl Transfers {
-    /// The way to the source; ends of transfers by threads ring `bell`.
-    pub(crate) fn open(blocks: &Arc<dyn Blocks>, bell: &Arc<Doorbell>) -> io::Result<Self> {
-        match blocks.file() {
-            Some(file) => Ok(Self::Ring(file)),
-            None => Ok(Self::Threads(Threads::start(blocks, bell)?)),
-        }
+    /// The way to the source, `depth` transfers at a time; ends of transfers by threads ring
+    /// `bell`.
+    pub(crate) fn open(
+        blocks: &Arc<dyn Blocks>,
+        has_ring: bool,
+        depth: usize,
+        bell: &Arc<Doorbell>,
+    ) -> io::Result<Self> {
+        Ok(match blocks.file() {
+            Some(file) if has_ring => Self::Ring(file),
+            Some(file) => Self::Threads(Threads::start(&Way::File(file), depth, bell)?),
+            None => Self::Threads(Threads::start(&Way::Blocks(Arc::clone(blocks)), THREADS, bell)?),
+        })
     }
 
     /// Starts a transfer. Nobody else may use the bytes of the piece, or change them where they are
     /// written, until it has ended.
     pub(crate) fn start(
         &self,
-        ring: &mut EventRing,
+        waiting: &mut EventLoop,
         piece: Piece,
         is_write: bool,
         token: u64,
     ) -> io::Result<()> {
         match self {
-            Self::Ring(file) if is_write => ring.write(file, &piece, token),
-            Self::Ring(file) => ring.read(file, &piece, token),
+            Self::Ring(file) => {
+                let ring = waiting.ring().ok_or(io::ErrorKind::Unsupported)?;
+                match is_write {
+                    true => ring.write(file, &piece, token),
+                    false => ring.read(file, &piece, token),
+                }
+            }
             Self::Threads(threads) => {
                 threads.jobs.start(Job { piece, is_write, token });
                 Ok(())
@@ -138,6 +152,14 @@ impl Jobs {
     }
 }
 
+/// What threads move bytes to and from.
+#[derive(Clone)]
+enum Way {
+    /// As a ring does: by calls that may move less.
+    File(Arc<DirectFile>),
+    Blocks(Arc<dyn Blocks>),
+}
+
 pub(crate) struct Threads {
     jobs: Arc<Jobs>,
     ended: Arc<Mutex<Vec<Ended>>>,
@@ -145,16 +167,16 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    fn start(blocks: &Arc<dyn Blocks>, bell: &Arc<Doorbell>) -> io::Result<Self> {
+    fn start(way: &Way, count: usize, bell: &Arc<Doorbell>) -> io::Result<Self> {
         let (jobs, ended) = (Arc::<Jobs>::default(), Arc::<Mutex<Vec<Ended>>>::default());
         let mut threads =
             Self { jobs: Arc::clone(&jobs), ended: Arc::clone(&ended), workers: vec![] };
-        for _ in 0..THREADS {
-            let (blocks, bell) = (Arc::clone(blocks), Arc::clone(bell));
+        for _ in 0..count {
+            let (way, bell) = (way.clone(), Arc::clone(bell));
             let (jobs, ended) = (Arc::clone(&jobs), Arc::clone(&ended));
             let worker = thread::Builder::new()
                 .name("terrace-region-io".into())
-                .spawn(move || work(&*blocks, &jobs, &ended, &bell))?;
+                .spawn(move || work(&way, &jobs, &ended, &bell))?;
             threads.workers.push(worker);
         }
         Ok(threads)
@@ -171,32 +193,57 @@ impl Drop for Threads {
     }
 }
 
-fn work(blocks: &dyn Blocks, jobs: &Jobs, ended: &Mutex<Vec<Ended>>, bell: &Doorbell) {
+fn work(way: &Way, jobs: &Jobs, ended: &Mutex<Vec<Ended>>, bell: &Doorbell) {
     while let Some(job) = jobs.next() {
         let token = job.token;
-        let result = catch_unwind(AssertUnwindSafe(|| run(blocks, &job)))
+        let result = catch_unwind(AssertUnwindSafe(|| way.run(&job)))
             .unwrap_or_else(|_| Err(io::Error::other("the source has panicked")));
         lock(ended).push((token, result));
         bell.ring();
     }
 }
 
-fn run(blocks: &dyn Blocks, job: &Job) -> io::Result<usize> {
-    let Piece { mapping, at, len, offset, .. } = &job.piece;
-    debug_assert!(at + len <= mapping.len());
-    let mut batch = if job.is_write {
-        blocks.ensure(offset + *len as u64)?;
-        // SAFETY: the piece lies inside of its mapping, whose pages are there, and whoever started
-        // the transfer promised that nobody changes its bytes until it has ended.
-        [Io::write(*offset, unsafe { std::slice::from_raw_parts(mapping.as_ptr().add(*at), *len) })]
-    } else {
+impl Way {
+    fn run(&self, job: &Job) -> io::Result<usize> {
+        let Piece { mapping, at, len, offset, .. } = &job.piece;
+        debug_assert!(at + len <= mapping.len());
+        if job.is_write {
+            // SAFETY: the piece lies inside of its mapping, whose pages are there, and whoever
+            // started the transfer promised that nobody changes its bytes until it has ended.
+            return self.write(*offset, unsafe {
+                std::slice::from_raw_parts(mapping.as_ptr().add(*at), *len)
+            });
+        }
         // SAFETY: as above, and nobody else looks at them.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(mapping.as_ptr().add(*at), *len) };
-        [Io::read(*offset, bytes)]
-    };
+        self.read(*offset, unsafe {
+            std::slice::from_raw_parts_mut(mapping.as_ptr().add(*at), *len)
+        })
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Way::File(file) => file.write_some_at(offset, bytes),
+            Way::Blocks(blocks) => {
+                blocks.ensure(offset + to_u64(bytes.len()))?;
+                run_all(&**blocks, Io::write(offset, bytes), bytes.len())
+            }
+        }
+    }
+
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        let len = bytes.len();
+        match self {
+            Way::File(file) => file.read_some_at(offset, bytes),
+            Way::Blocks(blocks) => run_all(&**blocks, Io::read(offset, bytes), len),
+        }
+    }
+}
+
+fn run_all(blocks: &dyn Blocks, io: Io<'_>, len: usize) -> io::Result<usize> {
+    let mut batch = [io];
     blocks.run(&mut batch, &|_| {});
     let [io] = batch;
-    io.result.map(|()| *len)
+    io.result.map(|()| len)
 }
 
 #[cfg(test)]

@@ -3,17 +3,15 @@
 mod common;
 
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{KIB, MIB, Memory, a_method, blank, config, faulty, file_of, methods, over_file_by};
 use terrace_market::Ledger;
-use terrace_region::{Advice, Contents, Method, Part, Region, RegionConfig, RegionError, Source};
+use terrace_region::{Advice, Contents, Method, Part, Region, RegionConfig, RegionError};
 use terrace_sys::mischief;
-use terrace_sys::probe::Probe;
-use terrace_testkit::{Fault, FaultyBlocks, Target, When, needs};
-use terrace_tier::store::{Blocks as _, Io, MemoryBlocks};
+use terrace_testkit::{Fault, FaultyBlocks, Target, When, child};
+use terrace_tier::store::{Blocks as _, Io};
 
 fn by_small_blocks(method: Method) -> RegionConfig {
     RegionConfig { block_bytes: 64 << 10, ..config(method, MIB) }
@@ -108,28 +106,16 @@ fn a_source_that_fails_now_and_then_loses_nothing() {
     }
 }
 
-/// Runs a part of a test in a process of its own.
-fn child(test: &str, part: &str) -> ExitStatus {
-    let program = std::env::current_exe().expect("this program");
-    let mut command = Command::new(program);
-    command.args(["--exact", test, "--nocapture"]).env("TERRACE_TEST_PART", part);
-    command.output().expect("started").status
-}
-
-fn part() -> Option<String> {
-    std::env::var("TERRACE_TEST_PART").ok()
-}
-
 #[test]
 fn who_touches_what_cannot_be_read_gets_sigbus() {
     let Some(method) = a_method() else { return };
-    if part().is_some() {
+    if child::part().is_some() {
         let (region, blocks) = faulty(by_small_blocks(method), 4 * MIB, Contents::Stored);
         blocks.inject(Target::Read, When::Always, Fault::Eio);
         Memory::of(&region).read(MIB);
         return;
     }
-    let status = child("who_touches_what_cannot_be_read_gets_sigbus", "touch");
+    let status = child::run("who_touches_what_cannot_be_read_gets_sigbus", "touch");
     assert_eq!(status.signal(), Some(mischief::SIGBUS), "{status}");
 }
 
@@ -174,37 +160,13 @@ fn what_somebody_unmaps_hurts_nobody_else() {
     if methods.is_empty() {
         return;
     }
-    if part().is_some() {
+    if child::part().is_some() {
         // They are not dropped: what they would unmap is somebody else's by now, perhaps.
         let by = |block| methods.iter().map(move |way| lose_a_part(*way, block));
         let _regions: Vec<Region> = [256 << 10, 2 << 20].into_iter().flat_map(by).collect();
         mischief::leave(7);
     }
-    let status = child("what_somebody_unmaps_hurts_nobody_else", "unmap");
-    assert_eq!(status.code(), Some(7), "{status}");
-}
-
-#[test]
-fn who_may_not_have_one_is_told_what_would_help() {
-    if part().is_some() {
-        mischief::become_nobody().expect("root can be anybody");
-        let blocks = Arc::new(MemoryBlocks::new(MIB));
-        let source = Source { blocks, offset: 0, len: MIB, contents: Contents::Blank };
-        let made = Region::new(RegionConfig::new("mine", Ledger::new(MIB)), source);
-        let told = made.is_err_and(|error| {
-            let text = error.to_string();
-            matches!(error, RegionError::Platform { .. })
-                && text.contains("CAP_SYS_PTRACE")
-                && text.contains("unprivileged_userfaultfd")
-        });
-        mischief::leave(if told { 7 } else { 8 });
-    }
-    let is_root = Probe::detect().root;
-    let setting = std::fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd");
-    if !is_root || setting.is_ok_and(|value| value.trim() == "1") {
-        return needs::skip("everybody may have one, or this is not root, who can be anybody");
-    }
-    let status = child("who_may_not_have_one_is_told_what_would_help", "nobody");
+    let status = child::run("what_somebody_unmaps_hurts_nobody_else", "unmap");
     assert_eq!(status.code(), Some(7), "{status}");
 }
 
@@ -340,13 +302,13 @@ impl tracing::Subscriber for PanicsWhenTold {
 }
 
 fn in_child_by_every_method(test: &str, way: fn(Method)) {
-    match part().as_deref() {
+    match child::part().as_deref() {
         Some("move") => way(Method::Move),
         Some("copy") => way(Method::Copy),
         Some(_) => unreachable!("a part of another test"),
         None => {
             for method in methods() {
-                let status = child(test, &method.to_string());
+                let status = child::run(test, &method.to_string());
                 assert_eq!(status.code(), Some(7), "{method}: {status}");
             }
             return;
@@ -381,7 +343,7 @@ fn a_pager_that_panics_reads_no_zeros() {
 fn who_touches_what_a_broken_pager_had_not_brought_gets_sigbus() {
     let test = "who_touches_what_a_broken_pager_had_not_brought_gets_sigbus";
     let Some(method) = a_method() else { return };
-    if part().is_some() {
+    if child::part().is_some() {
         let region = blank(4 * MIB, config(method, MIB));
         mischief::break_rings().expect("broken");
         region.set_cap(MIB).expect("it rings");
@@ -389,6 +351,6 @@ fn who_touches_what_a_broken_pager_had_not_brought_gets_sigbus() {
         Memory::of(&region).read(MIB);
         return;
     }
-    let status = child(test, "touch");
+    let status = child::run(test, "touch");
     assert_eq!(status.signal(), Some(mischief::SIGBUS), "{status}");
 }

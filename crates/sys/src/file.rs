@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use crate::claim::{self, Claims};
 use crate::file_system::free_by;
 use crate::lock;
 use crate::size::{PAGE_BYTES, to_u64};
@@ -37,6 +38,7 @@ pub struct DirectFile {
     alignment: Alignment,
     /// The error of the sync that failed.
     unsynced: Mutex<Option<i32>>,
+    claims: Claims,
 }
 
 impl DirectFile {
@@ -186,6 +188,22 @@ impl DirectFile {
         transfer(data.len(), io::ErrorKind::WriteZero, write)
     }
 
+    /// Reads once, at most all of `data`: how many bytes came, fewer at the end of the file.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub fn read_some_at(&self, offset: u64, data: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(data, offset)
+    }
+
+    /// Writes once, at most all of `data`: how many bytes went.
+    ///
+    /// # Errors
+    /// When the device fails or has no room.
+    pub fn write_some_at(&self, offset: u64, data: &[u8]) -> io::Result<usize> {
+        self.file.write_at(data, offset)
+    }
+
     /// Bytes that this user may still write to the file system of the file; zero for a device.
     ///
     /// # Errors
@@ -242,10 +260,18 @@ impl DirectFile {
     /// process that ends.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when another process, or another open file here, keeps it; the
-    /// message names the process.
+    /// [`io::ErrorKind::WouldBlock`] when another process, or another open file here, keeps it or a
+    /// [`Claim`](crate::claim::Claim) of it; the message names the process, where that is known.
     pub fn lock(&self) -> io::Result<()> {
-        lock::lock(&self.file)
+        claim::lock_all(self)
+    }
+
+    pub(crate) fn as_file(&self) -> &File {
+        &self.file
+    }
+
+    pub(crate) fn claims(&self) -> &Claims {
+        &self.claims
     }
 
     fn fallocate(&self, mode: i32, offset: u64, len: u64) -> io::Result<()> {
@@ -312,7 +338,8 @@ fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<D
         (true, alignment) => alignment.unwrap_or(PAGE_ALIGNMENT),
         (false, _) => Alignment { memory_bytes: 1, offset_bytes: 1 },
     };
-    Ok(DirectFile { file, direct, block_device, alignment, unsynced: Mutex::default() })
+    let (unsynced, claims) = (Mutex::default(), Claims::default());
+    Ok(DirectFile { file, direct, block_device, alignment, unsynced, claims })
 }
 
 /// What every device takes, for kernels before 6.1, which do not tell.

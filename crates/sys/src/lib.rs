@@ -9,8 +9,10 @@
 //! | [`transfer`] | one positioned transfer of a batch |
 //! | [`file`](mod@file) | files and block devices with direct I/O |
 //! | [`lock`] | files that one process has alone, and which one |
+//! | [`claim`] | exclusive use of ranges of a file |
 //! | [`file_system`] | free room, and whether files are in memory |
 //! | [`uring`] | batches of transfers through io_uring |
+//! | [`event_loop`] | readiness without io_uring, or by a ring with transfers in it |
 //! | [`event_ring`] | transfers and readiness, waited for together by one thread |
 //! | [`userfault`] | memory that this process fills page by page |
 //! | [`numa`] | the memory nodes of this machine |
@@ -27,6 +29,8 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod buffer;
+pub mod claim;
+pub mod event_loop;
 pub mod event_ring;
 pub mod file;
 pub mod file_system;

@@ -15,6 +15,9 @@ pub const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// A private, anonymous reservation. It costs address space alone until a page is touched, reads
 /// as zero on first touch, and is unmapped when dropped.
 ///
+/// In a process that locks its memory (`mlockall` with `MCL_FUTURE`) pages are locked as they are
+/// touched (`MLOCK_ONFAULT`): the kernel would fill all of them at once otherwise.
+///
 /// The mapping gives out only its address. Whoever makes references from that address answers for
 /// them: no range may be decommitted, and the mapping not dropped, while one is alive.
 #[derive(Debug)]
@@ -26,7 +29,8 @@ impl Mapping {
     /// Reserves `len` bytes (rounded up to a page), starting on a huge page boundary.
     ///
     /// # Errors
-    /// When `len` is zero or the address space, or its limit, is exhausted.
+    /// When `len` is zero or the address space, or its limit, is exhausted; in a process that locks
+    /// its memory also when `len` is more than its limit of locked memory (`ulimit -l`).
     pub fn reserve(len: usize) -> io::Result<Mapping> {
         let rounded = len.checked_next_multiple_of(PAGE_BYTES).filter(|rounded| *rounded > 0);
         let Some(rounded) = rounded else {
@@ -53,11 +57,12 @@ impl Mapping {
         self.len() == 0
     }
 
-    /// Gives the physical memory of whole pages back; they read as zero afterwards. About 0.25 us a
-    /// page in bulk.
+    /// Gives the physical memory of whole pages back, locked ones included; they read as zero
+    /// afterwards. About 0.25 us a page in bulk.
     ///
     /// # Errors
-    /// When the range is not page-aligned inside the mapping, or its pages are locked.
+    /// When the range is not page-aligned inside the mapping, or its pages are locked and the
+    /// kernel is older than 5.18.
     pub fn decommit(&self, offset: usize, len: usize) -> io::Result<()> {
         self.check(offset, len)?;
         self.backing.decommit(offset, len)
@@ -91,6 +96,14 @@ impl Mapping {
         self.backing.leave_out_of_forks()
     }
 
+    /// Undoes a lock of its pages (`munlock`): pages touched from now on are not locked either.
+    ///
+    /// # Errors
+    /// When the kernel refuses it.
+    pub fn unlock(&self) -> io::Result<()> {
+        self.backing.unlock()
+    }
+
     /// Lets pages touched from now on come from NUMA node `node` alone. One policy for the whole
     /// mapping: a policy a page would split the mapping until the kernel refuses more.
     ///
@@ -121,6 +134,29 @@ impl Mapping {
     }
 }
 
+/// Maps `len` bytes that read as zero, a multiple of a page, at a multiple of `align`, a power of
+/// two of at least a page. They stay until [`unmap_block`]; nothing is allocated for them.
+///
+/// # Errors
+/// When the address space is exhausted.
+#[cfg(not(miri))]
+pub fn map_block(len: usize, align: usize) -> io::Result<std::ptr::NonNull<u8>> {
+    pages::map_block(len, align)
+}
+
+/// Unmaps what [`map_block`] has mapped.
+///
+/// # Errors
+/// When the kernel has no room for the mappings that are left: the block stays then.
+///
+/// # Safety
+/// The block was mapped by [`map_block`] with this length, and nobody uses it any more.
+#[cfg(not(miri))]
+pub unsafe fn unmap_block(start: std::ptr::NonNull<u8>, len: usize) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    unsafe { pages::unmap_block(start, len) }
+}
+
 fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
@@ -129,6 +165,7 @@ fn invalid(message: String) -> io::Error {
 #[cfg(not(miri))]
 mod pages {
     use std::io;
+    use std::mem::ManuallyDrop;
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
     use std::ptr::NonNull;
     use std::sync::OnceLock;
@@ -153,20 +190,70 @@ mod pages {
 
     impl Backing {
         pub(super) fn reserve(len: usize) -> io::Result<Backing> {
-            let mapped_len = len.checked_add(HUGE_PAGE_BYTES).ok_or(io::ErrorKind::OutOfMemory)?;
+            let backing = Self::map(len, HUGE_PAGE_BYTES)?;
+            backing.give_access()?;
+            Ok(backing)
+        }
+
+        /// Maps addresses without access, with a range of `len` bytes at a multiple of `align`.
+        fn map(len: usize, align: usize) -> io::Result<Backing> {
+            let mapped_len = len.checked_add(align).ok_or(io::ErrorKind::OutOfMemory)?;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            // Without access the kernel fills no page, also where it locks what is mapped.
+            let none = libc::PROT_NONE;
             // SAFETY: a new mapping at an address of the kernel's choice touches no existing one.
             let mapped =
-                unsafe { libc::mmap(std::ptr::null_mut(), mapped_len, protection, flags, -1, 0) };
+                unsafe { libc::mmap(std::ptr::null_mut(), mapped_len, none, flags, -1, 0) };
             if mapped == libc::MAP_FAILED {
-                return Err(io::Error::last_os_error());
+                return Err(refused(io::Error::last_os_error(), len));
             }
             let mapped = NonNull::new(mapped.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
-            let skip = mapped.align_offset(HUGE_PAGE_BYTES);
-            // SAFETY: `skip` is below a huge page, by which the mapping is longer than `len`.
+            let skip = mapped.align_offset(align);
+            // SAFETY: `skip` is below `align`, by which the mapping is longer than `len`.
             let start = unsafe { mapped.add(skip) };
             Ok(Backing { mapped, mapped_len, start, len })
+        }
+
+        /// Unmaps what is before and behind the range.
+        fn trim(&mut self) -> io::Result<()> {
+            let before = self.start.addr().get() - self.mapped.addr().get();
+            let behind = self.mapped_len - before - self.len;
+            if before > 0 {
+                // SAFETY: a part of this new mapping that nobody knows.
+                check(unsafe { libc::munmap(self.mapped.as_ptr().cast(), before) })?;
+                (self.mapped, self.mapped_len) = (self.start, self.mapped_len - before);
+            }
+            if behind > 0 {
+                // SAFETY: as above; the range ends where this begins.
+                check(unsafe { libc::munmap(self.start.add(self.len).as_ptr().cast(), behind) })?;
+                self.mapped_len -= behind;
+            }
+            Ok(())
+        }
+
+        /// Makes a new mapping readable and writable. One that the kernel has locked at once
+        /// (`MCL_FUTURE`) is unlocked for that moment, in which all of it would be filled.
+        fn give_access(&self) -> io::Result<()> {
+            let (start, len) = (self.mapped.as_ptr().cast::<libc::c_void>(), self.mapped_len);
+            // SAFETY: the whole of a mapping that `self` has just made and nobody else knows; what
+            // is refused is locked memory alone, in which there is nothing to drop.
+            let is_locked = unsafe { libc::madvise(start, len, libc::MADV_DONTNEED) } != 0;
+            if is_locked {
+                // SAFETY: as above; changes no byte.
+                check(unsafe { libc::munlock(start, len) })?;
+            }
+            // SAFETY: as above.
+            check(unsafe { libc::mprotect(start, len, libc::PROT_READ | libc::PROT_WRITE) })?;
+            if is_locked {
+                // SAFETY: as above; changes no byte.
+                check(unsafe { libc::mlock2(start, len, libc::MLOCK_ONFAULT) })?;
+            }
+            Ok(())
+        }
+
+        pub(super) fn unlock(&self) -> io::Result<()> {
+            // SAFETY: the whole of this mapping; changes no byte.
+            check(unsafe { libc::munlock(self.mapped.as_ptr().cast(), self.mapped_len) })
         }
 
         pub(super) fn start(&self) -> *mut u8 {
@@ -178,7 +265,13 @@ mod pages {
         }
 
         pub(super) fn decommit(&self, offset: usize, len: usize) -> io::Result<()> {
-            self.advise(offset, len, libc::MADV_DONTNEED)
+            match self.advise(offset, len, libc::MADV_DONTNEED) {
+                // Locked pages have an advice of their own.
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    self.advise(offset, len, MADV_DONTNEED_LOCKED)
+                }
+                result => result,
+            }
         }
 
         pub(super) fn decommit_batch(&self, ranges: &[(usize, usize)]) -> io::Result<()> {
@@ -269,6 +362,39 @@ mod pages {
             // SAFETY: the range is the whole mapping made by `reserve` and unmapped only here.
             unsafe { libc::munmap(self.mapped.as_ptr().cast(), self.mapped_len) };
         }
+    }
+
+    pub(super) fn map_block(len: usize, align: usize) -> io::Result<NonNull<u8>> {
+        let mut backing = Backing::map(len, align)?;
+        backing.trim()?;
+        backing.give_access()?;
+        Ok(ManuallyDrop::new(backing).start)
+    }
+
+    /// # Safety
+    /// As `super::unmap_block`.
+    pub(super) unsafe fn unmap_block(start: NonNull<u8>, len: usize) -> io::Result<()> {
+        // SAFETY: the caller's promise.
+        check(unsafe { libc::munmap(start.as_ptr().cast(), len) })
+    }
+
+    /// Drops pages that are locked, too (Linux 5.18).
+    const MADV_DONTNEED_LOCKED: libc::c_int = 24;
+
+    fn check(result: libc::c_int) -> io::Result<()> {
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Why `mmap` refused, in words where its own would mislead.
+    fn refused(error: io::Error, len: usize) -> io::Error {
+        if error.raw_os_error() != Some(libc::EAGAIN) {
+            return error;
+        }
+        let text = format!(
+            "{len} bytes are more than this process may lock, and it locks what it maps (mlockall \
+             with MCL_FUTURE): raise its limit of locked memory (ulimit -l)"
+        );
+        io::Error::new(io::ErrorKind::OutOfMemory, text)
     }
 
     /// The kernel's `UIO_MAXIOV`.
@@ -376,6 +502,10 @@ mod heap {
         }
 
         pub(super) fn leave_out_of_forks(&self) -> io::Result<()> {
+            Ok(())
+        }
+
+        pub(super) fn unlock(&self) -> io::Result<()> {
             Ok(())
         }
 

@@ -84,6 +84,69 @@ pub unsafe fn in_child(function: impl FnOnce() -> u8) -> io::Result<ExitStatus> 
     }
 }
 
+/// Locks all memory of this process, also what it will map (`mlockall`).
+///
+/// # Errors
+/// When its limit of locked memory is too low.
+pub fn lock_memory() -> io::Result<()> {
+    // SAFETY: takes and returns plain numbers.
+    check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) })
+}
+
+/// Leaves this process no memory that it may lock, unless it is root's.
+///
+/// # Errors
+/// When the kernel refuses it.
+pub fn forbid_locked_memory() -> io::Result<()> {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the struct is a local that the call reads.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const none) })
+}
+
+/// A system call that a container's profile may refuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// `userfaultfd`.
+    Userfaultfd,
+    /// `io_uring_setup`.
+    IoUring,
+}
+
+/// Has the kernel refuse system calls to this thread, and to those that it starts, by a filter of
+/// `seccomp`, as containers do; for good.
+///
+/// # Errors
+/// When the kernel has no such filters.
+pub fn refuse(calls: &[Call]) -> io::Result<()> {
+    let step = |code: u32, if_so: u8, value: u32| libc::sock_filter {
+        code: u16::try_from(code).unwrap_or(u16::MAX),
+        jt: if_so,
+        jf: 0,
+        k: value,
+    };
+    // The number of the call stands first in what a filter sees.
+    let mut steps = vec![step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
+    for (left, call) in (1..=u8::try_from(calls.len()).unwrap_or(u8::MAX)).rev().zip(calls) {
+        let number = match call {
+            Call::Userfaultfd => libc::SYS_userfaultfd,
+            Call::IoUring => libc::SYS_io_uring_setup,
+        };
+        let number = u32::try_from(number).map_err(io::Error::other)?;
+        steps.push(step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, left, number));
+    }
+    steps.push(step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW));
+    let eperm = u32::try_from(libc::EPERM).map_err(io::Error::other)?;
+    steps.push(step(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | eperm));
+    let len = libc::c_ushort::try_from(steps.len()).map_err(io::Error::other)?;
+    let program = libc::sock_fprog { len, filter: steps.as_mut_ptr() };
+    // SAFETY: takes and returns plain numbers.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
+    // SAFETY: the program and its steps are locals that the call reads.
+    check(unsafe {
+        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)
+    })
+}
+
 /// Makes this process one of the user `nobody`, for good.
 ///
 /// # Errors

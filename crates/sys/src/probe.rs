@@ -9,7 +9,7 @@ use crate::migrate::{MovePages2, nodes_of};
 use crate::numa::{self, Node, kib_field};
 use crate::size::PAGE_BYTES;
 use crate::uring::Ring;
-use crate::userfault;
+use crate::userfault::{self, FaultsOf};
 
 /// Whether a facility works here, and if not, what the kernel said and what would help.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub struct Probe {
     pub userfaultfd: Support,
     /// What userfaultfd can do, by the kernel's names.
     pub userfaultfd_features: Vec<&'static str>,
+    /// Paging of what system calls touch, not of user code alone.
+    pub userfaultfd_system_calls: Support,
     /// Decommitting many ranges in one call.
     pub process_madvise: Support,
     /// Moving pages between nodes.
@@ -67,13 +69,14 @@ impl Probe {
     /// Asks the kernel.
     #[must_use]
     pub fn detect() -> Probe {
-        let (userfaultfd, userfaultfd_features) = userfaultfd();
+        let (userfaultfd, userfaultfd_features, userfaultfd_system_calls) = userfaultfd();
         let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         Probe {
             kernel_release: read_trimmed("/proc/sys/kernel/osrelease"),
             io_uring: io_uring(),
             userfaultfd,
             userfaultfd_features,
+            userfaultfd_system_calls,
             process_madvise: process_madvise(),
             move_pages: move_pages(),
             move_pages2: move_pages2(),
@@ -151,19 +154,22 @@ const USERFAULTFD_FEATURES: [&str; 17] = [
     "move",
 ];
 
-const UFFD_USER_MODE_ONLY: libc::c_int = 1;
-
-fn userfaultfd() -> (Support, Vec<&'static str>) {
-    match userfault::open(0).and_then(|fd| userfaultfd_features(&fd)) {
-        Ok(features) => (Support::Works, features),
-        Err(error) if userfault::open(UFFD_USER_MODE_ONLY).is_ok() => {
-            let reason = format!(
-                "only for faults of user code ({error}): set vm.unprivileged_userfaultfd to 1 or \
-                 grant CAP_SYS_PTRACE"
-            );
-            (Support::Missing(reason), Vec::new())
+/// Paging at all, its features, and whether faults of system calls are seen.
+fn userfaultfd() -> (Support, Vec<&'static str>, Support) {
+    let told = userfault::open_any()
+        .and_then(|(fd, faults)| userfaultfd_features(&fd).map(|features| (features, faults)));
+    match told {
+        Ok((features, FaultsOf::All)) => (Support::Works, features, Support::Works),
+        Ok((features, FaultsOf::UserCode)) => {
+            let reason = "faults of user code alone are granted: set \
+                          vm.unprivileged_userfaultfd to 1, or grant CAP_SYS_PTRACE or access to \
+                          /dev/userfaultfd";
+            (Support::Works, features, Support::Missing(reason.to_owned()))
         }
-        Err(error) => (Support::Missing(error.to_string()), Vec::new()),
+        Err(error) => {
+            let reason = format!("{error}; a container's seccomp profile may refuse it");
+            (Support::Missing(reason.clone()), Vec::new(), Support::Missing(reason))
+        }
     }
 }
 
@@ -215,7 +221,8 @@ mod tests {
     #[test]
     fn what_is_missing_says_why() {
         let probe = Probe::detect();
-        let paging = [probe.userfaultfd, probe.process_madvise];
+        let faults = [probe.userfaultfd, probe.userfaultfd_system_calls];
+        let paging = faults.into_iter().chain([probe.process_madvise]);
         let moving = [probe.move_pages, probe.move_pages2];
         let all = [probe.io_uring].into_iter().chain(paging).chain(moving);
         for support in all {

@@ -59,11 +59,14 @@ const FEATURE_PROTECT: u64 = 1 << 0;
 const FEATURE_POISON: u64 = 1 << 14;
 const FEATURE_MOVE: u64 = 1 << 16;
 
+/// For `userfaultfd`: faults of user code alone.
+const USER_MODE_ONLY: libc::c_int = 1;
+
 /// Times that a page under the kernel's own hands is asked for again.
 const ATTEMPTS: usize = 64;
 
 /// A new descriptor of userfaultfd, not yet told which version of the interface is meant.
-pub(crate) fn open(flags: libc::c_int) -> io::Result<OwnedFd> {
+fn open(flags: libc::c_int) -> io::Result<OwnedFd> {
     let flags = flags | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: takes and returns plain numbers.
     let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
@@ -96,7 +99,7 @@ impl FilledPages {
     /// # Errors
     /// When the kernel has no userfaultfd with the feature `move`, or does not grant it.
     pub fn reserve(len: usize) -> io::Result<FilledPages> {
-        let fault = open(0)?;
+        let (fault, _) = open_any()?;
         enable(&fault, FEATURE_MOVE)?;
         let mapping = Mapping::reserve(len)?;
         register(&fault, &mapping, 0, mapping.len(), REGISTER_MISSING)?;
@@ -288,6 +291,16 @@ const EVENT_FAULT: u64 = 0x12;
 const FAULT_WRITE: u64 = 1;
 const FAULT_PROTECTED: u64 = 2;
 
+/// Whose faults a userfaultfd sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultsOf {
+    /// Those of user code and of system calls.
+    All,
+    /// Those of user code (`UFFD_USER_MODE_ONLY`): a system call that is given a page which is not
+    /// there, or writes to a protected one, ends with `EFAULT`.
+    UserCode,
+}
+
 /// What a userfaultfd of this process can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserfaultFeatures {
@@ -308,19 +321,21 @@ pub struct UserfaultFeatures {
 pub struct Userfault {
     fd: OwnedFd,
     features: UserfaultFeatures,
+    faults: FaultsOf,
 }
 
 impl Userfault {
-    /// Opens one that sees faults of system calls too; by the device file where the system call is
-    /// not permitted.
+    /// Opens one that sees faults of system calls too: by the system call, or by the device file
+    /// where that is not permitted. Where neither is, one that sees those of user code alone, which
+    /// the kernel grants to everybody; [`Userfault::faults`] tells.
     ///
     /// # Errors
     /// When the kernel has none, or does not grant it to this process.
     pub fn open() -> io::Result<Userfault> {
         let known = FEATURE_PROTECT | FEATURE_POISON | FEATURE_MOVE;
         // Features are told by one descriptor and asked for with another.
-        let bits = enable(&open_any()?, 0)? & known;
-        let fd = open_any()?;
+        let bits = enable(&open_any()?.0, 0)? & known;
+        let (fd, faults) = open_any()?;
         enable(&fd, bits)?;
         let has = |bit| bits & bit != 0;
         let features = UserfaultFeatures {
@@ -328,7 +343,13 @@ impl Userfault {
             protects: has(FEATURE_PROTECT),
             poisons: has(FEATURE_POISON),
         };
-        Ok(Userfault { fd, features })
+        Ok(Userfault { fd, features, faults })
+    }
+
+    /// Whose faults it sees.
+    #[must_use]
+    pub fn faults(&self) -> FaultsOf {
+        self.faults
     }
 
     /// What it can do.
@@ -478,20 +499,29 @@ impl AsFd for Userfault {
     }
 }
 
-/// One by the system call, or by the device file, which may be permitted where that is not.
-fn open_any() -> io::Result<OwnedFd> {
-    const NEW: libc::Ioctl = 0xaa00;
-    open(0).or_else(|refused| {
-        let device = std::fs::File::open("/dev/userfaultfd").map_err(|_| refused)?;
-        // SAFETY: takes and returns plain numbers.
-        let fd =
-            unsafe { libc::ioctl(device.as_raw_fd(), NEW, libc::O_CLOEXEC | libc::O_NONBLOCK) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
+/// One by the system call, or by the device file, which may be permitted where that is not, or else
+/// for user code alone.
+pub(crate) fn open_any() -> io::Result<(OwnedFd, FaultsOf)> {
+    let all = open(0).or_else(|refused| open_device().map_err(|_| refused));
+    match all {
+        Ok(fd) => Ok((fd, FaultsOf::All)),
+        Err(refused) => {
+            let fd = open(USER_MODE_ONLY).map_err(|_| refused)?;
+            Ok((fd, FaultsOf::UserCode))
         }
-        // SAFETY: the descriptor was opened just now and belongs to nobody else.
-        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-    })
+    }
+}
+
+fn open_device() -> io::Result<OwnedFd> {
+    const NEW: libc::Ioctl = 0xaa00;
+    let device = std::fs::File::open("/dev/userfaultfd")?;
+    // SAFETY: takes and returns plain numbers.
+    let fd = unsafe { libc::ioctl(device.as_raw_fd(), NEW, libc::O_CLOEXEC | libc::O_NONBLOCK) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor was opened just now and belongs to nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn range(mapping: &Mapping, offset: usize, len: usize) -> Result<u64, Partial> {

@@ -6,13 +6,12 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 
-use terrace_sys::event_ring::EventRing;
 use terrace_sys::map::Mapping;
 use terrace_sys::migrate::node_of;
 use terrace_sys::size::PAGE_BYTES;
 use terrace_sys::userfault::{Userfault, UserfaultFeatures};
 
-/// Whether regions can be made: userfaultfd with poison and protection, and io_uring.
+/// Whether regions can be made: userfaultfd with poison and protection.
 #[must_use]
 pub fn regions() -> bool {
     or_skip("a region", paging()).is_some()
@@ -56,7 +55,6 @@ fn paging() -> Result<UserfaultFeatures, String> {
     if !features.poisons || !features.protects {
         return Err("userfaultfd cannot poison and protect pages (Linux 6.6)".to_owned());
     }
-    EventRing::new(2).map_err(|error| format!("io_uring: {error}"))?;
     Ok(features)
 }
 

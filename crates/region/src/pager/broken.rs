@@ -129,11 +129,11 @@ impl Pager {
 
     /// Ends, but for what the kernel or a thread may still use.
     fn leave(self) {
-        let Self { ring, transfers, .. } = self;
+        let Self { mut waiting, transfers, .. } = self;
         transfers.leave();
-        if ring.transfers() > 0 {
+        if waiting.ring().is_some_and(|ring| ring.transfers() > 0) {
             // It has the memory of its transfers.
-            let _used = ManuallyDrop::new(ring);
+            let _used = ManuallyDrop::new(waiting);
         }
     }
 }

@@ -76,6 +76,7 @@ impl Pager {
     fn serve_resident(&mut self, block: usize) -> Progress {
         if self.has_waiter(block, Want::Pin) {
             // It came without them, as when they asked while it was in place.
+            self.open_for_system_calls(block);
             let word = &self.shared.words[block];
             if let Some(waiters) = self.waiters.get_mut(&block) {
                 waiters.retain(|(want, waiter)| {

@@ -41,6 +41,7 @@ impl Pager {
             return self.take_out_copied(block);
         }
         let Some(index) = self.empty_staging.pop() else { return false };
+        self.clear_refused_pages();
         let slot = Slot { fresh: false, index };
         if !self.shared.words[block].withdraw() {
             self.clear_slot(slot);

@@ -57,11 +57,7 @@ impl Pager {
     }
 
     pub(super) fn answer_one(&mut self, fault: Fault, now: Instant) {
-        let Some(block) = self.block_at(fault) else {
-            // Staging memory has pages wherever somebody looks.
-            tracing::error!(region = self.shared.name, "a fault outside of the region");
-            return;
-        };
+        let Some(block) = self.block_at(fault) else { return self.refuse_page(fault) };
         let at = self.at(fault);
         self.shared.counters.faults.add(1);
         match self.place(block) {
@@ -114,6 +110,30 @@ impl Pager {
                 let _ = self.fault.poison(&self.shared.mapping, at, PAGE_BYTES);
                 self.wake(block);
             }
+        }
+    }
+
+    /// Lets the kernel go on without a page of staging memory. It asks for one of an empty frame
+    /// where this process locks all of its memory (`mlockall`), and a page there would be in the
+    /// way of a block. Everybody else looks only where there are pages.
+    fn refuse_page(&mut self, fault: Fault) {
+        let staging = Arc::clone(&self.staging);
+        let at = fault.address.wrapping_sub(staging.as_ptr().addr());
+        if at >= staging.len() {
+            tracing::error!(region = self.shared.name, "a fault outside of the region");
+            return;
+        }
+        // Poison ends the kernel's wait with an error, on which it leaves the mapping alone.
+        if self.fault.poison(&staging, at, PAGE_BYTES).is_ok() {
+            self.refused_pages.push(at);
+        }
+        self.warn_of(self.fault.wake(&staging, at, PAGE_BYTES), "waking");
+    }
+
+    /// Empties the pages that were refused, before a block is moved there.
+    pub(super) fn clear_refused_pages(&mut self) {
+        for at in std::mem::take(&mut self.refused_pages) {
+            self.warn_of(self.staging.decommit(at, PAGE_BYTES), "dropping");
         }
     }
 

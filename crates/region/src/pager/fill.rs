@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use terrace_sys::event_ring::Piece;
 use terrace_sys::size::{PAGE_BYTES, to_u64, to_usize};
-use terrace_sys::userfault::Partial;
+use terrace_sys::userfault::{FaultsOf, Partial};
 
 use super::asked::Progress;
 use super::{Pager, RETRIES, fingerprint};
@@ -73,7 +73,7 @@ impl Pager {
             may_fault: Arc::ptr_eq(mapping, &self.shared.mapping),
         };
         let token = to_u64(block) << 1 | u64::from(is_write);
-        if let Err(error) = self.transfers.start(&mut self.ring, piece, is_write, token) {
+        if let Err(error) = self.transfers.start(&mut self.waiting, piece, is_write, token) {
             self.ended((token, Err(error)));
         }
     }
@@ -204,6 +204,9 @@ impl Pager {
         }
         let mut waiters = self.waiters.remove(&block).unwrap_or_default();
         let pins = waiters.iter().filter(|(want, _)| *want == Want::Pin).count();
+        if pins > 0 {
+            self.open_for_system_calls(block);
+        }
         self.shared.words[block].publish(u32::try_from(pins).unwrap_or(0));
         waiters.retain(|(want, waiter)| {
             if *want == Want::Pin && !waiter.done(block, Ok(())) {
@@ -213,6 +216,16 @@ impl Pager {
         });
         if !waiters.is_empty() {
             self.waiters.insert(block, waiters);
+        }
+    }
+
+    /// Lets system calls write to a block that is about to be pinned, where faults of system calls
+    /// are not told: none may come.
+    pub(super) fn open_for_system_calls(&mut self, block: usize) {
+        let is_protected = self.shared.method == Method::Copy && !self.block(block).dirty;
+        if is_protected && self.shared.faults == FaultsOf::UserCode {
+            self.block(block).dirty = true;
+            self.protect(block, false);
         }
     }
 

@@ -54,6 +54,12 @@ pub(super) fn list(probe: &Probe, tiers: &[TierReport]) -> Vec<Feature> {
             &notable(&probe.userfaultfd_features),
             "address ranges cannot be paged by this process",
         ),
+        supported(
+            "userfaultfd in system calls",
+            &probe.userfaultfd_system_calls,
+            "system calls may be given any address of a region",
+            "what a system call is given of a region is pinned before, or it ends with EFAULT",
+        ),
     ]
 }
 

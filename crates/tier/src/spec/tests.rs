@@ -171,7 +171,7 @@ fn paths_that_cannot_be_stores_are_refused() {
     assert!(!Path::new(&dir.path().join("x")).exists(), "validation creates nothing");
     let store = spec.open_store().expect("writable").expect("a store");
     let error = spec.open_store().expect_err("open already").to_string();
-    assert!(error.contains("another store has it open"), "{error}");
+    assert!(error.contains("this process has locked it"), "{error}");
     drop(store);
     spec.open_store().expect("closed again");
 }

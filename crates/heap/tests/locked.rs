@@ -1,0 +1,43 @@
+//! A heap of a process that locks its memory (`mlockall`) takes memory for what is in use alone,
+//! and gives it back.
+
+use std::alloc::Layout;
+
+use terrace_heap::{Heap, HeapConfig, HeapMemory};
+use terrace_sys::mischief;
+use terrace_sys::process::resident_bytes;
+use terrace_testkit::{child, needs};
+
+const MIB: usize = 1 << 20;
+const TEST: &str = "addresses_take_no_memory_where_the_process_locks_it";
+
+fn grown_mib(before: u64) -> u64 {
+    resident_bytes().expect("told").saturating_sub(before) >> 20
+}
+
+#[test]
+fn addresses_take_no_memory_where_the_process_locks_it() {
+    if child::part().is_none() {
+        let status = child::run(TEST, "lock");
+        assert!(status.success(), "{status}");
+        return;
+    }
+    if let Err(error) = mischief::lock_memory() {
+        return needs::skip(&format!("memory cannot be locked: {error}"));
+    }
+    let before = resident_bytes().expect("told");
+    let memory = HeapMemory::Dram { bytes: 512 * MIB };
+    let heap = Heap::new(HeapConfig::new("locked", memory)).expect("a heap");
+    assert!(grown_mib(before) < 16, "{} MiB for addresses", grown_mib(before));
+    let layout = Layout::new::<[u8; MIB]>();
+    let objects: Vec<_> = (0..64).map(|_| heap.allocate(layout).expect("room")).collect();
+    for object in objects {
+        // SAFETY: an object of this heap and layout, used by this thread alone until it is freed.
+        unsafe {
+            object.write_bytes(1, MIB);
+            heap.deallocate(object, layout);
+        }
+    }
+    heap.trim();
+    assert!(grown_mib(before) < 16, "{} MiB stay after all was freed", grown_mib(before));
+}

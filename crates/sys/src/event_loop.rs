@@ -1,0 +1,139 @@
+//! What an event loop waits for: by a ring with transfers in it, or by `ppoll` where the kernel
+//! refuses io_uring to this process.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::ptr;
+use std::time::Duration;
+
+use crate::event_ring::{Event, EventRing};
+
+/// Waits for descriptors, and for transfers where there is a ring.
+pub enum EventLoop {
+    /// io_uring: transfers may be started in it.
+    Ring(Box<EventRing>),
+    /// `ppoll`: whoever has transfers makes them by threads.
+    Poll(Polled),
+}
+
+impl fmt::Debug for EventLoop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            EventLoop::Ring(_) => "EventLoop::Ring",
+            EventLoop::Poll(_) => "EventLoop::Poll",
+        })
+    }
+}
+
+impl EventLoop {
+    /// A ring of up to `depth` requests, or none, with the kernel's reason: it has no io_uring,
+    /// does not allow it, or has too little memory for it that this process may lock (`ulimit -l`).
+    #[must_use]
+    pub fn new(depth: u32) -> (EventLoop, Option<io::Error>) {
+        match EventRing::new(depth) {
+            Ok(ring) => (EventLoop::Ring(Box::new(ring)), None),
+            Err(error) => (EventLoop::Poll(Polled::default()), Some(error)),
+        }
+    }
+
+    /// The ring, if there is one.
+    pub fn ring(&mut self) -> Option<&mut EventRing> {
+        match self {
+            EventLoop::Ring(ring) => Some(ring),
+            EventLoop::Poll(_) => None,
+        }
+    }
+
+    /// Tells by one event when `fd` can be read. The descriptor must stay open until then.
+    ///
+    /// # Errors
+    /// When too many requests are in flight.
+    pub fn poll(&mut self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        match self {
+            EventLoop::Ring(ring) => ring.poll(fd, token),
+            EventLoop::Poll(polled) => {
+                polled.waits.push((fd.as_raw_fd(), token));
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until something happens or the time is over, and adds what happened.
+    ///
+    /// # Errors
+    /// When the kernel cannot wait.
+    pub fn wait(&mut self, time: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        match self {
+            EventLoop::Ring(ring) => ring.wait(time, events),
+            EventLoop::Poll(polled) => polled.wait(time, events),
+        }
+    }
+}
+
+/// Descriptors that are waited for, with their tokens.
+#[derive(Debug, Default)]
+pub struct Polled {
+    waits: Vec<(RawFd, u64)>,
+}
+
+impl Polled {
+    fn wait(&mut self, time: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        let entry =
+            |(fd, _): &(RawFd, u64)| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 };
+        let mut entries: Vec<libc::pollfd> = self.waits.iter().map(entry).collect();
+        let time = time.map(|time| libc::timespec {
+            tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+            tv_nsec: time.subsec_nanos().into(),
+        });
+        let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
+        let count = libc::nfds_t::try_from(entries.len()).unwrap_or(libc::nfds_t::MAX);
+        // SAFETY: the list is a local of `count` entries, the time, if any, a local; signals stay
+        // as they are.
+        if unsafe { libc::ppoll(entries.as_mut_ptr(), count, time, ptr::null()) } < 0 {
+            let error = io::Error::last_os_error();
+            // The caller comes again.
+            let passes = error.kind() == io::ErrorKind::Interrupted;
+            return if passes { Ok(()) } else { Err(error) };
+        }
+        // What has failed is told like what can be read: whoever reads it finds the error.
+        let mut happened = entries.iter().map(|entry| entry.revents != 0);
+        self.waits.retain(|(_, token)| {
+            let happened = happened.next().unwrap_or(false);
+            events.extend(happened.then_some(Event::Readable(*token)));
+            !happened
+        });
+        Ok(())
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+    use crate::event_ring::Doorbell;
+
+    #[test]
+    fn doorbells_are_waited_for_without_a_ring() {
+        let mut events = Vec::new();
+        let mut waiting = EventLoop::Poll(Polled::default());
+        assert!(waiting.ring().is_none());
+        let (one, other) = (Doorbell::new().expect("a bell"), Doorbell::new().expect("a bell"));
+        waiting.poll(one.as_fd(), 1).expect("started");
+        waiting.poll(other.as_fd(), 2).expect("started");
+        waiting.wait(Some(Duration::from_micros(100)), &mut events).expect("over");
+        assert!(events.is_empty(), "nobody rang: {events:?}");
+        std::thread::scope(|scope| {
+            scope.spawn(|| other.ring());
+            waiting.wait(None, &mut events).expect("rung");
+        });
+        assert!(matches!(events[..], [Event::Readable(2)]), "{events:?}");
+        // It is told once, until it is asked for again.
+        waiting.wait(Some(Duration::ZERO), &mut events).expect("over");
+        assert_eq!(events.len(), 1, "{events:?}");
+        waiting.poll(other.as_fd(), 3).expect("started");
+        waiting.wait(None, &mut events).expect("it is still readable");
+        assert!(matches!(events[..], [_, Event::Readable(3)]), "{events:?}");
+    }
+}
