@@ -14,7 +14,7 @@ use crate::ids::{Maker, Purpose, lock};
 use crate::log::Position;
 use crate::record::Change;
 use crate::store::{OBJECT_BYTES_MAX, ObjectStore, Trouble, signed};
-use crate::table::{PART_BYTES, generation_of, slot_of};
+use crate::table::{generation_of, slot_of};
 
 /// Rows of groups without objects that are looked at for one that has no reserved ids either.
 const GROUPS_TRIED: usize = 8;
@@ -59,7 +59,7 @@ impl ObjectStore {
             return Err(wrong);
         }
         self.is_loggable()?;
-        self.unreserve(group, &view, slot_of(id));
+        self.unreserve(id, group, &view);
         self.end_id(self.group_of(id), group, slot_of(id));
         self.list(self.group_of(id), group);
         let position = self.note(Change::Release { id });
@@ -73,7 +73,7 @@ impl ObjectStore {
         let latched = self.latch_to_change(self.group_of(id), group);
         let view = group.view();
         if view.reserved_slots() >> slot_of(id) & 1 != 0 && self.table.is_current(id) {
-            self.unreserve(latched.group, &view, slot_of(id));
+            self.unreserve(id, latched.group, &view);
             self.end_id(self.group_of(id), group, slot_of(id));
             self.list(self.group_of(id), group);
             self.note(Change::Release { id });
@@ -116,8 +116,8 @@ impl ObjectStore {
                 self.make_room(no_room.0, &mut tries)?;
                 continue;
             }
+            self.unreserve(id, group, &view);
             self.table.set_generation(id, generation_of(id));
-            self.unreserve(group, &view, slot_of(id));
             self.count_made(bytes.len());
             let position = self.note(Change::Put { id, bytes });
             drop(latched);
@@ -130,10 +130,13 @@ impl ObjectStore {
         if let Some(group) = self.table.get(number) {
             return Ok(group);
         }
-        self.account.pay_table(PART_BYTES).map_err(|_| self.out_of_memory(PART_BYTES))?;
+        let part_bytes = self.table.part_bytes();
+        self.account.pay_table(part_bytes).map_err(|_| self.out_of_memory(part_bytes))?;
+        // `check` latches all groups that there are: none comes to them meanwhile.
+        let _building = self.building.read().unwrap_or_else(PoisonError::into_inner);
         let (made, group) = self.table.get_or_make(number);
         if !made {
-            self.account.give_back(PART_BYTES);
+            self.account.give_back(part_bytes);
         }
         Ok(group)
     }
@@ -199,7 +202,7 @@ impl ObjectStore {
             let mut position = 0;
             for (slot, bytes) in slots().zip(objects) {
                 let id = self.id_at(self.group_of(first), slot);
-                self.unreserve(group, &view, slot);
+                self.unreserve(id, group, &view);
                 self.count_made(bytes.len());
                 position = self.note(Change::Put { id, bytes });
             }
@@ -235,9 +238,10 @@ impl ObjectStore {
             let (before, next) = (group.view(), built.groups.pop_front());
             latched.group.adopt(&next.unwrap_or_default().view());
             for (slot, bytes) in (0..).zip(objects) {
-                self.unreserve(group, &before, slot);
+                let id = self.id_at(number, slot);
+                self.unreserve(id, group, &before);
                 self.count_made(bytes.len());
-                position = self.note(Change::Put { id: self.id_at(number, slot), bytes });
+                position = self.note(Change::Put { id, bytes });
             }
             done += to_u64(objects.len());
         }

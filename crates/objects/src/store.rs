@@ -71,6 +71,7 @@ pub struct ObjectStore {
 pub(crate) struct Counters {
     pub(crate) objects: AtomicI64,
     pub(crate) reserved: AtomicI64,
+    pub(crate) retired: AtomicI64,
     pub(crate) bytes: AtomicI64,
 }
 
@@ -356,7 +357,7 @@ impl ObjectStore {
         let goes_on = self.table.end_generation(number, slot);
         if !goes_on && self.table.own_number(number).is_some() {
             group.set_marked(slot, true);
-            self.count().reserved.fetch_add(1, Ordering::Relaxed);
+            self.count().retired.fetch_add(1, Ordering::Relaxed);
         }
     }
 
