@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::file_system::free_by;
+use crate::identity::ProcessMark;
 use crate::size::{PAGE_BYTES, to_u64};
 use crate::transfer::{Buffer, Io};
 
@@ -377,17 +378,23 @@ pub fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// A file that this process has locked; unlocked when dropped, or when the process ends.
+/// A file that this process has locked; unlocked when dropped, or when the process ends and all of
+/// its children that have a copy of the descriptor. Dropping the copy that a child has changes
+/// nothing.
 #[derive(Debug)]
 pub struct LockedFile {
     file: File,
+    owner: ProcessMark,
 }
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // The lock goes with the descriptor; the number alone would mislead. A file that cannot be
-        // emptied still holds no lock, so the error changes nothing.
-        drop(self.file.set_len(0));
+        if self.owner.is_here() {
+            // The number alone would mislead, and children that have the descriptor as well would
+            // keep the lock. Errors change nothing: the lock ends with the last descriptor.
+            drop(self.file.set_len(0));
+            drop(self.file.unlock());
+        }
     }
 }
 
@@ -412,7 +419,7 @@ pub fn try_lock(path: &Path) -> io::Result<LockedFile> {
     }
     file.set_len(0)?;
     writeln!(file, "{}", std::process::id())?;
-    Ok(LockedFile { file })
+    Ok(LockedFile { file, owner: ProcessMark::new() })
 }
 
 /// How long a lock is tried for. A process that was just forked off the last holder shares its lock
