@@ -208,6 +208,7 @@ impl ObjectStore {
 
     /// Makes an object without waiting for the log.
     fn create_unwaited(&self, content: Content<'_>) -> Result<(ObjectId, Position), ObjectError> {
+        self.is_here()?;
         let placed = self.place_ahead(content)?;
         let mut tries = 0;
         loop {

@@ -27,6 +27,7 @@ impl ObjectStore {
     /// [`ObjectError::OutOfIds`]; [`ObjectError::OutOfMemory`] when the budget has no room for more
     /// of the table.
     pub fn reserve(&self) -> Result<ObjectId, ObjectError> {
+        self.is_here()?;
         let mut maker = lock(self.maker());
         let reserved = self.in_free_slot(&mut maker, Purpose::Reserved, |group, id| {
             self.is_loggable()?;
@@ -50,6 +51,7 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::NotReserved`].
     pub fn release(&self, id: ObjectId) -> Result<(), ObjectError> {
+        self.is_here()?;
         let wrong = ObjectError::NotReserved(id);
         let Some(group) = self.table.get(self.group_of(id)) else { return Err(wrong) };
         let latched = self.latch_to_change(self.group_of(id), group);
@@ -88,6 +90,7 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::NotReserved`]; [`ObjectError::OutOfMemory`], [`ObjectError::TooLong`].
     pub fn create_reserved(&self, id: ObjectId, bytes: &[u8]) -> Result<(), ObjectError> {
+        self.is_here()?;
         if bytes.len() > OBJECT_BYTES_MAX {
             return Err(ObjectError::TooLong(bytes.len()));
         }
@@ -148,6 +151,7 @@ impl ObjectStore {
     /// # Errors
     /// As [`ObjectStore::create`]; there is none of them then.
     pub fn create_consecutive(&self, objects: &[&[u8]]) -> Result<ObjectId, ObjectError> {
+        self.is_here()?;
         if let Some(long) = objects.iter().find(|bytes| bytes.len() > OBJECT_BYTES_MAX) {
             return Err(ObjectError::TooLong(long.len()));
         }
@@ -264,6 +268,7 @@ impl ObjectStore {
     /// # Errors
     /// As [`ObjectStore::reserve`].
     pub fn reserve_consecutive(&self, count: u64) -> Result<ObjectId, ObjectError> {
+        self.is_here()?;
         let (first, position) = self.cut_ids(&mut lock(self.maker()), count)?;
         self.commit(position).inspect_err(|_| self.give_back(first, to_usize(count)))?;
         self.leave_row(first, count);

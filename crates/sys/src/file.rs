@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::file_system::free_by;
-use crate::identity::ProcessMark;
+pub use crate::locked_file::LockedFile;
 use crate::size::{PAGE_BYTES, to_u64};
 use crate::transfer::{Buffer, Io};
 
@@ -378,26 +378,6 @@ pub fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// A file that this process has locked; unlocked when dropped, or when the process ends and all of
-/// its children that have a copy of the descriptor. Dropping the copy that a child has changes
-/// nothing.
-#[derive(Debug)]
-pub struct LockedFile {
-    file: File,
-    owner: ProcessMark,
-}
-
-impl Drop for LockedFile {
-    fn drop(&mut self) {
-        if self.owner.is_here() {
-            // The number alone would mislead, and children that have the descriptor as well would
-            // keep the lock. Errors change nothing: the lock ends with the last descriptor.
-            drop(self.file.set_len(0));
-            drop(self.file.unlock());
-        }
-    }
-}
-
 /// Locks `path`, created when missing, for this process alone and writes the process id into it.
 ///
 /// # Errors
@@ -419,7 +399,7 @@ pub fn try_lock(path: &Path) -> io::Result<LockedFile> {
     }
     file.set_len(0)?;
     writeln!(file, "{}", std::process::id())?;
-    Ok(LockedFile { file, owner: ProcessMark::new() })
+    Ok(LockedFile::new(file))
 }
 
 /// How long a lock is tried for. A process that was just forked off the last holder shares its lock

@@ -32,6 +32,7 @@ pub mod file;
 pub mod file_system;
 pub mod histogram;
 pub mod identity;
+mod locked_file;
 pub mod map;
 pub mod migrate;
 pub mod mischief;
