@@ -41,8 +41,8 @@ pub(crate) struct Head {
     pub(crate) salt: u64,
     /// The boot of the machine that it was made in; 0 where that is not known.
     pub(crate) boot: u128,
-    /// Of dumps between logs, the batch before the first one of the log that follows; none where
-    /// that is not known.
+    /// The batch before the first one of the log that follows a dump, or of a log that a start has
+    /// begun; none where that is not known.
     pub(crate) after: Option<Link>,
 }
 

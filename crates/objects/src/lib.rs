@@ -99,6 +99,8 @@ mod device_tests;
 mod loom_tests;
 #[cfg(all(test, not(loom), not(miri)))]
 mod memory_files;
+#[cfg(all(test, not(loom), not(miri)))]
+mod power_tests;
 
 pub use batch::Batch;
 pub use config::{Durability, LogConfig, ObjectConfig};

@@ -96,7 +96,14 @@ struct Inner {
 impl MemoryFiles {
     /// What a machine finds that was started for the `boot`th time.
     pub(crate) fn of(disk: Disk, boot: u128) -> Self {
-        let state = Mutex::new(State { disk, asked: Vec::new() });
+        Self::resume(disk, Vec::new(), boot)
+    }
+
+    /// What the next process finds in the kernel's memory, where the device has `disk` and so much
+    /// was asked for since.
+    pub(crate) fn resume(mut disk: Disk, asked: Vec<Asked>, boot: u128) -> Self {
+        asked.iter().for_each(|asked| disk.take(asked));
+        let state = Mutex::new(State { disk, asked });
         Self { inner: Arc::new(Inner { state, boot, ..Inner::default() }) }
     }
 

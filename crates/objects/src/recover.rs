@@ -8,8 +8,9 @@
 //! does not continue the chain of batches, and tells by what follows why it ends there. The first
 //! of these that holds is the reason:
 //!
-//! 1. A later log begins with a batch that continues the chain: an earlier start has ended the log
-//!    there, and what follows it in the log is no part of the store.
+//! 1. A later log says in its head that it follows the batch before, or begins with a batch that
+//!    does: an earlier start has ended the log there, and what follows it in the log is no part of
+//!    the store.
 //! 2. A batch that follows, in this log or a later one, says that the place was on the device: the
 //!    log is damaged.
 //! 3. Batches follow, and the machine was not started since: the log is damaged. A process that
@@ -107,15 +108,22 @@ impl ObjectStore {
         let Reading { found, aside, link, .. } = reading;
         home.tidy()?;
         store.list_all();
-        let file = store.begin_log(&home, last + 1)?;
+        // What is damaged is ended for good by the dump that stands for the rest.
+        let file = store.begin_log(&home, last + 1, link.filter(|_| aside.is_empty()))?;
         store.log = Some(Log::new(file.follow(link.unwrap_or_default()), log.durability));
         store.home = Some(home);
         store.set_aside(&aside)?;
         Ok((store, found))
     }
 
-    fn begin_log(&self, home: &Home, number: u64) -> Result<LogFile, ObjectError> {
-        let head = Head { boot: home.files.boot(), ..self.head(log::MAGIC, number) };
+    /// Begins a log; `after`: the batch before it, where that is the last for good.
+    fn begin_log(
+        &self,
+        home: &Home,
+        number: u64,
+        after: Option<Link>,
+    ) -> Result<LogFile, ObjectError> {
+        let head = Head { boot: home.files.boot(), after, ..self.head(log::MAGIC, number) };
         LogFile::create(&*home.files, home.path("log", number), head)
     }
 
@@ -145,7 +153,7 @@ impl ObjectStore {
         let _alone = self.checkpoints.lock();
         loop {
             let was_broken = log.is_sound().is_err();
-            log.turn_over(self.begin_log(home, log.place().0 + 1)?);
+            log.turn_over(self.begin_log(home, log.place().0 + 1, None)?);
             // A log that failed before is followed by one that is empty until it is mended, so the
             // dump has all changes that there are. Where it has failed since, the next one may have
             // some of them and lack those that came after.
@@ -206,8 +214,8 @@ struct Reading<'a> {
 
 /// What follows a log that was read.
 enum Next {
-    /// The next log, if there is one.
-    Log,
+    /// The log with this number, if there is one. Those before it are no part of the store.
+    Log(u64),
     /// Nothing: what is there is no part of the store.
     End,
     /// Nothing, and the log itself was being made and has nothing.
@@ -241,11 +249,15 @@ impl Reading<'_> {
         // A checkpoint begins its log before its dump, so that with the dump the log is there.
         let least = dump.unwrap_or(first - 1);
         let last = self.home.numbers("log")?.last().map_or(least, |last| least.max(*last));
-        for number in first..=last {
+        let mut number = first;
+        while number <= last {
             let path = self.home.path("log", number);
             let read = self.read_log(number, first, last);
             match self.accept(read, &path)? {
-                Some(Next::Log) => self.found.logs += 1,
+                Some(Next::Log(next)) => {
+                    self.found.logs += 1;
+                    number = next;
+                }
                 Some(Next::End) => {
                     self.found.logs += 1;
                     break;
@@ -309,10 +321,16 @@ impl Reading<'_> {
         self.store.takes(head, &log.path.display().to_string())?;
         if head.version != VERSION {
             return if log.content_bytes() == 0 {
-                Ok(Next::Log)
+                Ok(Next::Log(number + 1))
             } else {
                 Err(log.version(head.version))
             };
+        }
+        if let (Some(last), Some(after)) = (self.link, head.after)
+            && last != after
+        {
+            let reason = "changes before it are missing that were on the device";
+            return Err(damaged(&log.path, 0, reason));
         }
         // Batches of the next log say that this one is on the device.
         log.sync()?;
@@ -335,7 +353,7 @@ impl Reading<'_> {
             self.link = Some(found.link());
             place.offset += to_u64(BATCH_HEAD_BYTES + changes.len());
         }
-        Ok(Next::Log)
+        Ok(Next::Log(number + 1))
     }
 
     /// Whether a batch follows the one that was read last.
@@ -363,8 +381,10 @@ impl Reading<'_> {
         strange: Option<BatchHead>,
         later: std::ops::RangeInclusive<u64>,
     ) -> Result<Next, ObjectError> {
-        if strange.is_none() && self.goes_on(later.clone())? {
-            return Ok(Next::Log);
+        if strange.is_none()
+            && let Some(next) = self.goes_on(later.clone())?
+        {
+            return Ok(Next::Log(next));
         }
         let behind = self.behind(log, place, strange, later.clone())?;
         if behind.was_synced {
@@ -391,17 +411,18 @@ impl Reading<'_> {
         Ok(Next::End)
     }
 
-    /// Whether the first batch of later logs follows the one that was read last.
-    fn goes_on(&self, later: std::ops::RangeInclusive<u64>) -> Result<bool, ObjectError> {
+    /// The log that follows the batch that was read last, by its head or its first batch.
+    fn goes_on(&self, later: std::ops::RangeInclusive<u64>) -> Result<Option<u64>, ObjectError> {
         for number in later {
             let log = self.log(number)?;
             let Ok(head) = log.head(&*self.home.files) else { continue };
             let place = Place { salt: head.salt, offset: to_u64(HEAD_BYTES) };
-            if let Some(first) = log.head_at(place)? {
-                return Ok(self.link == Some(first.after));
+            let first = log.head_at(place)?.map(|first| first.after);
+            if let Some(after) = head.after.or(first) {
+                return Ok((self.link == Some(after)).then_some(number));
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     fn behind(
