@@ -46,6 +46,12 @@
 /// A flag of terrace_objects_options: an id names one object ever. Ids have a generation in the
 /// upper 8 of their own bits, and that of an object which was removed is TERRACE_STATUS_NOT_FOUND
 /// whatever has its place. It takes a byte for each id.
+///
+/// Such a store ends: a place serves 255 objects and is retired then, so that a store creates 255
+/// times as many objects in its life as it has places. It has as many places as bytes of memory,
+/// 4194304 at least and 2^40 at most: 1.07e9 creates with 4 MiB, 2.7e11 with 1 GiB, which last 7.6
+/// hours at 10 million a second and 317 days at 10 thousand. After that a create is
+/// TERRACE_STATUS_NO_ROOM for good. terrace_objects_stats.retired counts the places.
 #define TERRACE_OBJECTS_GENERATIONS 4
 
 /// A flag of terrace_objects_options: a thread of the store's own does in the background what
@@ -109,6 +115,8 @@ typedef enum terrace_status {
     TERRACE_STATUS_NOT_RESERVED = 15,
     /// A store of objects is not in order.
     TERRACE_STATUS_DAMAGED = 16,
+    /// A child process (fork) cannot change a store with a log that its parent opened.
+    TERRACE_STATUS_FORKED = 17,
 } terrace_status;
 
 /// How blocks get into their place, for terrace_region_options.method.
@@ -158,6 +166,20 @@ typedef enum terrace_lock_mode {
     TERRACE_LOCK_MODE_WRITE = 1,
 } terrace_lock_mode;
 
+/// How much a message matters.
+typedef enum terrace_log_level {
+    /// Data may be lost, or something does not go on.
+    TERRACE_LOG_LEVEL_ERROR = 1,
+    /// Something failed that the library does without, or tries again.
+    TERRACE_LOG_LEVEL_WARN = 2,
+    /// Something that happens rarely.
+    TERRACE_LOG_LEVEL_INFO = 3,
+    /// What background work has done.
+    TERRACE_LOG_LEVEL_DEBUG = 4,
+    /// Steps of it.
+    TERRACE_LOG_LEVEL_TRACE = 5,
+} terrace_log_level;
+
 /// An allocator whose memory is DRAM, a memory node, or a part of a region.
 ///
 /// All functions may be called from any thread, except terrace_heap_reset and terrace_heap_close
@@ -189,7 +211,9 @@ typedef struct terrace_lock terrace_lock;
 /// after that it answers TERRACE_STATUS_TIMEOUT.
 ///
 /// All functions may be called from any thread, except terrace_objects_close beside another call
-/// with the same handle.
+/// with the same handle. In a child process (fork), a store with a log that the parent opened may
+/// be read; what changes something is TERRACE_STATUS_FORKED there. A daemon opens its stores after
+/// it has forked.
 typedef struct terrace_objects terrace_objects;
 
 /// A part of a region that stays in memory, and at its addresses, until terrace_region_unpin.
@@ -206,6 +230,18 @@ typedef struct terrace_pin terrace_pin;
 /// All functions may be called from any thread, except terrace_region_close beside another call
 /// with the same handle.
 typedef struct terrace_region terrace_region;
+
+/// A function of the program's that takes messages: with the context that was given with it, the
+/// message's level, which is a terrace_log_level, the module that it comes from, and its text in
+/// one line of UTF-8. Both strings are gone when the function returns.
+///
+/// It is called by any thread, several at once, also by threads of the library's own, and while
+/// the library holds locks: it must neither throw nor block for long. Messages of what it calls in
+/// the library itself are dropped.
+typedef void (*terrace_log_function)(void *context,
+                                     uint32_t level,
+                                     const char *target,
+                                     const char *message);
 
 /// How a region is set up. Zero, or NULL, is the usual value of every field but the cap, which has
 /// none without a ledger: begin with terrace_region_options_default or zeroed memory.
@@ -280,6 +316,23 @@ typedef struct terrace_objects_options {
     /// 0.
     uint32_t reserved;
 } terrace_objects_options;
+
+/// What a store with a log was made of when it was opened; all zero for one without.
+typedef struct terrace_objects_recovered {
+    /// 1 if there was a dump, 0 otherwise.
+    uint64_t dump;
+    /// Logs that were read.
+    uint64_t logs;
+    /// Changes that they had.
+    uint64_t changes;
+    /// Bytes at the end of the logs that were being written when the process stopped, or were not
+    /// on the device when the machine did.
+    uint64_t torn_bytes;
+    /// What was left out, a text for each: changes that nobody had synced when the machine stopped,
+    /// and were found behind others that are lost; and damage, with TERRACE_OBJECTS_ACCEPT_DAMAGE.
+    /// The files are kept in the log's directory under names that begin with damaged-.
+    uint64_t damages;
+} terrace_objects_recovered;
 
 /// Bytes that a call reads: data may be NULL where len is 0.
 typedef struct terrace_bytes {
@@ -377,14 +430,16 @@ typedef struct terrace_objects_stats {
     uint64_t objects;
     /// Bytes of them.
     uint64_t object_bytes;
-    /// Ids that are reserved and have no object, and places that had too many objects to be used
-    /// again, where ids have generations.
+    /// Ids that are reserved and have no object.
     uint64_t reserved;
+    /// Places that 255 objects wore out, where ids have generations: no object has them again, and
+    /// each keeps 1.5 bytes of the table. See TERRACE_OBJECTS_GENERATIONS.
+    uint64_t retired;
     /// Ids of its own that were given out at some time; they are used again.
     uint64_t ids;
     /// Objects that are locked or pinned.
     uint64_t held;
-    /// Bytes of what finds the objects.
+    /// Bytes of the table that finds the objects, the generations of ids included.
     uint64_t table_bytes;
     /// Bytes of memory that objects are in.
     uint64_t used_bytes;
@@ -438,6 +493,20 @@ const char *terrace_last_error(void);
 
 /// The name of a status in words, as "no room". Never NULL.
 const char *terrace_status_name(uint32_t status);
+
+/// Gives every message of the library to a function from now on: what background threads cannot
+/// answer to any call, such as a keeper that cannot write, a block that cannot be read, or a store
+/// that was closed by the last of its locks and could not be synced. NULL takes the function back.
+///
+/// When this returns, the function of before is called by no thread any more. Without a function
+/// messages go nowhere.
+///
+/// TERRACE_STATUS_INVALID from within the function, or in a program whose Rust code takes the
+/// messages already.
+///
+/// # Safety
+/// The function is NULL, or may be called by any thread with the context, until another is set.
+enum terrace_status terrace_set_log(terrace_log_function function, void *context);
 
 /// Makes a ledger over a budget in bytes, and gives it to *out.
 ///
@@ -788,7 +857,9 @@ struct terrace_objects_options terrace_objects_options_default(void);
 ///
 /// TERRACE_STATUS_INVALID for options that cannot be; TERRACE_STATUS_NO_ROOM without addresses,
 /// without room for what a log or a dump has, or without a thread for the keeper;
-/// TERRACE_STATUS_DAMAGED when a log or a dump is; TERRACE_STATUS_IO.
+/// TERRACE_STATUS_DAMAGED when a log or a dump is; TERRACE_STATUS_UNSUPPORTED when it is of another
+/// version of the library; TERRACE_STATUS_IO. What a log had is told by
+/// terrace_objects_get_recovered.
 ///
 /// # Safety
 /// options are NULL or lead to options, whose name, log_dir and dump are NULL or strings and whose
@@ -859,12 +930,34 @@ enum terrace_status terrace_objects_checkpoint(const struct terrace_objects *obj
 /// Gives the handle back; NULL is allowed. The store ends, with every object, as soon as the last
 /// of its locks is given back, too. No other thread is in a call with the handle.
 ///
+/// Where the store has a log, every change is made durable before, as by terrace_objects_sync; a
+/// status other than TERRACE_STATUS_OK says that this failed, and that changes may be lost that
+/// were not synced before. The handle is gone in any case. What locks change later is synced when
+/// the last of them is given back, which can tell terrace_set_log alone. In a child process (fork)
+/// nothing is written, and that is TERRACE_STATUS_OK.
+///
 /// Addresses of pinned objects are invalid from here on, whether or not a lock is left.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
 /// terrace_objects_region and is not used again, nor any address that came from it.
-void terrace_objects_close(struct terrace_objects *objects);
+enum terrace_status terrace_objects_close(struct terrace_objects *objects);
+
+/// Gives what a store was made of when it was opened to *out.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; out is NULL or leads to room for the numbers.
+enum terrace_status terrace_objects_get_recovered(const struct terrace_objects *objects,
+                                                  struct terrace_objects_recovered *out);
+
+/// What was left out when a store was opened, in a sentence: number n of
+/// terrace_objects_recovered.damages, counted from 0. NULL when there are no so many, or for NULL.
+/// The text stays until the handle is closed.
+///
+/// # Safety
+/// The handle is NULL, or a store's that was not closed.
+const char *terrace_objects_damage(const struct terrace_objects *objects, size_t n);
 
 /// Makes an object of so many zeros, and gives its id to *out.
 ///

@@ -240,6 +240,24 @@ public:
         return objects(made);
     }
 
+    /// Ends this; terrace::error when the last changes could not be made durable.
+    void close() { check(terrace_objects_close(handle_.release())); }
+
+    /// What the store was made of when it was opened.
+    terrace_objects_recovered recovered() const {
+        terrace_objects_recovered found{};
+        check(terrace_objects_get_recovered(get_handle(), &found));
+        return found;
+    }
+    /// What was left out then, a sentence for each.
+    std::vector<std::string> damage() const {
+        std::vector<std::string> all;
+        while (const char *text = terrace_objects_damage(get_handle(), all.size())) {
+            all.emplace_back(text);
+        }
+        return all;
+    }
+
     object_id create(std::string_view bytes) const {
         object_id id = 0;
         check(terrace_objects_create_with(get_handle(), bytes.data(), bytes.size(), &id));

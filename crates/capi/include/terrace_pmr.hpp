@@ -42,6 +42,20 @@ inline void check(terrace_status status) {
     }
 }
 
+/// Gives every message of the library to a function object, which takes a level, the module and the
+/// text, throws nothing, and lives until another is set or `stop_log` was called. Any thread calls
+/// it.
+template <typename Function> void set_log(Function &function) {
+    const terrace_log_function call = [](void *context, std::uint32_t level, const char *target,
+                                         const char *message) {
+        (*static_cast<Function *>(context))(static_cast<terrace_log_level>(level), target, message);
+    };
+    check(terrace_set_log(call, &function));
+}
+
+/// Messages go nowhere from now on.
+inline void stop_log() { check(terrace_set_log(nullptr, nullptr)); }
+
 namespace detail {
 
 struct closer {
@@ -49,7 +63,9 @@ struct closer {
     void operator()(terrace_region *region) const noexcept { (void)terrace_region_close(region); }
     void operator()(terrace_pin *pin) const noexcept { terrace_region_unpin(pin); }
     void operator()(terrace_heap *heap) const noexcept { terrace_heap_close(heap); }
-    void operator()(terrace_objects *objects) const noexcept { terrace_objects_close(objects); }
+    void operator()(terrace_objects *objects) const noexcept {
+        (void)terrace_objects_close(objects);
+    }
     void operator()(terrace_lock *lock) const noexcept { terrace_objects_unlock(lock); }
 };
 

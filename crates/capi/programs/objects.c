@@ -507,6 +507,13 @@ static void lasting(const char *directory) {
     must(terrace_objects_remove(store, id), "remove");
     must(terrace_objects_create(store, 8, &other), "create");
     expect(id != other && !terrace_objects_exists(store, id), "an id names one object ever");
+    for (int turn = 0; turn < 300; turn++) {
+        must(terrace_objects_create(store, 24, &id), "create");
+        must(terrace_objects_remove(store, id), "remove");
+    }
+    terrace_objects_stats stats;
+    must(terrace_objects_get_stats(store, &stats), "stats");
+    expect(stats.retired == 1 && stats.reserved == 0, "a place serves 255 objects");
     terrace_objects_close(store);
     restored.flags = 0;
     restored.dump = dump;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -213,14 +214,33 @@ void lasting(const std::string &directory) {
     options.log_dir = log.c_str();
     options.flags = TERRACE_OBJECTS_KEEPER;
     object_id id;
+    std::vector<std::string> heard;
+    std::mutex lock;
+    auto hear = [&](terrace_log_level level, const char *target, const char *message) {
+        const std::lock_guard<std::mutex> guard(lock);
+        if (level <= TERRACE_LOG_LEVEL_WARN) {
+            heard.push_back(std::string(target) + ": " + message);
+        }
+    };
+    terrace::set_log(hear);
     {
-        const terrace::objects store = terrace::objects::dram(16 * MIB, options);
+        terrace::objects store = terrace::objects::dram(16 * MIB, options);
         id = store.create("logged");
         store.sync();
         store.checkpoint();
         store.dump(dump);
+        store.create("later");
+        store.close();
     }
-    expect(terrace::objects::dram(16 * MIB, options).get(id) == "logged", "the log has it");
+    {
+        const terrace::objects store = terrace::objects::dram(16 * MIB, options);
+        const terrace_objects_recovered found = store.recovered();
+        expect(store.get(id) == "logged", "the log has it");
+        expect(found.dump == 1 && found.changes == 1 && found.damages == 0, "it says of what");
+        expect(store.damage().empty(), "nothing is damaged");
+    }
+    terrace::stop_log();
+    expect(heard.empty(), "nothing is to be said");
     options = terrace_objects_options_default();
     options.dump = dump.c_str();
     expect(terrace::objects::on_node(0, 16 * MIB, options).get(id) == "logged", "so has the dump");

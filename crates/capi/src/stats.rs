@@ -87,14 +87,16 @@ pub struct ObjectsStats {
     pub objects: u64,
     /// Bytes of them.
     pub object_bytes: u64,
-    /// Ids that are reserved and have no object, and places that had too many objects to be used
-    /// again, where ids have generations.
+    /// Ids that are reserved and have no object.
     pub reserved: u64,
+    /// Places that 255 objects wore out, where ids have generations: no object has them again, and
+    /// each keeps 1.5 bytes of the table. See TERRACE_OBJECTS_GENERATIONS.
+    pub retired: u64,
     /// Ids of its own that were given out at some time; they are used again.
     pub ids: u64,
     /// Objects that are locked or pinned.
     pub held: u64,
-    /// Bytes of what finds the objects.
+    /// Bytes of the table that finds the objects, the generations of ids included.
     pub table_bytes: u64,
     /// Bytes of memory that objects are in.
     pub used_bytes: u64,
@@ -225,6 +227,7 @@ pub unsafe extern "C" fn terrace_objects_get_stats(
             objects: stats.objects,
             object_bytes: stats.object_bytes,
             reserved: stats.reserved,
+            retired: stats.retired,
             ids: stats.ids,
             held: stats.held,
             table_bytes: stats.table_bytes,

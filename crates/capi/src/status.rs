@@ -53,6 +53,8 @@ pub enum Status {
     NotReserved = 15,
     /// A store of objects is not in order.
     Damaged = 16,
+    /// A child process (fork) cannot change a store with a log that its parent opened.
+    Forked = 17,
 }
 
 /// A call that did not do what it should.
@@ -175,6 +177,8 @@ pub(crate) fn object(error: &ObjectError) -> Status {
         ObjectError::Damaged(_) | ObjectError::Corrupt { .. } => Status::Damaged,
         ObjectError::File { source, .. } | ObjectError::Stream(source) => kernel(source),
         ObjectError::Log(_) => Status::Io,
+        ObjectError::Version { .. } => Status::Unsupported,
+        ObjectError::Forked { .. } => Status::Forked,
         // None that there is; what is added has its line here.
         _ => Status::Io,
     }
@@ -253,6 +257,7 @@ pub extern "C" fn terrace_status_name(status: u32) -> *const c_char {
         c"conflict",
         c"not reserved",
         c"damaged",
+        c"of the parent process",
     ];
     let index = usize::try_from(status).unwrap_or(usize::MAX);
     names.get(index).unwrap_or(&c"unknown status").as_ptr()
@@ -356,6 +361,8 @@ mod tests {
             ),
             (ObjectError::Stream(io::ErrorKind::BrokenPipe.into()), Status::Io),
             (ObjectError::Log("full".into()), Status::Io),
+            (ObjectError::Version { path: "f".into(), has: 2, reads: 3 }, Status::Unsupported),
+            (ObjectError::Forked { opened_by: 7 }, Status::Forked),
         ] {
             let text = error.to_string();
             let failure = Failure::from(error);
@@ -372,6 +379,7 @@ mod tests {
         assert_eq!(name(Status::Panic as u32), "panic");
         assert_eq!(name(Status::NotFound as u32), "no such object");
         assert_eq!(name(Status::Damaged as u32), "damaged");
-        assert_eq!(name(Status::Damaged as u32 + 1), "unknown status");
+        assert_eq!(name(Status::Forked as u32), "of the parent process");
+        assert_eq!(name(Status::Forked as u32 + 1), "unknown status");
     }
 }

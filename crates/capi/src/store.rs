@@ -4,13 +4,15 @@ use std::ffi::c_char;
 use std::sync::Arc;
 
 use terrace_objects::{
-    Durability, Keeper, KeeperConfig, LogConfig, ObjectConfig, ObjectId, ObjectMemory, ObjectStore,
+    Durability, Keeper, KeeperConfig, LogConfig, ObjectConfig, ObjectError, ObjectId, ObjectMemory,
+    ObjectStore,
 };
 
 use crate::arguments::{self, path, patience, place, shared, take_handle};
 use crate::ledger::Ledger;
+use crate::recovered::Found;
 use crate::region::Region;
-use crate::status::{Failure, Status, attempt, status};
+use crate::status::{Failure, Status, status};
 
 /// A store of small objects, found by id, in DRAM, on a memory node, or in a part of a region.
 ///
@@ -21,10 +23,13 @@ use crate::status::{Failure, Status, attempt, status};
 /// after that it answers TERRACE_STATUS_TIMEOUT.
 ///
 /// All functions may be called from any thread, except terrace_objects_close beside another call
-/// with the same handle.
+/// with the same handle. In a child process (fork), a store with a log that the parent opened may
+/// be read; what changes something is TERRACE_STATUS_FORKED there. A daemon opens its stores after
+/// it has forked.
 pub struct Objects {
     /// Ended with the handle, also where a lock keeps the store.
-    _keeper: Option<Keeper>,
+    keeper: Option<Keeper>,
+    pub(crate) found: Found,
     pub(crate) store: Arc<ObjectStore>,
 }
 
@@ -42,6 +47,12 @@ pub const OBJECTS_ACCEPT_DAMAGE: u32 = 2;
 /// A flag of terrace_objects_options: an id names one object ever. Ids have a generation in the
 /// upper 8 of their own bits, and that of an object which was removed is TERRACE_STATUS_NOT_FOUND
 /// whatever has its place. It takes a byte for each id.
+///
+/// Such a store ends: a place serves 255 objects and is retired then, so that a store creates 255
+/// times as many objects in its life as it has places. It has as many places as bytes of memory,
+/// 4194304 at least and 2^40 at most: 1.07e9 creates with 4 MiB, 2.7e11 with 1 GiB, which last 7.6
+/// hours at 10 million a second and 317 days at 10 thousand. After that a create is
+/// TERRACE_STATUS_NO_ROOM for good. terrace_objects_stats.retired counts the places.
 pub const OBJECTS_GENERATIONS: u32 = 4;
 
 /// A flag of terrace_objects_options: a thread of the store's own does in the background what
@@ -110,7 +121,7 @@ impl ObjectsOptions {
     ///
     /// # Safety
     /// As for [`ObjectsOptions::config`].
-    unsafe fn open(&self, memory: ObjectMemory) -> Result<ObjectStore, Failure> {
+    unsafe fn open(&self, memory: ObjectMemory) -> Result<(ObjectStore, Found), Failure> {
         // SAFETY: the caller's promise.
         let config = unsafe { self.config(memory) }?;
         let name = config.name.clone();
@@ -124,18 +135,19 @@ impl ObjectsOptions {
             }
         };
         match (self.log_dir.is_null(), self.dump.is_null()) {
-            (true, true) => Ok(ObjectStore::new(config)?),
+            (true, true) => Ok((ObjectStore::new(config)?, Found::default())),
             (true, false) => {
                 // SAFETY: the caller's promise.
-                Ok(ObjectStore::restore(config, unsafe { path(self.dump, "dump") }?)?)
+                let dump = unsafe { path(self.dump, "dump") }?;
+                Ok((ObjectStore::restore(config, dump)?, Found::default()))
             }
             (false, true) => {
                 // SAFETY: the caller's promise.
                 let dir = unsafe { path(self.log_dir, "log_dir") }?.to_owned();
                 let accepts_damage = self.flags & OBJECTS_ACCEPT_DAMAGE != 0;
-                let (store, _) =
+                let (store, recovered) =
                     ObjectStore::open(config, LogConfig { dir, durability, accepts_damage })?;
-                Ok(store)
+                Ok((store, recovered.into()))
             }
             (false, false) => {
                 let what = format!("objects {name}: a dump and a log cannot both begin a store");
@@ -195,14 +207,15 @@ unsafe fn start(
     let (out, options) =
         unsafe { (place(out, "out")?, options.as_ref().unwrap_or(&ObjectsOptions::USUAL)) };
     // SAFETY: the caller's promise.
-    let store = Arc::new(unsafe { options.open(memory) }?);
+    let (store, found) = unsafe { options.open(memory) }?;
+    let store = Arc::new(store);
     let keeper = match options.flags & OBJECTS_KEEPER {
         0 => None,
         _ => Some(Keeper::start(&store, KeeperConfig::default()).map_err(|error| {
             Failure::no_room(format!("objects {}: no thread for a keeper: {error}", store.name()))
         })?),
     };
-    out.put_handle(Objects { _keeper: keeper, store });
+    out.put_handle(Objects { keeper, found, store });
     Ok(())
 }
 
@@ -226,7 +239,9 @@ pub(crate) fn id(bits: u64) -> ObjectId {
 ///
 /// TERRACE_STATUS_INVALID for options that cannot be; TERRACE_STATUS_NO_ROOM without addresses,
 /// without room for what a log or a dump has, or without a thread for the keeper;
-/// TERRACE_STATUS_DAMAGED when a log or a dump is; TERRACE_STATUS_IO.
+/// TERRACE_STATUS_DAMAGED when a log or a dump is; TERRACE_STATUS_UNSUPPORTED when it is of another
+/// version of the library; TERRACE_STATUS_IO. What a log had is told by
+/// terrace_objects_get_recovered.
 ///
 /// # Safety
 /// options are NULL or lead to options, whose name, log_dir and dump are NULL or strings and whose
@@ -342,16 +357,31 @@ pub unsafe extern "C" fn terrace_objects_checkpoint(objects: *const Objects) -> 
 /// Gives the handle back; NULL is allowed. The store ends, with every object, as soon as the last
 /// of its locks is given back, too. No other thread is in a call with the handle.
 ///
+/// Where the store has a log, every change is made durable before, as by terrace_objects_sync; a
+/// status other than TERRACE_STATUS_OK says that this failed, and that changes may be lost that
+/// were not synced before. The handle is gone in any case. What locks change later is synced when
+/// the last of them is given back, which can tell terrace_set_log alone. In a child process (fork)
+/// nothing is written, and that is TERRACE_STATUS_OK.
+///
 /// Addresses of pinned objects are invalid from here on, whether or not a lock is left.
 ///
 /// # Safety
 /// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
 /// terrace_objects_region and is not used again, nor any address that came from it.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn terrace_objects_close(objects: *mut Objects) {
-    let _ = attempt(|| {
+pub unsafe extern "C" fn terrace_objects_close(objects: *mut Objects) -> Status {
+    status(|| {
         // SAFETY: the caller's promise.
-        drop(unsafe { take_handle(objects) });
-        Ok(())
-    });
+        let Some(Objects { keeper, store, .. }) = (unsafe { take_handle(objects) }) else {
+            return Ok(());
+        };
+        drop(keeper);
+        match Arc::try_unwrap(store) {
+            Ok(store) => Ok(store.close()?),
+            Err(kept) => match kept.sync() {
+                Err(ObjectError::Forked { .. }) => Ok(()),
+                synced => Ok(synced?),
+            },
+        }
+    })
 }

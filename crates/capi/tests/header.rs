@@ -10,8 +10,21 @@ const WRITE: &str = "TERRACE_WRITE_HEADER";
 /// The sources in the order that a reader meets what they declare. The crate's root is none of
 /// them: it would bring all of them once more.
 const SOURCES: &[&str] = &[
-    "version", "status", "ledger", "region", "pin", "heap", "object", "store", "id", "access",
-    "lock", "batch", "stats",
+    "version",
+    "status",
+    "log",
+    "ledger",
+    "region",
+    "pin",
+    "heap",
+    "object",
+    "store",
+    "recovered",
+    "id",
+    "access",
+    "lock",
+    "batch",
+    "stats",
 ];
 
 #[test]

@@ -1,7 +1,8 @@
 //! Bytes in files that are checked when they are read.
 //!
 //! ```text
-//! head    magic 8, version 4, node 2, generations 2, sequence 8, salt 8, zeros 28, checksum 4
+//! head    magic 8, version 4, node 2, generations 2, sequence 8, salt 8, boot 16, number 8,
+//!         checksum of a batch 4, checksum 4
 //! block   bytes 4, checksum 4, bytes
 //! ```
 //!
@@ -14,12 +15,15 @@ use std::io::{self, Read, Write};
 
 use terrace_sys::size::{to_u64, to_usize};
 
+use crate::log::Link;
 use crate::record::{Nonsense, Source};
 
 /// Bytes of a head.
 pub(crate) const HEAD_BYTES: usize = 64;
-/// The version that is written, and the only one that is read.
-const VERSION: u32 = 2;
+/// The version that is written.
+pub(crate) const VERSION: u32 = 3;
+/// The version before: its dumps are as these, and its logs are read if they have no changes.
+const VERSION_BEFORE: u32 = 2;
 /// Bytes of a full block.
 const BLOCK_BYTES: usize = if cfg!(miri) { 64 } else { 1 << 20 };
 
@@ -27,6 +31,7 @@ const BLOCK_BYTES: usize = if cfg!(miri) { 64 } else { 1 << 20 };
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) magic: [u8; 8],
+    pub(crate) version: u32,
     pub(crate) node: u16,
     /// Whether ids have generations.
     pub(crate) generations: bool,
@@ -34,6 +39,11 @@ pub(crate) struct Head {
     pub(crate) sequence: u64,
     /// A number by chance.
     pub(crate) salt: u64,
+    /// The boot of the machine that it was made in; 0 where that is not known.
+    pub(crate) boot: u128,
+    /// The batch before the first one of the log that follows a dump, or of a log that a start has
+    /// begun; none where that is not known.
+    pub(crate) after: Option<Link>,
 }
 
 /// A number that is another each time.
@@ -52,17 +62,21 @@ impl Head {
     pub(crate) fn to_bytes(self) -> [u8; HEAD_BYTES] {
         let mut all = [0; HEAD_BYTES];
         all[..8].copy_from_slice(&self.magic);
-        all[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        all[8..12].copy_from_slice(&self.version.to_le_bytes());
         all[12..14].copy_from_slice(&self.node.to_le_bytes());
         all[14] = u8::from(self.generations);
         all[16..24].copy_from_slice(&self.sequence.to_le_bytes());
         all[24..32].copy_from_slice(&self.salt.to_le_bytes());
+        all[32..48].copy_from_slice(&self.boot.to_le_bytes());
+        let Link { number, sum } = self.after.unwrap_or(UNKNOWN);
+        all[48..56].copy_from_slice(&number.to_le_bytes());
+        all[56..60].copy_from_slice(&sum.to_le_bytes());
         let sum = crc32c::crc32c(&all[..60]);
         all[60..].copy_from_slice(&sum.to_le_bytes());
         all
     }
 
-    /// Reads what must be the head of such a file.
+    /// Reads what must be the head of such a file, of this version or the one before.
     pub(crate) fn read(from: &mut impl Read, magic: [u8; 8]) -> Result<Self, BlockError> {
         let mut all = [0; HEAD_BYTES];
         let found = read_up_to(from, &mut all)?;
@@ -73,20 +87,32 @@ impl Head {
             return Err(BlockError::Damaged("its head is damaged".to_owned()));
         }
         let version = u32_at(&all, 8);
-        if version != VERSION {
-            let reason = format!("it is of version {version}, and this program reads {VERSION}");
-            return Err(BlockError::Damaged(reason));
+        if version != VERSION && version != VERSION_BEFORE {
+            return Err(BlockError::Version(version));
         }
         let node = u16::from_le_bytes([all[12], all[13]]);
         let (sequence, salt) = (u64_at(&all, 16), u64_at(&all, 24));
-        Ok(Self { magic, node, generations: all[14] != 0, sequence, salt })
+        let generations = all[14] != 0;
+        if version == VERSION_BEFORE {
+            let (boot, after) = (0, None);
+            return Ok(Self { magic, version, node, generations, sequence, salt, boot, after });
+        }
+        let boot = u128::from(u64_at(&all, 32)) | u128::from(u64_at(&all, 40)) << 64;
+        let after = Some(Link { number: u64_at(&all, 48), sum: u32_at(&all, 56) });
+        let after = after.filter(|link| *link != UNKNOWN);
+        Ok(Self { magic, version, node, generations, sequence, salt, boot, after })
     }
 }
+
+/// Stands for a batch that is not known.
+const UNKNOWN: Link = Link { number: u64::MAX, sum: u32::MAX };
 
 /// Why bytes cannot be read.
 #[derive(Debug)]
 pub(crate) enum BlockError {
     Damaged(String),
+    /// Another program wrote them.
+    Version(u32),
     Io(io::Error),
 }
 
@@ -235,8 +261,16 @@ impl<R: Read> Source for BlockReader<R> {
 mod tests {
     use super::*;
 
-    const HEAD: Head =
-        Head { magic: *b"sometest", node: 4, generations: true, sequence: 77, salt: 5 };
+    const HEAD: Head = Head {
+        magic: *b"sometest",
+        version: VERSION,
+        node: 4,
+        generations: true,
+        sequence: 77,
+        salt: 5,
+        boot: 1 << 100 | 6,
+        after: Some(Link { number: 8, sum: 9 }),
+    };
 
     fn file(bytes: &[u8]) -> Vec<u8> {
         salted(bytes, HEAD)
@@ -269,6 +303,19 @@ mod tests {
             assert!(read(&damaged, bytes.len()).is_err(), "{at}");
             assert!(read(&file[..at], bytes.len()).is_err(), "{at}");
         }
+    }
+
+    #[test]
+    fn other_versions_are_told() {
+        let read = |version| Head::read(&mut &Head { version, ..HEAD }.to_bytes()[..], HEAD.magic);
+        assert_eq!(read(VERSION).expect("this one"), HEAD);
+        let before = read(VERSION_BEFORE).expect("the one before");
+        assert_eq!((before.version, before.boot, before.after), (VERSION_BEFORE, 0, None));
+        for other in [1, VERSION + 1] {
+            assert!(matches!(read(other), Err(BlockError::Version(it)) if it == other));
+        }
+        let unknown = Head { after: None, ..HEAD };
+        assert_eq!(Head::read(&mut &unknown.to_bytes()[..], HEAD.magic).expect("whole"), unknown);
     }
 
     #[test]

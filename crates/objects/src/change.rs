@@ -113,6 +113,7 @@ impl ObjectStore {
     pub(crate) fn replace_by(&self, by: By, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
         // Where nothing can be placed, it may still be that the object is not to be had, or that it
         // needs no room as it has as many bytes.
+        self.is_here()?;
         let placed = self.place_ahead(Content::Bytes(from)).unwrap_or(Placed::none(self));
         self.reshape(by, id, &placed, |_| Content::Bytes(from))
     }

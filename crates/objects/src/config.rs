@@ -23,7 +23,15 @@ pub struct ObjectConfig {
     pub huge_pages: bool,
     /// Whether an id names one object ever: ids have a generation in the upper 8 of their 48 bits
     /// then, and an operation with the id of an object that was removed finds nothing, whatever has
-    /// its place. It takes a byte for each id, and a place that 255 objects had is not used again.
+    /// its place. It takes a byte for each id.
+    ///
+    /// Such a store ends. A place serves 255 objects, one after the other, and is retired then
+    /// ([`ObjectStats::retired`](crate::ObjectStats::retired)), which keeps 1.5 bytes of the table.
+    /// A store has as many places as bytes of memory, 4 Mi at least and 2^40 at most, so that it
+    /// creates 255 times as many objects in its life: 1.07e9 with 4 MiB, 2.7e11 with 1 GiB, which
+    /// last 7.6 hours at 10 million a second and 317 days at 10 thousand. After that `create`
+    /// answers [`ObjectError::OutOfIds`](crate::ObjectError::OutOfIds) for good, as does a store
+    /// of its dump or log; objects that are there stay.
     pub generations: bool,
     /// How long an operation waits for an object that somebody else has locked.
     pub patience: Duration,

@@ -1,17 +1,17 @@
 //! Dumps: a store in a file, as it was at one moment, and stores made of them.
 
-use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
-use terrace_sys::file::sync_directory;
 use terrace_sys::size::to_u64;
 
-use crate::blocks::{BlockError, BlockReader, BlockWriter, Head, salt};
+use crate::blocks::{BlockError, BlockReader, BlockWriter, Head, VERSION, salt};
 use crate::config::ObjectConfig;
 use crate::edit::Content;
 use crate::error::ObjectError;
+use crate::files::{Files, Stream, SystemFiles, directory_of};
 use crate::group::bits;
+use crate::log::Link;
 use crate::record::{self, Change, GroupRecord, Next, PIECE_BYTES, Source};
 use crate::snapshot::dump_bytes;
 use crate::store::ObjectStore;
@@ -47,22 +47,32 @@ impl ObjectStore {
     /// [`ObjectError::File`]; [`ObjectError::OutOfMemory`] when the budget has no room for what is
     /// copied meanwhile; [`ObjectError::Damaged`] when an object is nowhere.
     pub fn dump(&self, path: &Path) -> Result<Dumped, ObjectError> {
-        self.dump_as(path, 0)
+        self.dump_as(&SystemFiles, path, 0, None)
     }
 
-    pub(crate) fn dump_as(&self, path: &Path, sequence: u64) -> Result<Dumped, ObjectError> {
+    /// `sequence`: its place in the order of logs; `after`: the batch before the log that follows.
+    pub(crate) fn dump_as(
+        &self,
+        files: &dyn Files,
+        path: &Path,
+        sequence: u64,
+        after: Option<Link>,
+    ) -> Result<Dumped, ObjectError> {
         let unfinished = unfinished(path);
         let failed = |source| ObjectError::file("write", &unfinished, source);
-        let dumped = File::create(&unfinished).map_err(failed).and_then(|file| {
-            let (file, dumped) = self.dump_with(file, sequence, &failed)?;
-            file.sync_all().map_err(failed)?;
+        // One that a dump left which did not come to its end.
+        drop(files.remove(&unfinished));
+        let dumped = files.create(&unfinished).map_err(failed).and_then(|file| {
+            let head = Head { after, ..self.head(MAGIC, sequence) };
+            let (to, dumped) = self.dump_with(Stream::new(file), head, &failed)?;
+            to.file.sync().map_err(failed)?;
             Ok(dumped)
         });
-        let dumped = dumped.inspect_err(|_| drop(fs::remove_file(&unfinished)))?;
+        let dumped = dumped.inspect_err(|_| drop(files.remove(&unfinished)))?;
         let failed = |source| ObjectError::file("write", path, source);
-        let renamed = fs::rename(&unfinished, path);
-        renamed.inspect_err(|_| drop(fs::remove_file(&unfinished))).map_err(failed)?;
-        sync_entry(path).map_err(failed)?;
+        let renamed = files.rename(&unfinished, path);
+        renamed.inspect_err(|_| drop(files.remove(&unfinished))).map_err(failed)?;
+        files.sync_names(directory_of(path)).map_err(failed)?;
         Ok(dumped)
     }
 
@@ -71,18 +81,17 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::Stream`], [`ObjectError::OutOfMemory`].
     pub fn dump_to(&self, to: impl Write) -> Result<Dumped, ObjectError> {
-        Ok(self.dump_with(to, 0, &ObjectError::Stream)?.1)
+        Ok(self.dump_with(to, self.head(MAGIC, 0), &ObjectError::Stream)?.1)
     }
 
     fn dump_with<W: Write>(
         &self,
         to: W,
-        sequence: u64,
+        head: Head,
         failed: &dyn Fn(io::Error) -> ObjectError,
     ) -> Result<(W, Dumped), ObjectError> {
         let budget = self.account.borrow(dump_bytes());
         let _budget = budget.map_err(|_| self.out_of_memory(dump_bytes()))?;
-        let head = self.head(MAGIC, sequence);
         let mut to = BlockWriter::new(to, head).map_err(failed)?;
         let mut cut = self.cut();
         cut.copy(&mut |bytes: &[u8]| to.write(bytes).map_err(failed))?;
@@ -99,8 +108,8 @@ impl ObjectStore {
 
     /// The beginning of a file of the store.
     pub(crate) fn head(&self, magic: [u8; 8], sequence: u64) -> Head {
-        let generations = self.config.generations;
-        Head { magic, node: self.node(), generations, sequence, salt: salt() }
+        let (version, node, generations) = (VERSION, self.node(), self.config.generations);
+        Head { magic, version, node, generations, sequence, salt: salt(), boot: 0, after: None }
     }
 
     /// Whether the ids of a file are such as the store's.
@@ -138,7 +147,7 @@ impl ObjectStore {
         dump: &Path,
     ) -> Result<(Self, Option<ObjectError>), ObjectError> {
         let store = Self::new(config)?;
-        let read = store.load(dump);
+        let read = store.load(&SystemFiles, dump);
         store.list_all();
         match read {
             Ok(_) => Ok((store, None)),
@@ -158,10 +167,11 @@ impl ObjectStore {
         Ok(store)
     }
 
-    /// Fills an empty store; the dump's place in the order of logs.
-    pub(crate) fn load(&self, path: &Path) -> Result<u64, ObjectError> {
+    /// Fills an empty store; the head of the dump.
+    pub(crate) fn load(&self, files: &dyn Files, path: &Path) -> Result<Head, ObjectError> {
         let failed = |source| ObjectError::file("read", path, source);
-        let file = BufReader::with_capacity(PIECE_BYTES, File::open(path).map_err(failed)?);
+        let file = Stream::new(files.open(path).map_err(failed)?);
+        let file = BufReader::with_capacity(PIECE_BYTES, file);
         self.load_from(file, &path.display().to_string(), &failed)
     }
 
@@ -170,10 +180,13 @@ impl ObjectStore {
         mut from: impl Read,
         name: &str,
         failed: &dyn Fn(io::Error) -> ObjectError,
-    ) -> Result<u64, ObjectError> {
+    ) -> Result<Head, ObjectError> {
         let wrong = |error, offset| match error {
             BlockError::Damaged(reason) => {
                 ObjectError::Corrupt { file: name.to_owned(), offset, reason }
+            }
+            BlockError::Version(has) => {
+                ObjectError::Version { path: name.to_owned(), has, reads: VERSION }
             }
             BlockError::Io(source) => failed(source),
         };
@@ -195,7 +208,7 @@ impl ObjectStore {
                 Next::End { objects, object_bytes }
                     if (objects, object_bytes) == (dumped.objects, dumped.object_bytes) =>
                 {
-                    return Ok(head.sequence);
+                    return Ok(head);
                 }
                 Next::End { .. } => {
                     let missing = BlockError::Damaged("groups of objects are missing".to_owned());
@@ -278,10 +291,4 @@ fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".unfinished");
     PathBuf::from(name)
-}
-
-/// Makes the entry of a file in its directory durable.
-pub(crate) fn sync_entry(file: &Path) -> io::Result<()> {
-    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
-    sync_directory(parent.unwrap_or(Path::new(".")))
 }

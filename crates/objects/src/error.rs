@@ -123,6 +123,28 @@ pub enum ObjectError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A dump or a log is of another version of this program.
+    #[error("{} is of version {has}, and this program reads {reads}: {}", .path,
+        if .has < .reads { "make a checkpoint with the program that wrote it, and open it then" }
+        else { "open it with the program that wrote it, or a later one" })]
+    Version {
+        /// The file.
+        path: String,
+        /// The version that it has.
+        has: u32,
+        /// The version that this program writes.
+        reads: u32,
+    },
+    /// A child of the process that opened the store (fork) cannot change it: the parent goes on
+    /// with the log. It may read what it has a copy of, and open stores of its own.
+    #[error(
+        "this store was opened by process {opened_by}, which forked this one and has its log: \
+        change it there, or open a store after the fork"
+    )]
+    Forked {
+        /// The process that opened the store.
+        opened_by: u32,
+    },
     /// The log could not be written. The change is refused; if it was on its way when the log
     /// failed, it was made and is not durable. [`crate::ObjectStore::checkpoint`] begins anew.
     #[error("the log of the store cannot be written, a checkpoint begins another: {0}")]

@@ -208,6 +208,7 @@ impl ObjectStore {
 
     /// Makes an object without waiting for the log.
     fn create_unwaited(&self, content: Content<'_>) -> Result<(ObjectId, Position), ObjectError> {
+        self.is_here()?;
         let placed = self.place_ahead(content)?;
         let mut tries = 0;
         loop {
@@ -362,7 +363,7 @@ impl ObjectStore {
 
     /// New groups, one after the other, paid for.
     pub(crate) fn fresh_groups(&self, count: u64) -> Result<u64, ObjectError> {
-        let table_bytes = count.saturating_mul(to_u64(size_of::<Group>()));
+        let table_bytes = count.saturating_mul(self.table.group_bytes());
         self.account.pay_table(table_bytes).map_err(|_| self.out_of_memory(table_bytes))?;
         let more = |groups: u64| Some(groups + count).filter(|it| *it <= self.table.own_groups());
         let first = self.groups.fetch_update(Ordering::SeqCst, Ordering::Relaxed, more);
@@ -423,7 +424,11 @@ impl ObjectStore {
         let used: i64 = self
             .counters
             .iter()
-            .map(|it| it.objects.load(Ordering::Relaxed) + it.reserved.load(Ordering::Relaxed))
+            .map(|it| {
+                let [objects, reserved, retired] = [&it.objects, &it.reserved, &it.retired]
+                    .map(|count| count.load(Ordering::Relaxed));
+                objects + reserved + retired
+            })
             .sum();
         let used = u64::try_from(used).unwrap_or(0);
         let sparse = ids > SPARSE_IDS && used < ids / 2;

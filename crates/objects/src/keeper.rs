@@ -1,9 +1,12 @@
 //! A thread that keeps a store in order while others use it.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use terrace_sys::identity::ProcessMark;
 
 use crate::log::Log;
 use crate::store::ObjectStore;
@@ -31,11 +34,12 @@ impl Default for KeeperConfig {
 /// ([`crate::Durability::Deferred`]), and a log that failed is begun anew.
 ///
 /// Others wait for it as for [`ObjectStore::defragment`] and [`ObjectStore::checkpoint`]: for one
-/// group at most. What fails is said to `tracing` and tried again.
+/// group at most, and for no sync. What fails is said to `tracing` and tried again.
 #[derive(Debug)]
 pub struct Keeper {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
+    owner: ProcessMark,
 }
 
 #[derive(Debug, Default)]
@@ -64,12 +68,17 @@ impl Keeper {
         let thread = std::thread::Builder::new()
             .name("terrace-objects".to_owned())
             .spawn(move || keep(&store, &signal, config))?;
-        Ok(Self { stop, thread: Some(thread) })
+        Ok(Self { stop, thread: Some(thread), owner: ProcessMark::new() })
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
+        if !self.owner.is_here() {
+            // A child of the process (fork) does not have the thread: there is nothing to wait for.
+            let _never_joined = self.thread.take().map(ManuallyDrop::new);
+            return;
+        }
         *self.stop.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.changed.notify_all();
         // The thread may have been the last to have the store, and is this one then.

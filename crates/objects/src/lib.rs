@@ -69,6 +69,7 @@ mod draft;
 mod dump;
 mod edit;
 mod error;
+mod files;
 mod group;
 mod guard;
 mod id;
@@ -92,8 +93,14 @@ mod sync;
 mod table;
 mod typed;
 
+#[cfg(all(test, not(loom), not(miri)))]
+mod device_tests;
 #[cfg(all(test, loom))]
 mod loom_tests;
+#[cfg(all(test, not(loom), not(miri)))]
+mod memory_files;
+#[cfg(all(test, not(loom), not(miri)))]
+mod power_tests;
 
 pub use batch::Batch;
 pub use config::{Durability, LogConfig, ObjectConfig};

@@ -1,223 +1,108 @@
 //! The log: changes on their way to a device, so that they survive the process.
 //!
-//! Whoever changes an object appends the change to a buffer under the latch of the object's group,
-//! so the log has the changes of one object in their order. Once the latch is free, the change
-//! waits until it is durable: the first who waits writes what everybody has appended as one batch
-//! and wakes all whose changes were in it (group commit). Others see a change before it is durable.
+//! A thread that changes an object appends the change to a buffer under the latch of the object's
+//! group, so the log has the changes of one object in their order. Once the latch is free, the
+//! change waits until it is durable: the first thread that waits writes what all have appended as
+//! one batch and wakes all whose changes were in it (group commit). Others see a change before it
+//! is durable.
 //!
 //! ```text
 //! file     head, batches
-//! batch    magic 4, checksum 4, bytes 8, synced 8, changes
+//! batch    head 44, changes (log/batch.rs)
 //! ```
 //!
 //! A batch says up to where the file was on the device before it was written. Of what comes after
 //! that place a machine that stops may leave any part; before it, what is not whole is damaged. A
-//! batch without changes follows where a sync is the last that happens.
+//! batch without changes follows where a sync is the last that happens. Batches are numbered, and
+//! each knows the checksum of the one before it, from log to log: a missing one, and one of another
+//! writer, breaks the chain.
 //!
-//! A log that could not be written is not written to again: what the device has of it is not known.
-//! Changes are refused from then on, until a checkpoint has written everything elsewhere.
+//! # No thread waits for another's sync
 //!
-//! Locking order: a group's latch, then what is pending, then the file.
+//! A sync (`fdatasync`) takes milliseconds, on a busy device seconds. Whatever is held for that
+//! long is held by the one thread that asked for the sync, and by those that wait for durability
+//! themselves ([`Durability::Synced`], [`crate::ObjectStore::sync`]):
+//!
+//! - A group commit writes its batch under the lock of the file, and syncs without it.
+//! - A checkpoint begins the next log, makes it durable, and then swaps the files: the lock of the
+//!   file is held for that alone. The old file is synced afterwards, while the new one is written.
+//! - `sync` and the keeper write what is pending, sync without a lock, and then write the batch
+//!   that says so.
+//!
+//! The order of the logs on the device is kept by [`file::Device`]: the new file is not synced
+//! before the old one is. So no change counts as synced while one before it may be lost, and until
+//! then batches in the new file say that the device may lack the log before (`synced` is 0).
+//! Recovery reads the old file first, and goes on with the new one where the chain of batches does.
+//! Where the machine stopped in between, and the old file lacks its end, the new one begins with a
+//! batch that does not continue the chain: nothing in it was synced, by its own word, and it is
+//! left out as the end of the old one is. If a batch of the new file says that the log before it
+//! was on the device, the old one is damaged.
+//!
+//! # After an error
+//!
+//! A log that could not be written, or not synced, is not written to again: what the device has of
+//! it is not known. Changes are refused from then on, until a checkpoint has written everything
+//! elsewhere. The dump of that checkpoint has all changes that were made, also those that no log
+//! has; so the log that follows it must have none of before: it is begun when no write is under way
+//! and none can begin.
+//!
+//! # After a fork
+//!
+//! A child process has a copy of the store and of its descriptors, and the parent goes on with the
+//! log. So changes are errors in a child, and its copy ends without a write ([`Log::is_here`]).
+//!
+//! Locking order: a group's latch, then what is pending, then the file. A sync is waited for with
+//! none of them.
 
-use std::collections::TryReserveError;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+mod batch;
+mod file;
+
+use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use terrace_sys::identity::ProcessMark;
 use terrace_sys::size::to_u64;
 
-use crate::blocks::{HEAD_BYTES, Head, Place, checksum, u32_at, u64_at};
+pub(crate) use batch::{BATCH_HEAD_BYTES, BatchHead, Link};
+pub(crate) use file::LogFile;
+
 use crate::config::Durability;
 use crate::error::ObjectError;
 use crate::record::Change;
+use batch::Changes;
+use file::Device;
 
 pub(crate) const MAGIC: [u8; 8] = *b"TRCobjlo";
-pub(crate) const BATCH_MAGIC: [u8; 4] = *b"TbLo";
-pub(crate) const BATCH_HEAD_BYTES: usize = 24;
 /// Changes that nobody waits for are written when there are so many bytes of them.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Where the log goes.
-pub(crate) trait Device: Send {
-    /// Appends bytes.
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Makes what was appended durable.
-    fn sync(&mut self) -> io::Result<()>;
-}
-
-impl Device for File {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.write_all(bytes)
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        self.sync_data()
-    }
-}
-
-/// How many bytes of changes came before, of all since the store was opened: a place in the log.
+/// Bytes of changes of all since the store was opened: a place in the log.
 pub(crate) type Position = u64;
 
 /// The log of a store.
 pub(crate) struct Log {
     durability: Durability,
+    owner: ProcessMark,
     pending: Mutex<Pending>,
     written: Condvar,
     file: Mutex<LogFile>,
     /// No change is taken until a checkpoint was made.
     broken: AtomicBool,
+    /// The last sync was made, or is nobody's business.
+    closed: AtomicBool,
 }
 
 struct Pending {
     changes: Changes,
     /// An empty buffer to go on with.
     spare: Changes,
-    /// Where the next change goes, and up to where all is durable.
+    /// Where the next change goes, and up to where all is as durable as changes wait for.
     end: Position,
     durable: Position,
     writing: bool,
     failed: Option<String>,
-    /// Bytes of files before this one that no dump stands for yet.
-    earlier: u64,
-}
-
-/// Changes that become a batch, behind room for its head: both are written at once.
-struct Changes(Vec<u8>);
-
-impl Default for Changes {
-    fn default() -> Self {
-        Self(vec![0; BATCH_HEAD_BYTES])
-    }
-}
-
-impl Changes {
-    fn len(&self) -> usize {
-        self.0.len() - BATCH_HEAD_BYTES
-    }
-
-    fn append(&mut self, change: Change<'_>) -> Result<(), TryReserveError> {
-        self.0.try_reserve(change.bytes_max())?;
-        change.append(&mut self.0);
-        Ok(())
-    }
-
-    fn clear(&mut self) {
-        self.0.truncate(BATCH_HEAD_BYTES);
-        self.0.shrink_to(2 * BUFFER_BYTES);
-    }
-
-    /// The batch that begins at a place of the file.
-    fn batch(&mut self, place: Place, synced: u64) -> &[u8] {
-        let (head, changes) = self.0.split_at_mut(BATCH_HEAD_BYTES);
-        head.copy_from_slice(&BatchHead::of(place, synced, changes).to_bytes());
-        &self.0
-    }
-}
-
-/// The file that is written to.
-pub(crate) struct LogFile {
-    device: Box<dyn Device>,
-    pub(crate) path: PathBuf,
-    pub(crate) sequence: u64,
-    salt: u64,
-    len: u64,
-    /// The device failed: it may say yes the next time without having everything.
-    failed: bool,
-    /// Up to where it has changes, is on the device, and says that it is.
-    filled: u64,
-    synced: u64,
-    said: u64,
-}
-
-impl LogFile {
-    /// Begins a log that is not there yet.
-    pub(crate) fn create(path: PathBuf, head: Head) -> Result<Self, ObjectError> {
-        let failed = |source| ObjectError::file("write", &path, source);
-        let file = OpenOptions::new().append(true).create_new(true).open(&path);
-        let mut file = file.map_err(failed)?;
-        let begun = file.write_all(&head.to_bytes()).and_then(|()| file.sync_all());
-        let begun = begun.and_then(|()| crate::dump::sync_entry(&path));
-        begun.inspect_err(|_| drop(std::fs::remove_file(&path))).map_err(failed)?;
-        Ok(Self::new(Box::new(file), path, head))
-    }
-
-    fn new(device: Box<dyn Device>, path: PathBuf, head: Head) -> Self {
-        let (len, Head { sequence, salt, .. }) = (to_u64(HEAD_BYTES), head);
-        let (filled, synced, said) = (len, len, len);
-        Self { device, path, sequence, salt, len, failed: false, filled, synced, said }
-    }
-
-    /// Asks the device for something, unless it has failed before.
-    fn ask<T>(&mut self, ask: impl FnOnce(&mut dyn Device) -> io::Result<T>) -> io::Result<T> {
-        if self.failed {
-            return Err(io::Error::other("the device failed before"));
-        }
-        let answer = ask(&mut *self.device);
-        self.failed = answer.is_err();
-        answer
-    }
-
-    fn write(&mut self, changes: &mut Changes, syncs: bool) -> io::Result<()> {
-        let batch = changes.batch(Place { salt: self.salt, offset: self.len }, self.synced);
-        self.ask(|device| device.append(batch))?;
-        self.said = self.synced;
-        self.len += to_u64(BATCH_HEAD_BYTES + changes.len());
-        if changes.len() > 0 {
-            self.filled = self.len;
-        }
-        if syncs { self.sync() } else { Ok(()) }
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        self.ask(|device| device.sync())?;
-        self.synced = self.len;
-        Ok(())
-    }
-
-    /// Syncs, and says so now: changes that would say it may not follow.
-    fn seal(&mut self) -> io::Result<()> {
-        self.sync()?;
-        if self.said < self.filled { self.write(&mut Changes::default(), false) } else { Ok(()) }
-    }
-}
-
-/// What stands before the changes of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BatchHead {
-    /// Bytes of its changes.
-    pub(crate) len: u64,
-    /// Up to where the file was on the device.
-    pub(crate) synced: u64,
-    sum: u32,
-}
-
-impl BatchHead {
-    fn of(place: Place, synced: u64, changes: &[u8]) -> Self {
-        let sum = crc32c::crc32c_append(checksum(place, &synced.to_le_bytes()), changes);
-        Self { len: to_u64(changes.len()), synced, sum }
-    }
-
-    fn to_bytes(self) -> [u8; BATCH_HEAD_BYTES] {
-        let mut all = [0; BATCH_HEAD_BYTES];
-        all[..4].copy_from_slice(&BATCH_MAGIC);
-        all[4..8].copy_from_slice(&self.sum.to_le_bytes());
-        all[8..16].copy_from_slice(&self.len.to_le_bytes());
-        all[16..].copy_from_slice(&self.synced.to_le_bytes());
-        all
-    }
-
-    /// What must be such a head; none if it is not.
-    pub(crate) fn from_bytes(all: &[u8; BATCH_HEAD_BYTES]) -> Option<Self> {
-        let head = Self { sum: u32_at(all, 4), len: u64_at(all, 8), synced: u64_at(all, 16) };
-        (all[..4] == BATCH_MAGIC).then_some(head)
-    }
-
-    /// Whether these are the changes of the batch, which begins at a place of the file.
-    pub(crate) fn is_of(self, place: Place, changes: &[u8]) -> bool {
-        Self::of(place, self.synced, changes) == self
-    }
 }
 
 impl Log {
@@ -229,14 +114,15 @@ impl Log {
             durable: 0,
             writing: false,
             failed: None,
-            earlier: 0,
         };
         Self {
             durability,
+            owner: ProcessMark::new(),
             pending: Mutex::new(pending),
             written: Condvar::new(),
             file: Mutex::new(file),
             broken: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
         }
     }
 
@@ -244,8 +130,18 @@ impl Log {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn file(&self) -> MutexGuard<'_, LogFile> {
+    fn file(&self) -> MutexGuard<'_, LogFile> {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this is the process that opened the store. Locks of the log may be held in a child
+    /// by threads that it does not have: this is asked before any of them is taken.
+    #[inline]
+    pub(crate) fn is_here(&self) -> Result<(), ObjectError> {
+        if self.owner.is_here() {
+            return Ok(());
+        }
+        Err(ObjectError::Forked { opened_by: self.owner.process() })
     }
 
     /// Whether changes are taken.
@@ -276,7 +172,7 @@ impl Log {
         self.written.notify_all();
     }
 
-    /// Waits as long as whoever made a change is to wait for it.
+    /// Waits as long as the durability of the log asks for.
     pub(crate) fn commit(&self, position: Position) -> Result<(), ObjectError> {
         match self.durability {
             Durability::Synced | Durability::Written => self.wait(position),
@@ -285,8 +181,9 @@ impl Log {
         }
     }
 
-    /// Waits until all before a position is written, and writes it if nobody else does.
-    pub(crate) fn wait(&self, position: Position) -> Result<(), ObjectError> {
+    /// Waits until all before a position is written, and synced where changes wait for that; does
+    /// it if no other thread does.
+    fn wait(&self, position: Position) -> Result<(), ObjectError> {
         let mut pending = self.pending();
         loop {
             if pending.durable >= position {
@@ -299,8 +196,35 @@ impl Log {
                 pending = self.written.wait(pending).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            pending = self.write(pending, self.durability == Durability::Synced);
+            pending = self.write(pending);
         }
+    }
+
+    fn write<'a>(&'a self, mut now: MutexGuard<'a, Pending>) -> MutexGuard<'a, Pending> {
+        now.writing = true;
+        let spare = std::mem::take(&mut now.spare);
+        let mut changes = std::mem::replace(&mut now.changes, spare);
+        let end = now.end;
+        drop(now);
+        let mut file = self.file();
+        let device = Arc::clone(&file.device);
+        let written = file.write(&mut changes);
+        let to_sync = written.and_then(|()| match self.durability {
+            Durability::Synced => file.to_sync().map(Some),
+            Durability::Written | Durability::Deferred => Ok(None),
+        });
+        drop(file);
+        let done = to_sync.and_then(|it| it.map_or(Ok(()), |(device, len)| device.sync_to(len)));
+        changes.clear(2 * BUFFER_BYTES);
+        let mut pending = self.pending();
+        pending.writing = false;
+        pending.spare = changes;
+        match done {
+            Ok(()) => pending.durable = end,
+            Err(error) => self.fail(&mut pending, reason_of(&device.path, &error)),
+        }
+        self.written.notify_all();
+        pending
     }
 
     /// Up to where there are changes.
@@ -308,98 +232,95 @@ impl Log {
         self.pending().end
     }
 
-    /// Everything up to now is durable once this returns.
+    /// Everything up to now is on the device once this returns.
     pub(crate) fn sync(&self) -> Result<(), ObjectError> {
+        self.is_here()?;
         let position = self.pending().end;
         self.wait(position)?;
         self.is_sound()?;
-        let mut file = self.file();
-        let synced = file.seal();
-        let (path, sequence) = (file.path.clone(), file.sequence);
+        let file = self.file();
+        let (device, to_sync) = (Arc::clone(&file.device), file.to_sync());
         drop(file);
-        synced.map_err(|error| {
-            let reason = reason_of(&path, &error);
-            let mut pending = self.pending();
-            // A checkpoint may have put everything elsewhere by now.
-            if self.file().sequence == sequence {
-                self.fail(&mut pending, reason.clone());
-            }
-            ObjectError::Log(reason)
-        })
-    }
-
-    fn write<'a>(
-        &'a self,
-        mut now: MutexGuard<'a, Pending>,
-        syncs: bool,
-    ) -> MutexGuard<'a, Pending> {
-        now.writing = true;
-        let spare = std::mem::take(&mut now.spare);
-        let mut changes = std::mem::replace(&mut now.changes, spare);
-        let end = now.end;
-        drop(now);
-        let (written, path) = {
+        let synced = to_sync.and_then(|(device, len)| device.sync_to(len));
+        let said = synced.and_then(|()| {
             let mut file = self.file();
-            (file.write(&mut changes, syncs), file.path.clone())
-        };
-        changes.clear();
-        let mut pending = self.pending();
-        pending.writing = false;
-        pending.spare = changes;
-        match written {
-            Ok(()) => pending.durable = end,
-            Err(error) => self.fail(&mut pending, reason_of(&path, &error)),
-        }
-        self.written.notify_all();
-        pending
+            // What another log has is said by its batches.
+            if Arc::ptr_eq(&file.device, &device) { file.seal() } else { Ok(()) }
+        });
+        said.map_err(|error| self.fail_of(&device, &error))
     }
 
-    /// Goes on in another file, once everything before is in this one and on the device. A log
-    /// that has failed takes no changes there either, until [`Log::mend`].
+    /// A file failed; if it is that of before a checkpoint, everything may be elsewhere by now.
+    fn fail_of(&self, device: &Device, error: &io::Error) -> ObjectError {
+        let reason = reason_of(&device.path, error);
+        let mut pending = self.pending();
+        if self.file().device.sequence == device.sequence {
+            self.fail(&mut pending, reason.clone());
+        }
+        ObjectError::Log(reason)
+    }
+
+    /// Syncs for the last time; what is dropped after this does not sync again. Nothing in a child.
+    pub(crate) fn close(&self) -> Result<(), ObjectError> {
+        if self.closed.swap(true, Ordering::AcqRel) || !self.owner.is_here() {
+            return Ok(());
+        }
+        self.sync()
+    }
+
+    /// Goes on in another file. A log that has failed takes no changes there either, until
+    /// [`Log::mend`]; that one is empty then.
     pub(crate) fn turn_over(&self, next: LogFile) {
-        // Most of it before anybody has to wait; what this fails for is found again below.
+        // Most of it before the files are swapped; what this fails for is found again below.
         let _ = self.sync();
         let mut pending = self.pending();
-        loop {
-            if pending.writing {
-                pending = self.written.wait(pending).unwrap_or_else(PoisonError::into_inner);
-            } else if pending.failed.is_none() && pending.changes.len() > 0 {
-                pending = self.write(pending, true);
-            } else {
-                break;
+        // With a log that failed no write begins; one that is under way belongs to the old file.
+        while pending.failed.is_some() && pending.writing {
+            pending = self.written.wait(pending).unwrap_or_else(PoisonError::into_inner);
+        }
+        let failed = pending.failed.is_some();
+        drop(pending);
+        let mut file = self.file();
+        let old = file.continue_in(next);
+        let new = Arc::clone(&file.device);
+        drop(file);
+        if failed {
+            return;
+        }
+        match old.to_sync().and_then(|(device, len)| device.sync_to(len)) {
+            Ok(()) => new.begin(),
+            Err(error) => {
+                let reason = reason_of(&old.device.path, &error);
+                self.fail(&mut self.pending(), reason);
             }
         }
-        let mut file = self.file();
-        // What says that all is synced is synced as well: what comes after it is in another file.
-        if pending.failed.is_none()
-            && let Err(error) = file.seal().and_then(|()| file.sync())
-        {
-            let reason = reason_of(&file.path, &error);
-            self.fail(&mut pending, reason);
-        }
-        pending.earlier += file.len;
-        *file = next;
+    }
+
+    /// The number of the file that is written to, and the batch before its first one.
+    pub(crate) fn place(&self) -> (u64, Link) {
+        let file = self.file();
+        (file.device.sequence, file.first)
     }
 
     /// A dump stands for all files before this one.
     pub(crate) fn forget_earlier(&self) {
-        self.pending().earlier = 0;
+        self.file().earlier = 0;
     }
 
     /// Everything that the store holds was written elsewhere: changes are taken again.
     pub(crate) fn mend(&self) {
+        Arc::clone(&self.file().device).begin();
         let mut pending = self.pending();
         pending.failed = None;
-        pending.changes.clear();
+        pending.changes.clear(2 * BUFFER_BYTES);
         pending.durable = pending.end;
         self.broken.store(false, Ordering::Release);
         self.written.notify_all();
     }
 
-    /// Bytes that a start would read.
+    /// Bytes that a start would read; none in a child.
     pub(crate) fn len(&self) -> u64 {
-        let earlier = self.pending().earlier;
-        earlier + self.file().len
+        if self.owner.is_here() { self.file().bytes() } else { 0 }
     }
 }
 
@@ -409,7 +330,7 @@ fn reason_of(path: &Path, error: &io::Error) -> String {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        if let Err(error) = self.sync() {
+        if let Err(error) = self.close() {
             tracing::error!(%error, "the last changes of a store of objects");
         }
     }
@@ -417,53 +338,38 @@ impl Drop for Log {
 
 #[cfg(all(test, not(loom), not(miri)))]
 mod tests {
-    use std::sync::Arc;
+    use std::path::PathBuf;
 
     use super::*;
+    use crate::blocks::{HEAD_BYTES, Head, VERSION};
+    use crate::memory_files::{Asked, MemoryFiles};
 
-    const HEAD: Head = Head { magic: MAGIC, node: 0, generations: false, sequence: 1, salt: 7 };
-
-    /// What a device was asked for.
-    type Asked = Arc<Mutex<Vec<&'static str>>>;
-
-    /// A device that takes everything, takes its time for a sync, and fails one, counted from one.
-    struct Faulty {
-        asked: Asked,
-        fails: usize,
+    fn path(sequence: u64) -> PathBuf {
+        format!("log-{sequence}").into()
     }
 
-    impl Faulty {
-        fn ask(&self, what: &'static str) -> usize {
-            let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-            asked.push(what);
-            asked.iter().filter(|it| **it == what).count()
-        }
+    fn file(files: &MemoryFiles, sequence: u64) -> LogFile {
+        let (magic, version, node, salt, boot) = (MAGIC, VERSION, 0, 7, 0);
+        let (generations, after) = (false, None);
+        let head = Head { magic, version, node, generations, sequence, salt, boot, after };
+        LogFile::create(files, path(sequence), head).expect("a new one")
     }
 
-    impl Device for Faulty {
-        fn append(&mut self, _: &[u8]) -> io::Result<()> {
-            self.ask("append");
-            Ok(())
-        }
-
-        fn sync(&mut self) -> io::Result<()> {
-            let number = self.ask("sync");
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            if number == self.fails { Err(io::Error::other("the device is gone")) } else { Ok(()) }
-        }
+    fn log(durability: Durability) -> (Log, MemoryFiles) {
+        let files = MemoryFiles::default();
+        let log = Log::new(file(&files, 1).follow(Link::default()), durability);
+        (log, files)
     }
 
-    fn file(fails: usize, asked: &Asked) -> LogFile {
-        LogFile::new(Box::new(Faulty { asked: Arc::clone(asked), fails }), "log".into(), HEAD)
-    }
-
-    fn log(fails: usize, durability: Durability) -> (Log, Asked) {
-        let asked = Asked::default();
-        (Log::new(file(fails, &asked), durability), asked)
-    }
-
-    fn asked(asked: &Asked) -> Vec<&'static str> {
-        asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// What the files were asked for since they were made, in words.
+    fn asked(files: &MemoryFiles) -> Vec<String> {
+        let word = |asked: &Asked| match asked {
+            Asked::Write { file, .. } => format!("write {file}"),
+            Asked::FailedSync(_) => "failed sync".to_owned(),
+            Asked::Sync { file, .. } => format!("sync {file}"),
+            other => format!("{other:?}"),
+        };
+        files.asked().iter().skip(4).map(word).collect()
     }
 
     /// Changes an object and waits as a change does.
@@ -474,21 +380,36 @@ mod tests {
 
     #[test]
     fn whoever_waits_hears_of_a_sync_that_failed() {
-        let (log, device) = log(1, Durability::Deferred);
+        let (log, files) = log(Durability::Deferred);
+        files.fail_sync(1);
+        files.slow_down(std::time::Duration::from_millis(20));
         change(&log).expect("nobody waits");
         std::thread::scope(|scope| {
             (0..4).for_each(|_| drop(scope.spawn(|| assert!(log.sync().is_err()))));
         });
-        assert_eq!(asked(&device), ["append", "sync"]);
+        assert_eq!(asked(&files), ["write 0", "failed sync"]);
     }
 
     #[test]
-    fn all_of_a_log_is_synced_before_another_begins() {
-        let (log, device) = log(0, Durability::Written);
+    fn a_log_is_not_synced_before_the_one_before_it() {
+        let (log, files) = log(Durability::Written);
         change(&log).expect("it is written");
-        log.turn_over(file(0, &device));
+        let old = log.file().continue_in(file(&files, 2));
+        change(&log).expect("it is written");
+        let before = asked(&files).len();
+        log.sync().expect("a device");
+        assert_eq!(asked(&files)[before..], ["sync 0", "sync 1", "write 1"]);
+        assert!(old.to_sync().is_ok_and(|(device, len)| device.sync_to(len).is_ok()));
+        assert_eq!(asked(&files).len(), before + 3, "it is on the device");
+    }
+
+    #[test]
+    fn all_of_a_log_is_synced_when_another_begins() {
+        let (log, files) = log(Durability::Written);
+        change(&log).expect("it is written");
+        log.turn_over(file(&files, 2));
         log.is_sound().expect("all went well");
-        assert_eq!(asked(&device).last(), Some(&"sync"));
+        assert!(asked(&files).contains(&"sync 0".to_owned()), "{:?}", asked(&files));
         assert!(log.len() > to_u64(2 * HEAD_BYTES), "no dump stands for the other");
         log.forget_earlier();
         assert_eq!(log.len(), to_u64(HEAD_BYTES));
@@ -497,23 +418,50 @@ mod tests {
     #[test]
     fn a_sync_that_failed_is_not_asked_for_again() {
         for durability in [Durability::Written, Durability::Deferred] {
-            let (log, device) = log(1, durability);
+            let (log, files) = log(durability);
+            files.fail_sync(1);
             change(&log).expect("it is written, or deferred");
             assert!(log.sync().is_err());
             assert!(log.sync().is_err(), "nobody knows what the device has");
             assert!(log.is_sound().is_err());
-            assert_eq!(asked(&device), ["append", "sync"]);
+            assert_eq!(asked(&files), ["write 0", "failed sync"]);
         }
     }
 
     #[test]
     fn changes_of_a_batch_that_failed_are_not_acknowledged() {
-        let (log, _) = log(2, Durability::Synced);
+        let (log, files) = log(Durability::Synced);
         change(&log).expect("the first sync");
+        files.fail_sync(1);
         assert!(change(&log).is_err() && change(&log).is_err());
-        log.turn_over(file(0, &Asked::default()));
+        log.turn_over(file(&files, 2));
         assert!(log.is_sound().is_err(), "a checkpoint is missing");
         log.mend();
         change(&log).expect("everything is elsewhere");
+    }
+
+    /// A log that failed while another began is not gone on with in that one.
+    #[test]
+    fn a_log_whose_end_is_not_synced_fails() {
+        let (log, files) = log(Durability::Written);
+        let next = file(&files, 2);
+        change(&log).expect("it is written");
+        // The first sync is that of before the files are swapped.
+        files.fail_sync(1);
+        log.turn_over(next);
+        assert!(log.is_sound().is_err() && change(&log).is_err() && log.sync().is_err());
+    }
+
+    #[test]
+    fn another_writer_is_an_error() {
+        for intrude in [|log: &mut Vec<u8>| log.push(0), |log: &mut Vec<u8>| log.truncate(70)] {
+            let (log, files) = log(Durability::Written);
+            change(&log).expect("it is written");
+            log.sync().expect("a device");
+            change(&log).expect("it is written");
+            files.intrude(&path(1), intrude);
+            let error = log.sync().expect_err("another writer");
+            assert!(error.to_string().contains("another writes to it"), "{error}");
+        }
     }
 }

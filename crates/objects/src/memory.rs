@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use terrace_region::{Advice, Part, Region};
+use terrace_sys::identity::ProcessMark;
 use terrace_sys::map::Mapping;
 use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64};
 
@@ -71,8 +72,12 @@ impl ObjectMemory {
 
 /// The memory itself. It gives out addresses; what lies there is the business of the groups.
 pub(crate) enum Memory {
-    Mapped { mapping: Mapping, len: usize },
-    Region(Part),
+    Mapped {
+        mapping: Mapping,
+        len: usize,
+    },
+    /// With the process whose threads answer for the region.
+    Region(Part, ProcessMark),
 }
 
 impl Memory {
@@ -110,14 +115,14 @@ impl Memory {
     pub(crate) fn start(&self) -> *mut u8 {
         match self {
             Self::Mapped { mapping, .. } => mapping.as_ptr(),
-            Self::Region(part) => part.as_ptr(),
+            Self::Region(part, _) => part.as_ptr(),
         }
     }
 
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Mapped { len, .. } => *len,
-            Self::Region(part) => part.len(),
+            Self::Region(part, _) => part.len(),
         }
     }
 
@@ -131,20 +136,23 @@ impl Memory {
                 // Pages that are locked in memory stay: they are used again all the same.
                 let _ = mapping.decommit(offset, len);
             }
-            Self::Region(part) => advise(part, offset, len, Advice::Unused),
+            Self::Region(part, _) => advise(part, offset, len, Advice::Unused),
         }
     }
 
     /// The bytes are used from here on.
     pub(crate) fn take(&self, offset: usize, len: usize) {
-        if let Self::Region(part) = self {
+        if let Self::Region(part, _) = self {
             advise(part, offset, len, Advice::Used);
         }
     }
 
-    /// Nobody needs the first `len` bytes any more, and who has the region may use them.
+    /// Nobody needs the first `len` bytes any more, and who has the region may use them. A child
+    /// of the process (fork) has no part in the region.
     pub(crate) fn end(&self, len: usize) {
-        if let Self::Region(part) = self {
+        if let Self::Region(part, owner) = self
+            && owner.is_here()
+        {
             advise(part, 0, len, Advice::Unused);
             let region = part.region();
             if let Err(error) = region.evict(to_u64(part.offset()), to_u64(len)) {
@@ -168,7 +176,7 @@ fn part(region: &Arc<Region>, offset: usize, len: usize) -> Result<Memory, Objec
     let part = part.map_err(|error| ObjectError::Config(error.to_string()))?;
     // Whatever was said of them before.
     advise(&part, 0, len, Advice::Used);
-    Ok(Memory::Region(part))
+    Ok(Memory::Region(part, ProcessMark::new()))
 }
 
 fn advise(part: &Part, offset: usize, len: usize, advice: Advice) {

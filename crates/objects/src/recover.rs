@@ -3,24 +3,48 @@
 //! A directory has dumps and logs with numbers. Dump `n` has every change of the logs before log
 //! `n`, and some of those after; so the newest dump and the logs from its number on are the store.
 //! A checkpoint begins the next log first and dumps then: whenever it ends, what is there is whole.
+//!
+//! A start writes to no log of before. It reads each up to the first batch that is not whole or
+//! does not continue the chain of batches, and tells by what follows why it ends there. The first
+//! of these that holds is the reason:
+//!
+//! 1. A later log says in its head that it follows the batch before, or begins with a batch that
+//!    does: an earlier start has ended the log there, and what follows it in the log is no part of
+//!    the store.
+//! 2. A batch that follows, in this log or a later one, says that the place was on the device: the
+//!    log is damaged.
+//! 3. Batches follow, and the machine was not started since: the log is damaged. A process that
+//!    stops leaves its last batch unfinished and no hole; another has written to the log, or it was
+//!    changed.
+//! 4. Batches follow, and the machine was started since: they were never synced, by their own word,
+//!    and some before them were not on the device when the machine stopped. All of it is left out
+//!    and kept in files that begin with `damaged-`.
+//! 5. No batch follows: this is the end of what was being written.
+//!
+//! Damage is an error, unless the caller accepts it; then the files are kept in the same way. They
+//! get their new names before a dump stands for what was read, and lose the old ones afterwards.
+//! Heads of batches are looked for once, in one pass over what follows, so that a start takes time
+//! in proportion to the bytes of the logs, whatever they are (`LogReader::heads`).
 
-use std::cell::RefCell;
-use std::fs::{self, File};
+mod home;
+mod reader;
+
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use terrace_sys::file::{make_directory, sync_directory};
-use terrace_sys::lock::LockedFile;
-use terrace_sys::size::{to_u64, to_usize};
+use terrace_sys::size::to_u64;
 
-use crate::blocks::{BlockError, HEAD_BYTES, Head, Place};
+use crate::blocks::{HEAD_BYTES, Head, Place, VERSION};
 use crate::config::{LogConfig, ObjectConfig};
 use crate::dump::Dumped;
 use crate::error::ObjectError;
-use crate::log::{self, BATCH_HEAD_BYTES, BATCH_MAGIC, BatchHead, Log, LogFile};
+use crate::files::{Files, SystemFiles};
+use crate::log::{self, BATCH_HEAD_BYTES, BatchHead, Link, Log, LogFile};
 use crate::record::Change;
 use crate::store::ObjectStore;
+pub(crate) use home::Home;
+use reader::LogReader;
 
 /// What a store was made of when it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,84 +55,14 @@ pub struct Recovered {
     pub logs: u64,
     /// Changes that they had.
     pub changes: u64,
-    /// Bytes at the end of the last log that were being written when the process stopped, or were
-    /// not on the device when the machine did, from the first batch on that is not whole.
+    /// Bytes at the end of the logs that were being written when the process stopped, or were not
+    /// on the device when the machine did, from the first batch on that is not whole.
     pub torn_bytes: u64,
-    /// What was damaged, if [`LogConfig::accepts_damage`] let the store be opened nevertheless; the
-    /// files are kept beside under names that begin with `damaged-`.
+    /// What was left out: changes that nobody had synced when the machine stopped, and were found
+    /// behind others that are lost; and what was damaged, if [`LogConfig::accepts_damage`] let the
+    /// store be opened nevertheless. The files are kept beside under names that begin with
+    /// `damaged-`.
     pub damage: Vec<String>,
-}
-
-/// The files of a store.
-pub(crate) struct Home {
-    dir: PathBuf,
-    _lock: LockedFile,
-}
-
-impl Home {
-    fn lock(dir: &Path) -> Result<Self, ObjectError> {
-        make_directory(dir, sync_directory)
-            .map_err(|source| ObjectError::file("make", dir, source))?;
-        let path = dir.join("lock");
-        let lock = LockedFile::open(&path);
-        let lock = lock.map_err(|source| ObjectError::file("lock", &path, source))?;
-        Ok(Self { dir: dir.to_owned(), _lock: lock })
-    }
-
-    fn path(&self, kind: &str, number: u64) -> PathBuf {
-        self.dir.join(format!("{kind}-{number:016x}"))
-    }
-
-    /// The numbers of the files of a kind, in order.
-    fn numbers(&self, kind: &str) -> Result<Vec<u64>, ObjectError> {
-        let failed = |source| ObjectError::file("read", &self.dir, source);
-        let mut numbers = Vec::new();
-        for entry in fs::read_dir(&self.dir).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            let number = name.to_str().and_then(|name| name.strip_prefix(kind)?.strip_prefix('-'));
-            let number = number.filter(|digits| digits.len() == 16);
-            numbers.extend(number.and_then(|digits| u64::from_str_radix(digits, 16).ok()));
-        }
-        numbers.sort_unstable();
-        Ok(numbers)
-    }
-
-    /// Removes what a newer dump has made useless. What cannot be removed now is removed later.
-    fn remove_before(&self, number: u64) -> Result<(), ObjectError> {
-        for kind in ["dump", "log"] {
-            for old in self.numbers(kind)?.into_iter().filter(|old| *old < number) {
-                let path = self.path(kind, old);
-                if let Err(error) = fs::remove_file(&path) {
-                    tracing::warn!(path = %path.display(), %error, "an old file stays");
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes what a process left that stopped while it made a dump.
-    fn tidy(&self) -> Result<(), ObjectError> {
-        if let Some(last) = self.numbers("dump")?.last() {
-            self.remove_before(*last)?;
-        }
-        let failed = |source| ObjectError::file("read", &self.dir, source);
-        for entry in fs::read_dir(&self.dir).map_err(failed)? {
-            let path = entry.map_err(failed)?.path();
-            if path.extension().is_some_and(|extension| extension == "unfinished") {
-                fs::remove_file(&path).map_err(|it| ObjectError::file("remove", &path, it))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn set_aside(&self, path: &Path) -> Result<(), ObjectError> {
-        if !path.exists() {
-            return Ok(());
-        }
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let aside = self.dir.join(format!("damaged-{name}"));
-        fs::rename(path, &aside).map_err(|source| ObjectError::file("rename", path, source))
-    }
 }
 
 impl ObjectStore {
@@ -118,84 +72,127 @@ impl ObjectStore {
     /// An operation that changes something returns when the change is as durable as
     /// [`LogConfig::durability`] says. Others may have seen it before.
     ///
+    /// A child process (fork) may read what it has a copy of; what changes something is
+    /// [`ObjectError::Forked`] there, and the child's end writes nothing.
+    ///
     /// # Errors
     /// As [`ObjectStore::new`]; [`ObjectError::File`], also when another process has the directory;
     /// [`ObjectError::Corrupt`] when a dump or a log is damaged, other than by a last batch that is
     /// not whole: nothing is changed then, and [`LogConfig::accepts_damage`] opens what is whole;
-    /// [`ObjectError::OutOfMemory`] and [`ObjectError::OutOfIds`] when the store has less memory
-    /// than the objects take: one that was full to the last may lack some, as objects do not come
-    /// to lie where they lay. Nothing is changed then, and with more memory it opens.
+    /// [`ObjectError::Version`] for files of another version; [`ObjectError::OutOfMemory`] and
+    /// [`ObjectError::OutOfIds`] when the store has less memory than the objects take: one that was
+    /// full to the last may lack some, as objects do not come to lie where they lay. Nothing is
+    /// changed then, and with more memory it opens.
     pub fn open(config: ObjectConfig, log: LogConfig) -> Result<(Self, Recovered), ObjectError> {
-        let home = Home::lock(&log.dir)?;
+        Self::open_in(Arc::new(SystemFiles), config, log)
+    }
+
+    pub(crate) fn open_in(
+        files: Arc<dyn Files>,
+        config: ObjectConfig,
+        log: LogConfig,
+    ) -> Result<(Self, Recovered), ObjectError> {
+        let boot = files.boot();
+        let home = Home::lock(files, &log.dir)?;
         let mut store = Self::new(config)?;
         let mut reading = Reading {
             store: &store,
             home: &home,
             accepts_damage: log.accepts_damage,
+            boot,
             found: Recovered::default(),
             aside: Vec::new(),
+            link: Some(Link::default()),
         };
         let last = reading.read()?;
-        let Reading { found, aside, .. } = reading;
+        let Reading { found, aside, link, .. } = reading;
         home.tidy()?;
         store.list_all();
-        let file = LogFile::create(home.path("log", last + 1), store.head(log::MAGIC, last + 1))?;
-        store.log = Some(Log::new(file, log.durability));
+        // What is damaged is ended for good by the dump that stands for the rest.
+        let file = store.begin_log(&home, last + 1, link.filter(|_| aside.is_empty()))?;
+        store.log = Some(Log::new(file.follow(link.unwrap_or_default()), log.durability));
         store.home = Some(home);
-        if !found.damage.is_empty() {
-            store.checkpoint_and(|home| aside.iter().try_for_each(|path| home.set_aside(path)))?;
-        }
+        store.set_aside(&aside)?;
         Ok((store, found))
     }
 
+    /// Begins a log; `after`: the batch before it, where that is the last for good.
+    fn begin_log(
+        &self,
+        home: &Home,
+        number: u64,
+        after: Option<Link>,
+    ) -> Result<LogFile, ObjectError> {
+        let head = Head { boot: home.files.boot(), after, ..self.head(log::MAGIC, number) };
+        LogFile::create(&*home.files, home.path("log", number), head)
+    }
+
+    /// Keeps files under other names, and puts everything that was read into a dump: no start reads
+    /// them again.
+    fn set_aside(&self, aside: &[PathBuf]) -> Result<(), ObjectError> {
+        let Some(home) = self.home.as_ref().filter(|_| !aside.is_empty()) else { return Ok(()) };
+        aside.iter().try_for_each(|path| home.keep(path))?;
+        home.sync()?;
+        self.checkpoint().map(|_| ())
+    }
+
     /// Writes everything to a dump and begins a log anew: the next start reads less, and the device
-    /// has less. Everybody goes on meanwhile, see [`ObjectStore::dump`]. After an error of the log,
-    /// this makes the store take changes again.
+    /// has less. Others go on meanwhile: they wait for a group of objects that is copied, see
+    /// [`ObjectStore::dump`], and for no sync. After an error of the log, this makes the store take
+    /// changes again.
     ///
     /// # Errors
     /// [`ObjectError::Config`] when the store has no log; [`ObjectError::File`],
     /// [`ObjectError::OutOfMemory`]: what was there before stays as it was. [`ObjectError::Log`]
-    /// when the log could not be written meanwhile.
+    /// when the log could not be written meanwhile. [`ObjectError::Forked`].
     pub fn checkpoint(&self) -> Result<Dumped, ObjectError> {
-        self.checkpoint_and(|_| Ok(()))
-    }
-
-    /// Does something between the dump and the end of what it stands for.
-    fn checkpoint_and(
-        &self,
-        then: impl FnOnce(&Home) -> Result<(), ObjectError>,
-    ) -> Result<Dumped, ObjectError> {
         let (Some(log), Some(home)) = (&self.log, &self.home) else {
             return Err(ObjectError::Config("it has no log to be shortened".to_owned()));
         };
+        log.is_here()?;
         let _alone = self.checkpoints.lock();
-        let number = log.file().sequence + 1;
-        log.turn_over(LogFile::create(home.path("log", number), self.head(log::MAGIC, number))?);
-        // A log that has failed by now takes no changes, so the dump has all there are. One that
-        // fails later lacks changes that the dump may lack as well.
-        let broken = log.is_sound().is_err();
-        let dumped = self.dump_as(&home.path("dump", number), number)?;
-        if broken {
-            log.mend();
+        loop {
+            let was_broken = log.is_sound().is_err();
+            log.turn_over(self.begin_log(home, log.place().0 + 1, None)?);
+            // A log that failed before is followed by one that is empty until it is mended, so the
+            // dump has all changes that there are. Where it has failed since, the next one may have
+            // some of them and lack those that came after.
+            if was_broken || log.is_sound().is_ok() {
+                let (number, after) = log.place();
+                let path = home.path("dump", number);
+                let dumped = self.dump_as(&*home.files, &path, number, Some(after))?;
+                if was_broken {
+                    log.mend();
+                }
+                log.forget_earlier();
+                home.remove_before(number)?;
+                log.is_sound()?;
+                return Ok(dumped);
+            }
         }
-        log.forget_earlier();
-        then(home)?;
-        home.remove_before(number)?;
-        log.is_sound()?;
-        Ok(dumped)
     }
 
     /// Waits until every change made before this call is on the device, whatever the log's
     /// durability; without a log it does nothing.
     ///
     /// # Errors
-    /// [`ObjectError::Log`].
+    /// [`ObjectError::Log`], [`ObjectError::Forked`].
     pub fn sync(&self) -> Result<(), ObjectError> {
         self.log.as_ref().map_or(Ok(()), Log::sync)
     }
 
+    /// Ends the store once every change is on the device. A store that is dropped does the same,
+    /// and can tell `tracing` alone when it fails. In a child of the process that opened the store
+    /// (fork) nothing is written, and that is no error.
+    ///
+    /// # Errors
+    /// [`ObjectError::Log`]: changes may be lost that were not synced before.
+    pub fn close(self) -> Result<(), ObjectError> {
+        self.log.as_ref().map_or(Ok(()), Log::close)
+    }
+
     /// Bytes of the log since the last checkpoint that was made, or since the store was opened; 0
-    /// without a log.
+    /// without a log, and in a child of the process that opened it.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {
         self.log.as_ref().map_or(0, Log::len)
@@ -207,9 +204,33 @@ struct Reading<'a> {
     store: &'a ObjectStore,
     home: &'a Home,
     accepts_damage: bool,
+    boot: u128,
     found: Recovered,
     /// What is to be kept under another name, once a dump stands for all that was read.
     aside: Vec<PathBuf>,
+    /// The batch that was read last; none where it is not known what came before.
+    link: Option<Link>,
+}
+
+/// What follows a log that was read.
+enum Next {
+    /// The log with this number, if there is one. Those before it are no part of the store.
+    Log(u64),
+    /// Nothing: what is there is no part of the store.
+    End,
+    /// Nothing, and the log itself was being made and has nothing.
+    Unborn,
+}
+
+/// What is behind the place where a log cannot be read on.
+#[derive(Default)]
+struct Behind {
+    batches: u64,
+    bytes: u64,
+    /// One of them says that the place was on the device before.
+    was_synced: bool,
+    /// One of them is in a log that was begun since the machine was started.
+    of_this_boot: bool,
 }
 
 impl Reading<'_> {
@@ -219,30 +240,45 @@ impl Reading<'_> {
         let first = dump.unwrap_or(1);
         if let Some(number) = dump {
             let path = self.home.path("dump", number);
-            let loaded = self.store.load(&path).and_then(|named| is_named(&path, named, number));
+            let loaded = self.store.load(&*self.home.files, &path);
+            let loaded =
+                loaded.and_then(|head| is_named(&path, head.sequence, number).map(|()| head.after));
             self.found.dump = true;
-            self.accept(loaded, &path)?;
+            self.link = self.accept(loaded, &path)?.flatten();
         }
         // A checkpoint begins its log before its dump, so that with the dump the log is there.
         let least = dump.unwrap_or(first - 1);
         let last = self.home.numbers("log")?.last().map_or(least, |last| least.max(*last));
-        for number in first..=last {
+        let mut number = first;
+        while number <= last {
             let path = self.home.path("log", number);
-            let read = self.read_log(number, last);
-            let Some(read) = self.accept(read, &path)? else {
-                // What comes after lost changes may build on them.
-                self.aside.extend((number + 1..=last).map(|later| self.home.path("log", later)));
-                break;
-            };
-            self.found.logs += 1;
-            self.found.changes += read.changes;
-            self.found.torn_bytes += read.torn_bytes;
-            if read.is_unborn {
-                fs::remove_file(&path).map_err(|it| ObjectError::file("remove", &path, it))?;
-                return Ok(number - 1);
+            let read = self.read_log(number, first, last);
+            match self.accept(read, &path)? {
+                Some(Next::Log(next)) => {
+                    self.found.logs += 1;
+                    number = next;
+                }
+                Some(Next::End) => {
+                    self.found.logs += 1;
+                    break;
+                }
+                Some(Next::Unborn) => {
+                    let removed = self.home.files.remove(&path);
+                    removed.map_err(|source| ObjectError::file("remove", &path, source))?;
+                    return Ok(number - 1);
+                }
+                None => {
+                    // What comes after lost changes may build on them.
+                    self.put_aside(number + 1, last);
+                    break;
+                }
             }
         }
         Ok(last)
+    }
+
+    fn put_aside(&mut self, first: u64, last: u64) {
+        self.aside.extend((first..=last).map(|number| self.home.path("log", number)));
     }
 
     /// Passes over damage where that is allowed.
@@ -263,38 +299,171 @@ impl Reading<'_> {
         }
     }
 
-    fn read_log(&self, number: u64, last: u64) -> Result<ReadLog, ObjectError> {
+    fn log(&self, number: u64) -> Result<LogReader, ObjectError> {
         let path = self.home.path("log", number);
-        let log = match LogReader::open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(damaged(&path, 0, "it is missing, and a dump or later ones are there"));
+        LogReader::open(&*self.home.files, &path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                damaged(&path, 0, "it is missing, and a dump or later ones are there")
             }
-            opened => opened.map_err(|source| ObjectError::file("read", &path, source))?,
-        };
-        // Only what was written last may be torn.
-        let mut is_last = true;
-        for later in number + 1..=last {
-            let later = self.home.path("log", later);
-            let len = fs::metadata(&later).map_or(0, |metadata| metadata.len());
-            is_last &= len <= to_u64(HEAD_BYTES);
-        }
-        let head = log.head();
+            _ => ObjectError::file("read", &path, error),
+        })
+    }
+
+    fn read_log(&mut self, number: u64, first: u64, last: u64) -> Result<Next, ObjectError> {
+        let log = self.log(number)?;
+        let head = log.head(&*self.home.files);
         if number == last && head.is_err() && log.len <= to_u64(HEAD_BYTES) {
-            return Ok(ReadLog { changes: 0, torn_bytes: log.len, is_unborn: true });
+            self.found.torn_bytes += log.len;
+            return Ok(Next::Unborn);
         }
         let head = head?;
-        is_named(&path, head.sequence, number)?;
-        self.store.takes(head, &path.display().to_string())?;
-        log.replay(self.store, head, is_last)
+        is_named(&log.path, head.sequence, number)?;
+        self.store.takes(head, &log.path.display().to_string())?;
+        if head.version != VERSION {
+            return if log.content_bytes() == 0 {
+                Ok(Next::Log(number + 1))
+            } else {
+                Err(log.version(head.version))
+            };
+        }
+        if let (Some(last), Some(after)) = (self.link, head.after)
+            && last != after
+        {
+            let reason = "changes before it are missing that were on the device";
+            return Err(damaged(&log.path, 0, reason));
+        }
+        // Batches of the next log say that this one is on the device.
+        log.sync()?;
+        let mut place = Place { salt: head.salt, offset: to_u64(HEAD_BYTES) };
+        while place.offset < log.len {
+            let batch = log.batch(place)?;
+            let (found, changes) = match batch {
+                Some((found, changes)) if self.continues(found) => (found, changes),
+                other => {
+                    let other = other.map(|(found, _)| found);
+                    let begins = number != first && place.offset == to_u64(HEAD_BYTES);
+                    if other.is_some() && !begins {
+                        let reason = "its batches are not those of one writer";
+                        return Err(damaged(&log.path, place.offset, reason));
+                    }
+                    return self.stop(&log, place, other, number + 1..=last);
+                }
+            };
+            self.apply(&log, place, &changes)?;
+            self.link = Some(found.link());
+            place.offset += to_u64(BATCH_HEAD_BYTES + changes.len());
+        }
+        Ok(Next::Log(number + 1))
     }
-}
 
-/// What was read of a log.
-struct ReadLog {
-    changes: u64,
-    torn_bytes: u64,
-    /// It was being made, and has nothing.
-    is_unborn: bool,
+    /// Whether a batch follows the one that was read last.
+    fn continues(&self, batch: BatchHead) -> bool {
+        self.link.is_none_or(|last| last == batch.after)
+    }
+
+    fn apply(&mut self, log: &LogReader, at: Place, changes: &[u8]) -> Result<(), ObjectError> {
+        let mut rest = changes;
+        while !rest.is_empty() {
+            let change = Change::take(&mut rest);
+            let change = change.map_err(|error| damaged(&log.path, at.offset, error.0))?;
+            self.store.replay(change)?;
+            self.found.changes += 1;
+        }
+        Ok(())
+    }
+
+    /// Tells why a log cannot be read on from a place, where there may be a batch that does not
+    /// continue the chain.
+    fn stop(
+        &mut self,
+        log: &LogReader,
+        place: Place,
+        strange: Option<BatchHead>,
+        later: std::ops::RangeInclusive<u64>,
+    ) -> Result<Next, ObjectError> {
+        if strange.is_none()
+            && let Some(next) = self.goes_on(later.clone())?
+        {
+            return Ok(Next::Log(next));
+        }
+        let behind = self.behind(log, place, strange, later.clone())?;
+        if behind.was_synced {
+            let reason = "changes are damaged or missing that were on the device";
+            return Err(damaged(&log.path, place.offset, reason));
+        }
+        if behind.of_this_boot {
+            let reason = "changes are damaged or missing, and others follow, though the machine \
+                          was not started since: another process has written to the log";
+            return Err(damaged(&log.path, place.offset, reason));
+        }
+        self.found.torn_bytes += behind.bytes;
+        if behind.batches > 0 {
+            self.found.damage.push(format!(
+                "{}: from byte {} on changes were not on the device when the machine stopped; {} \
+                 batches of changes behind it, which nobody had synced, are left out and kept",
+                log.path.display(),
+                place.offset,
+                behind.batches
+            ));
+            self.aside.push(log.path.clone());
+            self.put_aside(*later.start(), *later.end());
+        }
+        Ok(Next::End)
+    }
+
+    /// The log that follows the batch that was read last, by its head or its first batch.
+    fn goes_on(&self, later: std::ops::RangeInclusive<u64>) -> Result<Option<u64>, ObjectError> {
+        for number in later {
+            let log = self.log(number)?;
+            let Ok(head) = log.head(&*self.home.files) else { continue };
+            let place = Place { salt: head.salt, offset: to_u64(HEAD_BYTES) };
+            let first = log.head_at(place)?.map(|first| first.after);
+            if let Some(after) = head.after.or(first) {
+                return Ok((self.link == Some(after)).then_some(number));
+            }
+        }
+        Ok(None)
+    }
+
+    fn behind(
+        &self,
+        log: &LogReader,
+        place: Place,
+        strange: Option<BatchHead>,
+        later: std::ops::RangeInclusive<u64>,
+    ) -> Result<Behind, ObjectError> {
+        let mut behind = Behind { bytes: log.len - place.offset, ..Behind::default() };
+        let head = log.head(&*self.home.files)?;
+        let from = place.offset + u64::from(strange.is_none());
+        self.look(log, head, from, &mut behind, |batch| {
+            batch.synced > place.offset || strange.is_some() && batch.synced == place.offset
+        })?;
+        for number in later {
+            let log = self.log(number)?;
+            let Ok(head) = log.head(&*self.home.files) else { continue };
+            behind.bytes += log.content_bytes();
+            self.look(&log, head, to_u64(HEAD_BYTES), &mut behind, |batch| batch.synced > 0)?;
+        }
+        Ok(behind)
+    }
+
+    /// Counts the batches of a log from a place on; `was_synced`: what one of them says of the
+    /// place where reading stopped.
+    fn look(
+        &self,
+        log: &LogReader,
+        head: Head,
+        offset: u64,
+        behind: &mut Behind,
+        was_synced: impl Fn(BatchHead) -> bool,
+    ) -> Result<(), ObjectError> {
+        let of_this_boot = self.boot != 0 && head.boot == self.boot;
+        log.heads(Place { salt: head.salt, offset }, |batch| {
+            behind.batches += 1;
+            behind.of_this_boot |= of_this_boot;
+            behind.was_synced |= was_synced(batch);
+        })
+    }
 }
 
 /// Whether a file is the one that its name says.
@@ -306,123 +475,4 @@ fn is_named(path: &Path, sequence: u64, number: u64) -> Result<(), ObjectError> 
 fn damaged(path: &Path, offset: u64, reason: &str) -> ObjectError {
     let file = path.display().to_string();
     ObjectError::Corrupt { file, offset, reason: reason.to_owned() }
-}
-
-/// A log that is read.
-struct LogReader {
-    file: File,
-    path: PathBuf,
-    len: u64,
-    /// A place of the file, and what was read there.
-    window: RefCell<(u64, Vec<u8>)>,
-}
-
-/// Bytes that are read at a time.
-const WINDOW: usize = 1 << 20;
-
-impl LogReader {
-    fn open(path: &Path) -> io::Result<Self> {
-        let file = File::options().read(true).write(true).open(path)?;
-        let len = file.metadata()?.len();
-        Ok(Self { file, path: path.to_owned(), len, window: RefCell::default() })
-    }
-
-    fn head(&self) -> Result<Head, ObjectError> {
-        Head::read(&mut &self.file, log::MAGIC).map_err(|error| match error {
-            BlockError::Io(source) => ObjectError::file("read", &self.path, source),
-            BlockError::Damaged(reason) => damaged(&self.path, 0, &reason),
-        })
-    }
-
-    /// Makes its changes again; `is_last`: what is at its end may have been written last.
-    fn replay(
-        &self,
-        store: &ObjectStore,
-        Head { salt, .. }: Head,
-        is_last: bool,
-    ) -> Result<ReadLog, ObjectError> {
-        let failed = |source| ObjectError::file("read", &self.path, source);
-        let mut read = ReadLog { changes: 0, torn_bytes: 0, is_unborn: false };
-        let mut at = to_u64(HEAD_BYTES);
-        while at < self.len {
-            let Some((_, changes)) = self.batch(salt, at).map_err(failed)? else {
-                if !is_last || self.was_synced(salt, at).map_err(failed)? {
-                    let reason = "changes are damaged that were on the device";
-                    return Err(damaged(&self.path, at, reason));
-                }
-                read.torn_bytes = self.len - at;
-                let cut = self.file.set_len(at).and_then(|()| self.file.sync_all());
-                cut.map_err(|source| ObjectError::file("shorten", &self.path, source))?;
-                break;
-            };
-            let mut rest = &changes[..];
-            while !rest.is_empty() {
-                let change = Change::take(&mut rest);
-                store.replay(change.map_err(|error| damaged(&self.path, at, error.0))?)?;
-                read.changes += 1;
-            }
-            at += to_u64(BATCH_HEAD_BYTES + changes.len());
-        }
-        Ok(read)
-    }
-
-    /// The batch that begins at a place, and its changes; none if there is none, or not all of it.
-    fn batch(&self, salt: u64, at: u64) -> io::Result<Option<(BatchHead, Vec<u8>)>> {
-        let begin = at + to_u64(BATCH_HEAD_BYTES);
-        if begin > self.len {
-            return Ok(None);
-        }
-        let mut head = [0; BATCH_HEAD_BYTES];
-        self.read(&mut head, at)?;
-        let head = BatchHead::from_bytes(&head).filter(|head| head.len <= self.len - begin);
-        let Some(head) = head else { return Ok(None) };
-        let mut changes = Vec::new();
-        changes.try_reserve_exact(to_usize(head.len)).map_err(io::Error::other)?;
-        changes.resize(to_usize(head.len), 0);
-        self.read(&mut changes, begin)?;
-        Ok(head.is_of(Place { salt, offset: at }, &changes).then_some((head, changes)))
-    }
-
-    /// Reads what is there at a place, most of the time from what was read of the file before.
-    fn read(&self, to: &mut [u8], at: u64) -> io::Result<()> {
-        if to.len() > WINDOW {
-            return self.file.read_exact_at(to, at);
-        }
-        let mut window = self.window.borrow_mut();
-        let (start, bytes) = &mut *window;
-        let inside = at.checked_sub(*start).map(to_usize);
-        let found = inside.and_then(|offset| bytes.get(offset..)?.get(..to.len()));
-        if let Some(found) = found {
-            to.copy_from_slice(found);
-            return Ok(());
-        }
-        let most = usize::try_from(self.len - at).unwrap_or(usize::MAX).min(WINDOW);
-        bytes.resize(most, 0);
-        *start = at;
-        self.file.read_exact_at(bytes, at)?;
-        let short = || io::Error::from(io::ErrorKind::UnexpectedEof);
-        to.copy_from_slice(bytes.get(..to.len()).ok_or_else(short)?);
-        Ok(())
-    }
-
-    /// Whether a batch behind a place says that the place was on the device before.
-    fn was_synced(&self, salt: u64, at: u64) -> io::Result<bool> {
-        let overlap = BATCH_MAGIC.len() - 1;
-        let mut window = vec![0; WINDOW + overlap];
-        for start in (at + 1..self.len).step_by(WINDOW) {
-            let most = usize::try_from(self.len - start).unwrap_or(usize::MAX);
-            let window = &mut window[..most.min(WINDOW + overlap)];
-            self.file.read_exact_at(window, start)?;
-            for (offset, bytes) in window.windows(BATCH_MAGIC.len()).enumerate() {
-                if bytes != BATCH_MAGIC {
-                    continue;
-                }
-                let later = self.batch(salt, start + to_u64(offset))?;
-                if later.is_some_and(|(head, _)| head.synced > at) {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
-    }
 }

@@ -5,7 +5,7 @@
 //! as well, so it is enough that every change sets what it sets whatever there was before, and that
 //! one which does not suit what is there is passed over.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use terrace_sys::size::to_u64;
 
@@ -47,7 +47,7 @@ impl ObjectStore {
                 let latched = self.latch_to_change(self.group_of(id), group);
                 let view = group.view();
                 if view.reserved_slots() >> slot_of(id) & 1 != 0 {
-                    self.unreserve(latched.group, &view, slot_of(id));
+                    self.unreserve(id, latched.group, &view);
                     self.table.set_generation(id, generation_of(id));
                     self.end_id(self.group_of(id), latched.group, slot_of(id));
                 }
@@ -79,7 +79,6 @@ impl ObjectStore {
             let (editor, slot, view) = (self.editor(latched.group), slot_of(id), group.view());
             let before = editor.find(slot);
             let Some(content) = content(before) else { return Ok(()) };
-            self.table.set_generation(id, generation_of(id));
             let done = match before {
                 Some(found) if found.len == content.len() => {
                     // SAFETY: the object has as many bytes, and the latch makes them this thread's.
@@ -87,8 +86,11 @@ impl ObjectStore {
                     Ok(())
                 }
                 Some(_) => editor.replace(slot, content),
-                None => editor.insert(slot, content).map(|()| self.unreserve(group, &view, slot)),
+                None => editor.insert(slot, content).map(|()| self.unreserve(id, group, &view)),
             };
+            if done.is_ok() {
+                self.table.set_generation(id, generation_of(id));
+            }
             match (done, before) {
                 (Ok(()), None) => self.count_made(content.len()),
                 (Ok(()), Some(before)) => {
@@ -163,18 +165,25 @@ impl ObjectStore {
         if !view.is_present(slot_of(id)) && !view.is_marked(slot_of(id)) {
             self.table.set_generation(id, generation_of(id));
             latched.group.set_marked(slot_of(id), true);
-            self.count().reserved.fetch_add(1, Ordering::Relaxed);
+            self.count_unused(id).fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// The id in a slot of a latched group is not reserved any more, if it was `before`.
-    pub(crate) fn unreserve(&self, group: &Group, before: &View, slot: u32) {
+    /// The id in a latched group is not reserved any more, if it was `before`; its place may have
+    /// been worn out by what a dump has of later than the log.
+    pub(crate) fn unreserve(&self, id: ObjectId, group: &Group, before: &View) {
         // Of an object the mark says that it is locked or pinned.
-        if before.reserved_slots() >> slot & 1 != 0 {
-            group.set_marked(slot, false);
-            self.count().reserved.fetch_sub(1, Ordering::Relaxed);
+        if before.reserved_slots() >> slot_of(id) & 1 != 0 {
+            group.set_marked(slot_of(id), false);
+            self.count_unused(id).fetch_sub(1, Ordering::Relaxed);
         }
+    }
+
+    /// The count that the place of an id belongs to, which is marked and has no object.
+    fn count_unused(&self, id: ObjectId) -> &AtomicI64 {
+        let worn_out = self.table.is_worn_out(self.group_of(id), slot_of(id));
+        if worn_out { &self.count().retired } else { &self.count().reserved }
     }
 
     /// Lists all groups with free ids, as nobody makes objects in any of them yet.

@@ -14,7 +14,7 @@ use crate::ids::{Maker, Purpose, lock};
 use crate::log::Position;
 use crate::record::Change;
 use crate::store::{OBJECT_BYTES_MAX, ObjectStore, Trouble, signed};
-use crate::table::{PART_BYTES, generation_of, slot_of};
+use crate::table::{generation_of, slot_of};
 
 /// Rows of groups without objects that are looked at for one that has no reserved ids either.
 const GROUPS_TRIED: usize = 8;
@@ -27,6 +27,7 @@ impl ObjectStore {
     /// [`ObjectError::OutOfIds`]; [`ObjectError::OutOfMemory`] when the budget has no room for more
     /// of the table.
     pub fn reserve(&self) -> Result<ObjectId, ObjectError> {
+        self.is_here()?;
         let mut maker = lock(self.maker());
         let reserved = self.in_free_slot(&mut maker, Purpose::Reserved, |group, id| {
             self.is_loggable()?;
@@ -50,6 +51,7 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::NotReserved`].
     pub fn release(&self, id: ObjectId) -> Result<(), ObjectError> {
+        self.is_here()?;
         let wrong = ObjectError::NotReserved(id);
         let Some(group) = self.table.get(self.group_of(id)) else { return Err(wrong) };
         let latched = self.latch_to_change(self.group_of(id), group);
@@ -59,7 +61,7 @@ impl ObjectStore {
             return Err(wrong);
         }
         self.is_loggable()?;
-        self.unreserve(group, &view, slot_of(id));
+        self.unreserve(id, group, &view);
         self.end_id(self.group_of(id), group, slot_of(id));
         self.list(self.group_of(id), group);
         let position = self.note(Change::Release { id });
@@ -73,7 +75,7 @@ impl ObjectStore {
         let latched = self.latch_to_change(self.group_of(id), group);
         let view = group.view();
         if view.reserved_slots() >> slot_of(id) & 1 != 0 && self.table.is_current(id) {
-            self.unreserve(latched.group, &view, slot_of(id));
+            self.unreserve(id, latched.group, &view);
             self.end_id(self.group_of(id), group, slot_of(id));
             self.list(self.group_of(id), group);
             self.note(Change::Release { id });
@@ -88,6 +90,7 @@ impl ObjectStore {
     /// # Errors
     /// [`ObjectError::NotReserved`]; [`ObjectError::OutOfMemory`], [`ObjectError::TooLong`].
     pub fn create_reserved(&self, id: ObjectId, bytes: &[u8]) -> Result<(), ObjectError> {
+        self.is_here()?;
         if bytes.len() > OBJECT_BYTES_MAX {
             return Err(ObjectError::TooLong(bytes.len()));
         }
@@ -116,8 +119,8 @@ impl ObjectStore {
                 self.make_room(no_room.0, &mut tries)?;
                 continue;
             }
+            self.unreserve(id, group, &view);
             self.table.set_generation(id, generation_of(id));
-            self.unreserve(group, &view, slot_of(id));
             self.count_made(bytes.len());
             let position = self.note(Change::Put { id, bytes });
             drop(latched);
@@ -130,10 +133,13 @@ impl ObjectStore {
         if let Some(group) = self.table.get(number) {
             return Ok(group);
         }
-        self.account.pay_table(PART_BYTES).map_err(|_| self.out_of_memory(PART_BYTES))?;
+        let part_bytes = self.table.part_bytes();
+        self.account.pay_table(part_bytes).map_err(|_| self.out_of_memory(part_bytes))?;
+        // `check` latches all groups that there are: none comes to them meanwhile.
+        let _building = self.building.read().unwrap_or_else(PoisonError::into_inner);
         let (made, group) = self.table.get_or_make(number);
         if !made {
-            self.account.give_back(PART_BYTES);
+            self.account.give_back(part_bytes);
         }
         Ok(group)
     }
@@ -145,6 +151,7 @@ impl ObjectStore {
     /// # Errors
     /// As [`ObjectStore::create`]; there is none of them then.
     pub fn create_consecutive(&self, objects: &[&[u8]]) -> Result<ObjectId, ObjectError> {
+        self.is_here()?;
         if let Some(long) = objects.iter().find(|bytes| bytes.len() > OBJECT_BYTES_MAX) {
             return Err(ObjectError::TooLong(long.len()));
         }
@@ -199,7 +206,7 @@ impl ObjectStore {
             let mut position = 0;
             for (slot, bytes) in slots().zip(objects) {
                 let id = self.id_at(self.group_of(first), slot);
-                self.unreserve(group, &view, slot);
+                self.unreserve(id, group, &view);
                 self.count_made(bytes.len());
                 position = self.note(Change::Put { id, bytes });
             }
@@ -235,9 +242,10 @@ impl ObjectStore {
             let (before, next) = (group.view(), built.groups.pop_front());
             latched.group.adopt(&next.unwrap_or_default().view());
             for (slot, bytes) in (0..).zip(objects) {
-                self.unreserve(group, &before, slot);
+                let id = self.id_at(number, slot);
+                self.unreserve(id, group, &before);
                 self.count_made(bytes.len());
-                position = self.note(Change::Put { id: self.id_at(number, slot), bytes });
+                position = self.note(Change::Put { id, bytes });
             }
             done += to_u64(objects.len());
         }
@@ -260,6 +268,7 @@ impl ObjectStore {
     /// # Errors
     /// As [`ObjectStore::reserve`].
     pub fn reserve_consecutive(&self, count: u64) -> Result<ObjectId, ObjectError> {
+        self.is_here()?;
         let (first, position) = self.cut_ids(&mut lock(self.maker()), count)?;
         self.commit(position).inspect_err(|_| self.give_back(first, to_usize(count)))?;
         self.leave_row(first, count);

@@ -19,12 +19,15 @@ pub struct ObjectStats {
     pub objects: u64,
     /// Bytes of them.
     pub object_bytes: u64,
-    /// Ids that are reserved and have no object, and places that had too many objects to be used
-    /// again.
+    /// Ids that are reserved and have no object.
     pub reserved: u64,
+    /// Places of ids that 255 objects wore out, where ids have generations: no object has them
+    /// again, and each keeps 1.5 bytes of the table. See
+    /// [`ObjectConfig::generations`](crate::ObjectConfig::generations).
+    pub retired: u64,
     /// Ids of its own that were given out at some time; they are used again.
     pub ids: u64,
-    /// Bytes of the table.
+    /// Bytes of the table, the generations of ids included.
     pub table_bytes: u64,
     /// Bytes of the runs that hold the objects.
     pub used_bytes: u64,
@@ -63,6 +66,7 @@ impl ObjectStore {
             objects: sum(|it| it.objects.load(Ordering::Relaxed)),
             object_bytes: sum(|it| it.bytes.load(Ordering::Relaxed)),
             reserved: sum(|it| it.reserved.load(Ordering::Relaxed)),
+            retired: sum(|it| it.retired.load(Ordering::Relaxed)),
             ids: groups * GROUP_SLOTS,
             table_bytes: self.table.bytes(groups),
             used_bytes: self.slabs.used_bytes(),

@@ -71,6 +71,7 @@ pub struct ObjectStore {
 pub(crate) struct Counters {
     pub(crate) objects: AtomicI64,
     pub(crate) reserved: AtomicI64,
+    pub(crate) retired: AtomicI64,
     pub(crate) bytes: AtomicI64,
 }
 
@@ -356,7 +357,7 @@ impl ObjectStore {
         let goes_on = self.table.end_generation(number, slot);
         if !goes_on && self.table.own_number(number).is_some() {
             group.set_marked(slot, true);
-            self.count().reserved.fetch_add(1, Ordering::Relaxed);
+            self.count().retired.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -380,6 +381,7 @@ impl ObjectStore {
         by: By,
         mut work: impl FnMut(&Editor<'_>, u32) -> Result<T, Trouble>,
     ) -> Result<T, ObjectError> {
+        self.is_here()?;
         let slot = slot_of(id);
         let Some(group) = self.table.get(self.group_of(id)) else {
             return Err(ObjectError::NotFound(id));
@@ -407,6 +409,13 @@ impl ObjectStore {
                 }
             }
         }
+    }
+
+    /// Whether this process may change the store: a child of the one that opened its log may not.
+    /// Asked before anything is locked that a thread of the parent may hold for ever here.
+    #[inline]
+    pub(crate) fn is_here(&self) -> Result<(), ObjectError> {
+        self.log.as_ref().map_or(Ok(()), Log::is_here)
     }
 
     /// Whether the log, if there is one, takes changes; asked under the latch of what is changed.

@@ -17,10 +17,8 @@ use crate::error::ObjectError;
 use crate::group::{GROUP_SLOTS, Group};
 use crate::id::{LOCAL_BITS, ObjectId};
 
-/// Groups of a part: 4 KiB of them.
+/// Groups of a part: 4 KiB of them, and 8 KiB of generations where ids have those.
 const PART_GROUPS: u64 = 128;
-/// Bytes of a part.
-pub(crate) const PART_BYTES: u64 = PART_GROUPS * size_of::<Group>() as u64;
 
 /// The groups of a store.
 pub(crate) struct Table {
@@ -130,7 +128,12 @@ impl Table {
         ended < RETIRED
     }
 
-    /// Whether a place is not used any more.
+    /// Whether no object has the place of a group again: the ids of 255 objects wore it out.
+    pub(crate) fn is_worn_out(&self, group: u64, slot: u32) -> bool {
+        self.has_generations() && self.generation(group, slot) == RETIRED
+    }
+
+    /// Whether an id is of a place that is not used any more.
     pub(crate) fn is_retired(&self, id: ObjectId) -> bool {
         self.has_generations() && generation_of(id) == RETIRED
     }
@@ -186,6 +189,16 @@ impl Table {
         self.other(group)
     }
 
+    /// Bytes of a group: its entry, and the generations of its ids if they have any.
+    pub(crate) fn group_bytes(&self) -> u64 {
+        to_u64(size_of::<Group>()) + if self.has_generations() { GROUP_SLOTS } else { 0 }
+    }
+
+    /// Bytes of the part that groups beyond the store's own are made in.
+    pub(crate) fn part_bytes(&self) -> u64 {
+        PART_GROUPS * self.group_bytes()
+    }
+
     /// The group of one of the store's own ids, if ids have no generations: what most operations
     /// need, and no more than that.
     #[inline]
@@ -239,10 +252,11 @@ impl Table {
         std::iter::once(self.base..self.base + own).chain(others).collect()
     }
 
-    /// Bytes of groups, given how many of the store's own were used.
+    /// Bytes of groups and of the generations of their ids, given how many of the store's own
+    /// groups were used.
     pub(crate) fn bytes(&self, own: u64) -> u64 {
         let parts = self.others.read().unwrap_or_else(PoisonError::into_inner);
-        (own + to_u64(parts.len()) * PART_GROUPS) * to_u64(size_of::<Group>())
+        (own + to_u64(parts.len()) * PART_GROUPS) * self.group_bytes()
     }
 }
 

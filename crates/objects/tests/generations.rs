@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use terrace_market::Ledger;
 use terrace_objects::{
     Batch, Durability, LockMode, LogConfig, ObjectConfig, ObjectError, ObjectId, ObjectMemory,
     ObjectStore,
@@ -146,6 +147,71 @@ fn ids_of_other_nodes_have_generations_too() {
     assert_eq!(store.ids_after(id(9), 10), [last]);
     assert_eq!(store.ids_after(last, 10), []);
     assert_eq!(store.id_ranges(), [(id(9), id(9)), (last, last)]);
+}
+
+/// What a store of no other consumers has counted against its budget.
+fn granted(generations: bool, fill: impl Fn(&ObjectStore)) -> (u64, u64) {
+    let ledger = Ledger::new(1 << 30);
+    let config = ObjectConfig { generations, ledger: Some(ledger.clone()), ..config() };
+    let store = ObjectStore::new(config).expect("memory");
+    fill(&store);
+    (ledger.granted(), store.stats().table_bytes)
+}
+
+#[test]
+fn generations_count_against_the_budget() {
+    type Fill = fn(&ObjectStore);
+    let own: Fill = |store| (0..6400).for_each(|_| assert!(store.create(0).is_ok()));
+    let foreign: Fill = |store| {
+        let id = |n: u64| ObjectId::new(9, n << 20);
+        (1..=100).for_each(|n| assert!(store.create_reserved(id(n), b"").is_ok()));
+    };
+    // 64 bytes for each group of own ids, and for each of the 128 in a part for others.
+    for (fill, least) in [(own, 100 * 64), (foreign, 100 * 128 * 64)] {
+        let (without, with) = (granted(false, fill), granted(true, fill));
+        assert!(with.0 >= without.0 + least, "budget: {without:?}, {with:?}");
+        assert!(with.1 >= without.1 + least, "statistics: {without:?}, {with:?}");
+        assert!(with.1 <= with.0, "{with:?}");
+    }
+}
+
+/// A place serves 255 objects, is counted from then on, and stays counted.
+#[test]
+fn places_that_are_worn_out_are_counted() {
+    const ROUNDS: u64 = 40 * 255;
+    let scratch = tempfile::tempdir().expect("a directory");
+    let log = LogConfig { durability: Durability::Deferred, ..LogConfig::new(scratch.path()) };
+    let (store, _) = ObjectStore::open(config(), log.clone()).expect("empty");
+    let turn = |rounds: u64| {
+        for _ in 0..rounds {
+            let id = store.create(32).expect("ids");
+            store.remove(id).expect("there");
+        }
+    };
+    // A length that has yet to come often has another place.
+    turn(15);
+    turn(ROUNDS);
+    let kept = store.reserve().expect("ids");
+    let counted = |store: &ObjectStore| (store.stats().retired, store.stats().reserved);
+    assert_eq!(counted(&store), (40, 1));
+    let mut dump = Vec::new();
+    store.dump_to(&mut dump).expect("memory");
+    let restored = ObjectStore::restore_from(config(), &dump[..]).expect("whole");
+    assert_eq!(counted(&restored), (40, 1));
+    // The dump has of later than the log that is read after it.
+    std::thread::scope(|scope| {
+        let turning = scope.spawn(|| turn(ROUNDS));
+        while !turning.is_finished() {
+            store.checkpoint().expect("room");
+        }
+    });
+    store.release(kept).expect("reserved");
+    let before = counted(&store);
+    assert!(before.0 >= 79 && before.1 == 0, "{before:?}");
+    drop(store);
+    let (store, _) = ObjectStore::open(config(), log).expect("sound");
+    assert_eq!(counted(&store), before);
+    store.check().expect("in order");
 }
 
 #[test]

@@ -20,6 +20,7 @@
 //! | [`policy`] | the node that a thread's new pages come from |
 //! | [`histogram`] | latencies, counted in few bytes |
 //! | [`process`] | resident memory and processor time of this process |
+//! | [`identity`] | this process as told from its forks, and this boot of the machine |
 //! | [`mischief`] | what tests do to memory and processes that must survive it |
 //! | [`probe`] | what this kernel offers and grants |
 //!
@@ -35,6 +36,7 @@ pub mod event_ring;
 pub mod file;
 pub mod file_system;
 pub mod histogram;
+pub mod identity;
 pub mod lock;
 pub mod map;
 pub mod migrate;

@@ -11,14 +11,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::identity::ProcessMark;
+
 /// How long a lock or a device that another process has is waited for.
 pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// A file that this process has locked; unlocked when dropped, or when the process ends.
+/// A file that this process has locked; unlocked when dropped, or when the process ends and all of
+/// its children that have a copy of the descriptor. Dropping the copy that a child has changes
+/// nothing.
 #[derive(Debug)]
 pub struct LockedFile {
     file: File,
+    owner: ProcessMark,
 }
 
 impl LockedFile {
@@ -34,15 +39,18 @@ impl LockedFile {
         lock(&file)?;
         file.set_len(0)?;
         writeln!(file, "{}", std::process::id())?;
-        Ok(Self { file })
+        Ok(Self { file, owner: ProcessMark::new() })
     }
 }
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // The lock goes with the descriptor; the number alone would mislead. A file that cannot be
-        // emptied still holds no lock, so the error changes nothing.
-        drop(self.file.set_len(0));
+        if self.owner.is_here() {
+            // The number alone would mislead, and children that have the descriptor as well would
+            // keep the lock. Errors change nothing: the lock ends with the last descriptor.
+            drop(self.file.set_len(0));
+            drop(self.file.unlock());
+        }
     }
 }
 

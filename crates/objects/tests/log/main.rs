@@ -1,6 +1,8 @@
 //! Logs: what was acknowledged is there again, whatever ended the process.
 
+mod chain;
 mod damage;
+mod fork;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};

@@ -1,0 +1,230 @@
+//! Messages of the library, given to the program.
+
+use std::cell::Cell;
+use std::ffi::{CString, c_char, c_void};
+use std::fmt::{Debug, Write};
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
+use tracing::{Event, Level, Metadata, Subscriber};
+
+use crate::status::{Failure, Status, status};
+
+/// How much a message matters.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub enum LogLevelChoice {
+    /// Data may be lost, or something does not go on.
+    Error = 1,
+    /// Something failed that the library does without, or tries again.
+    Warn = 2,
+    /// Something that happens rarely.
+    Info = 3,
+    /// What background work has done.
+    Debug = 4,
+    /// Steps of it.
+    Trace = 5,
+}
+
+/// A function of the program's that takes messages: with the context that was given with it, the
+/// message's level, which is a terrace_log_level, the module that it comes from, and its text in
+/// one line of UTF-8. Both strings are gone when the function returns.
+///
+/// It is called by any thread, several at once, also by threads of the library's own, and while
+/// the library holds locks: it must neither throw nor block for long. Messages of what it calls in
+/// the library itself are dropped.
+pub type LogFunction = Option<
+    // SAFETY: to call it: the context is that of the function, and both strings end in zero.
+    unsafe extern "C" fn(
+        context: *mut c_void,
+        level: u32,
+        target: *const c_char,
+        message: *const c_char,
+    ),
+>;
+
+// SAFETY: to call it, as above.
+type Function = unsafe extern "C" fn(*mut c_void, u32, *const c_char, *const c_char);
+
+/// Where messages go.
+#[derive(Clone, Copy)]
+struct Receiver {
+    function: Function,
+    context: *mut c_void,
+}
+
+// SAFETY: the context is passed on and never followed; who gave it promised that any thread may
+// call the function with it.
+unsafe impl Send for Receiver {}
+// SAFETY: as above.
+unsafe impl Sync for Receiver {}
+
+/// Held, shared, for as long as the function is called.
+static RECEIVER: RwLock<Option<Receiver>> = RwLock::new(None);
+/// Whether the library's messages come to the receiver: decided once, by the first who asks.
+static INSTALLED: OnceLock<bool> = OnceLock::new();
+
+thread_local! {
+    /// The thread is in the function.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+struct ToProgram;
+
+impl Subscriber for ToProgram {
+    fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
+        Interest::sometimes()
+    }
+
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        let inside = INSIDE.try_with(Cell::get).unwrap_or(true);
+        !inside && RECEIVER.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut text = Text::default();
+        event.record(&mut text);
+        text.message.push_str(&text.fields);
+        let (target, message) = (string(event.metadata().target()), string(&text.message));
+        let receiver = RECEIVER.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Receiver { function, context }) = *receiver {
+            let _ = INSIDE.try_with(|inside| inside.set(true));
+            // SAFETY: who set the function promised that any thread may call it with this context
+            // until it is taken back, which waits for this call.
+            unsafe { function(context, level(event), target.as_ptr(), message.as_ptr()) };
+            let _ = INSIDE.try_with(|inside| inside.set(false));
+        }
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+fn level(event: &Event<'_>) -> u32 {
+    let level = match *event.metadata().level() {
+        Level::ERROR => LogLevelChoice::Error,
+        Level::WARN => LogLevelChoice::Warn,
+        Level::INFO => LogLevelChoice::Info,
+        Level::DEBUG => LogLevelChoice::Debug,
+        Level::TRACE => LogLevelChoice::Trace,
+    };
+    level as u32
+}
+
+fn string(text: &str) -> CString {
+    let line = text.bytes().filter(|byte| *byte != 0);
+    let line = line.map(|byte| if byte == b'\n' { b' ' } else { byte });
+    CString::new(line.collect::<Vec<u8>>()).unwrap_or_default()
+}
+
+/// The text of a message, and its fields behind it.
+#[derive(Default)]
+struct Text {
+    message: String,
+    fields: String,
+}
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        // Strings take what is written to them.
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            name => write!(self.fields, ", {name}: {value:?}"),
+        };
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let _ = write!(self.fields, ", {}: {value}", field.name());
+    }
+}
+
+/// Gives every message of the library to a function from now on: what background threads cannot
+/// answer to any call, such as a keeper that cannot write, a block that cannot be read, or a store
+/// that was closed by the last of its locks and could not be synced. NULL takes the function back.
+///
+/// When this returns, the function of before is called by no thread any more. Without a function
+/// messages go nowhere.
+///
+/// TERRACE_STATUS_INVALID from within the function, or in a program whose Rust code takes the
+/// messages already.
+///
+/// # Safety
+/// The function is NULL, or may be called by any thread with the context, until another is set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_set_log(function: LogFunction, context: *mut c_void) -> Status {
+    status(|| {
+        if INSIDE.try_with(Cell::get).unwrap_or(true) {
+            return Err(Failure::invalid("the log cannot be set by the function that it goes to"));
+        }
+        let install = || tracing::subscriber::set_global_default(ToProgram).is_ok();
+        if function.is_some() && !*INSTALLED.get_or_init(install) {
+            let text = "messages go to a subscriber of `tracing` that this program has set before";
+            return Err(Failure::invalid(text));
+        }
+        let mut receiver = RECEIVER.write().unwrap_or_else(PoisonError::into_inner);
+        *receiver = function.map(|function| Receiver { function, context });
+        Ok(())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    type Heard = Mutex<Vec<(u32, String)>>;
+
+    /// # Safety
+    /// The context is the address of what was heard, and both strings end in zero.
+    unsafe extern "C" fn hear(
+        context: *mut c_void,
+        level: u32,
+        target: *const c_char,
+        message: *const c_char,
+    ) {
+        // SAFETY: the test gave the address of a list that outlives the function's use.
+        let heard = unsafe { &*context.cast::<Heard>() };
+        // SAFETY: both are strings, by the promise to the function.
+        let (target, message) = unsafe { (CStr::from_ptr(target), CStr::from_ptr(message)) };
+        let text = format!("{} {}", target.to_string_lossy(), message.to_string_lossy());
+        heard.lock().unwrap_or_else(PoisonError::into_inner).push((level, text));
+        tracing::error!("of the function itself");
+        // SAFETY: takes no function.
+        assert_eq!(unsafe { terrace_set_log(None, std::ptr::null_mut()) }, Status::Invalid);
+    }
+
+    #[test]
+    fn messages_go_to_the_function_of_now() {
+        let heard = Heard::default();
+        let set = |function| {
+            // SAFETY: the list lives until the function is taken back below.
+            unsafe { terrace_set_log(function, (&raw const heard).cast_mut().cast()) }
+        };
+        tracing::error!("to nobody");
+        assert_eq!(set(Some(hear)), Status::Ok);
+        tracing::error!(number = 7, text = "some", error = %std::fmt::Error, "lost\nit\0");
+        std::thread::spawn(|| tracing::debug!("done")).join().expect("no panic");
+        assert_eq!(set(None), Status::Ok);
+        tracing::error!("to nobody");
+        let heard = heard.into_inner().unwrap_or_default();
+        let [first, second] = &heard[..] else { panic!("{heard:?}") };
+        assert_eq!(first.0, LogLevelChoice::Error as u32);
+        let text = "terrace::log::tests lost it, number: 7, text: some, error: an error occurred \
+                    when formatting an argument";
+        assert_eq!(first.1, text);
+        assert_eq!(*second, (LogLevelChoice::Debug as u32, "terrace::log::tests done".to_owned()));
+    }
+}

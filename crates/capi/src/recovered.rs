@@ -1,0 +1,86 @@
+//! What a store was made of when it was opened.
+
+use std::ffi::{CString, c_char};
+
+use terrace_objects::Recovered;
+
+use crate::arguments::{place, shared};
+use crate::status::{Status, attempt, status};
+use crate::store::Objects;
+
+/// What a store with a log was made of when it was opened; all zero for one without.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ObjectsRecovered {
+    /// 1 if there was a dump, 0 otherwise.
+    pub dump: u64,
+    /// Logs that were read.
+    pub logs: u64,
+    /// Changes that they had.
+    pub changes: u64,
+    /// Bytes at the end of the logs that were being written when the process stopped, or were not
+    /// on the device when the machine did.
+    pub torn_bytes: u64,
+    /// What was left out, a text for each: changes that nobody had synced when the machine stopped,
+    /// and were found behind others that are lost; and damage, with TERRACE_OBJECTS_ACCEPT_DAMAGE.
+    /// The files are kept in the log's directory under names that begin with damaged-.
+    pub damages: u64,
+}
+
+/// What recovery found, with its texts as C has them.
+#[derive(Default)]
+pub(crate) struct Found {
+    recovered: Recovered,
+    damage: Vec<CString>,
+}
+
+impl From<Recovered> for Found {
+    fn from(recovered: Recovered) -> Self {
+        let text = |text: &String| CString::new(text.replace('\0', "")).unwrap_or_default();
+        Self { damage: recovered.damage.iter().map(text).collect(), recovered }
+    }
+}
+
+/// Gives what a store was made of when it was opened to *out.
+///
+/// # Safety
+/// The handle is NULL, or came from terrace_objects_dram, terrace_objects_node or
+/// terrace_objects_region and was not closed; out is NULL or leads to room for the numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_get_recovered(
+    objects: *const Objects,
+    out: *mut ObjectsRecovered,
+) -> Status {
+    status(|| {
+        // SAFETY: the caller's promise, for both.
+        let (out, objects) = unsafe { (place(out, "out")?, shared(objects, "objects")?) };
+        let Found { recovered, damage } = &objects.found;
+        out.put(ObjectsRecovered {
+            dump: recovered.dump.into(),
+            logs: recovered.logs,
+            changes: recovered.changes,
+            torn_bytes: recovered.torn_bytes,
+            damages: terrace_sys::size::to_u64(damage.len()),
+        });
+        Ok(())
+    })
+}
+
+/// What was left out when a store was opened, in a sentence: number n of
+/// terrace_objects_recovered.damages, counted from 0. NULL when there are no so many, or for NULL.
+/// The text stays until the handle is closed.
+///
+/// # Safety
+/// The handle is NULL, or a store's that was not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn terrace_objects_damage(
+    objects: *const Objects,
+    n: usize,
+) -> *const c_char {
+    let text = attempt(|| {
+        // SAFETY: the caller's promise.
+        let objects = unsafe { shared(objects, "objects") }?;
+        Ok(objects.found.damage.get(n).map(|text| text.as_ptr()))
+    });
+    text.ok().flatten().unwrap_or(std::ptr::null())
+}

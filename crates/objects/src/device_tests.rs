@@ -1,0 +1,109 @@
+//! Stores on a device that counts what is read of it, and takes its time for a sync.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::blocks::{HEAD_BYTES, Place, u64_at};
+use crate::config::{Durability, LogConfig, ObjectConfig};
+use crate::id::ObjectId;
+use crate::keeper::{Keeper, KeeperConfig};
+use crate::log::{BATCH_HEAD_BYTES, BatchHead, Link};
+use crate::memory::ObjectMemory;
+use crate::memory_files::MemoryFiles;
+use crate::store::ObjectStore;
+
+const MIB: usize = 1 << 20;
+
+fn open(files: &MemoryFiles, durability: Durability) -> ObjectStore {
+    let memory = ObjectMemory::Dram { bytes: 64 * MIB };
+    let config = ObjectConfig::new("on a device", memory);
+    let log = LogConfig { durability, ..LogConfig::new("store") };
+    ObjectStore::open_in(Arc::new(files.clone()), config, log).expect("sound").0
+}
+
+/// An object that is full of heads of batches, as somebody would make it who knows the salt of the
+/// log and the place of the object in it. A start reads each byte of a log a few times at most.
+#[test]
+fn a_start_reads_a_log_in_a_few_passes() {
+    const BYTES: usize = 3 * MIB;
+    let files = MemoryFiles::default();
+    let store = open(&files, Durability::Written);
+    store.create_with(b"whole").expect("room");
+    let begin = store.log_bytes();
+    let log = std::path::Path::new("store/log-0000000000000001");
+    let salt = u64_at(&files.disk().files[files.disk().names[log]], 24);
+    let heads = (0..BYTES / BATCH_HEAD_BYTES).flat_map(|n| {
+        // A change of this length has 13 bytes before its own.
+        let offset = begin + (BATCH_HEAD_BYTES + 13 + n * BATCH_HEAD_BYTES) as u64;
+        let place = Place { salt, offset };
+        let mut head = BatchHead::of(place, Link { number: 9, sum: 9 }, 0, b"").to_bytes(place);
+        // Every other one is not even a head, but begins as one.
+        head[8] ^= u8::from(n % 2 == 0);
+        head
+    });
+    store.create_with(&heads.collect::<Vec<u8>>()).expect("room");
+    drop(store);
+    // The machine stopped before the end of the object was on the device.
+    files.intrude(log, |log| log.truncate(log.len() - 1000));
+    let len = files.disk().files[files.disk().names[log]].len() as u64;
+    let files = MemoryFiles::of(files.disk(), 1);
+    let memory = ObjectMemory::Dram { bytes: 64 * MIB };
+    let config = ObjectConfig::new("on a device", memory);
+    let opened = ObjectStore::open_in(Arc::new(files.clone()), config, LogConfig::new("store"));
+    let (store, found) = opened.expect("sound");
+    assert_eq!((store.stats().objects, found.torn_bytes), (1, len - begin));
+    assert!(found.damage[0].contains("batches of changes behind it"), "{found:?}");
+    let read = files.read_bytes();
+    assert!(read <= 4 * len, "{read} bytes were read of {len}");
+    assert!(begin > HEAD_BYTES as u64);
+}
+
+/// The longest put and get beside a keeper that makes checkpoints all the time.
+fn longest(durability: Durability, sync: Duration) -> (Duration, Duration) {
+    let files = MemoryFiles::default();
+    let store = Arc::new(open(&files, durability));
+    let ids: Vec<ObjectId> =
+        (0..32).map(|_| store.create_with(&vec![1; 60_000]).expect("room")).collect();
+    files.slow_down(sync);
+    let (every, log_bytes) = (Duration::from_millis(1), 100);
+    let keeper = KeeperConfig { every, log_bytes, ..KeeperConfig::default() };
+    let keeper = Keeper::start(&store, keeper).expect("a thread");
+    let stop = AtomicBool::new(false);
+    let end = Instant::now() + 4 * sync;
+    let until_the_end = |work: &dyn Fn(usize)| {
+        let mut longest = Duration::ZERO;
+        for n in 0.. {
+            if Instant::now() > end || stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let start = Instant::now();
+            work(n % ids.len());
+            longest = longest.max(start.elapsed());
+            // Whoever is measured leaves the processor to others.
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        longest
+    };
+    let longest = std::thread::scope(|scope| {
+        let puts = scope
+            .spawn(|| until_the_end(&|n| store.put(ids[n], &vec![2; 60_000]).expect("as long")));
+        let gets = until_the_end(&|n| drop(store.get_vec(ids[n]).expect("there")));
+        (puts.join().expect("no panic"), gets)
+    });
+    drop(keeper);
+    assert!(files.disk().names.keys().any(|path| path.to_string_lossy().contains("dump-")));
+    longest
+}
+
+#[test]
+fn nobody_waits_for_the_sync_of_a_checkpoint() {
+    let sync = Duration::from_millis(200);
+    for durability in [Durability::Written, Durability::Deferred] {
+        let (put, get) = longest(durability, sync);
+        assert!(put < sync / 2 && get < sync / 2, "{durability:?}: put {put:?}, get {get:?}");
+    }
+    // A put waits for the device here, as it is to; a get does not.
+    let (put, get) = longest(Durability::Synced, sync);
+    assert!(put >= sync && get < sync / 2, "put {put:?}, get {get:?}");
+}

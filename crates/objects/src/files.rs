@@ -1,0 +1,161 @@
+//! The file system below the logs and dumps of a store.
+//!
+//! It is a trait so that tests can record what a store asks of it, build what a device may have
+//! after a power loss, and be as slow as a device can be (`power_tests.rs`).
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use terrace_sys::file::{make_directory, sync_directory};
+use terrace_sys::identity::boot_id;
+use terrace_sys::lock::LockedFile;
+use terrace_sys::size::to_u64;
+
+/// Directories and the names in them.
+pub(crate) trait Files: Send + Sync {
+    /// Makes a directory with those above it that are missing, durably.
+    fn make_directory(&self, path: &Path) -> io::Result<()>;
+    /// Locks a file for this process until the answer is dropped.
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
+    /// The names of files in a directory.
+    fn names(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// Makes a file that is not there yet.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn StoredFile>>;
+    /// Opens a file to be read.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn StoredFile>>;
+    /// Gives a file another name beside the one it has.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Gives a file another name, which may be that of a file that is replaced.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in a directory durable.
+    fn sync_names(&self, dir: &Path) -> io::Result<()>;
+    /// A number that is another after each boot of the machine; 0 where nobody knows.
+    fn boot(&self) -> u128;
+}
+
+/// A file. Reads and writes say where, so that no position is shared with anybody.
+pub(crate) trait StoredFile: Send + Sync {
+    /// Bytes of the file.
+    fn len(&self) -> io::Result<u64>;
+    /// Reads as many bytes as there are, at most those that `to` has room for.
+    fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all of `from`.
+    fn write_at(&self, from: &[u8], offset: u64) -> io::Result<()>;
+    /// Waits until everything written before the call is on the device, the length included.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// The file system of the machine.
+pub(crate) struct SystemFiles;
+
+impl Files for SystemFiles {
+    fn make_directory(&self, path: &Path) -> io::Result<()> {
+        make_directory(path, sync_directory)
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>> {
+        Ok(Box::new(LockedFile::open(path)?))
+    }
+
+    fn names(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir)? {
+            // A name that is no UTF-8 is none of a store's.
+            names.extend(entry?.file_name().into_string().ok());
+        }
+        Ok(names)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn StoredFile>> {
+        Ok(Box::new(File::create_new(path)?))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn StoredFile>> {
+        Ok(Box::new(File::open(path)?))
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_names(&self, dir: &Path) -> io::Result<()> {
+        sync_directory(dir)
+    }
+
+    fn boot(&self) -> u128 {
+        boot_id().unwrap_or(0)
+    }
+}
+
+impl StoredFile for File {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<usize> {
+        loop {
+            match FileExt::read_at(self, to, offset) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+
+    fn write_at(&self, from: &[u8], offset: u64) -> io::Result<()> {
+        self.write_all_at(from, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+/// The directory of a file.
+pub(crate) fn directory_of(file: &Path) -> &Path {
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new("."))
+}
+
+/// A file that is read or written from its beginning on.
+pub(crate) struct Stream {
+    pub(crate) file: Box<dyn StoredFile>,
+    at: u64,
+}
+
+impl Stream {
+    pub(crate) fn new(file: Box<dyn StoredFile>) -> Self {
+        Self { file, at: 0 }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(to, self.at)?;
+        self.at += to_u64(read);
+        Ok(read)
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        self.file.write_at(from, self.at)?;
+        self.at += to_u64(from.len());
+        Ok(from.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! The bytes of a log that is read: its head, its batches, and what looks like some.
+
+use std::cell::RefCell;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use terrace_sys::size::{to_u64, to_usize};
+
+use super::damaged;
+use crate::blocks::{BlockError, HEAD_BYTES, Head, Place, VERSION};
+use crate::error::ObjectError;
+use crate::files::{Files, StoredFile, Stream};
+use crate::log::{self, BATCH_HEAD_BYTES, BatchHead};
+
+/// Bytes that are read at a time.
+const WINDOW: usize = 1 << 20;
+
+/// A log that is read.
+pub(super) struct LogReader {
+    file: Box<dyn StoredFile>,
+    pub(super) path: PathBuf,
+    pub(super) len: u64,
+    /// A place of the file, and what was read there.
+    window: RefCell<(u64, Vec<u8>)>,
+}
+
+impl LogReader {
+    pub(super) fn open(files: &dyn Files, path: &Path) -> io::Result<Self> {
+        let file = files.open(path)?;
+        let len = file.len()?;
+        Ok(Self { file, path: path.to_owned(), len, window: RefCell::default() })
+    }
+
+    fn failed(&self, source: io::Error) -> ObjectError {
+        ObjectError::file("read", &self.path, source)
+    }
+
+    pub(super) fn head(&self, files: &dyn Files) -> Result<Head, ObjectError> {
+        let file = files.open(&self.path).map_err(|source| self.failed(source))?;
+        Head::read(&mut Stream::new(file), log::MAGIC).map_err(|error| match error {
+            BlockError::Io(source) => self.failed(source),
+            BlockError::Damaged(reason) => damaged(&self.path, 0, &reason),
+            BlockError::Version(has) => self.version(has),
+        })
+    }
+
+    pub(super) fn version(&self, has: u32) -> ObjectError {
+        ObjectError::Version { path: self.path.display().to_string(), has, reads: VERSION }
+    }
+
+    /// Bytes behind the head of the file.
+    pub(super) fn content_bytes(&self) -> u64 {
+        self.len.saturating_sub(to_u64(HEAD_BYTES))
+    }
+
+    /// Waits until the file is on the device: it may be read from the kernel's memory alone.
+    pub(super) fn sync(&self) -> Result<(), ObjectError> {
+        self.file.sync().map_err(|source| ObjectError::file("sync", &self.path, source))
+    }
+
+    /// The batch that begins at a place, and its changes; none if there is none, or not all of it.
+    pub(super) fn batch(&self, place: Place) -> Result<Option<(BatchHead, Vec<u8>)>, ObjectError> {
+        let begin = place.offset + to_u64(BATCH_HEAD_BYTES);
+        let head = self.head_at(place)?.filter(|head| head.len <= self.len - begin);
+        let Some(head) = head else { return Ok(None) };
+        let mut changes = Vec::new();
+        let room = changes.try_reserve_exact(to_usize(head.len)).map_err(io::Error::other);
+        room.map_err(|source| self.failed(source))?;
+        changes.resize(to_usize(head.len), 0);
+        self.read(&mut changes, begin).map_err(|source| self.failed(source))?;
+        Ok(head.is_of(place, &changes).then_some((head, changes)))
+    }
+
+    /// The head of a batch at a place, whether or not its changes are whole.
+    pub(super) fn head_at(&self, place: Place) -> Result<Option<BatchHead>, ObjectError> {
+        let end = place.offset.checked_add(to_u64(BATCH_HEAD_BYTES));
+        if end.is_none_or(|end| end > self.len) {
+            return Ok(None);
+        }
+        let mut head = [0; BATCH_HEAD_BYTES];
+        self.read(&mut head, place.offset).map_err(|source| self.failed(source))?;
+        Ok(BatchHead::from_bytes(&head, place))
+    }
+
+    /// Reads what is there at a place, most of the time from what was read of the file before.
+    fn read(&self, to: &mut [u8], at: u64) -> io::Result<()> {
+        if to.len() > WINDOW {
+            return read_all(&*self.file, to, at);
+        }
+        let mut window = self.window.borrow_mut();
+        let (start, bytes) = &mut *window;
+        let inside = at.checked_sub(*start).map(to_usize);
+        let found = inside.and_then(|offset| bytes.get(offset..)?.get(..to.len()));
+        if let Some(found) = found {
+            to.copy_from_slice(found);
+            return Ok(());
+        }
+        let most = usize::try_from(self.len - at).unwrap_or(usize::MAX).min(WINDOW);
+        bytes.resize(most, 0);
+        *start = at;
+        read_all(&*self.file, bytes, at)?;
+        let short = || io::Error::from(io::ErrorKind::UnexpectedEof);
+        to.copy_from_slice(bytes.get(..to.len()).ok_or_else(short)?);
+        Ok(())
+    }
+
+    /// All heads of batches from a place on, in one pass over the file, whatever its bytes are: no
+    /// changes are read, and what begins as a head does is looked at once.
+    pub(super) fn heads(
+        &self,
+        from: Place,
+        mut each: impl FnMut(BatchHead),
+    ) -> Result<(), ObjectError> {
+        let overlap = BATCH_HEAD_BYTES - 1;
+        let (salt, mut window) = (from.salt.to_le_bytes(), vec![0; WINDOW + overlap]);
+        for start in (from.offset..self.len).step_by(WINDOW) {
+            let most = usize::try_from(self.len - start).unwrap_or(usize::MAX);
+            let window = &mut window[..most.min(WINDOW + overlap)];
+            read_all(&*self.file, window, start).map_err(|source| self.failed(source))?;
+            for (offset, bytes) in window.windows(BATCH_HEAD_BYTES).enumerate() {
+                if bytes[..8] != salt {
+                    continue;
+                }
+                let mut head = [0; BATCH_HEAD_BYTES];
+                head.copy_from_slice(bytes);
+                let place = Place { offset: start + to_u64(offset), ..from };
+                BatchHead::from_bytes(&head, place).into_iter().for_each(&mut each);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read_all(file: &dyn StoredFile, to: &mut [u8], at: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < to.len() {
+        match file.read_at(&mut to[done..], at + to_u64(done))? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            some => done += some,
+        }
+    }
+    Ok(())
+}
