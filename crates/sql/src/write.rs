@@ -25,7 +25,7 @@ use futures::StreamExt as _;
 use crate::error::SqlError;
 use crate::table::Table;
 
-pub(crate) use change::Changes;
+pub(crate) use change::{Changes, SketchChange};
 pub use chunk_writer::ChunkWriter;
 pub use dml::dml_plan;
 pub use plan::{CountExec, delete_plan, insert_plan, truncate_plan, update_plan};

@@ -34,6 +34,14 @@ impl Journal {
         &self.store
     }
 
+    /// The estimated number of distinct values of each column of a table as it is now.
+    ///
+    /// # Errors
+    /// Errors of the catalog's file.
+    pub(crate) fn distinct(&self, table: u64, columns: usize) -> Result<Vec<u64>, SqlError> {
+        self.file.distinct(table, columns)
+    }
+
     /// Makes `added` durable together with `change`. The chunks belong to the catalog when this
     /// returns well; otherwise they are still their owner's.
     ///

@@ -12,7 +12,6 @@ use super::{Names, SchemaNames, Tenant, table_space};
 use crate::chunk::{Chunk, ColumnSegment};
 use crate::error::SqlError;
 use crate::home::Home;
-use crate::sketch::Sketch;
 use crate::table::{Table, TableParts};
 
 /// Claims the extents of every chunk and gives each segment a page.
@@ -47,7 +46,7 @@ pub(super) fn names(
 }
 
 fn adopt(loaded: LoadedTable, journal: &Arc<Journal>, pool: &Pool) -> Result<Arc<Table>, SqlError> {
-    let LoadedTable { id, record, chunks, sketches } = loaded;
+    let LoadedTable { id, record, chunks } = loaded;
     let space = table_space(pool, &record)?;
     let chunks = chunks.into_iter().map(|(number, chunk)| {
         let columns = chunk.columns.iter().map(|s| adopt_segment(s, &record, journal, &space));
@@ -56,7 +55,7 @@ fn adopt(loaded: LoadedTable, journal: &Arc<Journal>, pool: &Pool) -> Result<Arc
         Ok(Arc::new(Chunk::committed(number, rows, columns, space.clone())))
     });
     let chunks = chunks.collect::<Result<Vec<_>, SqlError>>()?;
-    Ok(table(id, record, space, chunks, sketches, journal))
+    Ok(table(id, record, space, chunks, journal))
 }
 
 fn adopt_segment(
@@ -81,11 +80,10 @@ pub(super) fn table(
     record: TableRecord,
     space: Space,
     chunks: Vec<Arc<Chunk>>,
-    sketches: Vec<Sketch>,
     journal: &Arc<Journal>,
 ) -> Arc<Table> {
     let TableRecord { schema_name, name, encoding, columns } = record;
     let journal = journal.clone();
     let parts = TableParts { id, schema_name, name, columns, encoding, space, journal };
-    Arc::new(Table::new(parts, chunks, sketches))
+    Arc::new(Table::new(parts, chunks))
 }

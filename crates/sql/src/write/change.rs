@@ -22,6 +22,15 @@ pub(crate) struct Changes {
     sketches: Vec<Sketch>,
 }
 
+/// What becomes of the sketches of a table's columns.
+pub(crate) enum SketchChange {
+    /// These are merged into those that are there. Sketches cannot forget values, so after a DELETE
+    /// they are an upper bound until the table is emptied.
+    Merge(Vec<Sketch>),
+    /// These take their place.
+    Replace(Vec<Sketch>),
+}
+
 /// The chunks and sketches after a change.
 pub(crate) struct Outcome {
     /// Chunks that the change brings, in order.
@@ -30,10 +39,8 @@ pub(crate) struct Outcome {
     pub removed: Vec<Arc<Chunk>>,
     /// All chunks of the table from now on.
     pub kept: Vec<Arc<Chunk>>,
-    /// The sketches of the table's columns from now on.
-    pub sketches: Arc<Vec<Sketch>>,
-    /// The columns whose sketch is another one than before.
-    pub changed_sketches: Vec<usize>,
+    /// The sketches of the values that it brings.
+    pub sketches: SketchChange,
 }
 
 impl Changes {
@@ -73,7 +80,7 @@ impl Changes {
 
     /// What the changes make of a version.
     pub(crate) fn apply(self, version: &TableVersion) -> Outcome {
-        let Self { added, removed, mut sketches } = self;
+        let Self { added, removed, sketches } = self;
         let goes = |chunk: &Arc<Chunk>| match &removed {
             Removed::These(chunks) => chunks.contains(&chunk.id),
             Removed::All => true,
@@ -81,17 +88,10 @@ impl Changes {
         let (removed_chunks, mut kept): (Vec<_>, Vec<_>) =
             version.chunks.iter().cloned().partition(goes);
         kept.extend(added.iter().cloned());
-        // Sketches cannot forget values, so after a DELETE they are an upper bound until the table
-        // is emptied.
-        if matches!(removed, Removed::These(_)) {
-            for (sketch, before) in sketches.iter_mut().zip(version.sketches.iter()) {
-                sketch.merge(before);
-            }
-        }
-        let changed = sketches.iter().zip(version.sketches.iter()).enumerate();
-        let changed = changed.filter(|(_, (after, before))| after != before);
-        let changed_sketches = changed.map(|(column, _)| column).collect();
-        let sketches = Arc::new(sketches);
-        Outcome { added, removed: removed_chunks, kept, sketches, changed_sketches }
+        let sketches = match removed {
+            Removed::These(_) => SketchChange::Merge(sketches),
+            Removed::All => SketchChange::Replace(sketches),
+        };
+        Outcome { added, removed: removed_chunks, kept, sketches }
     }
 }
