@@ -64,7 +64,8 @@ pub struct Options {
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Say on standard error what happens inside; up to -vvv for more
+    /// Say on standard error what happens inside; up to -vvv for more. Without it, warnings of sql
+    /// go to the file terrace/log in the user's directory of state
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 }

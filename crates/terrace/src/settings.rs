@@ -67,16 +67,24 @@ impl Settings {
         }
     }
 
-    /// What the engine is opened with. Warns when what leaves the budget would stay in DRAM.
-    pub fn engine(&self) -> EngineConfig {
+    /// A warning that what leaves the budget would stay in DRAM, where that is so.
+    pub fn warning(&self) -> Option<String> {
         let stored = self.tiers.iter().any(|tier| !tier.is_memory());
         let directory = self.data.clone().unwrap_or_else(std::env::temp_dir);
-        if !stored && is_in_memory(&directory).unwrap_or(false) {
+        let in_memory = !stored && is_in_memory(&directory).unwrap_or(false);
+        in_memory.then(|| {
             let directory = directory.display();
-            tracing::warn!(
+            format!(
                 "{directory} is a file system in memory: what the budget has no room for takes \
                  DRAM there; name a directory on a device with --data or TMPDIR"
-            );
+            )
+        })
+    }
+
+    /// What the engine is opened with. Logs the [warning](Settings::warning).
+    pub fn engine(&self) -> EngineConfig {
+        if let Some(warning) = self.warning() {
+            tracing::warn!("{warning}");
         }
         EngineConfig {
             dram_bytes: self.dram_bytes,

@@ -86,5 +86,9 @@ fn greet(settings: &Settings) -> Result<()> {
     };
     let mut out = stderr();
     writeln!(out, "terrace {}: DRAM budget {dram}{why}", env!("CARGO_PKG_VERSION"))?;
-    Ok(writeln!(out, "{data}; \\? for help")?)
+    writeln!(out, "{data}; \\? for help")?;
+    if let Some(warning) = settings.warning() {
+        writeln!(out, "warning: {warning}")?;
+    }
+    Ok(())
 }
