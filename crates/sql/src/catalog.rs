@@ -36,7 +36,7 @@ use crate::pins::PagePins;
 use crate::segment::{Encoding, check_type};
 use crate::table::Table;
 use crate::tasks::Tasks;
-use crate::write::{self, Changes};
+use crate::write::{self, Changes, MergeQueue};
 
 pub(crate) use file::Transaction;
 use file::{CatalogFile, Loaded};
@@ -490,6 +490,11 @@ impl Catalog {
     /// What was begun and goes on when nobody waits for it.
     pub(crate) fn tasks(&self) -> &Tasks {
         &self.journal.tasks
+    }
+
+    /// The tables whose small chunks are to be merged.
+    pub(crate) fn merges(&self) -> &MergeQueue {
+        &self.journal.merges
     }
 
     /// Has tests stop at the points of every statement.

@@ -24,6 +24,7 @@ use crate::query::{Queries, QueryResources};
 use crate::scan::ScanOptions;
 use crate::session::Session;
 use crate::system::TierReport;
+use crate::write::Merger;
 pub(crate) use open::DRAM_BYTES_MIN;
 
 /// How an engine is set up.
@@ -78,6 +79,7 @@ pub struct Engine {
 pub(crate) struct EngineState {
     // Fields are dropped in this order: nothing may use the store's file or the directory's lock
     // once they are gone.
+    merger: Merger,
     /// Started with the first heap.
     keeper: OnceLock<Keeper>,
     heaps: Arc<Heaps>,
@@ -193,8 +195,10 @@ impl Engine {
 }
 
 impl EngineState {
-    /// Waits for writes that nobody waits for any more; false if one does not end.
+    /// Ends what merges chunks, and waits for writes that no statement waits for any more; false if
+    /// one does not end.
     fn end_tasks(&self) -> bool {
+        self.merger.stop();
         let tasks = self.catalog.tasks();
         tasks.wait(Duration::ZERO) || aside(|| tasks.wait(TASK_PATIENCE))
     }

@@ -22,13 +22,14 @@ use crate::error::SqlError;
 use crate::home::Wishes;
 use crate::segment::Encoding;
 use crate::statistics;
-use crate::write::Changes;
+use crate::write::{Changes, MergeCounters};
 
 /// The chunks of a table as one statement left them. Immutable.
 pub struct TableVersion {
-    /// Counts the commits to the table since the process started.
+    /// Counts the commits that changed rows since the process started. Merging chunks changes none:
+    /// two versions of one number have the same rows, perhaps in other chunks.
     pub number: u64,
-    /// The chunks, oldest first.
+    /// The chunks, in the order of their rows: oldest first, as far as UPDATE left them alone.
     pub chunks: Vec<Arc<Chunk>>,
     schema: SchemaRef,
     /// Where the sketches of the table's columns are: they stay in the catalog's file, and are read
@@ -108,6 +109,7 @@ pub struct Table {
     dropped: AtomicBool,
     writer: Arc<AsyncMutex<()>>,
     wishes: Wishes,
+    merged: MergeCounters,
 }
 
 impl Table {
@@ -121,6 +123,7 @@ impl Table {
             dropped: AtomicBool::new(false),
             writer: Arc::default(),
             wishes: Wishes::default(),
+            merged: MergeCounters::default(),
         }
     }
 
@@ -169,6 +172,11 @@ impl Table {
     /// Where its segments are wished to be.
     pub(crate) fn wishes(&self) -> &Wishes {
         &self.wishes
+    }
+
+    /// What merging its small chunks has done since the process started.
+    pub(crate) fn merged(&self) -> &MergeCounters {
+        &self.merged
     }
 
     /// The chunks as the last committed statement left them. They stay readable for as long as the
@@ -244,12 +252,15 @@ impl Table {
     /// Makes `changes` durable together with what `also` adds to the catalog's transaction, and
     /// shows them to readers. Blocks; the caller keeps other writers out.
     pub(crate) fn settle(
-        &self,
+        self: &Arc<Self>,
         changes: Changes,
         also: impl FnOnce(&Transaction<'_>) -> Result<(), SqlError>,
     ) -> Result<(), SqlError> {
         let id = self.id();
-        let outcome = changes.apply(&self.snapshot());
+        let before = self.snapshot();
+        let number = before.number + u64::from(!changes.is_merge());
+        let outcome = changes.apply(&before);
+        drop(before);
         self.journal().settle(&outcome.added, |transaction| {
             also(transaction)?;
             for chunk in &outcome.removed {
@@ -259,7 +270,8 @@ impl Table {
             put_chunks(transaction, id, &outcome.added)
         })?;
         outcome.removed.iter().for_each(|chunk| chunk.mark_retired());
-        self.show(outcome.kept);
+        self.show(number, outcome.kept);
+        self.journal().merges.note(self);
         Ok(())
     }
 
@@ -267,11 +279,10 @@ impl Table {
     pub(crate) fn retire(&self) {
         self.dropped.store(true, Ordering::Release);
         self.snapshot().chunks.iter().for_each(|chunk| chunk.mark_retired());
-        self.show(vec![]);
+        self.show(self.snapshot().number + 1, vec![]);
     }
 
-    fn show(&self, chunks: Vec<Arc<Chunk>>) {
-        let number = self.snapshot().number + 1;
+    fn show(&self, number: u64, chunks: Vec<Arc<Chunk>>) {
         let version = TableVersion::new(number, &self.parts, chunks);
         // The version before is dropped after the lock: its chunks may give their space back.
         let before = std::mem::replace(

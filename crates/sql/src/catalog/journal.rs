@@ -13,6 +13,7 @@ use crate::error::SqlError;
 use crate::failpoint::{Failpoints, Point};
 use crate::pins::PagePins;
 use crate::tasks::Tasks;
+use crate::write::MergeQueue;
 
 /// The catalog's file and the store it names extents of, and what else the tables share.
 pub(crate) struct Journal {
@@ -21,12 +22,13 @@ pub(crate) struct Journal {
     pub(crate) pins: Arc<PagePins>,
     pub(crate) tasks: Tasks,
     pub(crate) failpoints: Failpoints,
+    pub(crate) merges: MergeQueue,
 }
 
 impl Journal {
     pub(super) fn new(file: CatalogFile, store: Arc<Store>, pins: Arc<PagePins>) -> Self {
         let (tasks, failpoints) = (Tasks::default(), Failpoints::default());
-        Self { file, store, pins, tasks, failpoints }
+        Self { file, store, pins, tasks, failpoints, merges: MergeQueue::default() }
     }
 
     /// The store that holds the extents.

@@ -9,7 +9,7 @@ use super::file::{Loaded, LoadedTable};
 use super::journal::Journal;
 use super::record::{ChunkRecord, SegmentRecord, TableRecord};
 use super::{Names, SchemaNames, Tenant, table_space};
-use crate::chunk::{Chunk, ColumnSegment};
+use crate::chunk::{Chunk, ChunkKey, ColumnSegment};
 use crate::error::SqlError;
 use crate::home::Home;
 use crate::table::{Table, TableParts};
@@ -50,11 +50,13 @@ fn adopt(loaded: LoadedTable, journal: &Arc<Journal>, pool: &Pool) -> Result<Arc
     let space = table_space(pool, &record)?;
     let chunks = chunks.into_iter().map(|(number, chunk)| {
         let columns = chunk.columns.iter().map(|s| adopt_segment(s, &record, journal, &space));
-        let ChunkRecord { rows, columns: _ } = chunk;
+        let ChunkRecord { rows, place, is_full, columns: _ } = chunk;
+        let key = ChunkKey { id: number, place: place.unwrap_or(number), rows, is_full };
         let columns = columns.collect::<Result<_, _>>()?;
-        Ok(Arc::new(Chunk::committed(number, rows, columns, space.clone())))
+        Ok(Arc::new(Chunk::committed(key, columns, space.clone())))
     });
-    let chunks = chunks.collect::<Result<Vec<_>, SqlError>>()?;
+    let mut chunks = chunks.collect::<Result<Vec<_>, SqlError>>()?;
+    chunks.sort_by_key(|chunk| (chunk.place, chunk.id));
     Ok(table(id, record, space, chunks, journal))
 }
 

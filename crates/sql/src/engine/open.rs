@@ -19,6 +19,7 @@ use crate::memory::MemoryBudget;
 use crate::pins::PagePins;
 use crate::query::{Queries, QueryResources};
 use crate::session::{MARKET_SETTING, TENANT_SETTING, check_settings};
+use crate::write::Merger;
 
 /// The smallest budget: a chunk that is gathered, one that is written, the longest segment of each
 /// in a page, and something to work in.
@@ -218,7 +219,11 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
     for (_, kind) in settings.iter().filter(|(name, _)| name == MARKET_SETTING) {
         market.choose(kind.parse()?);
     }
+    let merger = Merger::start(&catalog, &budget);
+    let merger =
+        merger.map_err(|error| SqlError::Task(format!("the thread of merges: {error}")))?;
     Ok(EngineState {
+        merger,
         keeper: OnceLock::new(),
         heaps: Arc::default(),
         catalog,

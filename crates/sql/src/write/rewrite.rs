@@ -114,8 +114,8 @@ impl Table {
         Ok(u64::try_from(count).unwrap_or(u64::MAX))
     }
 
-    /// Reads these columns of chunks.
-    fn reader(&self, columns: Vec<usize>) -> Result<Arc<ChunkReader>, SqlError> {
+    /// A reader of these columns of chunks.
+    pub(super) fn reader(&self, columns: Vec<usize>) -> Result<Arc<ChunkReader>, SqlError> {
         let (name, pins) = (self.full_name().into(), Arc::clone(&self.journal().pins));
         Ok(Arc::new(ChunkReader::new(name, self.schema(), columns, pins)?))
     }
@@ -153,7 +153,7 @@ impl Conditions {
 }
 
 /// The next block of a chunk; none at the end.
-async fn next_batch(
+pub(super) async fn next_batch(
     blocks: &mut Blocks,
     schema: &SchemaRef,
 ) -> Result<Option<RecordBatch>, SqlError> {
