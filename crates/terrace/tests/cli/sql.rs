@@ -227,7 +227,8 @@ fn warnings_of_the_pool_are_not_on_the_terminal() {
     let home = Home::new();
     let statement = "CREATE TABLE t AS SELECT value AS k, repeat('x', 1500000) AS s \
                      FROM generate_series(1, 24); \
-                     SELECT count(*) AS n, sum(length(a.s || b.s)) AS l FROM t a JOIN t b USING (k)";
+                     SELECT count(*) AS n, sum(length(a.s || b.s)) AS l \
+                     FROM t a JOIN t b USING (k)";
     let ran = home.run(&["sql", "--dram", "32MiB", "--format", "csv", "-c", statement]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:?}");
     assert!(ran.out.ends_with("n,l\n24,72000000\n"), "{ran:?}");
