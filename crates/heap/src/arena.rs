@@ -158,6 +158,11 @@ pub(crate) fn take_statistics() -> Result<(), Refused> {
     unsafe { control::<u64, ()>("epoch".to_owned(), Some(1), None) }
 }
 
+/// A number of the statistics of the whole allocator that were taken last.
+pub(crate) fn total(name: &str) -> Result<usize, Refused> {
+    read_size(format!("stats.{name}"))
+}
+
 /// How often statistics were taken.
 #[cfg(test)]
 pub(crate) fn statistics_taken() -> u64 {

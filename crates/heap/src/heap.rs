@@ -388,6 +388,11 @@ impl Inner {
         self.taken_stats()
     }
 
+    /// A number of the arena's statistics that were taken last.
+    pub(crate) fn statistic(&self, name: &str) -> Result<usize, Refused> {
+        self.arena.statistic(name)
+    }
+
     /// By the statistics that were taken last.
     pub(crate) fn taken_stats(&self) -> Result<HeapStats, HeapError> {
         let of = |name| self.arena.statistic(name).map(to_u64).map_err(refused(&self.name));
@@ -427,7 +432,7 @@ impl Drop for Inner {
     }
 }
 
-fn refused(heap: &str) -> impl FnOnce(Refused) -> HeapError {
+pub(crate) fn refused(heap: &str) -> impl FnOnce(Refused) -> HeapError {
     let heap = heap.to_owned();
     |Refused { key, source }| HeapError::Arena { heap, key, source }
 }

@@ -49,7 +49,7 @@ pub use buffer::HeapBuffer;
 pub use config::{HeapConfig, HeapMemory, Metadata, Retain};
 pub use error::HeapError;
 pub use heap::{Heap, object_bytes};
-pub use stats::{HeapStats, heaps, stats_of};
+pub use stats::{HeapStats, allocator_bytes, heaps, stats_of};
 
 /// Locks; what a thread that panicked has left is whole, since no lock is held over a change in
 /// steps.

@@ -2,9 +2,12 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
+use terrace_sys::size::to_u64;
+
+use crate::arena::{self, Refused};
 use crate::config::Metadata;
 use crate::error::HeapError;
-use crate::heap::{Heap, Inner};
+use crate::heap::{Heap, Inner, refused};
 use crate::lock;
 
 /// What a heap holds, at one moment.
@@ -66,6 +69,24 @@ pub fn stats_of<'a>(
     taken_once(heaps.into_iter().map(Heap::inner)).collect()
 }
 
+/// Bytes of memory that the allocator of the program has for objects outside of heaps, free pages
+/// that it has not given back yet included. It is the whole of the program's heap where jemalloc is
+/// its `#[global_allocator]`. Takes some tens of microseconds.
+///
+/// # Errors
+/// [`HeapError::Arena`] when the allocator refuses its statistics.
+pub fn allocator_bytes() -> Result<u64, HeapError> {
+    let told = || {
+        arena::take_statistics()?;
+        let all = arena::total("resident")?;
+        let heaps: Vec<Arc<Inner>> = lock(&HEAPS).iter().filter_map(Weak::upgrade).collect();
+        let own = heaps.iter().map(|heap| heap.statistic("resident"));
+        let own = own.sum::<Result<usize, Refused>>()?;
+        Ok(to_u64(all.saturating_sub(own)))
+    };
+    told().map_err(refused("the program"))
+}
+
 fn taken_once<'a>(
     heaps: impl Iterator<Item = &'a Arc<Inner>>,
 ) -> impl Iterator<Item = Result<HeapStats, HeapError>> {
@@ -80,7 +101,6 @@ fn taken_once<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arena;
     use crate::{HeapConfig, HeapMemory};
 
     #[test]

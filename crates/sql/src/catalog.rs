@@ -33,10 +33,9 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use crate::error::SqlError;
 use crate::pins::PagePins;
 use crate::segment::{Encoding, check_type};
-use crate::sketch::Sketch;
 use crate::table::Table;
 use crate::tasks::Tasks;
-use crate::write::{self, Changes};
+use crate::write::{self, Changes, MergeQueue};
 
 use file::CatalogFile;
 pub(crate) use file::Transaction;
@@ -408,10 +407,9 @@ impl Catalog {
             names.next_table += 1;
             names.next_table - 1
         };
-        let sketches = vec![Sketch::default(); columns.fields().len()];
         let record = TableRecord { schema_name, name, encoding, columns };
         let space = table_space(&self.pool, &record)?;
-        Ok(load::table(id, record, space, vec![], sketches, &self.journal))
+        Ok(load::table(id, record, space, vec![], &self.journal))
     }
 
     /// Commits a new table with its rows and makes it known. Returns whether it took its name.
@@ -542,6 +540,11 @@ impl Catalog {
     /// What was begun and goes on when nobody waits for it.
     pub(crate) fn tasks(&self) -> &Tasks {
         &self.journal.tasks
+    }
+
+    /// The tables whose small chunks are to be merged.
+    pub(crate) fn merges(&self) -> &MergeQueue {
+        &self.journal.merges
     }
 
     /// Has tests stop at the points of every statement.

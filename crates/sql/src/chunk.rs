@@ -50,12 +50,27 @@ enum Fate {
     Retired = 2,
 }
 
+/// The number, the place and the size of a chunk.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkKey {
+    pub(crate) id: u64,
+    pub(crate) place: u64,
+    pub(crate) rows: usize,
+    pub(crate) is_full: bool,
+}
+
 /// An immutable piece of a table. Dropping the last reference gives the space back unless the
 /// catalog names the chunk.
 #[derive(Debug)]
 pub struct Chunk {
     /// Number of the chunk in its table, never used twice.
     pub id: u64,
+    /// Where its rows are among those of the table: chunks are in the order of their places, and of
+    /// their numbers at one place. A chunk that is made of others takes the place of the first of
+    /// them, so that merging changes no order; any other has its number for a place.
+    pub(crate) place: u64,
+    /// The chunk ended because it had no room for the next row.
+    pub(crate) is_full: bool,
     /// Rows in the chunk.
     pub rows: usize,
     /// One segment per column of the table, in the order of its schema.
@@ -66,18 +81,18 @@ pub struct Chunk {
 
 impl Chunk {
     /// A chunk that no commit names yet.
-    pub(crate) fn fresh(id: u64, rows: usize, columns: Vec<ColumnSegment>, space: Space) -> Self {
-        Self { id, rows, columns, space, fate: AtomicU8::new(Fate::Fresh as u8) }
+    pub(crate) fn fresh(key: ChunkKey, columns: Vec<ColumnSegment>, space: Space) -> Self {
+        Self::new(key, columns, space, Fate::Fresh)
     }
 
     /// A chunk that was found in the catalog.
-    pub(crate) fn committed(
-        id: u64,
-        rows: usize,
-        columns: Vec<ColumnSegment>,
-        space: Space,
-    ) -> Self {
-        Self { id, rows, columns, space, fate: AtomicU8::new(Fate::Committed as u8) }
+    pub(crate) fn committed(key: ChunkKey, columns: Vec<ColumnSegment>, space: Space) -> Self {
+        Self::new(key, columns, space, Fate::Committed)
+    }
+
+    fn new(key: ChunkKey, columns: Vec<ColumnSegment>, space: Space, fate: Fate) -> Self {
+        let ChunkKey { id, place, rows, is_full } = key;
+        Self { id, place, is_full, rows, columns, space, fate: AtomicU8::new(fate as u8) }
     }
 
     /// The pool space that holds the pages.

@@ -18,12 +18,13 @@ use crate::catalog::Catalog;
 use crate::data_dir::DataDir;
 use crate::error::SqlError;
 use crate::home::{self, HeapDefinition, Heaps, Keeper, KeeperParts};
-use crate::memory::Reserve;
+use crate::memory::{ProcessMemory, Reserve};
 use crate::pins::PagePins;
 use crate::query::{Queries, QueryResources};
 use crate::scan::ScanOptions;
 use crate::session::Session;
 use crate::system::TierReport;
+use crate::write::Merger;
 pub(crate) use open::DRAM_BYTES_MIN;
 
 /// How an engine is set up.
@@ -42,6 +43,12 @@ pub struct EngineConfig {
     pub settings: Vec<(String, String)>,
     /// Where pages are.
     pub placement: Placement,
+    /// How the engine learns what the process holds that no consumer accounts for, to keep it
+    /// within the budget as well.
+    pub process_memory: ProcessMemory,
+    /// Bytes that the process may take. Where its memory is watched, and what no consumer accounts
+    /// for takes it beyond that, the query that began last ends with an error.
+    pub process_limit_bytes: Option<u64>,
 }
 
 impl EngineConfig {
@@ -57,6 +64,8 @@ impl EngineConfig {
             threads,
             settings: vec![],
             placement: Placement::default(),
+            process_memory: ProcessMemory::default(),
+            process_limit_bytes: None,
         }
     }
 }
@@ -78,6 +87,7 @@ pub struct Engine {
 pub(crate) struct EngineState {
     // Fields are dropped in this order: nothing may use the store's file or the directory's lock
     // once they are gone.
+    merger: Merger,
     /// Started with the first heap.
     keeper: OnceLock<Keeper>,
     heaps: Arc<Heaps>,
@@ -122,6 +132,8 @@ impl Engine {
             threads: config.threads,
             settings: config.settings.clone(),
             placement: config.placement,
+            process_memory: config.process_memory,
+            process_limit_bytes: config.process_limit_bytes,
         })?;
         Ok(Self { state: Arc::new(state) })
     }
@@ -193,8 +205,10 @@ impl Engine {
 }
 
 impl EngineState {
-    /// Waits for writes that nobody waits for any more; false if one does not end.
+    /// Ends what merges chunks, and waits for writes that no statement waits for any more; false if
+    /// one does not end.
     fn end_tasks(&self) -> bool {
+        self.merger.stop();
         let tasks = self.catalog.tasks();
         tasks.wait(Duration::ZERO) || aside(|| tasks.wait(TASK_PATIENCE))
     }
@@ -330,5 +344,9 @@ impl Reserve for PoolReserve {
 
     fn held(&self) -> u64 {
         self.pool_bytes().saturating_add(self.copies.held())
+    }
+
+    fn lent_frames(&self) -> u64 {
+        self.pool.stats().owed_frames
     }
 }

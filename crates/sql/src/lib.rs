@@ -34,6 +34,7 @@ pub mod write;
 
 pub use engine::{Engine, EngineConfig};
 pub use error::SqlError;
+pub use memory::ProcessMemory;
 pub use query::{Output, QueryHandle};
 pub use segment::{Encoding, SegmentError};
 pub use session::Session;

@@ -26,6 +26,7 @@ mod budget;
 mod fair;
 mod limit;
 mod paged;
+mod watch;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,6 +48,8 @@ use fair::{Asker, Fairness};
 use limit::Limit;
 pub(crate) use paged::PagedMemory;
 use terrace_exec::aside;
+pub use watch::ProcessMemory;
+pub(crate) use watch::{Limit as ProcessLimit, Watch, Watched};
 
 /// Times a query asks the pool for frames again when others took those it had just freed.
 const RECLAIM_ATTEMPTS: usize = 4;
@@ -331,6 +334,11 @@ impl MemoryPool for QueryMemory {
             return self.flow(consumer, bytes);
         }
         if self.permits(reservation, bytes) && self.take(consumer, bytes) {
+            return Ok(());
+        }
+        // Its query would fail for memory that no operator holds.
+        if Asker::of(consumer) == Asker::Rigid && self.budget.free_without_unaccounted() >= bytes {
+            self.take_or_owe(consumer, bytes);
             return Ok(());
         }
         Err(self.denied(consumer, bytes))

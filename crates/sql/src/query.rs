@@ -27,7 +27,7 @@ use terrace_pool::{Pool, PoolError, Space};
 
 use crate::error::SqlError;
 use crate::market::{Claim, Market};
-use crate::memory::{MemoryBudget, PagedMemory, QueryMemory};
+use crate::memory::{MemoryBudget, PagedMemory, QueryMemory, Watch, Watched};
 use crate::pins::{PagePins, Reader};
 use crate::spill::{SpillCounters, SpillSpace};
 
@@ -47,6 +47,7 @@ pub(crate) struct QueryResources {
     pub(crate) pool: Pool,
     pub(crate) pins: Arc<PagePins>,
     pub(crate) market: Arc<Market>,
+    pub(crate) watch: Arc<Watch>,
 }
 
 /// What a query does at the moment.
@@ -87,6 +88,8 @@ pub struct Query {
     charge: Charge,
     plan: OnceLock<Arc<dyn ExecutionPlan>>,
     rows_returned: AtomicU64,
+    /// Why it ends, where its user did not ask for that.
+    ended_by: OnceLock<String>,
 }
 
 impl Query {
@@ -168,6 +171,13 @@ impl Query {
         self.suspension.cancel();
     }
 
+    /// Ends the query by an error that says why.
+    fn end(&self, why: String) {
+        // The first reason is the one.
+        let _ = self.ended_by.set(why);
+        self.cancel();
+    }
+
     /// What it does at the moment.
     #[must_use]
     pub fn state(&self) -> QueryState {
@@ -210,6 +220,18 @@ impl Queries {
         self.lock().values().cloned().collect()
     }
 
+    /// Ends the query that began last by an error that says why, unless one is ending.
+    pub(crate) fn end_youngest(&self, why: String) {
+        let running = self.running();
+        if running.iter().any(|query| query.state() == QueryState::Cancelled) {
+            return;
+        }
+        if let Some(query) = running.last() {
+            tracing::warn!(query = query.id, why, "a query is ended");
+            query.end(why);
+        }
+    }
+
     /// The running query of this number.
     #[must_use]
     pub fn find(&self, id: u64) -> Option<Arc<Query>> {
@@ -229,6 +251,7 @@ pub(crate) struct RunningQuery {
     runtime: Arc<RuntimeEnv>,
     paged: QueryExtension,
     market: Arc<Market>,
+    _watched: Watched,
 }
 
 impl RunningQuery {
@@ -266,11 +289,13 @@ impl RunningQuery {
             charge,
             plan: OnceLock::new(),
             rows_returned: AtomicU64::new(0),
+            ended_by: OnceLock::new(),
         });
         queries.lock().insert(id, Arc::clone(&query));
         market.arrived();
         let paged = QueryExtension(Arc::new(paged));
-        Ok(Self { query, queries: Arc::clone(queries), runtime, paged, market })
+        let (queries, _watched) = (Arc::clone(queries), resources.watch.query());
+        Ok(Self { query, queries, runtime, paged, market, _watched })
     }
 
     #[cfg(test)]
@@ -445,12 +470,16 @@ impl QueryStream {
 
     /// Lets the plan go; the error is the last item.
     fn end_cancelled(&mut self) -> Poll<Option<Result<RecordBatch>>> {
-        let id = self.running.query.id;
+        let query = Arc::clone(&self.running.query);
         self.stream = Box::pin(EmptyRecordBatchStream::new(self.stream.schema()));
         self.kept = None;
         self.resumed = None;
         self.cancelled = future::pending().boxed();
-        Poll::Ready(Some(exec_err!("query {id} was cancelled")))
+        let id = query.id;
+        Poll::Ready(Some(match query.ended_by.get() {
+            None => exec_err!("query {id} was cancelled"),
+            Some(why) => Err(DataFusionError::ResourcesExhausted(format!("query {id}: {why}"))),
+        }))
     }
 }
 

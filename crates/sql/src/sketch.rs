@@ -1,10 +1,13 @@
-//! How many distinct values a column has, in 4 KiB, whatever its size.
+//! The number of distinct values of a column, estimated in at most 4 KiB whatever its size.
 //!
 //! HyperLogLog (Flajolet, Fusy, Gandouet, Meunier, AofA 2007) with 4,096 registers of one byte and
 //! 64-bit hashes, read by the estimator of Ertl ("New cardinality estimation algorithms for
 //! HyperLogLog sketches", 2017, section 4), which needs neither bias tables nor a switch to linear
 //! counting: standard error 1.04 / sqrt(4096) = 1.6 % at every size. Sketches of parts of a column
 //! merge into the sketch of the whole without loss.
+//!
+//! A sketch of few values is a sorted list of the registers that they touched, and an empty one
+//! takes no memory beside itself.
 //!
 //! Hashes are part of what the catalog keeps: changing them is a change of format.
 
@@ -14,19 +17,29 @@ const REGISTERS: usize = 1 << INDEX_BITS;
 const RANK_BITS: u32 = 64 - INDEX_BITS;
 /// A register holds 0 (never touched) to this.
 const RANK_MAX: usize = 53;
+/// Registers in the sparse form, at most: in four bytes each they take an eighth of the dense form,
+/// and one more is inserted in a few nanoseconds.
+const SPARSE_MAX: usize = 128;
 
 const FORM_DENSE: u8 = 0;
 const FORM_SPARSE: u8 = 1;
 
 /// An estimate of distinct values that can be merged.
+///
+/// Equal sketches are in the same form: sparse while at most `SPARSE_MAX` registers are touched.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Sketch {
-    registers: Box<[u8; REGISTERS]>,
+pub struct Sketch(Form);
+
+#[derive(Clone, PartialEq, Eq)]
+enum Form {
+    /// Index and rank of each register that is not zero, by index.
+    Sparse(Vec<(u16, u8)>),
+    Dense(Box<[u8; REGISTERS]>),
 }
 
 impl Default for Sketch {
     fn default() -> Self {
-        Self { registers: Box::new([0; REGISTERS]) }
+        Self(Form::Sparse(Vec::new()))
     }
 }
 
@@ -41,37 +54,57 @@ impl Sketch {
     #[inline]
     pub fn add(&mut self, hash: u64) {
         // The highest bits choose the register; the set bit keeps the rank within 53.
-        let index = (hash >> RANK_BITS) as usize;
+        let index = (hash >> RANK_BITS) as u16;
         let rest = hash << INDEX_BITS | 1 << (INDEX_BITS - 1);
         #[expect(clippy::cast_possible_truncation, reason = "at most 53")]
         let rank = rest.leading_zeros() as u8 + 1;
-        // Soon almost no value changes a register: a branch that is never taken costs less than a
-        // store that the next value may have to wait for.
-        if rank > self.registers[index] {
-            self.registers[index] = rank;
+        match &mut self.0 {
+            Form::Dense(registers) => {
+                // Soon almost no value changes a register: a branch that is never taken costs less
+                // than a store that the next value may have to wait for.
+                let register = &mut registers[usize::from(index) % REGISTERS];
+                if rank > *register {
+                    *register = rank;
+                }
+            }
+            Form::Sparse(_) => self.raise(index, rank),
         }
     }
 
     /// Adds every value of `other`.
     pub fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in self.registers.iter_mut().zip(other.registers.iter()) {
-            *mine = (*mine).max(*theirs);
+        match (&mut self.0, &other.0) {
+            (Form::Dense(mine), Form::Dense(theirs)) => {
+                for (mine, theirs) in mine.iter_mut().zip(theirs.iter()) {
+                    *mine = (*mine).max(*theirs);
+                }
+            }
+            (_, Form::Sparse(theirs)) => {
+                theirs.iter().for_each(|&(index, rank)| self.raise(index, rank));
+            }
+            (Form::Sparse(mine), Form::Dense(theirs)) => {
+                let mine = std::mem::take(mine);
+                self.0 = Form::Dense(theirs.clone());
+                mine.into_iter().for_each(|(index, rank)| self.raise(index, rank));
+            }
         }
     }
 
     /// Whether no value was ever added.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.registers.iter().all(|&register| register == 0)
+        matches!(&self.0, Form::Sparse(registers) if registers.is_empty())
     }
 
     /// The estimated number of distinct values.
     #[must_use]
     pub fn estimate(&self) -> u64 {
         let mut counts = [0_u32; RANK_MAX + 1];
-        for &register in self.registers.iter() {
+        for (_, register) in self.touched() {
             counts[usize::from(register).min(RANK_MAX)] += 1;
         }
+        let touched: u32 = counts.iter().sum();
+        counts[0] = u32::try_from(REGISTERS).unwrap_or(u32::MAX) - touched;
         let estimate = ertl(&counts);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
         let estimate = estimate.round() as u64;
@@ -81,16 +114,15 @@ impl Sketch {
     /// The sketch as the catalog keeps it: pairs of index and rank while they are shorter.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let touched = self.registers.iter().filter(|&&register| register != 0).count();
-        if touched * 3 >= REGISTERS {
-            return std::iter::once(FORM_DENSE).chain(self.registers.iter().copied()).collect();
+        if let Form::Dense(registers) = &self.0
+            && self.touched().count() * 3 >= REGISTERS
+        {
+            return std::iter::once(FORM_DENSE).chain(registers.iter().copied()).collect();
         }
         let mut bytes = vec![FORM_SPARSE];
-        for (index, &rank) in (0_u16..).zip(self.registers.iter()) {
-            if rank != 0 {
-                bytes.extend(index.to_le_bytes());
-                bytes.push(rank);
-            }
+        for (index, rank) in self.touched() {
+            bytes.extend(index.to_le_bytes());
+            bytes.push(rank);
         }
         bytes
     }
@@ -100,20 +132,79 @@ impl Sketch {
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (&form, bytes) = bytes.split_first()?;
         let mut sketch = Self::default();
+        let mut raise = |index: u16, rank: u8| {
+            let in_range = usize::from(index) < REGISTERS && usize::from(rank) <= RANK_MAX;
+            in_range.then(|| sketch.raise(index, rank))
+        };
         match form {
-            FORM_DENSE => *sketch.registers = bytes.try_into().ok()?,
+            FORM_DENSE => {
+                let registers: &[u8; REGISTERS] = bytes.try_into().ok()?;
+                (0_u16..).zip(registers).try_for_each(|(index, rank)| raise(index, *rank))?;
+            }
             FORM_SPARSE => {
                 let (entries, []) = bytes.as_chunks::<3>() else { return None };
                 for &[low, high, rank] in entries {
-                    let index = usize::from(u16::from_le_bytes([low, high]));
-                    *sketch.registers.get_mut(index)? = rank;
+                    raise(u16::from_le_bytes([low, high]), rank)?;
                 }
             }
             _ => return None,
         }
-        let in_range = sketch.registers.iter().all(|&rank| usize::from(rank) <= RANK_MAX);
-        in_range.then_some(sketch)
+        Some(sketch)
     }
+
+    /// Gets ready for many values, for which the dense form is faster; [`Sketch::settle`] undoes it
+    /// where few came.
+    pub(crate) fn expect_many(&mut self) {
+        if let Form::Sparse(touched) = &self.0 {
+            self.0 = Form::Dense(dense_of(touched));
+        }
+    }
+
+    /// Takes the form in which equal sketches are equal.
+    pub(crate) fn settle(&mut self) {
+        if matches!(self.0, Form::Dense(_)) && self.touched().nth(SPARSE_MAX).is_none() {
+            self.0 = Form::Sparse(self.touched().collect());
+        }
+    }
+
+    /// Index and rank of every register that is not zero, by index.
+    fn touched(&self) -> impl Iterator<Item = (u16, u8)> {
+        let (sparse, dense) = match &self.0 {
+            Form::Sparse(registers) => (registers.as_slice(), &[][..]),
+            Form::Dense(registers) => (&[][..], registers.as_slice()),
+        };
+        let dense = (0_u16..).zip(dense.iter().copied()).filter(|(_, rank)| *rank != 0);
+        sparse.iter().copied().chain(dense)
+    }
+
+    /// Raises a register to `rank`. Makes the form dense once too many are touched.
+    #[inline(never)]
+    fn raise(&mut self, index: u16, rank: u8) {
+        let touched = match &mut self.0 {
+            Form::Dense(registers) => {
+                let register = &mut registers[usize::from(index)];
+                *register = (*register).max(rank);
+                return;
+            }
+            Form::Sparse(_) if rank == 0 => return,
+            Form::Sparse(touched) => touched,
+        };
+        match touched.binary_search_by_key(&index, |(index, _)| *index) {
+            Ok(place) => touched[place].1 = touched[place].1.max(rank),
+            Err(place) if touched.len() < SPARSE_MAX => touched.insert(place, (index, rank)),
+            Err(_) => {
+                let mut registers = dense_of(touched);
+                registers[usize::from(index)] = rank;
+                self.0 = Form::Dense(registers);
+            }
+        }
+    }
+}
+
+fn dense_of(touched: &[(u16, u8)]) -> Box<[u8; REGISTERS]> {
+    let mut registers = Box::new([0; REGISTERS]);
+    touched.iter().for_each(|&(index, rank)| registers[usize::from(index)] = rank);
+    registers
 }
 
 /// Ertl's improved raw estimator over the number of registers per rank.
@@ -286,6 +377,39 @@ mod tests {
             assert_eq!(Sketch::from_bytes(&bytes), Some(sketch));
         }
         assert_eq!(sketch_of(0..3).to_bytes().len(), 10);
+    }
+
+    #[test]
+    fn the_form_says_nothing_of_how_the_values_came() {
+        for size in [0, 1, 100, 127, 128, 129, 131, 140, 1_000] {
+            let whole = sketch_of(0..size);
+            for cut in [0, size.min(1), size / 2, size] {
+                for [first, second] in [[0..cut, cut..size], [cut..size, 0..cut]] {
+                    let mut parts = sketch_of(first);
+                    parts.merge(&sketch_of(second));
+                    assert_eq!(parts, whole, "{cut} of {size}");
+                }
+            }
+            assert_eq!(whole.is_empty(), size == 0);
+            let mut many = Sketch::default();
+            many.expect_many();
+            (0..size).for_each(|value| many.add(hash_word(value)));
+            many.settle();
+            assert_eq!(many, whole);
+        }
+    }
+
+    #[test]
+    fn few_values_take_little_memory() {
+        let bytes = |sketch: &Sketch| match &sketch.0 {
+            Form::Sparse(touched) => touched.capacity() * size_of::<(u16, u8)>(),
+            Form::Dense(registers) => registers.len(),
+        };
+        assert_eq!(bytes(&Sketch::default()), 0);
+        assert!(bytes(&sketch_of(0..4)) <= 16);
+        assert!(bytes(&sketch_of(0..100)) <= 512);
+        assert_eq!(bytes(&sketch_of(0..10_000)), REGISTERS);
+        assert!(size_of::<Sketch>() <= 24);
     }
 
     #[test]

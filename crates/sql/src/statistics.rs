@@ -13,7 +13,6 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 
-use crate::chunk::Chunk;
 use crate::table::TableVersion;
 
 pub use bounds::{BOUND_BYTES, Bound};
@@ -38,9 +37,12 @@ pub struct SegmentStatistics {
 
 /// Statistics of a version of a table for the planner.
 pub(crate) fn of_version(version: &TableVersion) -> Statistics {
-    let columns = 0..version.schema().fields().len();
+    let columns = version.schema().fields().len();
+    // An empty table has no sketches: nothing has to be read for it.
+    let distinct = if version.chunks.is_empty() { vec![] } else { version.distinct() };
+    let distinct = |column: usize| distinct.get(column).copied().unwrap_or(0);
     let column_statistics: Vec<_> =
-        columns.map(|column| of_column(&version.chunks, column, version)).collect();
+        (0..columns).map(|column| of_column(version, column, distinct(column))).collect();
     Statistics {
         num_rows: Precision::Exact(version.rows()),
         // Of neither the table nor its columns: the planner does not scale them by what joins
@@ -51,13 +53,10 @@ pub(crate) fn of_version(version: &TableVersion) -> Statistics {
     }
 }
 
-fn of_column(
-    chunks: &[std::sync::Arc<Chunk>],
-    column: usize,
-    version: &TableVersion,
-) -> ColumnStatistics {
+/// Statistics of a column whose sketch holds `sketched` distinct values.
+fn of_column(version: &TableVersion, column: usize, sketched: u64) -> ColumnStatistics {
     let rows = version.rows();
-    let segments = || chunks.iter().map(|chunk| &chunk.columns[column].statistics);
+    let segments = || version.chunks.iter().map(|chunk| &chunk.columns[column].statistics);
     let nulls: usize = segments().map(|segment| segment.nulls).sum();
     let data_type = version.schema().field(column).data_type();
     let mut statistics = ColumnStatistics::new_unknown();
@@ -68,9 +67,11 @@ fn of_column(
         statistics.min_value = precision(bounds::least(segments()));
         statistics.max_value = precision(bounds::greatest(segments()));
     }
-    if segments().all(|segment| segment.distinct.is_some()) {
-        let sketch = version.sketches.get(column);
-        let distinct = sketch.map_or(0, |sketch| saturate(sketch.estimate()));
+    // The sketch is that of the last commit: of a table that was dropped there is none. What the
+    // column has is never less than one of its segments has.
+    let greatest: Option<Vec<u64>> = segments().map(|segment| segment.distinct).collect();
+    if let Some(greatest) = greatest {
+        let distinct = saturate(greatest.into_iter().fold(sketched, u64::max));
         statistics.distinct_count = Precision::Inexact(distinct.min(rows - nulls));
     }
     statistics

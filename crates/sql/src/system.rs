@@ -4,6 +4,7 @@
 mod consumers;
 mod heaps;
 mod market;
+mod merges;
 mod queries;
 mod segments;
 mod tenants;
@@ -35,10 +36,11 @@ struct View {
     values: fn(&EngineState) -> Vec<ArrayRef>,
 }
 
-const VIEWS: [View; 7] = [
+const VIEWS: [View; 8] = [
     View { name: "consumers", columns: consumers::columns, values: consumers::values },
     View { name: "heaps", columns: heaps::columns, values: heaps::values },
     View { name: "market", columns: market::columns, values: market::values },
+    View { name: "merges", columns: merges::columns, values: merges::values },
     View { name: "queries", columns: queries::columns, values: queries::values },
     View { name: "segments", columns: segments::columns, values: segments::values },
     View { name: "tenants", columns: tenants::columns, values: tenants::values },

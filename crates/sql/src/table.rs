@@ -14,7 +14,6 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Statistics;
 use terrace_pool::Space;
-use terrace_sys::size::to_u64;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::catalog::{Journal, Transaction, put_chunks};
@@ -22,34 +21,40 @@ use crate::chunk::Chunk;
 use crate::error::SqlError;
 use crate::home::Wishes;
 use crate::segment::Encoding;
-use crate::sketch::Sketch;
 use crate::statistics;
-use crate::write::Changes;
+use crate::write::{Changes, MergeCounters};
 
 /// The chunks of a table as one statement left them. Immutable.
-#[derive(Debug)]
 pub struct TableVersion {
-    /// Counts the commits to the table since the process started.
+    /// Counts the commits that changed rows since the process started. Merging chunks changes none:
+    /// two versions of one number have the same rows, perhaps in other chunks.
     pub number: u64,
-    /// The chunks, oldest first.
+    /// The chunks, in the order of their rows: oldest first, as far as UPDATE left them alone.
     pub chunks: Vec<Arc<Chunk>>,
-    /// One sketch of distinct values per column, over every row the table ever held since it was
-    /// last emptied.
-    pub sketches: Arc<Vec<Sketch>>,
     schema: SchemaRef,
+    /// Where the sketches of the table's columns are: they stay in the catalog's file, and are read
+    /// when statistics are asked for.
+    sketches: (Arc<Journal>, u64),
     statistics: OnceLock<Arc<Statistics>>,
 }
 
 impl TableVersion {
-    /// A version made of `chunks`.
-    #[must_use]
-    pub fn new(
-        number: u64,
-        schema: SchemaRef,
-        chunks: Vec<Arc<Chunk>>,
-        sketches: Arc<Vec<Sketch>>,
-    ) -> Self {
-        Self { number, chunks, sketches, schema, statistics: OnceLock::new() }
+    /// A version of the table made of `parts` with these chunks.
+    fn new(number: u64, parts: &TableParts, chunks: Vec<Arc<Chunk>>) -> Self {
+        let sketches = (Arc::clone(&parts.journal), parts.id);
+        let schema = Arc::clone(&parts.columns);
+        Self { number, chunks, schema, sketches, statistics: OnceLock::new() }
+    }
+
+    /// The estimated number of distinct values of each column, over every row that the table ever
+    /// held since it was last emptied.
+    pub(crate) fn distinct(&self) -> Vec<u64> {
+        let (journal, table) = &self.sketches;
+        let found = journal.distinct(*table, self.schema.fields().len());
+        found.unwrap_or_else(|error| {
+            tracing::warn!(%error, table, "the planner goes by what single chunks hold");
+            vec![]
+        })
     }
 
     /// All segments by their chunk and column, those of a column one after the other: so they lie
@@ -104,19 +109,21 @@ pub struct Table {
     dropped: AtomicBool,
     writer: Arc<AsyncMutex<()>>,
     wishes: Wishes,
+    merged: MergeCounters,
 }
 
 impl Table {
-    pub(crate) fn new(parts: TableParts, chunks: Vec<Arc<Chunk>>, sketches: Vec<Sketch>) -> Self {
+    pub(crate) fn new(parts: TableParts, chunks: Vec<Arc<Chunk>>) -> Self {
         let next_chunk = chunks.iter().map(|chunk| chunk.id + 1).max().unwrap_or(0);
-        let version = TableVersion::new(0, parts.columns.clone(), chunks, Arc::new(sketches));
+        let current = RwLock::new(Arc::new(TableVersion::new(0, &parts, chunks)));
         Self {
             parts,
-            current: RwLock::new(Arc::new(version)),
+            current,
             next_chunk: AtomicU64::new(next_chunk),
             dropped: AtomicBool::new(false),
             writer: Arc::default(),
             wishes: Wishes::default(),
+            merged: MergeCounters::default(),
         }
     }
 
@@ -165,6 +172,11 @@ impl Table {
     /// Where its segments are wished to be.
     pub(crate) fn wishes(&self) -> &Wishes {
         &self.wishes
+    }
+
+    /// What merging its small chunks has done since the process started.
+    pub(crate) fn merged(&self) -> &MergeCounters {
+        &self.merged
     }
 
     /// The chunks as the last committed statement left them. They stay readable for as long as the
@@ -240,24 +252,26 @@ impl Table {
     /// Makes `changes` durable together with what `also` adds to the catalog's transaction, and
     /// shows them to readers. Blocks; the caller keeps other writers out.
     pub(crate) fn settle(
-        &self,
+        self: &Arc<Self>,
         changes: Changes,
         also: impl FnOnce(&Transaction<'_>) -> Result<(), SqlError>,
     ) -> Result<(), SqlError> {
         let id = self.id();
-        let outcome = changes.apply(&self.snapshot());
+        let before = self.snapshot();
+        let number = before.number + u64::from(!changes.is_merge());
+        let outcome = changes.apply(&before);
+        drop(before);
         self.journal().settle(&outcome.added, |transaction| {
             also(transaction)?;
             for chunk in &outcome.removed {
                 transaction.remove_chunk(id, chunk.id)?;
             }
-            for &column in &outcome.changed_sketches {
-                transaction.put_sketch(id, to_u64(column), &outcome.sketches[column])?;
-            }
+            transaction.change_sketches(id, &outcome.sketches)?;
             put_chunks(transaction, id, &outcome.added)
         })?;
         outcome.removed.iter().for_each(|chunk| chunk.mark_retired());
-        self.show(outcome.kept, outcome.sketches);
+        self.show(number, outcome.kept);
+        self.journal().merges.note(self);
         Ok(())
     }
 
@@ -265,14 +279,12 @@ impl Table {
     pub(crate) fn retire(&self) {
         self.dropped.store(true, Ordering::Release);
         self.snapshot().chunks.iter().for_each(|chunk| chunk.mark_retired());
-        self.show(vec![], Arc::new(vec![Sketch::default(); self.schema().fields().len()]));
+        self.show(self.snapshot().number + 1, vec![]);
         self.journal().versions.remove(self.id());
     }
 
-    fn show(&self, chunks: Vec<Arc<Chunk>>, sketches: Arc<Vec<Sketch>>) {
-        let number = self.snapshot().number + 1;
-        let version = TableVersion::new(number, self.schema().clone(), chunks, sketches);
-        let version = Arc::new(version);
+    fn show(&self, number: u64, chunks: Vec<Arc<Chunk>>) {
+        let version = Arc::new(TableVersion::new(number, &self.parts, chunks));
         // The version before is dropped after the lock: its chunks may give their space back.
         let before = std::mem::replace(
             &mut *self.current.write().unwrap_or_else(PoisonError::into_inner),
@@ -280,6 +292,15 @@ impl Table {
         );
         self.journal().versions.put(self.id(), version);
         drop(before);
+    }
+}
+
+impl fmt::Debug for TableVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableVersion")
+            .field("number", &self.number)
+            .field("chunks", &self.chunks)
+            .finish_non_exhaustive()
     }
 }
 

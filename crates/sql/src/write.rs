@@ -10,6 +10,8 @@ mod change;
 mod chunk_writer;
 mod dml;
 mod encode;
+mod merge;
+mod merger;
 mod numbered;
 mod plan;
 mod rewrite;
@@ -28,9 +30,13 @@ use tokio::sync::OwnedMutexGuard;
 use crate::error::SqlError;
 use crate::table::Table;
 
-pub(crate) use change::Changes;
+pub(crate) use change::{Changes, SketchChange};
 pub use chunk_writer::ChunkWriter;
 pub use dml::dml_plan;
+pub(crate) use merge::MergeCounters;
+#[cfg(test)]
+pub(crate) use merge::Merged;
+pub(crate) use merger::{MergeQueue, Merger};
 pub(crate) use numbered::ByNumber;
 pub use plan::{CountExec, delete_plan, insert_plan, truncate_plan, update_plan};
 pub use rewrite::Assignment;

@@ -16,6 +16,20 @@ pub fn resident_bytes() -> io::Result<u64> {
     pages.map(|pages| pages * to_u64(PAGE_BYTES)).ok_or_else(|| unreadable("/proc/self/statm"))
 }
 
+/// Bytes of [`resident_bytes`] that are of no file and of no memory that is shared by name: heaps,
+/// stacks, and private mappings that were written to.
+///
+/// # Errors
+/// When `/proc` is not readable.
+pub fn anonymous_bytes() -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/self/statm")?;
+    let mut pages = text.split_whitespace().skip(1).map(|field| field.parse::<u64>().ok());
+    match (pages.next().flatten(), pages.next().flatten()) {
+        (Some(resident), Some(shared)) => Ok(resident.saturating_sub(shared) * to_u64(PAGE_BYTES)),
+        _ => Err(unreadable("/proc/self/statm")),
+    }
+}
+
 /// The most bytes that were in physical memory since the start or [`reset_peak_resident`].
 ///
 /// # Errors
@@ -63,6 +77,8 @@ mod tests {
         let data = std::hint::black_box(vec![1u8; TOUCHED]);
         let after = resident_bytes().expect("/proc is there");
         assert!(after + SLACK >= before + to_u64(TOUCHED), "{before} -> {after}");
+        let anonymous = anonymous_bytes().expect("/proc is there");
+        assert!(anonymous + SLACK >= to_u64(TOUCHED) && anonymous <= after + SLACK, "{anonymous}");
         let peak = peak_resident_bytes().expect("/proc is there");
         assert!(peak + SLACK >= after, "{after}, at most {peak}");
         drop(data);

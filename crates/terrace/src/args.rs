@@ -35,6 +35,12 @@ pub struct Options {
     #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
     pub dram: Option<u64>,
 
+    /// Most memory that the process of sql may take, its budget included: a query that takes more
+    /// for plans, literals and batches that no operator accounts for ends with an error; 15/16 of
+    /// what the machine or the control group has where none is given
+    #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
+    pub memory_limit: Option<u64>,
+
     /// A tier below DRAM, fastest first: node1:8GiB, cxl:16GiB, emu:8GiB@250ns,
     /// file:/data/terrace:100GiB, dev:/dev/nvme1n1 (repeatable)
     #[arg(long = "tier", global = true, value_name = "SPEC")]
@@ -59,12 +65,14 @@ pub struct Options {
     #[arg(long = "set", global = true, value_name = "NAME=VALUE", value_parser = assignment)]
     pub settings: Vec<(String, String)>,
 
-    /// TOML file with the keys dram, tier, data, threads, placement, set, prices; without it,
-    /// terrace/config.toml of the user's configuration directory is read where it exists
+    /// TOML file with the keys dram, memory-limit, tier, data, threads, placement, set, prices;
+    /// without it, terrace/config.toml of the user's configuration directory is read where it
+    /// exists
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Say on standard error what happens inside; up to -vvv for more
+    /// Say on standard error what happens inside; up to -vvv for more. Without it, warnings of sql
+    /// go to the file terrace/log in the user's directory of state
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub verbose: u8,
 }

@@ -21,6 +21,9 @@ pub struct Config {
     /// As `--dram`.
     #[serde(default, deserialize_with = "size")]
     pub dram: Option<u64>,
+    /// As `--memory-limit`.
+    #[serde(default, rename = "memory-limit", deserialize_with = "size")]
+    pub memory_limit: Option<u64>,
     /// As `--tier`: one specification or a list of them.
     #[serde(default, rename = "tier")]
     pub tiers: Tiers,
@@ -159,13 +162,15 @@ mod tests {
     #[test]
     fn every_option_can_be_written() {
         let config = parse(
-            "dram = \"1GiB\"\ntier = [\"emu:1GiB\", \"file:/data/t:2GiB\"]\n\
+            "dram = \"1GiB\"\nmemory-limit = \"2GiB\"\n\
+             tier = [\"emu:1GiB\", \"file:/data/t:2GiB\"]\n\
              data = \"/data/db\"\nthreads = 2\nplacement = \"mapped\"\n\
              set.terrace.paged_sort = false\n\
              prices = { dram = 8, remote = 3.5 }\n",
         )
         .expect("parsed");
         assert_eq!(config.dram, Some(1 << 30));
+        assert_eq!(config.memory_limit, Some(2 << 30));
         assert_eq!(config.tiers.0.len(), 2);
         assert_eq!(config.data.as_deref(), Some(Path::new("/data/db")));
         assert_eq!(config.threads.map(NonZeroUsize::get), Some(2));
@@ -185,7 +190,7 @@ mod tests {
     #[test]
     fn unknown_keys_are_refused_with_the_known_ones() {
         let message = parse("drum = 1\n").expect_err("refused");
-        for key in ["drum", "dram", "tier", "data", "threads", "set", "prices"] {
+        for key in ["drum", "dram", "memory-limit", "tier", "data", "threads", "set", "prices"] {
             assert!(message.contains(key), "{message}");
         }
     }

@@ -8,6 +8,7 @@ mod config;
 mod doctor;
 mod error;
 mod interrupt;
+mod log;
 mod settings;
 mod sql;
 mod suite;
@@ -18,13 +19,11 @@ use std::io::{Write, stderr};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
-use tokio::runtime::{Builder, Runtime};
-use tracing::Level;
-
 use args::{Cli, Command};
+use clap::Parser;
 use error::{CliError, Result};
 use settings::Settings;
+use tokio::runtime::{Builder, Runtime};
 
 /// Exit codes after an interruption and after a closed pipe, as shells have them.
 const INTERRUPTED: u8 = 130;
@@ -35,7 +34,7 @@ const SHUTDOWN: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    trace(cli.options.verbose);
+    log::start(cli.options.verbose, !matches!(cli.command, Command::Sql(_)));
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever read the output has seen enough of it.
@@ -85,15 +84,4 @@ fn runtime(settings: &Settings) -> Result<Runtime> {
         .enable_all()
         .build()?;
     Ok(runtime)
-}
-
-/// Messages of the program's insides on standard error: warnings always, more with `-v`.
-fn trace(verbose: u8) {
-    let level = match verbose {
-        0 => Level::WARN,
-        1 => Level::INFO,
-        2 => Level::DEBUG,
-        _ => Level::TRACE,
-    };
-    tracing_subscriber::fmt().with_max_level(level).with_writer(stderr).without_time().init();
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use terrace_bench::pages::cost::Prices;
 use terrace_pool::Placement;
-use terrace_sql::EngineConfig;
+use terrace_sql::{EngineConfig, ProcessMemory};
 use terrace_sys::file_system::is_in_memory;
 use terrace_sys::probe::Probe;
 use terrace_tier::TierSpec;
@@ -21,6 +21,8 @@ pub struct Settings {
     pub dram_bytes: u64,
     /// Whether nobody named the budget.
     pub dram_is_default: bool,
+    /// Bytes that the process may take.
+    pub memory_limit_bytes: u64,
     /// Tiers below DRAM.
     pub tiers: Vec<TierSpec>,
     /// Where tables are kept.
@@ -56,6 +58,10 @@ impl Settings {
         Settings {
             dram_bytes: dram.unwrap_or(default_dram(probe)),
             dram_is_default: dram.is_none(),
+            memory_limit_bytes: options
+                .memory_limit
+                .or(config.memory_limit)
+                .unwrap_or(usable_bytes(probe) / 16 * 15),
             tiers,
             data: options.data.clone().or(config.data),
             threads: threads.unwrap_or(cpus),
@@ -67,16 +73,24 @@ impl Settings {
         }
     }
 
-    /// What the engine is opened with. Warns when what leaves the budget would stay in DRAM.
-    pub fn engine(&self) -> EngineConfig {
+    /// A warning that what leaves the budget would stay in DRAM, where that is so.
+    pub fn warning(&self) -> Option<String> {
         let stored = self.tiers.iter().any(|tier| !tier.is_memory());
         let directory = self.data.clone().unwrap_or_else(std::env::temp_dir);
-        if !stored && is_in_memory(&directory).unwrap_or(false) {
+        let in_memory = !stored && is_in_memory(&directory).unwrap_or(false);
+        in_memory.then(|| {
             let directory = directory.display();
-            tracing::warn!(
+            format!(
                 "{directory} is a file system in memory: what the budget has no room for takes \
                  DRAM there; name a directory on a device with --data or TMPDIR"
-            );
+            )
+        })
+    }
+
+    /// What the engine is opened with. Logs the [warning](Settings::warning).
+    pub fn engine(&self) -> EngineConfig {
+        if let Some(warning) = self.warning() {
+            tracing::warn!("{warning}");
         }
         EngineConfig {
             dram_bytes: self.dram_bytes,
@@ -85,14 +99,20 @@ impl Settings {
             threads: self.threads.get(),
             settings: self.settings.clone(),
             placement: self.placement.unwrap_or_default(),
+            process_memory: ProcessMemory::default(),
+            process_limit_bytes: Some(self.memory_limit_bytes),
         }
     }
 }
 
 /// Half of the memory that this process may use, in whole MiB.
 fn default_dram(probe: &Probe) -> u64 {
-    let usable = probe.memory_limit_bytes.unwrap_or(u64::MAX).min(probe.memory_bytes);
-    (usable / 2) >> 20 << 20
+    (usable_bytes(probe) / 2) >> 20 << 20
+}
+
+/// Memory that this process may use: that of its control group, or the machine's.
+fn usable_bytes(probe: &Probe) -> u64 {
+    probe.memory_limit_bytes.unwrap_or(u64::MAX).min(probe.memory_bytes)
 }
 
 #[cfg(test)]
@@ -110,6 +130,7 @@ mod tests {
         let options = Options {
             settings: vec![("a.b".into(), "2".into())],
             dram: Some(5 << 20),
+            memory_limit: Some(6 << 20),
             tiers: vec!["emu:2GiB".parse().expect("tier")],
             data: Some("/b".into()),
             threads: NonZeroUsize::new(7),
@@ -118,6 +139,7 @@ mod tests {
         };
         let settings = Settings::merge(&options, config(), &Probe::detect());
         assert_eq!(settings.dram_bytes, 5 << 20);
+        assert_eq!(settings.memory_limit_bytes, 6 << 20);
         assert_eq!(settings.tiers, options.tiers);
         assert_eq!(settings.data, options.data);
         assert_eq!(settings.threads.get(), 7);
@@ -144,6 +166,8 @@ mod tests {
         assert!(settings.dram_is_default);
         assert!(settings.dram_bytes <= probe.memory_bytes / 2);
         assert!(settings.dram_bytes > 0);
+        assert!(settings.memory_limit_bytes > settings.dram_bytes);
+        assert!(settings.memory_limit_bytes < probe.memory_bytes);
         assert_eq!(settings.threads.get(), probe.cpus);
         assert!(settings.threads_is_default);
     }

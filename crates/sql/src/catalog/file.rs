@@ -12,6 +12,7 @@ use super::record::{
 };
 use crate::error::SqlError;
 use crate::sketch::Sketch;
+use crate::write::SketchChange;
 
 /// Memory of redb's page cache, which is outside the budget. The catalog is read once, at the
 /// start, and a commit touches a few pages.
@@ -38,13 +39,12 @@ const META_NEXT_TABLE: &str = "next table";
 /// The lower and the upper half of the database's number.
 const META_ID: [&str; 2] = ["id, low", "id, high"];
 
-/// A table with its chunks and sketches, as found in the file.
+/// A table with its chunks, as found in the file.
 pub(super) struct LoadedTable {
     pub id: u64,
     pub record: TableRecord,
     /// By number, ascending.
     pub chunks: Vec<(u64, ChunkRecord)>,
-    pub sketches: Vec<Sketch>,
 }
 
 /// Everything in the file.
@@ -123,10 +123,35 @@ impl CatalogFile {
 
     /// Reads everything.
     pub(super) fn load(&self) -> Result<Loaded, SqlError> {
-        load(&self.database).map_err(|failure| match failure {
+        load(&self.database).map_err(|failure| self.failure(failure))
+    }
+
+    /// The estimated number of distinct values of each of a table's columns.
+    pub(super) fn distinct(&self, table: u64, columns: usize) -> Result<Vec<u64>, SqlError> {
+        let mut distinct = vec![0; columns];
+        let mut read = || -> Result<(), LoadFailure> {
+            let sketches = self.database.begin_read()?.open_table(SKETCHES)?;
+            for entry in sketches.range((table, 0)..=(table, u64::MAX))? {
+                let (key, sketch) = entry?;
+                let (_, column) = key.value();
+                let place = usize::try_from(column).ok().and_then(|at| distinct.get_mut(at));
+                let found = Sketch::from_bytes(sketch.value());
+                let (Some(place), Some(found)) = (place, found) else {
+                    return Err(LoadFailure::Damaged(unreadable(table, column)));
+                };
+                *place = found.estimate();
+            }
+            Ok(())
+        };
+        read().map_err(|failure| self.failure(failure))?;
+        Ok(distinct)
+    }
+
+    fn failure(&self, failure: LoadFailure) -> SqlError {
+        match failure {
             LoadFailure::Read(source) => error(&self.path, "read it", source),
             LoadFailure::Damaged(what) => self.damaged(what),
-        })
+        }
     }
 
     /// Makes the changes of one statement, all or none of them, durable when this returns.
@@ -253,16 +278,38 @@ impl Transaction<'_> {
         self.change(|write| Ok(write.open_table(CHUNKS)?.remove((table, chunk)).map(drop)?))
     }
 
-    pub(crate) fn put_sketch(
+    /// Brings the sketches of a table's columns up to date; what does not change is not written.
+    pub(crate) fn change_sketches(
         &self,
         table: u64,
-        column: u64,
-        sketch: &Sketch,
+        change: &SketchChange,
     ) -> Result<(), SqlError> {
-        let record = sketch.to_bytes();
+        let mut damaged = None;
         self.change(|write| {
-            Ok(write.open_table(SKETCHES)?.insert((table, column), &*record).map(drop)?)
-        })
+            let mut sketches = write.open_table(SKETCHES)?;
+            let (added, replaces) = match change {
+                SketchChange::Merge(added) => (added, false),
+                SketchChange::Replace(added) => (added, true),
+            };
+            if replaces {
+                sketches.retain_in((table, 0)..=(table, u64::MAX), |_, _| false)?;
+            }
+            for (column, added) in (0..).zip(added).filter(|(_, added)| !added.is_empty()) {
+                let before = sketches.get((table, column))?;
+                let before = before.map(|before| Sketch::from_bytes(before.value()));
+                let Some(before) = before.unwrap_or(Some(Sketch::default())) else {
+                    damaged = Some(column);
+                    return Ok(());
+                };
+                let mut merged = before.clone();
+                merged.merge(added);
+                if merged != before {
+                    sketches.insert((table, column), &*merged.to_bytes())?;
+                }
+            }
+            Ok(())
+        })?;
+        damaged.map_or(Ok(()), |column| Err(self.file.damaged(unreadable(table, column))))
     }
 
     fn change(
@@ -278,6 +325,10 @@ impl Transaction<'_> {
             instead: "use other column types".to_owned(),
         })
     }
+}
+
+fn unreadable(table: u64, column: u64) -> String {
+    format!("sketch {column} of table number {table} cannot be read")
 }
 
 enum LoadFailure {
@@ -359,20 +410,7 @@ fn load_table(
         let what = format_args!("chunk {number} of table {}", record.name);
         chunks.push((number, chunk.map_err(damaged(what))?));
     }
-    let columns = record.columns.fields().len();
-    let mut sketches = vec![Sketch::default(); columns];
-    for entry in read.open_table(SKETCHES)?.range((id, 0)..=(id, u64::MAX))? {
-        let (key, sketch) = entry?;
-        let (_, column) = key.value();
-        let place = usize::try_from(column).ok().and_then(|column| sketches.get_mut(column));
-        let found = Sketch::from_bytes(sketch.value());
-        let (Some(place), Some(found)) = (place, found) else {
-            let what = format!("sketch {column} of table {} cannot be read", record.name);
-            return Err(LoadFailure::Damaged(what));
-        };
-        *place = found;
-    }
-    Ok(LoadedTable { id, record, chunks, sketches })
+    Ok(LoadedTable { id, record, chunks })
 }
 
 /// Every chunk belongs to a table.

@@ -14,6 +14,7 @@ use crate::error::SqlError;
 use crate::failpoint::{Failpoints, Point};
 use crate::pins::PagePins;
 use crate::tasks::Tasks;
+use crate::write::MergeQueue;
 
 /// The catalog's file and the store it names extents of, and what else the tables share.
 pub(crate) struct Journal {
@@ -24,17 +25,27 @@ pub(crate) struct Journal {
     pub(crate) failpoints: Failpoints,
     /// The current version of each table.
     pub(crate) versions: Versions,
+    pub(crate) merges: MergeQueue,
 }
 
 impl Journal {
     pub(super) fn new(file: CatalogFile, store: Arc<Store>, pins: Arc<PagePins>) -> Self {
         let (tasks, failpoints) = (Tasks::default(), Failpoints::default());
-        Self { file, store, pins, tasks, failpoints, versions: Versions::default() }
+        let (versions, merges) = (Versions::default(), MergeQueue::default());
+        Self { file, store, pins, tasks, failpoints, versions, merges }
     }
 
     /// The store that holds the extents.
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.store
+    }
+
+    /// The estimated number of distinct values of each column of a table as it is now.
+    ///
+    /// # Errors
+    /// Errors of the catalog's file.
+    pub(crate) fn distinct(&self, table: u64, columns: usize) -> Result<Vec<u64>, SqlError> {
+        self.file.distinct(table, columns)
     }
 
     /// Makes `added` durable together with `change`. The chunks belong to the catalog when this

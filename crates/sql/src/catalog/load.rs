@@ -12,10 +12,9 @@ use super::journal::Journal;
 use super::record::{ChunkRecord, SegmentRecord, TableRecord};
 use super::snapshot::{SchemaNames, Schemas};
 use super::{Names, Tenant, table_space};
-use crate::chunk::{Chunk, ColumnSegment};
+use crate::chunk::{Chunk, ChunkKey, ColumnSegment};
 use crate::error::SqlError;
 use crate::home::Home;
-use crate::sketch::Sketch;
 use crate::table::{Table, TableParts};
 
 /// Refuses a store that does not reach as far as the extents that the catalog names.
@@ -72,16 +71,18 @@ pub(super) fn names(
 }
 
 fn adopt(loaded: LoadedTable, journal: &Arc<Journal>, pool: &Pool) -> Result<Arc<Table>, SqlError> {
-    let LoadedTable { id, record, chunks, sketches } = loaded;
+    let LoadedTable { id, record, chunks } = loaded;
     let space = table_space(pool, &record)?;
     let chunks = chunks.into_iter().map(|(number, chunk)| {
         let columns = chunk.columns.iter().map(|s| adopt_segment(s, &record, journal, &space));
-        let ChunkRecord { rows, columns: _ } = chunk;
+        let ChunkRecord { rows, place, is_full, columns: _ } = chunk;
+        let key = ChunkKey { id: number, place: place.unwrap_or(number), rows, is_full };
         let columns = columns.collect::<Result<_, _>>()?;
-        Ok(Arc::new(Chunk::committed(number, rows, columns, space.clone())))
+        Ok(Arc::new(Chunk::committed(key, columns, space.clone())))
     });
-    let chunks = chunks.collect::<Result<Vec<_>, SqlError>>()?;
-    Ok(table(id, record, space, chunks, sketches, journal))
+    let mut chunks = chunks.collect::<Result<Vec<_>, SqlError>>()?;
+    chunks.sort_by_key(|chunk| (chunk.place, chunk.id));
+    Ok(table(id, record, space, chunks, journal))
 }
 
 fn adopt_segment(
@@ -106,11 +107,10 @@ pub(super) fn table(
     record: TableRecord,
     space: Space,
     chunks: Vec<Arc<Chunk>>,
-    sketches: Vec<Sketch>,
     journal: &Arc<Journal>,
 ) -> Arc<Table> {
     let TableRecord { schema_name, name, encoding, columns } = record;
     let journal = journal.clone();
     let parts = TableParts { id, schema_name, name, columns, encoding, space, journal };
-    Arc::new(Table::new(parts, chunks, sketches))
+    Arc::new(Table::new(parts, chunks))
 }

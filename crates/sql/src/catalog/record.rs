@@ -16,8 +16,10 @@ use crate::segment::Encoding;
 use crate::statistics::{Bound, SegmentStatistics};
 
 const TABLE_VERSION: u8 = 1;
-const CHUNK_VERSION: u8 = 2;
-/// Chunks of this version say nothing of encodings: all of their segments are plain.
+const CHUNK_VERSION: u8 = 3;
+/// Chunks of this version say nothing of places: they are in the order of their numbers.
+const UNPLACED_CHUNK_VERSION: u8 = 2;
+/// Chunks of this version say nothing of encodings either: all of their segments are plain.
 const PLAIN_CHUNK_VERSION: u8 = 1;
 const VIEW_VERSION: u8 = 1;
 const TENANT_VERSION: u8 = 1;
@@ -73,9 +75,12 @@ pub(super) struct SegmentRecord {
 }
 
 /// A chunk as the catalog keeps it.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct ChunkRecord {
     pub rows: usize,
+    /// None where the record is older than places.
+    pub place: Option<u64>,
+    pub is_full: bool,
     pub columns: Vec<SegmentRecord>,
 }
 
@@ -87,22 +92,28 @@ impl ChunkRecord {
             len_bytes: column.len_bytes,
             statistics: column.statistics.clone(),
         });
-        Self { rows: chunk.rows, columns: columns.collect() }
+        let (rows, place, is_full) = (chunk.rows, Some(chunk.place), chunk.is_full);
+        Self { rows, place, is_full, columns: columns.collect() }
     }
 
     pub(super) fn to_bytes(&self) -> Result<Vec<u8>, Missing> {
-        self.to_bytes_of(CHUNK_VERSION)
+        let placed = self.place.is_some();
+        self.to_bytes_of(if placed { CHUNK_VERSION } else { UNPLACED_CHUNK_VERSION })
     }
 
-    /// The record as it was before there were encodings.
+    /// The record as it was before there were encodings, and before there were places.
     #[cfg(test)]
-    pub(super) fn to_old_bytes(&self) -> Result<Vec<u8>, Missing> {
-        self.to_bytes_of(PLAIN_CHUNK_VERSION)
+    pub(super) fn to_old_bytes(&self) -> Result<[Vec<u8>; 2], Missing> {
+        Ok([self.to_bytes_of(PLAIN_CHUNK_VERSION)?, self.to_bytes_of(UNPLACED_CHUNK_VERSION)?])
     }
 
     fn to_bytes_of(&self, version: u8) -> Result<Vec<u8>, Missing> {
         let mut fields = FieldWriter::new(version);
         fields.len(self.rows);
+        if let (CHUNK_VERSION, Some(place)) = (version, self.place) {
+            fields.word(place);
+            fields.byte(u8::from(self.is_full));
+        }
         fields.len(self.columns.len());
         for SegmentRecord { stored, encoding, len_bytes, statistics } in &self.columns {
             if version != PLAIN_CHUNK_VERSION {
@@ -122,10 +133,16 @@ impl ChunkRecord {
     }
 
     pub(super) fn from_bytes(bytes: &[u8], schema: &SchemaRef) -> Result<Self, Missing> {
-        let is_plain = bytes.first() == Some(&PLAIN_CHUNK_VERSION);
-        let version = if is_plain { PLAIN_CHUNK_VERSION } else { CHUNK_VERSION };
-        let mut fields = FieldReader::new(bytes, version)?;
-        let (rows, columns) = (fields.len()?, fields.len()?);
+        let old = [PLAIN_CHUNK_VERSION, UNPLACED_CHUNK_VERSION];
+        let old = old.into_iter().find(|old| bytes.first() == Some(old));
+        let is_plain = old == Some(PLAIN_CHUNK_VERSION);
+        let mut fields = FieldReader::new(bytes, old.unwrap_or(CHUNK_VERSION))?;
+        let rows = fields.len()?;
+        let (place, is_full) = match old {
+            Some(_) => (None, false),
+            None => (Some(fields.word()?), fields.byte()? != 0),
+        };
+        let columns = fields.len()?;
         if columns != schema.fields().len() {
             return Err(format!("{columns} columns for {}", schema.fields().len()));
         }
@@ -139,7 +156,7 @@ impl ChunkRecord {
         });
         let columns = columns.collect::<Result<_, _>>()?;
         fields.end()?;
-        Ok(Self { rows, columns })
+        Ok(Self { rows, place, is_full, columns })
     }
 }
 

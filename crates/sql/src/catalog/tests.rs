@@ -256,7 +256,9 @@ fn chunk_record(rng: &mut Rng, rows: usize) -> (SchemaRef, ChunkRecord) {
         let encoding = Encoding::ALL[rng.index(Encoding::ALL.len())];
         SegmentRecord { stored, encoding, len_bytes: 5000, statistics: collector.finish().0 }
     });
-    (schema, ChunkRecord { rows, columns: columns.collect() })
+    let columns = columns.collect();
+    let (place, is_full) = (Some(rng.below(1 << 40)), rng.one_in(2));
+    (schema, ChunkRecord { rows, place, is_full, columns })
 }
 
 proptest! {
@@ -276,12 +278,14 @@ proptest! {
     }
 
     #[test]
-    fn chunks_of_before_there_were_encodings_are_plain(seed: u64) {
+    fn chunks_of_before_there_were_encodings_and_places_are_read(seed: u64) {
         let mut rng = Rng::new(seed);
         let (columns, mut chunk) = chunk_record(&mut rng, 20);
+        let [plain, unplaced] = chunk.to_old_bytes().expect("bytes");
+        (chunk.place, chunk.is_full) = (None, false);
+        prop_assert_eq!(&ChunkRecord::from_bytes(&unplaced, &columns), &Ok(chunk.clone()));
         chunk.columns.iter_mut().for_each(|column| column.encoding = Encoding::Plain);
-        let bytes = chunk.to_old_bytes().expect("bytes");
-        prop_assert_eq!(ChunkRecord::from_bytes(&bytes, &columns), Ok(chunk));
+        prop_assert_eq!(ChunkRecord::from_bytes(&plain, &columns), Ok(chunk));
     }
 
     #[test]

@@ -15,10 +15,11 @@ use crate::catalog::{Catalog, Lifetime};
 use crate::data_dir::{DataDir, sync_directory};
 use crate::error::SqlError;
 use crate::market::Market;
-use crate::memory::MemoryBudget;
+use crate::memory::{MemoryBudget, ProcessLimit, ProcessMemory, Watch};
 use crate::pins::PagePins;
 use crate::query::{Queries, QueryResources};
 use crate::session::{MARKET_SETTING, TENANT_SETTING, check_settings};
+use crate::write::Merger;
 
 /// The smallest budget: a chunk that is gathered, one that is written, the longest segment of each
 /// in a page, and something to work in.
@@ -40,6 +41,8 @@ pub(super) struct Parts {
     pub(super) threads: usize,
     pub(super) settings: Vec<(String, String)>,
     pub(super) placement: Placement,
+    pub(super) process_memory: ProcessMemory,
+    pub(super) process_limit_bytes: Option<u64>,
 }
 
 /// Finds the tiers and the directory that a configuration names.
@@ -68,8 +71,18 @@ pub(super) fn prepare(config: &EngineConfig) -> Result<Parts, SqlError> {
     let (store, keep) = open_store(&data_dir, stores.first().copied())?;
     let (dram_bytes, threads) = (config.dram_bytes, config.threads);
     let (store, settings) = (Arc::new(store), config.settings.clone());
-    let placement = config.placement;
-    Ok(Parts { dram_bytes, slower_memory, store, keep, data_dir, threads, settings, placement })
+    Ok(Parts {
+        dram_bytes,
+        slower_memory,
+        store,
+        keep,
+        data_dir,
+        threads,
+        settings,
+        placement: config.placement,
+        process_memory: config.process_memory,
+        process_limit_bytes: config.process_limit_bytes,
+    })
 }
 
 /// The data directory of a configuration.
@@ -171,8 +184,7 @@ impl Keep {
 
 /// Starts the pool and opens the catalog.
 pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
-    let Parts { dram_bytes, slower_memory, store, keep, data_dir, threads, settings, placement } =
-        parts;
+    let Parts { dram_bytes, slower_memory, store, keep, data_dir, threads, settings, .. } = parts;
     check_settings(&settings)?;
     if dram_bytes < DRAM_BYTES_MIN {
         return Err(SqlError::Refused {
@@ -190,7 +202,7 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
         store: Some(store),
         floor_bytes,
         overdraft_bytes: (dram_bytes / 8).clamp(OVERDRAFT_BYTES.0, OVERDRAFT_BYTES.1),
-        placement,
+        placement: parts.placement,
         ..PoolConfig::new("pool", ledger.clone())
     })?;
     let lifetime = match data_dir.is_temporary() {
@@ -219,17 +231,39 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
     for (_, kind) in settings.iter().filter(|(name, _)| name == MARKET_SETTING) {
         market.choose(kind.parse()?);
     }
+    let limit = parts.process_limit_bytes.map(|bytes| {
+        let queries = Arc::clone(&queries);
+        ProcessLimit { bytes, end_query: Box::new(move |why| queries.end_youngest(why)) }
+    });
+    let watch = watch(parts.process_memory, &budget, &pool, limit);
+    let watch = watch.map_err(|error| SqlError::Task(format!("the thread of memory: {error}")))?;
+    let merger = Merger::start(&catalog, &budget);
+    let merger =
+        merger.map_err(|error| SqlError::Task(format!("the thread of merges: {error}")))?;
     Ok(EngineState {
+        merger,
         keeper: OnceLock::new(),
         heaps: Arc::default(),
         catalog,
-        resources: QueryResources { budget, pool, pins, market },
+        resources: QueryResources { budget, pool, pins, market, watch: Arc::new(watch) },
         queries,
         partitions: threads.max(1),
         settings,
         memory_tiers,
         data_dir,
     })
+}
+
+/// Watches what the process holds beside the pool and the queries.
+fn watch(
+    memory: ProcessMemory,
+    budget: &Arc<MemoryBudget>,
+    pool: &Pool,
+    limit: Option<ProcessLimit>,
+) -> std::io::Result<Watch> {
+    let pool = pool.clone();
+    let slower = move || pool.stats().tiers.iter().skip(1).map(|tier| tier.used_bytes).sum();
+    Watch::start(budget, memory.reading(budget, slower), limit)
 }
 
 /// Bytes beyond the budget that operators get who wait for each other with all of it pinned, at

@@ -138,6 +138,11 @@ impl Wishes {
         }
     }
 
+    /// The chunks of which something was said that does not hold for all.
+    pub(crate) fn chunks(&self) -> HashSet<u64> {
+        self.said().keys().filter_map(|(_, chunk)| *chunk).collect()
+    }
+
     /// What was said of a segment, of its column if not of itself.
     pub(super) fn of(&self, chunk: u64, column: usize) -> Option<Wish> {
         let said = self.said();

@@ -8,7 +8,7 @@ use terrace_sys::size::MIB;
 use terrace_tier::store::{MemoryBlocks, Store};
 
 use super::*;
-use crate::memory::Reserve;
+use crate::memory::{Reserve, Watch};
 use crate::pins::PagePins;
 use crate::query::{QueryResources, QueryState, RunningQuery};
 
@@ -61,7 +61,8 @@ impl Setting {
         let market = Arc::new(Market::without_thread(&queries, &budget));
         market.choose(kind);
         let pins = Arc::new(PagePins::new(MIB));
-        Self { queries, resources: QueryResources { budget, pool, pins, market } }
+        let watch = Arc::new(Watch::start(&budget, None, None).expect("no thread is needed"));
+        Self { queries, resources: QueryResources { budget, pool, pins, market, watch } }
     }
 
     fn sort(&self, sla: Option<&str>, seen: u64) -> Sorting {

@@ -10,6 +10,7 @@ use terrace_sys::size::{KIB, MIB, round_up};
 
 use super::bell::Bell;
 use super::fair::Fairness;
+use crate::engine::DRAM_BYTES_MIN;
 
 /// Queries that wait for each other end by this.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -19,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// budget needs every frame.
 const HEAP_BESIDE: u64 = 32 * MIB;
 const HEAP_BESIDE_SHARE: u64 = 8;
+/// What is charged as unaccounted leaves at least one part of the budget in so many.
+const LEFT_SHARE: u64 = 2;
 /// Times that the pool is asked to make room.
 const ROOM_TRIES: usize = 4;
 
@@ -36,6 +39,11 @@ pub trait Reserve: Send + Sync + fmt::Debug {
 
     /// Bytes of the ledger that it holds in all.
     fn held(&self) -> u64;
+
+    /// Frames that it has lent beyond the budget so far, to operators that hold all others.
+    fn lent_frames(&self) -> u64 {
+        0
+    }
 }
 
 /// The budget as queries see it.
@@ -53,6 +61,8 @@ pub struct MemoryBudget {
     heap_bytes: Mutex<u64>,
     heap_known: AtomicU64,
     heap: Consumer,
+    /// What the process holds beside what consumers account for.
+    unaccounted: Consumer,
     /// Rung when the market should look.
     bell: Bell,
 }
@@ -68,6 +78,7 @@ impl MemoryBudget {
             heap_bytes: Mutex::new(0),
             heap_known: AtomicU64::new(0),
             heap: ledger.register("heap of operators", Class::Query),
+            unaccounted: ledger.register("unaccounted", Class::Other),
             bell: Bell::default(),
             ledger,
             reserve,
@@ -98,6 +109,44 @@ impl MemoryBudget {
 
     fn heap_beside(&self) -> u64 {
         HEAP_BESIDE.min(self.ledger.budget() / HEAP_BESIDE_SHARE)
+    }
+
+    /// Bytes that consumers hold whose class is one of those that `counts`, what is charged as
+    /// unaccounted aside.
+    pub(super) fn held_by(&self, counts: impl Fn(Class) -> bool) -> u64 {
+        let consumers = self.ledger.consumers().into_iter().filter(|c| counts(c.class));
+        let held: u64 = consumers.map(|consumer| consumer.held_bytes).sum();
+        let own = if counts(Class::Other) { self.unaccounted.held() } else { 0 };
+        held.saturating_sub(own)
+    }
+
+    /// Charges `bytes` that the process holds and no consumer accounts for, as far as the smallest
+    /// budget and half of this one are left. What the ledger has not got it owes, and the pool
+    /// gives up frames for that at once.
+    pub(super) fn charge_unaccounted(&self, bytes: u64) {
+        let budget = self.ledger.budget();
+        let left = (budget / LEFT_SHARE).max(DRAM_BYTES_MIN);
+        let bytes = bytes.min(budget.saturating_sub(left));
+        let before = self.unaccounted.held();
+        match bytes.checked_sub(before) {
+            Some(more) => self.unaccounted.grow_or_owe(more),
+            None => self.unaccounted.shrink(before - bytes),
+        }
+        let debt = self.ledger.debt();
+        if bytes > 0 && debt > 0 && self.reserve.release(debt) < debt {
+            self.reserve.release_by_writing(self.ledger.debt());
+        }
+    }
+
+    /// Bytes that are charged as unaccounted.
+    pub(super) fn unaccounted_bytes(&self) -> u64 {
+        self.unaccounted.held()
+    }
+
+    /// Bytes that could be granted now if nothing were charged as unaccounted.
+    pub(super) fn free_without_unaccounted(&self) -> u64 {
+        let free = self.ledger.available().saturating_add(self.unaccounted.held());
+        free.saturating_sub(self.ledger.debt())
     }
 
     /// What tells the market to look.
@@ -239,7 +288,8 @@ impl MemoryBudget {
 
     /// Bytes that consumers beside the pool and the one that holds `own` hold. They may come back.
     pub(super) fn held_beside(&self, own: u64) -> u64 {
-        self.ledger.granted().saturating_sub(self.reserve.held()).saturating_sub(own)
+        let held = self.ledger.granted().saturating_sub(self.reserve.held());
+        held.saturating_sub(self.unaccounted.held()).saturating_sub(own)
     }
 
     /// Somebody waits for `bytes` until the value is dropped.

@@ -204,8 +204,8 @@ fn everything_comes_back_whatever_the_interleaving() {
     assert!(pools.iter().all(|pool| pool.reserved() == 0));
     assert_eq!(ledger.granted(), frames.consumer.held());
     drop(pools);
-    // The frames, and the heap of paged operators.
-    assert_eq!(ledger.consumers().len(), 2);
+    // The frames, the heap of paged operators, and what nobody accounts for.
+    assert_eq!(ledger.consumers().len(), 3);
 }
 
 /// Grows, splits and shrinks at random; the ledger must never grant more than its budget.
@@ -226,4 +226,130 @@ fn churn(pool: &Arc<dyn MemoryPool>, ledger: &Ledger, seed: u64) {
         }
         assert!(ledger.granted() <= ledger.budget());
     }
+}
+
+#[test]
+fn what_no_consumer_accounts_for_pushes_frames_out_and_fails_no_query() -> Result<()> {
+    let ledger = Ledger::new(256 * MIB);
+    let frames = Frames::holding(&ledger, 200 * MIB);
+    let budget = budget(&ledger, &frames);
+    let named = |name: &str| ledger.consumers().into_iter().find(|c| &*c.name == name);
+    let charged = || named("unaccounted").map_or(0, |consumer| consumer.held_bytes);
+    budget.charge_unaccounted(100 * MIB);
+    assert_eq!((charged(), ledger.debt()), (100 * MIB, 0));
+    assert_eq!(frames.held(), 156 * MIB, "frames are given up for it");
+    // It is never more than leaves half of the budget, so that nothing is owed for long.
+    budget.charge_unaccounted(10_000 * MIB);
+    assert_eq!((charged(), ledger.debt(), frames.held()), (128 * MIB, 0, 128 * MIB));
+    let pool: Arc<dyn MemoryPool> = Arc::new(QueryMemory::new(&budget, "query 1"));
+    let sorter = MemoryConsumer::new("ExternalSorter[0]").with_can_spill(true).register(&pool);
+    sorter.try_grow(bytes(8 * MIB))?;
+    assert!(sorter.try_grow(bytes(120 * MIB)).is_err(), "one that can spill does");
+    let join = MemoryConsumer::new("HashJoinInput[0]").register(&pool);
+    join.try_grow(bytes(200 * MIB))?;
+    assert!(ledger.debt() > 0, "one that cannot goes on, as debt");
+    assert!(join.try_grow(bytes(150 * MIB)).is_err(), "beyond the budget it would fail anyway");
+    join.free();
+    // It falls when the memory is freed.
+    budget.charge_unaccounted(0);
+    assert_eq!((charged(), ledger.debt()), (0, 0));
+    sorter.try_grow(bytes(100 * MIB))
+}
+
+#[test]
+fn the_smallest_budget_is_not_charged() {
+    let ledger = Ledger::new(32 * MIB);
+    let budget = budget(&ledger, &Frames::holding(&ledger, 0));
+    budget.charge_unaccounted(10_000 * MIB);
+    assert_eq!(ledger.granted(), 0);
+}
+
+#[test]
+fn the_memory_of_the_process_is_read_while_queries_run() {
+    let ledger = Ledger::new(256 * MIB);
+    let budget = budget(&ledger, &Frames::holding(&ledger, 0));
+    let (held, readings) = (Arc::new(AtomicU64::new(500 * MIB)), Arc::new(AtomicU64::new(0)));
+    let (of_reading, counted) = (Arc::clone(&held), Arc::clone(&readings));
+    let reading = move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Some(of_reading.load(Ordering::Relaxed))
+    };
+    let ended: Arc<Mutex<Vec<String>>> = Arc::default();
+    let end_query = {
+        let ended = Arc::clone(&ended);
+        Box::new(move |why| ended.lock().expect("no panic").push(why))
+    };
+    let limit = Some(ProcessLimit { bytes: 1, end_query });
+    let watch = Watch::start(&budget, Some(Box::new(reading)), limit).expect("a thread");
+    let eventually = |what: &str, holds: &dyn Fn() -> bool| {
+        let began = Instant::now();
+        while !holds() {
+            assert!(began.elapsed() < Duration::from_secs(10), "not within ten seconds: {what}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    // What is there at the start is not charged, nor some beside it.
+    held.store(530 * MIB, Ordering::Relaxed);
+    let query = watch.query();
+    eventually("it is read", &|| readings.load(Ordering::Relaxed) > 2);
+    assert_eq!(ledger.granted(), 0);
+    assert!(ended.lock().expect("no panic").is_empty(), "what is accounted for ends no query");
+    held.store(500 * MIB + watch::BESIDE_BYTES + 100 * MIB, Ordering::Relaxed);
+    eventually("the growth is charged", &|| ledger.granted() == 100 * MIB);
+    eventually("a query ends", &|| !ended.lock().expect("no panic").is_empty());
+    let why = ended.lock().expect("no panic")[0].clone();
+    assert!(why.contains("of them for plans") && why.contains("--memory-limit"), "{why}");
+    drop(query);
+    held.store(500 * MIB, Ordering::Relaxed);
+    eventually("what a query held is given back after it", &|| ledger.granted() == 0);
+    eventually("the last reading", &|| {
+        let before = readings.load(Ordering::Relaxed);
+        thread::sleep(Duration::from_millis(200));
+        readings.load(Ordering::Relaxed) == before
+    });
+}
+
+/// A pool whose frames operators hold: it lends some when the test says so.
+#[derive(Debug)]
+struct Lending(AtomicU64);
+
+impl Reserve for Lending {
+    fn release(&self, _: u64) -> u64 {
+        0
+    }
+
+    fn release_by_writing(&self, _: u64) -> u64 {
+        0
+    }
+
+    fn releasable(&self) -> u64 {
+        0
+    }
+
+    fn held(&self) -> u64 {
+        0
+    }
+
+    fn lent_frames(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[test]
+fn the_charge_yields_to_operators_that_need_frames() {
+    let ledger = Ledger::new(256 * MIB);
+    let pool = Arc::new(Lending(AtomicU64::new(0)));
+    let budget = Arc::new(MemoryBudget::new(ledger.clone(), Arc::clone(&pool) as _));
+    let held = Arc::new(AtomicU64::new(0));
+    let of_reading = Arc::clone(&held);
+    let reading = move || Some(of_reading.load(Ordering::Relaxed));
+    let watch = Watch::start(&budget, Some(Box::new(reading)), None).expect("a thread");
+    held.store(watch::BESIDE_BYTES + 100 * MIB, Ordering::Relaxed);
+    let mut charged = Vec::new();
+    for lent in [0, 1, 1, 3] {
+        pool.0.store(lent, Ordering::Relaxed);
+        watch.look();
+        charged.push(ledger.granted() / MIB);
+    }
+    assert_eq!(charged, [100, 50, 50, 25]);
 }

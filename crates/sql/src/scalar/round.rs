@@ -147,15 +147,15 @@ mod tests {
     #[test]
     fn floats_go_to_the_nearest_even_and_decimals_away_from_zero() {
         let floats: ArrayRef = Arc::new(Float64Array::from(vec![0.5, 1.5, 2.5, -0.5, -1.5, 2.4]));
-        let rounded = super::rounded(&floats).expect("rounds");
-        let rounded: Vec<f64> = rounded.as_primitive::<Float64Type>().values().to_vec();
-        assert_eq!(rounded, [0.0, 2.0, 2.0, 0.0, -2.0, 2.0]);
+        let values = rounded(&floats).expect("rounds");
+        let values: Vec<f64> = values.as_primitive::<Float64Type>().values().to_vec();
+        assert_eq!(values, [0.0, 2.0, 2.0, 0.0, -2.0, 2.0]);
         let decimals = Decimal128Array::from(vec![5, 15, 25, -5, -15, 24, -24, 0])
             .with_precision_and_scale(10, 1)
             .expect("decimals");
         let decimals: ArrayRef = Arc::new(decimals);
-        let rounded = super::rounded(&decimals).expect("rounds");
-        let rounded: Vec<i128> = rounded.as_primitive::<Decimal128Type>().values().to_vec();
-        assert_eq!(rounded, [10, 20, 30, -10, -20, 20, -20, 0]);
+        let values = rounded(&decimals).expect("rounds");
+        let values: Vec<i128> = values.as_primitive::<Decimal128Type>().values().to_vec();
+        assert_eq!(values, [10, 20, 30, -10, -20, 20, -20, 0]);
     }
 }

@@ -1,9 +1,9 @@
 //! The dialect of SQL: that of DataFusion's generic parser, with PostgreSQL's operators.
 //!
 //! Two operators differ from the generic dialect. `IS [NOT] DISTINCT FROM` takes one operand on its
-//! right, not the rest of the expression, so that `a IS DISTINCT FROM b AND c` is a conjunction.
-//! `^` is exponentiation: it binds more tightly than multiplication, less than a sign, and associates
-//! to the left.
+//! right, not the rest of the expression: `a IS DISTINCT FROM b AND c` is a conjunction. `^` is
+//! exponentiation: it binds more tightly than multiplication, less than a sign, and associates to
+//! the left.
 
 use std::any::TypeId;
 

@@ -18,6 +18,9 @@ use super::{Bound, SegmentStatistics};
 use crate::error::SqlError;
 use crate::sketch::{Sketch, hash_bytes, hash_word};
 
+/// Values of a first block that are worth 4 KiB to count them in.
+const MANY: usize = 1_024;
+
 /// The statistics of one column of one chunk in the making.
 #[derive(Default)]
 pub struct Collector {
@@ -35,6 +38,9 @@ impl Collector {
     /// # Errors
     /// [`SqlError::DataFusion`] when DataFusion refuses a value of the array.
     pub fn add(&mut self, array: &dyn Array) -> Result<(), SqlError> {
+        if self.rows == 0 && array.len() > MANY {
+            self.sketch.expect_many();
+        }
         self.rows += array.len();
         self.nulls += array.logical_null_count();
         self.values(array)
@@ -42,7 +48,8 @@ impl Collector {
 
     /// The statistics, and the sketch to merge into the column's.
     #[must_use]
-    pub fn finish(self) -> (SegmentStatistics, Sketch) {
+    pub fn finish(mut self) -> (SegmentStatistics, Sketch) {
+        self.sketch.settle();
         let values = self.rows - self.nulls;
         let distinct = (!self.nested)
             .then(|| self.sketch.estimate().min(u64::try_from(values).unwrap_or(u64::MAX)));

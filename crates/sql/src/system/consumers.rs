@@ -43,6 +43,7 @@ pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
 }
 
 fn rows(engine: &EngineState) -> Vec<Row> {
+    engine.resources().watch.look();
     let consumers = engine.ledger().consumers().into_iter().map(|consumer| Row {
         consumer: consumer.name.to_string(),
         class: consumer.class.to_string(),

@@ -20,6 +20,17 @@ pub(crate) struct Changes {
     added: Vec<Arc<Chunk>>,
     removed: Removed,
     sketches: Vec<Sketch>,
+    /// The rows stay as they are: other chunks hold them.
+    is_merge: bool,
+}
+
+/// What becomes of the sketches of a table's columns.
+pub(crate) enum SketchChange {
+    /// These are merged into those that are there. Sketches cannot forget values, so after a DELETE
+    /// they are an upper bound until the table is emptied.
+    Merge(Vec<Sketch>),
+    /// These take their place.
+    Replace(Vec<Sketch>),
 }
 
 /// The chunks and sketches after a change.
@@ -28,12 +39,10 @@ pub(crate) struct Outcome {
     pub added: Vec<Arc<Chunk>>,
     /// Chunks that the change removes.
     pub removed: Vec<Arc<Chunk>>,
-    /// All chunks of the table from now on.
+    /// All chunks of the table from now on, by place.
     pub kept: Vec<Arc<Chunk>>,
-    /// The sketches of the table's columns from now on.
-    pub sketches: Arc<Vec<Sketch>>,
-    /// The columns whose sketch is another one than before.
-    pub changed_sketches: Vec<usize>,
+    /// The sketches of the values that it brings.
+    pub sketches: SketchChange,
 }
 
 impl Changes {
@@ -44,7 +53,13 @@ impl Changes {
 
     /// New chunks, with a sketch of their values per column.
     pub(crate) fn adding(added: Vec<Arc<Chunk>>, sketches: Vec<Sketch>) -> Self {
-        Self { added, removed: Removed::These(HashSet::new()), sketches }
+        Self { added, removed: Removed::These(HashSet::new()), sketches, is_merge: false }
+    }
+
+    /// The same rows as in chunks that go. The columns' sketches hold their values already.
+    pub(crate) fn merging(self, removed: HashSet<u64>) -> Self {
+        let sketches = vec![];
+        Self { removed: Removed::These(removed), sketches, is_merge: true, ..self }
     }
 
     /// The same, in the place of these chunks.
@@ -63,6 +78,16 @@ impl Changes {
         u64::try_from(rows).unwrap_or(u64::MAX)
     }
 
+    /// Whether the rows stay as they are.
+    pub(crate) fn is_merge(&self) -> bool {
+        self.is_merge
+    }
+
+    /// The chunks that come.
+    pub(crate) fn added(&self) -> &[Arc<Chunk>] {
+        &self.added
+    }
+
     /// Whether chunks go.
     pub(crate) fn removes_chunks(&self) -> bool {
         match &self.removed {
@@ -73,7 +98,7 @@ impl Changes {
 
     /// What the changes make of a version.
     pub(crate) fn apply(self, version: &TableVersion) -> Outcome {
-        let Self { added, removed, mut sketches } = self;
+        let Self { added, removed, sketches, is_merge: _ } = self;
         let goes = |chunk: &Arc<Chunk>| match &removed {
             Removed::These(chunks) => chunks.contains(&chunk.id),
             Removed::All => true,
@@ -81,17 +106,11 @@ impl Changes {
         let (removed_chunks, mut kept): (Vec<_>, Vec<_>) =
             version.chunks.iter().cloned().partition(goes);
         kept.extend(added.iter().cloned());
-        // Sketches cannot forget values, so after a DELETE they are an upper bound until the table
-        // is emptied.
-        if matches!(removed, Removed::These(_)) {
-            for (sketch, before) in sketches.iter_mut().zip(version.sketches.iter()) {
-                sketch.merge(before);
-            }
-        }
-        let changed = sketches.iter().zip(version.sketches.iter()).enumerate();
-        let changed = changed.filter(|(_, (after, before))| after != before);
-        let changed_sketches = changed.map(|(column, _)| column).collect();
-        let sketches = Arc::new(sketches);
-        Outcome { added, removed: removed_chunks, kept, sketches, changed_sketches }
+        kept.sort_by_key(|chunk| (chunk.place, chunk.id));
+        let sketches = match removed {
+            Removed::These(_) => SketchChange::Merge(sketches),
+            Removed::All => SketchChange::Replace(sketches),
+        };
+        Outcome { added, removed: removed_chunks, kept, sketches }
     }
 }

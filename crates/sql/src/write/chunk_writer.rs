@@ -9,7 +9,7 @@ use terrace_sys::size::to_u64;
 
 use super::Changes;
 use super::block::{Blocker, Columns, halves, len};
-use super::encode::{Gathered, Written, write_chunk};
+use super::encode::{Gathered, Sealed, Written, write_chunk};
 use crate::chunk::{BLOCK_BYTES, CHUNK_BYTES, CHUNK_ROWS, Chunk, SEGMENT_BYTES};
 use crate::error::SqlError;
 use crate::segment::{BlockPlan, SegmentPlan};
@@ -28,6 +28,8 @@ pub struct ChunkWriter {
     written: Vec<Arc<Chunk>>,
     sketches: Vec<Sketch>,
     reservation: MemoryReservation,
+    /// The place of the chunks, where that is not their numbers.
+    place: Option<u64>,
 }
 
 impl ChunkWriter {
@@ -44,7 +46,13 @@ impl ChunkWriter {
             sketches: vec![Sketch::default(); columns],
             reservation: MemoryConsumer::new(name).register(memory),
             table,
+            place: None,
         }
+    }
+
+    /// The same, for chunks that are at `place`.
+    pub(super) fn at(self, place: u64) -> Self {
+        Self { place: Some(place), ..self }
     }
 
     /// Adds the rows of `batch`.
@@ -64,7 +72,7 @@ impl ChunkWriter {
         for block in self.blocker.finish()? {
             self.add(block).await?;
         }
-        self.seal().await?;
+        self.seal(false).await?;
         self.land().await?;
         Ok(Changes::adding(self.written, self.sketches))
     }
@@ -82,13 +90,13 @@ impl ChunkWriter {
             }
             self.fits_a_page(&plans)?;
             if !self.has_room_for(len(&block), &plans) {
-                self.seal().await?;
+                self.seal(true).await?;
             }
             self.reserve(plans.iter().map(BlockPlan::bytes).sum()).await?;
             self.gathered.add(block, plans);
         }
         if self.gathered.rows() == CHUNK_ROWS {
-            self.seal().await?;
+            self.seal(true).await?;
         }
         Ok(())
     }
@@ -136,7 +144,7 @@ impl ChunkWriter {
         if self.reservation.try_grow(bytes).is_ok() {
             return Ok(());
         }
-        self.seal().await?;
+        self.seal(false).await?;
         self.land().await?;
         if self.reservation.try_grow(bytes).is_err() {
             self.reservation.grow(bytes);
@@ -144,8 +152,9 @@ impl ChunkWriter {
         Ok(())
     }
 
-    /// Has the gathered rows written as a chunk, after the chunk before.
-    async fn seal(&mut self) -> Result<(), SqlError> {
+    /// Has the gathered rows written as a chunk, after the chunk before. It is full if no more rows
+    /// fit, and may be merged with others otherwise.
+    async fn seal(&mut self, is_full: bool) -> Result<(), SqlError> {
         self.land().await?;
         if self.gathered.rows() == 0 {
             return Ok(());
@@ -154,8 +163,9 @@ impl ChunkWriter {
         let gathered = std::mem::replace(&mut self.gathered, Gathered::new(columns));
         let table = self.table.clone();
         let reservation = self.reservation.take();
+        let sealed = Sealed { place: self.place, is_full };
         self.in_flight = Some(self.table.journal().tasks.spawn(move || {
-            let written = write_chunk(&table, gathered);
+            let written = write_chunk(&table, gathered, sealed);
             // The heap bytes are held until they are in pages, whoever still waits for that.
             drop(reservation);
             written

@@ -7,7 +7,7 @@ use terrace_pool::{PAGE_MIN_BYTES, PageRef, Space};
 use terrace_sys::size::to_u64;
 
 use super::block::{Columns, len};
-use crate::chunk::{Chunk, ColumnSegment};
+use crate::chunk::{Chunk, ChunkKey, ColumnSegment};
 use crate::error::SqlError;
 use crate::failpoint::Point;
 use crate::home::Home;
@@ -124,8 +124,21 @@ impl Encoded {
     }
 }
 
+/// What a chunk is to be, beside its rows.
+#[derive(Copy, Clone)]
+pub(super) struct Sealed {
+    /// Its place in the table, where that is not its number.
+    pub(super) place: Option<u64>,
+    /// It had no room for the next row.
+    pub(super) is_full: bool,
+}
+
 /// Encodes and persists a chunk. Blocks on the pool and the device.
-pub(super) fn write_chunk(table: &Table, gathered: Gathered) -> Result<Written, SqlError> {
+pub(super) fn write_chunk(
+    table: &Table,
+    gathered: Gathered,
+    sealed: Sealed,
+) -> Result<Written, SqlError> {
     let Gathered { blocks, plans, rows, .. } = gathered;
     let mut fresh = FreshPages { space: table.space(), pages: Vec::new() };
     let mut columns = Vec::with_capacity(plans.len());
@@ -158,7 +171,9 @@ pub(super) fn write_chunk(table: &Table, gathered: Gathered) -> Result<Written, 
     });
     let segments = segments.collect();
     let id = table.next_chunk_id();
-    let chunk = Arc::new(Chunk::fresh(id, rows, segments, table.space().clone()));
+    let Sealed { place, is_full } = sealed;
+    let key = ChunkKey { id, place: place.unwrap_or(id), rows, is_full };
+    let chunk = Arc::new(Chunk::fresh(key, segments, table.space().clone()));
     table.journal().failpoints.hit(Point::Persisted)?;
     Ok(Written { chunk, sketches })
 }

@@ -122,8 +122,8 @@ impl Table {
         Ok(count)
     }
 
-    /// Reads these columns of chunks.
-    fn reader(&self, columns: Vec<usize>) -> Result<Arc<ChunkReader>, SqlError> {
+    /// A reader of these columns of chunks.
+    pub(super) fn reader(&self, columns: Vec<usize>) -> Result<Arc<ChunkReader>, SqlError> {
         let (name, pins) = (self.full_name().into(), Arc::clone(&self.journal().pins));
         Ok(Arc::new(ChunkReader::new(name, self.schema(), columns, pins)?))
     }
@@ -251,7 +251,7 @@ impl ByCondition {
 }
 
 /// The next block of a chunk; none at the end.
-async fn next_batch(
+pub(super) async fn next_batch(
     blocks: &mut Blocks,
     schema: &SchemaRef,
 ) -> Result<Option<RecordBatch>, SqlError> {

@@ -3,4 +3,5 @@
 mod crash;
 mod dml;
 mod faults;
+mod merges;
 mod statements;

@@ -13,7 +13,7 @@ use std::fs;
 use std::io::{IsTerminal, Read, Write, stderr, stdin};
 use std::path::Path;
 
-use terrace_sql::Engine;
+use terrace_sql::{Engine, EngineConfig, ProcessMemory};
 use terrace_sys::size::format_bytes;
 use tokio::runtime::Runtime;
 
@@ -31,7 +31,9 @@ use run::Runner;
 pub fn run(runtime: &Runtime, settings: &Settings, args: &SqlArgs) -> Result<()> {
     // Files are read before anything runs: a missing one must not leave half of the work done.
     let scripts = scripts(args)?;
-    let engine = Engine::open(&settings.engine())?;
+    // Nothing but this engine is in the process, and jemalloc is its allocator.
+    let process_memory = ProcessMemory::Allocator;
+    let engine = Engine::open(&EngineConfig { process_memory, ..settings.engine() })?;
     let style = Style { format: args.format, rows: args.rows };
     let runner = {
         let _inside = runtime.enter();
@@ -86,5 +88,9 @@ fn greet(settings: &Settings) -> Result<()> {
     };
     let mut out = stderr();
     writeln!(out, "terrace {}: DRAM budget {dram}{why}", env!("CARGO_PKG_VERSION"))?;
-    Ok(writeln!(out, "{data}; \\? for help")?)
+    writeln!(out, "{data}; \\? for help")?;
+    if let Some(warning) = settings.warning() {
+        writeln!(out, "warning: {warning}")?;
+    }
+    Ok(())
 }

@@ -1,6 +1,5 @@
 //! The prompt.
 
-use std::env;
 use std::fs;
 use std::io::{Write, stderr, stdout};
 use std::path::PathBuf;
@@ -12,6 +11,7 @@ use rustyline::{CompletionType, Config, Editor};
 use tokio::runtime::Runtime;
 
 use crate::error::{CliError, Result};
+use crate::log::state_file;
 use crate::sql::complete::{Names, SqlHelper};
 use crate::sql::describe;
 use crate::sql::meta::{self, HELP, Meta};
@@ -45,7 +45,7 @@ impl<'a> Repl<'a> {
         let names = Names::default();
         let mut editor = Editor::with_history(config.clone(), FileHistory::with_config(&config))?;
         editor.set_helper(Some(SqlHelper { names: names.clone() }));
-        let history = history_file();
+        let history = state_file("history");
         if let Some(file) = history.as_ref().filter(|file| file.exists()) {
             // A history that cannot be read is no reason to refuse work.
             if let Err(error) = editor.load_history(file) {
@@ -161,11 +161,4 @@ impl<'a> Repl<'a> {
 
 fn timing_note(elapsed: Duration) -> String {
     format!("{:.3} s", elapsed.as_secs_f64())
-}
-
-/// `terrace/history` below the user's directory of state.
-fn history_file() -> Option<PathBuf> {
-    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let base = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")))?;
-    Some(base.join("terrace").join("history"))
 }

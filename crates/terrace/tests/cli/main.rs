@@ -4,6 +4,7 @@ mod bench;
 mod config;
 mod durability;
 mod harness;
+mod memory;
 mod model;
 mod prompt;
 mod refusals;

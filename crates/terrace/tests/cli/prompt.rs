@@ -6,7 +6,12 @@ use std::process::Stdio;
 use crate::harness::{Home, Ran};
 
 fn session(home: &Home, input: &str) -> Ran {
-    let mut command = home.command(&["sql", "--interactive", "--dram", "64MiB"]);
+    typed(home, &["sql", "--interactive", "--dram", "64MiB"], input)
+}
+
+/// The program with these arguments and what is typed.
+pub fn typed(home: &Home, arguments: &[&str], input: &str) -> Ran {
+    let mut command = home.command(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("started");
     let mut stdin = child.stdin.take().expect("stdin");

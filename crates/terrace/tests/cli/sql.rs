@@ -194,16 +194,42 @@ fn a_join_without_keys_is_interrupted_too() {
     assert!(interrupted.elapsed() < Duration::from_secs(5), "{:?}", interrupted.elapsed());
 }
 
+/// The log, a line per message.
+fn log(home: &Home) -> String {
+    std::fs::read_to_string(home.path("state/terrace/log")).unwrap_or_default()
+}
+
 #[test]
-fn a_data_directory_in_memory_is_warned_of() {
+fn warnings_go_to_the_log_and_the_terminal_is_the_users() {
     let home = Home::new();
     let shm = std::path::Path::new("/dev/shm");
     let directory = tempfile::tempdir_in(shm).expect("writable wherever Linux runs");
     let data = directory.path().join("data");
     std::fs::create_dir(&data).expect("made");
     let data = data.to_str().expect("text");
-    let arguments = ["sql", "--dram", "64MiB", "--data", data, "-c", "SELECT 1"];
+    let warns = |text: &str| text.contains("file system in memory") && text.contains("TMPDIR");
+    let arguments = ["sql", "--dram", "64MiB", "--data", data, "-c", "SELECT 1 AS n"];
     let ran = home.run(&arguments);
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.err.contains("file system in memory") && ran.err.contains("TMPDIR"), "{ran:?}");
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:?}");
+    assert_eq!(ran.out, "n\n-\n1\n1 row\n");
+    let logged = log(&home);
+    assert!(warns(&logged) && logged.contains("WARN") && logged.lines().count() == 1, "{logged}");
+    let ran = home.run(&[&["-v"][..], &arguments].concat());
+    assert!(ran.code == Some(0) && warns(&ran.err) && ran.out.ends_with("1 row\n"), "{ran:?}");
+    assert_eq!(log(&home), logged, "said on the terminal, not in the log");
+    let ran = home.run(&[&["sql", "--interactive"], &arguments[1..5]].concat());
+    assert!(ran.code == Some(0) && warns(&ran.err), "the greeting: {ran:?}");
+}
+
+/// Joins whose rows are as long as frames of a small pool make it owe frames, and say so.
+#[test]
+fn warnings_of_the_pool_are_not_on_the_terminal() {
+    let home = Home::new();
+    let statement = "CREATE TABLE t AS SELECT value AS k, repeat('x', 1500000) AS s \
+                     FROM generate_series(1, 24); \
+                     SELECT count(*) AS n, sum(length(a.s || b.s)) AS l \
+                     FROM t a JOIN t b USING (k)";
+    let ran = home.run(&["sql", "--dram", "32MiB", "--format", "csv", "-c", statement]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:?}");
+    assert!(ran.out.ends_with("n,l\n24,72000000\n"), "{ran:?}");
 }

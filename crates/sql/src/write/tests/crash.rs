@@ -2,6 +2,7 @@
 //! nothing else is, and no space is leaked.
 
 use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +17,7 @@ use crate::catalog::{IfExists, TableDefinition};
 use crate::failpoint::{Hook, Point};
 use crate::segment::Encoding;
 use crate::test_support::{Database, int_schema, ints, memory, rows_of, stream_of};
-use crate::write::Assignment;
+use crate::write::{Assignment, Merged};
 
 const PAGE: u64 = 4096;
 type Pages = HashMap<u64, Box<[u8]>>;
@@ -145,8 +146,11 @@ async fn statement(database: &Database, rng: &mut Rng) {
     let rows = vec![ints(first..first + 70_000), ints(0..first)];
     let rows = || stream_of(&int_schema(), rows.clone());
     let some = physical(col("i").lt(lit(first * 30)));
-    match (rng.index(9), database.find(name)) {
+    match (rng.index(10), database.find(name)) {
         (8, _) => schema_statement(database, first).await,
+        (9, Some(table)) => {
+            table.merge_some(&memory(), || false).await.expect("merge");
+        }
         (0, _) | (_, None) => {
             let replace = [IfExists::Fail, IfExists::Replace][rng.index(2)];
             let rows = vec![ints(first..first + 70_000)];
@@ -205,35 +209,88 @@ async fn run(seed: u64) {
     let mut rng = Rng::new(seed);
     let mut points = Vec::new();
     for round in 0..40 {
-        let before = contents(&database).await;
-        let cuts = Arc::new(Mutex::new(Vec::new()));
-        let hook = recorder(directory.path(), &blocks, &cuts, format!("{round}"));
-        database.catalog.set_failpoint(Some(hook));
-        statement(&database, &mut rng).await;
-        database.catalog.set_failpoint(None);
-        let after = contents(&database).await;
-        database.assert_no_leak();
-        let cuts = std::mem::take(&mut *cuts.lock().expect("no hook panics"));
-        for cut in cuts {
-            points.push(cut.point);
-            let is_done = matches!(cut.point, Point::Committed | Point::Swap);
-            let expected = if is_done { &after } else { &before };
-            let survivors = Arc::new(CachedBlocks::surviving(cut.pages));
-            let reopened = Database::open(&cut.catalog, survivors).expect("reopen");
-            assert_eq!(&contents(&reopened).await, expected, "round {round}, {:?}", cut.point);
-            reopened.assert_no_leak();
-            // The survivor is a database like any other.
-            let schema = int_schema();
-            let again = reopened.table_as("c", IfExists::Fail, &schema, vec![ints(0..9)]).await;
-            assert_eq!(again.expect("usable"), Some(9));
-            drop(reopened);
-            std::fs::remove_file(&cut.catalog).expect("remove");
+        if round % 3 == 0 {
+            append_single_rows(&database, "a").await;
         }
+        let devices = Devices { directory: directory.path(), blocks: &blocks, name: round };
+        points.extend(cut_during(&database, &devices, statement(&database, &mut rng)).await);
     }
+    assert_all_passed(&points);
+}
+
+/// Adds as many chunks of one row as are merged.
+async fn append_single_rows(database: &Database, name: &str) {
+    let Some(table) = database.find(name) else { return };
+    for i in 0..8 {
+        let row = stream_of(&int_schema(), vec![ints([i])]);
+        table.append(row, &memory()).await.expect("append");
+    }
+}
+
+struct Devices<'a> {
+    directory: &'a Path,
+    blocks: &'a Arc<CachedBlocks>,
+    /// Tells the copies of one statement from those of others.
+    name: u64,
+}
+
+/// Runs a statement and cuts the power at each of its points, which are returned.
+async fn cut_during(
+    database: &Database,
+    devices: &Devices<'_>,
+    statement: impl Future<Output = ()>,
+) -> Vec<Point> {
+    let Devices { directory, blocks, name } = devices;
+    let before = contents(database).await;
+    let cuts = Arc::new(Mutex::new(Vec::new()));
+    let hook = recorder(directory, blocks, &cuts, name.to_string());
+    database.catalog.set_failpoint(Some(hook));
+    statement.await;
+    database.catalog.set_failpoint(None);
+    let after = contents(database).await;
+    database.assert_no_leak();
+    let cuts = std::mem::take(&mut *cuts.lock().expect("no hook panics"));
+    let mut points = Vec::new();
+    for cut in cuts {
+        points.push(cut.point);
+        let is_done = matches!(cut.point, Point::Committed | Point::Swap);
+        let expected = if is_done { &after } else { &before };
+        let survivors = Arc::new(CachedBlocks::surviving(cut.pages));
+        let reopened = Database::open(&cut.catalog, survivors).expect("reopen");
+        assert_eq!(&contents(&reopened).await, expected, "statement {name}, {:?}", cut.point);
+        reopened.assert_no_leak();
+        // The survivor is a database like any other.
+        let schema = int_schema();
+        let again = reopened.table_as("c", IfExists::Fail, &schema, vec![ints(0..9)]).await;
+        assert_eq!(again.expect("usable"), Some(9));
+        drop(reopened);
+        std::fs::remove_file(&cut.catalog).expect("remove");
+    }
+    points
+}
+
+fn assert_all_passed(points: &[Point]) {
     let before = [Point::Persist, Point::Persisted, Point::Sync, Point::Commit];
     for point in before.into_iter().chain([Point::Committed, Point::Swap]) {
         assert!(points.contains(&point), "{point:?} was never passed");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_power_cut_during_a_merge_loses_and_shows_nothing() {
+    let directory = tempfile::tempdir().expect("tempdir");
+    let blocks = Arc::new(CachedBlocks::default());
+    let path = directory.path().join("catalog.redb");
+    let database = Database::open(&path, blocks.clone()).expect("open");
+    let table = database.table("t", &int_schema()).await;
+    append_single_rows(&database, "t").await;
+    let merge = async {
+        let merged = table.merge_some(&memory(), || false).await.expect("merged");
+        assert_eq!(merged, Merged::Done);
+    };
+    let devices = Devices { directory: directory.path(), blocks: &blocks, name: 0 };
+    assert_all_passed(&cut_during(&database, &devices, merge).await);
+    assert_eq!(table.snapshot().chunks.len(), 1);
 }
 
 #[test]

@@ -1,0 +1,382 @@
+//! Merging small chunks: many INSERTs of few rows leave as many chunks, each with a page and an
+//! extent of at least 4 KiB per column. A merge writes the rows of neighbouring ones into one.
+//!
+//! Which chunks are merged follows the size tiers of log-structured merge trees: from a chunk back,
+//! older ones join while they hold no more rows than the newer ones together, and a merge waits
+//! until [`WIDTH_MIN`] have come together. So each row is written again once for each time that its
+//! chunk at least doubles, 16 times at the very most on its way to a chunk of 65,536, and a table
+//! keeps few more small chunks than the binary digits of their rows. Behind a run of
+//! small chunks that is followed by a full one nothing will be added any more: all of it is merged.
+//! Only neighbours are merged, so the rows stay in their order.
+//!
+//! A merge reads without a lock, as any reader does. It takes the writer's lock of the table to
+//! commit, and gives up if a statement has removed one of its chunks meanwhile: what UPDATE, DELETE
+//! and TRUNCATE do is never undone, and a statement that holds the lock sees no chunk disappear.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::concat_batches;
+use datafusion::execution::memory_pool::MemoryPool;
+use terrace_sys::size::to_u64;
+
+use super::ChunkWriter;
+use super::rewrite::next_batch;
+use crate::chunk::{CHUNK_BYTES, CHUNK_ROWS, Chunk};
+use crate::error::SqlError;
+use crate::table::{Table, TableVersion};
+
+/// Chunks of a run that still grows that are worth a merge.
+pub(crate) const WIDTH_MIN: usize = 8;
+/// Chunks that one merge takes, at most: one commit names all of them.
+const WIDTH_MAX: usize = 4_096;
+/// A chunk of this many rows or encoded bytes, or one whose writer had no room for the next row, is
+/// never merged.
+const SMALL_ROWS: usize = CHUNK_ROWS / 2;
+const SMALL_BYTES: usize = CHUNK_BYTES / 4;
+/// Batches that are copied into one before they are written: those of small chunks keep a page for
+/// each column.
+const GATHERED_BATCHES: usize = 64;
+
+/// What merging the chunks of a table has done since the process started.
+#[derive(Debug, Default)]
+pub(crate) struct MergeCounters {
+    pub(crate) merges: AtomicU64,
+    /// Chunks that went, and that came.
+    pub(crate) merged_chunks: AtomicU64,
+    pub(crate) written_chunks: AtomicU64,
+    pub(crate) rows: AtomicU64,
+    /// Bytes of extents that went, and that came.
+    pub(crate) freed_bytes: AtomicU64,
+    pub(crate) written_bytes: AtomicU64,
+    /// Merges given up because a statement had removed a chunk.
+    pub(crate) conflicts: AtomicU64,
+    /// Merges that failed and are tried again.
+    pub(crate) failures: AtomicU64,
+}
+
+/// How a merge ended.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Merged {
+    /// It is committed.
+    Done,
+    /// No chunks of the table are worth one.
+    Nothing,
+    /// A statement has removed one of the chunks.
+    Conflict,
+    /// The engine ends.
+    Stopped,
+}
+
+/// A chunk as the choice of what to merge sees it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Size {
+    rows: usize,
+    /// Encoded bytes of all columns.
+    bytes: u64,
+    /// Rows of other chunks may join it.
+    is_small: bool,
+}
+
+impl Size {
+    fn of(chunk: &Chunk) -> Self {
+        let bytes = match chunk.is_full {
+            true => 0,
+            false => chunk.columns.iter().map(|column| column.len_bytes).sum(),
+        };
+        let is_small = !chunk.is_full && chunk.rows < SMALL_ROWS && bytes < to_u64(SMALL_BYTES);
+        Self { rows: chunk.rows, bytes, is_small }
+    }
+}
+
+/// The neighbours to be merged next, if any are worth it.
+fn pick(sizes: &[Size]) -> Option<Range<usize>> {
+    let open = sizes.iter().rposition(|size| !size.is_small).map_or(0, |last| last + 1);
+    for end in (open + 1..=sizes.len()).rev() {
+        let width = newest_tier(&sizes[open..end]);
+        if width > 0 {
+            return Some(end - width..end);
+        }
+    }
+    let mut begin = 0;
+    for (at, size) in sizes[..open].iter().enumerate() {
+        if !size.is_small {
+            if at - begin > 1 {
+                return Some(begin..begin + fitting(&sizes[begin..at]).max(2));
+            }
+            begin = at + 1;
+        }
+    }
+    None
+}
+
+/// Rows and bytes of chunks that are added up to at most one chunk's.
+#[derive(Default)]
+struct Sum {
+    rows: usize,
+    bytes: u64,
+}
+
+impl Sum {
+    /// Adds a chunk; false where the sum has no room for it.
+    fn add(&mut self, size: &Size) -> bool {
+        let (rows, bytes) = (self.rows + size.rows, self.bytes + size.bytes);
+        if rows > CHUNK_ROWS || bytes > to_u64(CHUNK_BYTES) {
+            return false;
+        }
+        (self.rows, self.bytes) = (rows, bytes);
+        true
+    }
+}
+
+/// How many of these, counted from the newest, are to be merged: as many as belong to one tier, if
+/// that are enough, or fill a chunk. The newest is not written again for the sake of fewer rows
+/// than its own.
+fn newest_tier(sizes: &[Size]) -> usize {
+    let (mut sum, mut width, mut fills) = (Sum::default(), 0, false);
+    for size in sizes.iter().rev().take(WIDTH_MAX) {
+        if width > 0 && size.rows > sum.rows {
+            break;
+        }
+        if !sum.add(size) {
+            fills = true;
+            break;
+        }
+        width += 1;
+    }
+    let is_enough = width >= WIDTH_MIN || fills && width > 1;
+    let newest = sizes.last().map_or(0, |size| size.rows);
+    if is_enough && newest <= sum.rows - newest { width } else { 0 }
+}
+
+/// How many of these, counted from the oldest, fit one chunk.
+fn fitting(sizes: &[Size]) -> usize {
+    let mut sum = Sum::default();
+    sizes.iter().take(WIDTH_MAX).take_while(|size| sum.add(size)).count()
+}
+
+impl Table {
+    /// Whether some of its chunks are worth a merge.
+    pub(crate) fn wants_merge(&self) -> bool {
+        !self.is_dropped() && self.pick(&self.snapshot()).is_some()
+    }
+
+    /// Chunks that a merge might take now or later.
+    pub(crate) fn small_chunks(&self) -> usize {
+        self.snapshot().chunks.iter().filter(|chunk| Size::of(chunk).is_small).count()
+    }
+
+    fn pick(&self, version: &TableVersion) -> Option<Range<usize>> {
+        // What was said of one chunk holds for as long as it is there.
+        let fixed = self.wishes().chunks();
+        let sizes = version.chunks.iter().map(|chunk| {
+            let size = Size::of(chunk);
+            Size { is_small: size.is_small && !fixed.contains(&chunk.id), ..size }
+        });
+        pick(&sizes.collect::<Vec<_>>())
+    }
+
+    /// Merges some small chunks, if any are worth it. `is_stopped` is asked between chunks.
+    ///
+    /// # Errors
+    /// Errors of the pool, the store and the catalog. Then nothing has changed.
+    pub(crate) async fn merge_some(
+        self: &Arc<Self>,
+        memory: &Arc<dyn MemoryPool>,
+        is_stopped: impl Fn() -> bool,
+    ) -> Result<Merged, SqlError> {
+        let version = self.current()?;
+        let Some(range) = self.pick(&version) else { return Ok(Merged::Nothing) };
+        // The version is let go: its other chunks may be replaced while this runs.
+        let chunks = version.chunks[range].to_vec();
+        drop(version);
+        let Some(writer) = self.rewrite_chunks(&chunks, memory, is_stopped).await? else {
+            return Ok(Merged::Stopped);
+        };
+        let changes = writer.finish().await?;
+        let lock = self.lock_writer().await;
+        let now = self.current()?;
+        // Numbers of chunks are not used twice.
+        let here: HashSet<u64> = now.chunks.iter().map(|chunk| chunk.id).collect();
+        if !chunks.iter().all(|chunk| here.contains(&chunk.id)) {
+            self.merged().conflicts.fetch_add(1, Ordering::Relaxed);
+            return Ok(Merged::Conflict);
+        }
+        drop(now);
+        let written = changes.added().to_vec();
+        let removed = chunks.iter().map(|chunk| chunk.id).collect();
+        self.commit(lock, changes.merging(removed)).await?;
+        self.merged().count(&chunks, &written);
+        Ok(Merged::Done)
+    }
+
+    /// Writes the rows of `chunks` again; none if it was stopped.
+    async fn rewrite_chunks(
+        self: &Arc<Self>,
+        chunks: &[Arc<Chunk>],
+        memory: &Arc<dyn MemoryPool>,
+        is_stopped: impl Fn() -> bool,
+    ) -> Result<Option<ChunkWriter>, SqlError> {
+        let place = chunks.first().map_or(0, |chunk| chunk.place);
+        let mut writer = ChunkWriter::new(Arc::clone(self), memory).at(place);
+        let reader = self.reader((0..self.schema().fields().len()).collect())?;
+        let mut batches = Vec::new();
+        for chunk in chunks {
+            if is_stopped() {
+                return Ok(None);
+            }
+            let mut blocks = reader.open(chunk).await?;
+            while let Some(batch) = next_batch(&mut blocks, reader.schema()).await? {
+                batches.push(batch);
+                if batches.len() == GATHERED_BATCHES {
+                    push(&mut writer, &mut batches).await?;
+                }
+            }
+        }
+        push(&mut writer, &mut batches).await?;
+        Ok(Some(writer))
+    }
+}
+
+/// Writes batches as one, or one by one where they have no common form.
+async fn push(writer: &mut ChunkWriter, batches: &mut Vec<RecordBatch>) -> Result<(), SqlError> {
+    let batches = std::mem::take(batches);
+    let Some(first) = batches.first() else { return Ok(()) };
+    if let Ok(joined) = concat_batches(&first.schema(), &batches) {
+        drop(batches);
+        return writer.push(joined).await;
+    }
+    for batch in batches {
+        writer.push(batch).await?;
+    }
+    Ok(())
+}
+
+impl MergeCounters {
+    pub(super) fn failed(&self) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count(&self, merged: &[Arc<Chunk>], written: &[Arc<Chunk>]) {
+        let bytes = |chunks: &[Arc<Chunk>]| chunks.iter().map(|chunk| chunk.extent_bytes()).sum();
+        let add = |counter: &AtomicU64, more| counter.fetch_add(more, Ordering::Relaxed);
+        add(&self.merges, 1);
+        add(&self.merged_chunks, to_u64(merged.len()));
+        add(&self.written_chunks, to_u64(written.len()));
+        add(&self.rows, to_u64(written.iter().map(|chunk| chunk.rows).sum()));
+        add(&self.freed_bytes, bytes(merged));
+        add(&self.written_bytes, bytes(written));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terrace_testkit::{Rng, with_seed};
+
+    use super::*;
+
+    /// Chunks of a table, and the rows that were written to them, by merges too.
+    #[derive(Default)]
+    struct Model {
+        sizes: Vec<Size>,
+        written: usize,
+        inserted: usize,
+    }
+
+    impl Model {
+        fn insert(&mut self, mut rows: usize) {
+            self.inserted += rows;
+            while rows > 0 {
+                let taken = rows.min(CHUNK_ROWS);
+                self.push(self.sizes.len(), taken);
+                rows -= taken;
+            }
+        }
+
+        fn push(&mut self, at: usize, rows: usize) {
+            self.written += rows;
+            let is_small = rows < SMALL_ROWS;
+            self.sizes.insert(at, Size { rows, bytes: to_u64(rows), is_small });
+        }
+
+        /// Merges what is worth it, once or until nothing is.
+        fn merge(&mut self, again: bool) {
+            while let Some(range) = pick(&self.sizes) {
+                assert!(range.len() > 1 && range.end <= self.sizes.len());
+                let merged: Vec<Size> = self.sizes.drain(range.clone()).collect();
+                assert!(merged.iter().all(|size| size.is_small));
+                let rows: usize = merged.iter().map(|size| size.rows).sum();
+                for (nth, taken) in (0..rows).step_by(CHUNK_ROWS).enumerate() {
+                    self.push(range.start + nth, (rows - taken).min(CHUNK_ROWS));
+                }
+                assert!(self.sizes.iter().map(|size| size.rows).sum::<usize>() == self.inserted);
+                if !again {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn single_rows_leave_few_chunks_and_are_written_a_few_times() {
+        for each in [1, 23] {
+            let mut model = Model::default();
+            for row in 1..=100_000 {
+                model.insert(1);
+                if row % each == 0 {
+                    model.merge(true);
+                    assert!(model.sizes.len() < 40, "{} at {row}", model.sizes.len());
+                }
+            }
+            let factor = model.written / model.inserted;
+            assert!(factor <= 12, "each row was written {factor} times, merged each {each}");
+        }
+    }
+
+    #[test]
+    fn chunks_stay_few_whatever_is_inserted() {
+        with_seed(|seed| {
+            let mut rng = Rng::new(seed);
+            for _ in 0..50 {
+                let mut model = Model::default();
+                let most = [2, 100, 10_000, 40_000, 200_000][rng.index(5)];
+                for _ in 0..400 {
+                    model.insert(1 + rng.index(most));
+                    model.merge(rng.one_in(2));
+                }
+                model.merge(true);
+                let bulk = model.inserted.div_ceil(CHUNK_ROWS);
+                let (chunks, factor) = (model.sizes.len(), model.written / model.inserted);
+                assert!(chunks <= 3 * bulk + 40, "{chunks} chunks for {bulk}, up to {most}");
+                assert!(factor <= 16, "written {factor} times, up to {most}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_database_of_single_rows_is_merged_at_once() {
+        let mut model = Model::default();
+        (0..10_000).for_each(|_| model.insert(1));
+        model.merge(true);
+        assert!(model.sizes.len() < 10 && model.written <= 4 * model.inserted);
+    }
+
+    #[test]
+    fn large_and_full_chunks_are_left_alone() {
+        let size = |rows, is_small| Size { rows, bytes: 1, is_small };
+        let (large, small) = (size(CHUNK_ROWS, false), size(1, true));
+        assert_eq!(pick(&[]), None);
+        assert_eq!(pick(&[large; 100]), None);
+        assert_eq!(pick(&[large, small, large, small]), None, "no neighbours");
+        assert_eq!(pick(&[small, large, small, small, large, small]), Some(2..4));
+        assert_eq!(pick(&[small; 7]), None);
+        assert_eq!(pick(&[[large; 1].as_slice(), &[small; 8]].concat()), Some(1..9));
+        let hidden = [[small; 45].as_slice(), &[size(10_000, true)], &[small; 3]].concat();
+        assert_eq!(pick(&hidden), Some(0..45), "behind one that is not written again for them");
+        let wide = Size { rows: 10, bytes: to_u64(SMALL_BYTES) - 1, is_small: true };
+        assert_eq!(pick(&[wide; 9]), Some(5..9), "they fill a chunk by their bytes");
+    }
+}

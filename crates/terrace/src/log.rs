@@ -1,0 +1,147 @@
+//! Messages of the program's insides, and where they go.
+//!
+//! The terminal of `terrace sql` shows what the user asked for: results and errors. Warnings of the
+//! engine are for who looks into a problem, and go to the file `terrace/log` below the user's
+//! directory of state (`XDG_STATE_HOME`, or `~/.local/state`). `-v` shows them on standard error
+//! instead, and more with `-vv`. Experiments always show theirs: a warning belongs to their report.
+
+use std::env;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write, stderr};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tracing::Level;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Length at which a log becomes `log.old` when a program opens it, and bytes that one program
+/// writes at most.
+const LOG_BYTES_MAX: u64 = 4 << 20;
+
+/// Sends messages to the log, or with `verbose` above zero or `on_terminal` to standard error.
+pub fn start(verbose: u8, on_terminal: bool) {
+    let level = match verbose {
+        0 => Level::WARN,
+        1 => Level::INFO,
+        2 => Level::DEBUG,
+        _ => Level::TRACE,
+    };
+    let messages = tracing_subscriber::fmt().with_max_level(level);
+    match state_file("log").filter(|_| verbose == 0 && !on_terminal) {
+        Some(path) => messages.with_ansi(false).with_writer(Log::new(path)).init(),
+        None => messages.with_writer(stderr).without_time().init(),
+    }
+}
+
+/// A file in `terrace` below the user's directory of state; none where there is no such directory.
+pub fn state_file(name: &str) -> Option<PathBuf> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")))?;
+    Some(base.join("terrace").join(name))
+}
+
+/// A file that programs append to, opened with the first message. One that cannot be written takes
+/// nothing: there is no other place to say so.
+struct Log {
+    path: PathBuf,
+    state: Mutex<State>,
+}
+
+enum State {
+    Unopened,
+    Open {
+        file: File,
+        left_bytes: u64,
+    },
+    /// It cannot be written, or this program has written enough.
+    Closed,
+}
+
+impl Log {
+    fn new(path: PathBuf) -> Log {
+        Log { path, state: Mutex::new(State::Unopened) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'a> MakeWriter<'a> for Log {
+    type Writer = &'a Log;
+
+    fn make_writer(&'a self) -> &'a Log {
+        self
+    }
+}
+
+impl Write for &Log {
+    /// Appends a message in one write, so that those of several programs do not mix.
+    fn write(&mut self, message: &[u8]) -> io::Result<usize> {
+        let mut state = self.state();
+        if matches!(*state, State::Unopened) {
+            *state = open(&self.path)
+                .map_or(State::Closed, |file| State::Open { file, left_bytes: LOG_BYTES_MAX });
+        }
+        if let State::Open { file, left_bytes } = &mut *state {
+            let line = [format!("{} ", process::id()).as_bytes(), message].concat();
+            let bytes = u64::try_from(line.len()).unwrap_or(u64::MAX);
+            let written = *left_bytes >= bytes && file.write_all(&line).is_ok();
+            *left_bytes = left_bytes.saturating_sub(bytes);
+            if !written {
+                *state = State::Closed;
+            }
+        }
+        Ok(message.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    if fs::metadata(path).is_ok_and(|log| log.len() > LOG_BYTES_MAX) {
+        fs::rename(path, path.with_extension("old"))?;
+    }
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_has_a_limit_and_a_long_one_is_set_aside() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let path = directory.path().join("deep/log");
+        let say = |log: &Log, text: &[u8]| {
+            let mut writer = log;
+            writer.write_all(text).expect("a log takes everything");
+        };
+        let log = Log::new(path.clone());
+        say(&log, b"one\n");
+        say(&log, &vec![b'x'; 3 << 20]);
+        say(&log, &vec![b'y'; 3 << 20]);
+        say(&log, b"two\n");
+        let text = fs::read(&path).expect("written");
+        assert!(text.ends_with(b"x") && text.len() < 4 << 20, "what is too much is left out");
+        let first = format!("{} one\n", process::id());
+        assert!(text.starts_with(first.as_bytes()));
+        fs::write(&path, vec![b'z'; 5 << 20]).expect("written");
+        say(&Log::new(path.clone()), b"three\n");
+        assert_eq!(fs::read(&path).expect("new"), format!("{} three\n", process::id()).as_bytes());
+        assert_eq!(fs::read(path.with_extension("old")).expect("old").len(), 5 << 20);
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_stops_nobody() {
+        let directory = tempfile::tempdir().expect("temporary directory");
+        let log = Log::new(directory.path().to_path_buf());
+        (&log).write_all(b"lost\n").expect("a log takes everything");
+    }
+}
