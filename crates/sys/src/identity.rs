@@ -102,7 +102,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::file::{LockedFile, try_lock};
+    use crate::lock::LockedFile;
     use crate::mischief;
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_child_neither_empties_a_lock_nor_keeps_it() {
         let path = std::env::temp_dir().join(format!("terrace-child-{}", std::process::id()));
-        let held = Mutex::new(Some(try_lock(&path).expect("free")));
+        let held = Mutex::new(Some(LockedFile::open(&path).expect("free")));
         // SAFETY: the child drops what it has a copy of, by system calls alone.
         let child = unsafe {
             mischief::in_child(|| {
@@ -148,7 +148,7 @@ mod tests {
         assert!(child.expect("a child").success());
         let holder = fs::read_to_string(&path).expect("there");
         assert_eq!(holder.trim(), std::process::id().to_string());
-        assert!(try_lock(&path).is_err(), "the child's end unlocks nothing");
+        assert!(LockedFile::open(&path).is_err(), "the child's end unlocks nothing");
 
         let (reader, mut writer) = io::pipe().expect("a pipe");
         std::thread::scope(|scope| {
@@ -158,7 +158,7 @@ mod tests {
             });
             std::thread::sleep(Duration::from_millis(100));
             end(&held);
-            drop(try_lock(&path).expect("free, though a child has the descriptor"));
+            drop(LockedFile::open(&path).expect("free, though a child has the descriptor"));
             writer.write_all(&[0]).expect("a reader");
             assert!(child.join().expect("no panic").expect("a child").success());
         });
