@@ -577,6 +577,13 @@ impl Catalog {
     }
 }
 
+impl Drop for Catalog {
+    /// Versions read their tables' sketches from the journal, which has the versions.
+    fn drop(&mut self) {
+        self.journal.versions.clear();
+    }
+}
+
 impl fmt::Debug for Catalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Catalog").field("schemas", &self.schemas()).finish_non_exhaustive()

@@ -9,7 +9,6 @@
 //! A child process (`fork`) shares the open file, and with it the locks, until it closes its copy
 //! or starts another program; so a claim is given back by name, and by its owner alone.
 
-use std::cell::Cell;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
@@ -75,22 +74,10 @@ pub(crate) fn lock_all(file: &DirectFile) -> io::Result<()> {
     lock(file, &(0..u64::MAX))
 }
 
-/// Locks a range. A process that ends is waited for, this one is not.
+/// Locks a range. A holder that ends is waited for, in this process too: the kernel may let go of
+/// a file late.
 fn lock(file: &DirectFile, range: &Range<u64>) -> io::Result<()> {
-    let is_here = Cell::new(false);
-    let locked = patiently(io::ErrorKind::WouldBlock, || {
-        let locked = set_lock(file, range, libc::F_WRLCK);
-        let refused = locked.as_ref().is_err_and(|it| it.kind() == io::ErrorKind::WouldBlock);
-        if refused && holders(file.as_file()).contains(&process::id()) {
-            is_here.set(true);
-            return Ok(());
-        }
-        locked
-    });
-    // Others that have the same open file are its children.
-    if is_here.get() {
-        return Err(in_use("this process has locked it"));
-    }
+    let locked = patiently(io::ErrorKind::WouldBlock, || set_lock(file, range, libc::F_WRLCK));
     locked.map_err(|error| named(error, file))
 }
 
@@ -129,6 +116,10 @@ fn named(error: io::Error, file: &DirectFile) -> io::Error {
         return io::Error::new(error.kind(), format!("it cannot be locked: {error}"));
     }
     let holders = holders(file.as_file());
+    if holders.contains(&process::id()) {
+        // Others that have the same open file are its children.
+        return in_use("this process has locked it");
+    }
     let names: Vec<String> = holders.iter().take(HOLDERS_MAX).map(ToString::to_string).collect();
     match &names[..] {
         [] => in_use("another process has locked it"),

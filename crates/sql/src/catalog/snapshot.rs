@@ -47,6 +47,12 @@ impl Versions {
         drop(before);
     }
 
+    /// Forgets all tables, when the catalog is closed.
+    pub(super) fn clear(&self) {
+        let before = self.change(|versions| *versions = VersionMap::default());
+        drop(before);
+    }
+
     /// Changes the map and returns it as it was before.
     fn change(&self, change: impl FnOnce(&mut VersionMap)) -> VersionMap {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
