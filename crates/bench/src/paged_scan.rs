@@ -71,7 +71,9 @@ async fn peer(
     generator: &Generator,
     observe: &mut dyn FnMut(&str),
 ) -> Result<SessionContext> {
-    let config = SessionConfig::new().with_target_partitions(generator.threads.get());
+    let mut config = SessionConfig::new().with_target_partitions(generator.threads.get());
+    // Literals with a point are decimals on both sides.
+    config.options_mut().sql_parser.parse_float_as_decimal = true;
     let context = SessionContext::new_with_config(config);
     let (feed, tables) = generator.start(&Table::ALL)?;
     for (table, mut incoming) in Table::ALL.into_iter().zip(tables) {
