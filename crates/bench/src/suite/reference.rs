@@ -162,7 +162,9 @@ async fn answer(context: &SessionContext, text: &str) -> Result<Reference> {
 /// # Errors
 /// When a table cannot be registered.
 pub fn context<T: Generated>(scale: f64, threads: NonZeroUsize) -> Result<SessionContext> {
-    let config = SessionConfig::new().with_target_partitions(threads.get());
+    let config = SessionConfig::new()
+        .set_bool("datafusion.sql_parser.parse_float_as_decimal", true)
+        .with_target_partitions(threads.get());
     let context = SessionContext::new_with_config(config);
     for table in T::all() {
         let mut batches = Vec::new();
@@ -184,7 +186,9 @@ async fn over_files<T: Generated>(
     threads: NonZeroUsize,
 ) -> Result<SessionContext> {
     write_files::<T>(directory, scale, threads)?;
-    let config = SessionConfig::new().with_target_partitions(threads.get());
+    let config = SessionConfig::new()
+        .set_bool("datafusion.sql_parser.parse_float_as_decimal", true)
+        .with_target_partitions(threads.get());
     let context = SessionContext::new_with_config(config);
     for table in T::all() {
         let path = directory.join(format!("{}.parquet", table.name()));
