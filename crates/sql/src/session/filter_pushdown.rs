@@ -103,9 +103,7 @@ fn push_down(
     }
     let mut answers = Answers { parents: vec![vec![]; parents.len()], own: vec![] };
     let mut new_children = Vec::with_capacity(children.len());
-    for (index, (child, (passed, own))) in
-        children.iter().zip(passed.iter().zip(own.into_iter())).enumerate()
-    {
+    for (index, (child, (passed, own))) in children.iter().zip(passed.iter().zip(own)).enumerate() {
         let lineage = Lineage::of(node, index)?;
         let sent = filters_for_child(&lineage, parents, &offered, passed, &own)?;
         let predicates: Vec<Predicate> = sent.iter().map(|(_, sent)| Arc::clone(sent)).collect();
