@@ -239,23 +239,33 @@ impl ExecutionPlan for PagedHashJoinExec {
         let grant = Watched::of(grant, &self.metrics, partition);
         let share = self.build.share();
         let own = Arc::clone(&memory);
-        Ok(generate(&own, Arc::clone(&spec.schema), move |emitter| async move {
-            let build = build.await.map_err(DataFusionError::Shared)?;
-            if let Some(filter) = filter {
-                filter.complete().await;
-            }
-            let nulls = RowPages::new(
-                memory.space().clone(),
-                Arc::clone(&grant),
-                spec.build_layout.clone(),
-            );
-            let output =
-                Output::new(emitter, &spec.schema, spec.batch_size, spec.fetch, metrics.clone());
-            let prober = Prober { spec, memory, grant, build, output, nulls, metrics };
-            let joined = prober.run(input).await;
-            drop(share);
-            joined
-        }))
+        Ok(generate(
+            "PagedHashJoinExec",
+            &own,
+            Arc::clone(&spec.schema),
+            move |emitter| async move {
+                let build = build.await.map_err(DataFusionError::Shared)?;
+                if let Some(filter) = filter {
+                    filter.complete().await;
+                }
+                let nulls = RowPages::new(
+                    memory.space().clone(),
+                    Arc::clone(&grant),
+                    spec.build_layout.clone(),
+                );
+                let output = Output::new(
+                    emitter,
+                    &spec.schema,
+                    spec.batch_size,
+                    spec.fetch,
+                    metrics.clone(),
+                );
+                let prober = Prober { spec, memory, grant, build, output, nulls, metrics };
+                let joined = prober.run(input).await;
+                drop(share);
+                joined
+            },
+        ))
     }
 
     fn fetch(&self) -> Option<usize> {

@@ -17,6 +17,7 @@
 //! | [`loop_join`] | joins by comparing every pair, cross joins |
 //! | [`memory`] | what an operator may hold, and whom it asks |
 //! | [`merge`] | merging sorted partitions |
+//! | [`panics`] | panics of operators as errors of their query |
 //! | [`repartition`] | handing rows to other partitions |
 //! | [`rows`] | rows in pages: append, gather, compare |
 //! | `rule` | the physical optimizer rule that puts paged operators into a plan |
@@ -37,6 +38,7 @@ pub mod loop_join;
 pub mod memory;
 pub mod merge;
 mod options;
+pub mod panics;
 pub mod repartition;
 pub mod rows;
 mod rule;

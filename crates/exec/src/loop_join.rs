@@ -136,13 +136,18 @@ impl ExecutionPlan for PagedLoopJoinExec {
         let grant = memory.register(&format!("PagedLoopJoinRight[{partition}]"));
         let grant = Watched::of(grant, &self.metrics, partition);
         let share = self.left.share();
-        Ok(generate(&memory, Arc::clone(&spec.schema), move |emitter| async move {
-            let left = left.await.map_err(DataFusionError::Shared)?;
-            let output = Output::new(emitter, &spec.schema, batch_size, None, metrics.clone());
-            let joined = Runner { spec, grant, left, output, metrics }.run(input).await;
-            drop(share);
-            joined
-        }))
+        Ok(generate(
+            "PagedLoopJoinExec",
+            &memory,
+            Arc::clone(&spec.schema),
+            move |emitter| async move {
+                let left = left.await.map_err(DataFusionError::Shared)?;
+                let output = Output::new(emitter, &spec.schema, batch_size, None, metrics.clone());
+                let joined = Runner { spec, grant, left, output, metrics }.run(input).await;
+                drop(share);
+                joined
+            },
+        ))
     }
 
     fn fetch(&self) -> Option<usize> {

@@ -159,7 +159,7 @@ impl ExecutionPlan for PagedRepartitionExec {
         let mut reader = self.reader(partition, &context)?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let memory = QueryExtension::find(&context)?;
-        Ok(generate(&memory, self.schema(), move |emitter| async move {
+        Ok(generate("PagedRepartitionExec", &memory, self.schema(), move |emitter| async move {
             while let Some(batch) = reader.next().await? {
                 metrics.record_output(batch.num_rows());
                 emitter.emit(batch).await;

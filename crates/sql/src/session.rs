@@ -50,7 +50,7 @@ use crate::engine::EngineState;
 use crate::error::SqlError;
 use crate::names::{CATALOG, MainCatalog};
 use crate::pins::Reader;
-use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment};
+use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment, supervised};
 use crate::scan::STORE_URL;
 use crate::view;
 use build_side::BuildSide;
@@ -160,7 +160,7 @@ impl Session {
         let base = self.context.runtime_env();
         let running = RunningQuery::begin(queries, resources, &base, text, self.claim())?;
         let reader = running.reader();
-        let Planned { plan, watched } = Box::pin(self.plan(statement, reader)).await?;
+        let Planned { plan, watched } = supervised(Box::pin(self.plan(statement, reader))).await?;
         let context = TaskContext::from(&self.context.state());
         Ok(running.start(plan, watched, context)?)
     }

@@ -68,7 +68,7 @@ pub(super) fn start(
 ) -> SendableRecordBatchStream {
     let schema = Arc::clone(program.output_schema());
     let memory = Arc::clone(&setting.memory);
-    generate(&memory, schema, move |emitter| async move {
+    generate("PagedAggregateExec", &memory, schema, move |emitter| async move {
         let program = Arc::new(program);
         let mut run = Run::new(program, setting, emitter);
         let table = run.take_in(input).await?;

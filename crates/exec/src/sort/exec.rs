@@ -191,7 +191,7 @@ impl ExecutionPlan for PagedSortExec {
             limit,
             metrics: BaselineMetrics::new(&self.metrics, partition),
         };
-        Ok(generate(&memory, schema, |emitter| work.run(emitter)))
+        Ok(generate("PagedSortExec", &memory, schema, |emitter| work.run(emitter)))
     }
 
     fn fetch(&self) -> Option<usize> {

@@ -106,7 +106,7 @@ impl ExecutionPlan for PagedWindowExec {
                 metrics: BaselineMetrics::new(&self.metrics, partition),
             },
         };
-        Ok(generate(&memory, schema, |emitter| work.run(emitter)))
+        Ok(generate("PagedWindowExec", &memory, schema, |emitter| work.run(emitter)))
     }
 }
 
