@@ -13,6 +13,8 @@
 //! | [`aggregate`] | aggregation by groups |
 //! | [`block`] | batches in pages, in the layout of Arrow |
 //! | `decimal` | arithmetic of decimals in 64 bits |
+//! | `floats` | floating-point numbers as SQL compares them |
+//! | [`functions`] | aggregate functions in place of DataFusion's |
 //! | [`hash_join`] | joins by hash |
 //! | [`loop_join`] | joins by comparing every pair, cross joins |
 //! | [`memory`] | what an operator may hold, and whom it asks |
@@ -33,6 +35,8 @@ mod aside;
 pub mod block;
 mod decimal;
 mod error;
+mod floats;
+pub mod functions;
 pub mod hash_join;
 pub mod loop_join;
 pub mod memory;

@@ -8,6 +8,7 @@
 //! in which they came; of several, those of one may overtake each other.
 
 mod exchange;
+mod key;
 mod queue;
 
 use std::fmt;
@@ -68,7 +69,7 @@ impl PagedRepartitionExec {
         let outputs = self.stock.partitioning().partition_count();
         let open = |partition: usize| {
             let time = MetricBuilder::new(&self.metrics).subset_time("repartition_time", partition);
-            let partitioning = self.stock.partitioning().clone();
+            let partitioning = key::canonical(self.stock.partitioning(), &input.schema())?;
             Ok(Input {
                 stream: input.execute(partition, Arc::clone(context))?,
                 partitioner: BatchPartitioner::try_new(partitioning, time, partition, inputs)?,

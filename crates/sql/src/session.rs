@@ -48,6 +48,7 @@ use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
 use crate::catalog::DEFAULT_SCHEMA;
 use crate::engine::EngineState;
 use crate::error::SqlError;
+use crate::functions;
 use crate::names::{CATALOG, MainCatalog};
 use crate::pins::Reader;
 use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment, supervised};
@@ -97,13 +98,14 @@ impl Session {
         let names = Arc::new(MainCatalog::new(Arc::clone(&engine)));
         let catalogs = MemoryCatalogProviderList::new();
         catalogs.register_catalog(CATALOG.to_owned(), Arc::clone(&names) as _);
-        let state = SessionStateBuilder::new()
+        let mut state = SessionStateBuilder::new()
             .with_config(config(&engine))
             .with_runtime_env(runtime)
             .with_catalog_list(Arc::new(catalogs))
             .with_default_features()
             .with_physical_optimizer_rules(rules())
             .build();
+        functions::register(&mut state)?;
         let context = SessionContext::new_with_state(state).enable_url_table();
         let weak = context.state_weak_ref();
         names.attach(Box::new(move || weak.upgrade().map(|state| state.read().clone())));

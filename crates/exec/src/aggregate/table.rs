@@ -33,8 +33,8 @@ const HASH_SEED: u64 = 0x7465_7272_6163_6521;
 const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 /// The hash is the first of a row's extra bytes.
 const HASH: usize = 0;
-/// Keys are equal as groups: nulls are, and zeros were made one before.
-const EQUALITY: Equality = Equality { nulls: true, zeros: false };
+/// Keys are equal as groups: nulls are, and equal floats were given equal bits before.
+const EQUALITY: Equality = Equality { nulls: true, floats: false };
 
 /// The groups of one partition of the plan, or of one partition of their rows.
 #[derive(Debug)]
