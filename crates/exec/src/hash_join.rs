@@ -1,11 +1,13 @@
 //! The paged hash join.
 //!
 //! [`PagedHashJoinExec`] stands in for DataFusion's `HashJoinExec` in both of its modes, with every
-//! join type, filters, projections and both ways to compare nulls; not for `null_aware` anti
-//! joins. It joins as DataFusion's does while its memory lasts, and goes on when it does not:
-//! `build` says how the build side is kept, `probe` what probe rows do, `waiting` what becomes
-//! of partitions that do not fit. Probe batches keep their order only as long as all of the
-//! build side is in memory, so the node says of no order that it is kept.
+//! join type, filters, projections and both ways to compare nulls. Of `null_aware` anti joins,
+//! which are `NOT IN`, it stands in for those without a filter whose build side all probe streams
+//! share: only then does the stream that emits the build rows know of a null in any probe row. It
+//! joins as DataFusion's does while its memory lasts, and goes on when it does not: `build` says
+//! how the build side is kept, `probe` what probe rows do, `waiting` what becomes of partitions
+//! that do not fit. Probe batches keep their order only as long as all of the build side is in
+//! memory, so the node says of no order that it is kept.
 
 mod bounds;
 mod build;
@@ -61,7 +63,9 @@ impl PagedHashJoinExec {
     #[must_use]
     pub fn new(stock: Arc<HashJoinExec>) -> Option<Self> {
         let mode = *stock.partition_mode();
-        let fits = mode != PartitionMode::Auto && !stock.null_aware && !stock.on().is_empty();
+        let is_shared = mode == PartitionMode::CollectLeft;
+        let null_aware = !stock.null_aware || (is_shared && stock.filter().is_none());
+        let fits = mode != PartitionMode::Auto && null_aware && !stock.on().is_empty();
         let build = SharedSide::new(partitions(stock.right()));
         fits.then(|| Self {
             stock,
@@ -101,7 +105,7 @@ impl PagedHashJoinExec {
             _ => 1,
         };
         let right = self.stock.right();
-        let shared = SharedFilter::new(&filter, right, &spec.probe_keys, spec.nulls_equal, told)?;
+        let shared = SharedFilter::new(&filter, right, spec, told)?;
         Ok(self.filter.get_or_init(|| shared.map(Arc::new)).clone())
     }
 

@@ -12,7 +12,11 @@ mod define;
 mod heap;
 pub(crate) mod hint;
 mod modify;
+mod multiplicity;
+mod not_in;
+mod null_equality;
 mod options;
+mod rules;
 mod selectivity;
 mod settings;
 mod snapshot;
@@ -103,6 +107,7 @@ impl Session {
             .with_runtime_env(runtime)
             .with_catalog_list(Arc::new(catalogs))
             .with_default_features()
+            .with_optimizer_rules(rules::logical())
             .with_physical_optimizer_rules(rules())
             .build();
         functions::register(&mut state)?;
@@ -193,7 +198,7 @@ impl Session {
             None => statement,
         };
         let plan = match state.statement_to_plan(statement.clone()).await {
-            Ok(plan) => snapshot::unpin(plan)?,
+            Ok(plan) => multiplicity::by_multiplicity(snapshot::unpin(plan)?)?,
             Err(error) => {
                 let catalog = self.engine.catalog();
                 return Err(view::cause(&state, catalog, &statement, error).await.into());

@@ -60,6 +60,9 @@ pub(super) struct Spec {
     pub(super) pair_outputs: Vec<Source>,
     pub(super) schema: SchemaRef,
     pub(super) nulls_equal: bool,
+    /// The join is `NOT IN`: a null of the probe side is a match of every build row, and with any
+    /// probe row a build row whose key is null is not known to have none.
+    pub(super) null_aware: bool,
     /// The key is one integer on both sides.
     pub(super) is_integer: bool,
     pub(super) batch_size: usize,
@@ -123,6 +126,7 @@ impl Spec {
             pair_outputs,
             schema: join.schema(),
             nulls_equal: join.null_equality() == NullEquality::NullEqualsNull,
+            null_aware: join.null_aware,
             is_integer,
             batch_size,
             fetch: join.fetch(),
