@@ -34,6 +34,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::FutureExt;
 
+use crate::bounded::bounded;
 use crate::memory::{QueryExtension, Watched};
 use crate::rows::RowPages;
 use crate::shared_side::{Collecting, SharedSide};
@@ -141,7 +142,7 @@ impl PagedHashJoinExec {
         let probes = if is_shared { partitions(self.stock.right()) } else { 1 };
         let (spec, open_bytes) = (Arc::clone(spec), AtomicUsize::new(0));
         let collector = Collector { spec, memory, grant, bounds, probes, open_bytes };
-        let input = left.execute(from, Arc::clone(context))?;
+        let input = bounded(left.execute(from, Arc::clone(context))?);
         let (metrics, told) = (metrics.clone(), Told { filter, is_told: false });
         let collect = async move {
             let timer = metrics.build_time.timer();
@@ -238,7 +239,7 @@ impl ExecutionPlan for PagedHashJoinExec {
         let collect = || self.collect(partition, &spec, &metrics, &context);
         let build = if self.is_build_shared() { self.build.get(collect)? } else { collect()? };
         let filter = self.shared_filter(&spec)?;
-        let input = self.stock.right().execute(partition, context)?;
+        let input = bounded(self.stock.right().execute(partition, context)?);
         let grant = memory.register(&format!("PagedHashJoinProbe[{partition}]"));
         let grant = Watched::of(grant, &self.metrics, partition);
         let share = self.build.share();

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | [`aggregate`] | aggregation by groups |
 //! | [`block`] | batches in pages, in the layout of Arrow |
+//! | `bounded` | inputs in batches that memory can hold |
 //! | `decimal` | arithmetic of decimals in 64 bits |
 //! | `floats` | floating-point numbers as SQL compares them |
 //! | [`functions`] | aggregate functions in place of DataFusion's |
@@ -33,6 +34,7 @@
 pub mod aggregate;
 mod aside;
 pub mod block;
+mod bounded;
 mod decimal;
 mod error;
 mod floats;

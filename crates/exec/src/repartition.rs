@@ -24,6 +24,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
 };
 
+use crate::bounded::bounded;
 use crate::hash_join::partitions;
 use crate::memory::{QueryExtension, Watched};
 use crate::stock::{node_of_stock, statistics_of_stock};
@@ -71,7 +72,7 @@ impl PagedRepartitionExec {
             let time = MetricBuilder::new(&self.metrics).subset_time("repartition_time", partition);
             let partitioning = key::canonical(self.stock.partitioning(), &input.schema())?;
             Ok(Input {
-                stream: input.execute(partition, Arc::clone(context))?,
+                stream: bounded(input.execute(partition, Arc::clone(context))?),
                 partitioner: BatchPartitioner::try_new(partitioning, time, partition, inputs)?,
             })
         };
