@@ -19,12 +19,17 @@ use datafusion::arrow::buffer::{Buffer, MutableBuffer};
 use terrace_pool::{Fetch, PAGE_MAX_BYTES, PageRef, Pinned, Space};
 
 use crate::aside::{allocate, pin};
-use crate::error::Result;
+use crate::error::{ExecError, Result};
 use crate::memory::Grant;
 
 pub use plan::BlockPlan;
 pub(crate) use plan::{copy_to_heap, detach};
 use shape::Shape;
+
+/// One part in so many of memory is not for a single block: other pages must come and go beside it.
+const BLOCK_RESERVE_SHARE: u64 = 4;
+/// Bytes of a block that any memory holds.
+const BLOCK_BYTES_SMALL: u64 = 1 << 20;
 
 /// Bytes of a grant, given back when this is dropped.
 #[derive(Debug)]
@@ -114,8 +119,9 @@ impl Block {
     /// Writes the arrays of `plan` into a new page of `space` and leaves it pinned.
     ///
     /// # Errors
-    /// As [`Space::allocate`].
+    /// [`ExecError::BatchTooLarge`] if memory cannot hold it, and as [`Space::allocate`].
     pub fn write(space: &Space, plan: BlockPlan) -> Result<(Self, Vec<Pinned>)> {
+        refuse_too_large(space, &plan)?;
         let mut block = Self {
             space: space.clone(),
             pages: Vec::new(),
@@ -182,6 +188,20 @@ impl Block {
             }
         };
         self.shapes.iter().map(|shape| shape.array(&bytes)).collect()
+    }
+}
+
+/// A block that memory cannot hold is refused at once: its frames would be waited for in vain.
+fn refuse_too_large(space: &Space, plan: &BlockPlan) -> Result<()> {
+    let (rows, bytes) = (plan.rows(), plan.bytes());
+    if bytes <= BLOCK_BYTES_SMALL {
+        return Ok(());
+    }
+    let dram = space.pool_handle().stats().tiers.into_iter().next();
+    let dram_bytes = dram.map_or(u64::MAX, |dram| dram.capacity_bytes);
+    match bytes > dram_bytes - dram_bytes / BLOCK_RESERVE_SHARE {
+        true => Err(ExecError::BatchTooLarge { rows, bytes, dram_bytes }),
+        false => Ok(()),
     }
 }
 

@@ -22,6 +22,20 @@ pub enum ExecError {
     #[error("a value of {} is longer than a page, which has at most {}",
         format_bytes(*.0), format_bytes(PAGE_MAX_BYTES as u64))]
     ValueTooLong(u64),
+    /// Rows that an operator must have in memory at once, and memory cannot hold.
+    #[error(
+        "{rows} rows that are needed at once take {}, and memory is {} in all; split long values \
+         over several rows, or give the database more memory",
+        format_bytes(*bytes), format_bytes(*dram_bytes)
+    )]
+    BatchTooLarge {
+        /// Rows.
+        rows: usize,
+        /// Their bytes.
+        bytes: u64,
+        /// Bytes of memory that pages may have.
+        dram_bytes: u64,
+    },
     /// A row is wider than a page.
     #[error("rows of {} columns need {} each; a page has at most {}",
         .columns, format_bytes(*.width as u64), format_bytes(PAGE_MAX_BYTES as u64))]

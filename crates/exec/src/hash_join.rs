@@ -1,11 +1,13 @@
 //! The paged hash join.
 //!
 //! [`PagedHashJoinExec`] stands in for DataFusion's `HashJoinExec` in both of its modes, with every
-//! join type, filters, projections and both ways to compare nulls; not for `null_aware` anti
-//! joins. It joins as DataFusion's does while its memory lasts, and goes on when it does not:
-//! `build` says how the build side is kept, `probe` what probe rows do, `waiting` what becomes
-//! of partitions that do not fit. Probe batches keep their order only as long as all of the
-//! build side is in memory, so the node says of no order that it is kept.
+//! join type, filters, projections and both ways to compare nulls. Of `null_aware` anti joins,
+//! which are `NOT IN`, it stands in for those without a filter whose build side all probe streams
+//! share: only then does the stream that emits the build rows know of a null in any probe row. It
+//! joins as DataFusion's does while its memory lasts, and goes on when it does not: `build` says
+//! how the build side is kept, `probe` what probe rows do, `waiting` what becomes of partitions
+//! that do not fit. Probe batches keep their order only as long as all of the build side is in
+//! memory, so the node says of no order that it is kept.
 
 mod bounds;
 mod build;
@@ -32,6 +34,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::FutureExt;
 
+use crate::bounded::bounded;
 use crate::memory::{QueryExtension, Watched};
 use crate::rows::RowPages;
 use crate::shared_side::{Collecting, SharedSide};
@@ -61,7 +64,9 @@ impl PagedHashJoinExec {
     #[must_use]
     pub fn new(stock: Arc<HashJoinExec>) -> Option<Self> {
         let mode = *stock.partition_mode();
-        let fits = mode != PartitionMode::Auto && !stock.null_aware && !stock.on().is_empty();
+        let is_shared = mode == PartitionMode::CollectLeft;
+        let null_aware = !stock.null_aware || (is_shared && stock.filter().is_none());
+        let fits = mode != PartitionMode::Auto && null_aware && !stock.on().is_empty();
         let build = SharedSide::new(partitions(stock.right()));
         fits.then(|| Self {
             stock,
@@ -101,7 +106,7 @@ impl PagedHashJoinExec {
             _ => 1,
         };
         let right = self.stock.right();
-        let shared = SharedFilter::new(&filter, right, &spec.probe_keys, spec.nulls_equal, told)?;
+        let shared = SharedFilter::new(&filter, right, spec, told)?;
         Ok(self.filter.get_or_init(|| shared.map(Arc::new)).clone())
     }
 
@@ -137,7 +142,7 @@ impl PagedHashJoinExec {
         let probes = if is_shared { partitions(self.stock.right()) } else { 1 };
         let (spec, open_bytes) = (Arc::clone(spec), AtomicUsize::new(0));
         let collector = Collector { spec, memory, grant, bounds, probes, open_bytes };
-        let input = left.execute(from, Arc::clone(context))?;
+        let input = bounded(left.execute(from, Arc::clone(context))?);
         let (metrics, told) = (metrics.clone(), Told { filter, is_told: false });
         let collect = async move {
             let timer = metrics.build_time.timer();
@@ -234,28 +239,38 @@ impl ExecutionPlan for PagedHashJoinExec {
         let collect = || self.collect(partition, &spec, &metrics, &context);
         let build = if self.is_build_shared() { self.build.get(collect)? } else { collect()? };
         let filter = self.shared_filter(&spec)?;
-        let input = self.stock.right().execute(partition, context)?;
+        let input = bounded(self.stock.right().execute(partition, context)?);
         let grant = memory.register(&format!("PagedHashJoinProbe[{partition}]"));
         let grant = Watched::of(grant, &self.metrics, partition);
         let share = self.build.share();
         let own = Arc::clone(&memory);
-        Ok(generate(&own, Arc::clone(&spec.schema), move |emitter| async move {
-            let build = build.await.map_err(DataFusionError::Shared)?;
-            if let Some(filter) = filter {
-                filter.complete().await;
-            }
-            let nulls = RowPages::new(
-                memory.space().clone(),
-                Arc::clone(&grant),
-                spec.build_layout.clone(),
-            );
-            let output =
-                Output::new(emitter, &spec.schema, spec.batch_size, spec.fetch, metrics.clone());
-            let prober = Prober { spec, memory, grant, build, output, nulls, metrics };
-            let joined = prober.run(input).await;
-            drop(share);
-            joined
-        }))
+        Ok(generate(
+            "PagedHashJoinExec",
+            &own,
+            Arc::clone(&spec.schema),
+            move |emitter| async move {
+                let build = build.await.map_err(DataFusionError::Shared)?;
+                if let Some(filter) = filter {
+                    filter.complete().await;
+                }
+                let nulls = RowPages::new(
+                    memory.space().clone(),
+                    Arc::clone(&grant),
+                    spec.build_layout.clone(),
+                );
+                let output = Output::new(
+                    emitter,
+                    &spec.schema,
+                    spec.batch_size,
+                    spec.fetch,
+                    metrics.clone(),
+                );
+                let prober = Prober { spec, memory, grant, build, output, nulls, metrics };
+                let joined = prober.run(input).await;
+                drop(share);
+                joined
+            },
+        ))
     }
 
     fn fetch(&self) -> Option<usize> {

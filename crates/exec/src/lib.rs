@@ -13,11 +13,15 @@
 //! | [`aggregate`] | aggregation by groups |
 //! | [`arithmetic`] | integers and decimals that fail on overflow |
 //! | [`block`] | batches in pages, in the layout of Arrow |
+//! | `bounded` | inputs in batches that memory can hold |
 //! | `decimal` | arithmetic of decimals in 64 bits |
+//! | `floats` | floating-point numbers as SQL compares them |
+//! | [`functions`] | aggregate functions in place of DataFusion's |
 //! | [`hash_join`] | joins by hash |
 //! | [`loop_join`] | joins by comparing every pair, cross joins |
 //! | [`memory`] | what an operator may hold, and whom it asks |
 //! | [`merge`] | merging sorted partitions |
+//! | [`panics`] | panics of operators as errors of their query |
 //! | [`repartition`] | handing rows to other partitions |
 //! | [`rows`] | rows in pages: append, gather, compare |
 //! | `rule` | the physical optimizer rule that puts paged operators into a plan |
@@ -32,13 +36,17 @@ pub mod aggregate;
 pub mod arithmetic;
 mod aside;
 pub mod block;
+mod bounded;
 mod decimal;
 mod error;
+mod floats;
+pub mod functions;
 pub mod hash_join;
 pub mod loop_join;
 pub mod memory;
 pub mod merge;
 mod options;
+pub mod panics;
 pub mod repartition;
 pub mod rows;
 mod rule;

@@ -20,6 +20,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::FutureExt;
 
+use crate::bounded::bounded;
 use crate::hash_join::{JoinMetrics, Output, partitions};
 use crate::memory::{QueryExtension, Watched};
 use crate::shared_side::{Collecting, SharedSide};
@@ -65,7 +66,7 @@ impl PagedLoopJoinExec {
     ) -> Result<Collecting<Left>> {
         let memory = QueryExtension::find(context)?;
         let grant = Watched::of(memory.register("PagedLoopJoin[0]"), &self.metrics, 0);
-        let input = self.inputs.left.execute(0, Arc::clone(context))?;
+        let input = bounded(self.inputs.left.execute(0, Arc::clone(context))?);
         let (spec, metrics) = (Arc::clone(spec), metrics.clone());
         let streams = partitions(&self.inputs.right);
         let collect = async move {
@@ -132,17 +133,22 @@ impl ExecutionPlan for PagedLoopJoinExec {
         let spec = Arc::new(LoopSpec::new(&self.inputs, self.schema(), batch_size));
         let metrics = JoinMetrics::new(&self.metrics, partition);
         let left = self.left.get(|| self.collect(&spec, &metrics, &context))?;
-        let input = self.inputs.right.execute(partition, context)?;
+        let input = bounded(self.inputs.right.execute(partition, context)?);
         let grant = memory.register(&format!("PagedLoopJoinRight[{partition}]"));
         let grant = Watched::of(grant, &self.metrics, partition);
         let share = self.left.share();
-        Ok(generate(&memory, Arc::clone(&spec.schema), move |emitter| async move {
-            let left = left.await.map_err(DataFusionError::Shared)?;
-            let output = Output::new(emitter, &spec.schema, batch_size, None, metrics.clone());
-            let joined = Runner { spec, grant, left, output, metrics }.run(input).await;
-            drop(share);
-            joined
-        }))
+        Ok(generate(
+            "PagedLoopJoinExec",
+            &memory,
+            Arc::clone(&spec.schema),
+            move |emitter| async move {
+                let left = left.await.map_err(DataFusionError::Shared)?;
+                let output = Output::new(emitter, &spec.schema, batch_size, None, metrics.clone());
+                let joined = Runner { spec, grant, left, output, metrics }.run(input).await;
+                drop(share);
+                joined
+            },
+        ))
     }
 
     fn fetch(&self) -> Option<usize> {

@@ -8,6 +8,7 @@
 //! in which they came; of several, those of one may overtake each other.
 
 mod exchange;
+mod key;
 mod queue;
 
 use std::fmt;
@@ -23,6 +24,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
 };
 
+use crate::bounded::bounded;
 use crate::hash_join::partitions;
 use crate::memory::{QueryExtension, Watched};
 use crate::stock::{node_of_stock, statistics_of_stock};
@@ -68,9 +70,9 @@ impl PagedRepartitionExec {
         let outputs = self.stock.partitioning().partition_count();
         let open = |partition: usize| {
             let time = MetricBuilder::new(&self.metrics).subset_time("repartition_time", partition);
-            let partitioning = self.stock.partitioning().clone();
+            let partitioning = key::canonical(self.stock.partitioning(), &input.schema())?;
             Ok(Input {
-                stream: input.execute(partition, Arc::clone(context))?,
+                stream: bounded(input.execute(partition, Arc::clone(context))?),
                 partitioner: BatchPartitioner::try_new(partitioning, time, partition, inputs)?,
             })
         };
@@ -159,7 +161,7 @@ impl ExecutionPlan for PagedRepartitionExec {
         let mut reader = self.reader(partition, &context)?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let memory = QueryExtension::find(&context)?;
-        Ok(generate(&memory, self.schema(), move |emitter| async move {
+        Ok(generate("PagedRepartitionExec", &memory, self.schema(), move |emitter| async move {
             while let Some(batch) = reader.next().await? {
                 metrics.record_output(batch.num_rows());
                 emitter.emit(batch).await;

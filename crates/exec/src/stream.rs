@@ -5,7 +5,8 @@
 //! states. Nothing is spawned: the function runs inside the poll of its stream, as far as the next
 //! batch, and dropping the stream drops it where it stands. A join can make any number of batches
 //! of what it has in memory, so the stream lets other tasks go first now and then, even when its
-//! reader does not. While its query is paused it is not run on at all.
+//! reader does not. While its query is paused it is not run on at all. A panic of the function is
+//! the error of its stream, which is at its end then ([`crate::panics`]).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,6 +22,7 @@ use futures::Stream;
 use futures::future::BoxFuture;
 
 use crate::QueryMemory;
+use crate::panics::catch;
 
 /// Where the batches of a stream come from.
 #[derive(Clone, Debug, Default)]
@@ -55,8 +57,9 @@ impl Future for Turn {
 }
 
 /// A stream of the batches that the future of `run` emits, for a query with this memory; an error
-/// is its last item.
+/// is its last item. `operator` is what a panic is said to be of.
 pub fn generate<F>(
+    operator: &'static str,
     memory: &Arc<dyn QueryMemory>,
     schema: SchemaRef,
     run: impl FnOnce(Emitter) -> F,
@@ -68,10 +71,12 @@ where
     let future: BoxFuture<'static, Result<()>> = Box::pin(run(emitter.clone()));
     let memory = Arc::clone(memory);
     let future = Some(future);
-    Box::pin(cooperative(Generated { memory, schema, emitter, future, paused: None }))
+    let generated = Generated { operator, memory, schema, emitter, future, paused: None };
+    Box::pin(cooperative(generated))
 }
 
 struct Generated {
+    operator: &'static str,
     memory: Arc<dyn QueryMemory>,
     schema: SchemaRef,
     emitter: Emitter,
@@ -91,15 +96,19 @@ impl Stream for Generated {
             ready!(paused.as_mut().poll(context));
             self.paused = None;
         }
+        let operator = self.operator;
         let Some(future) = &mut self.future else { return Poll::Ready(None) };
-        let polled = future.as_mut().poll(context);
+        let polled = catch(operator, || future.as_mut().poll(context));
+        let polled = polled.unwrap_or_else(|panic| Poll::Ready(Err(panic.into())));
         let emitted = self.emitter.slot().take();
         match (emitted, polled) {
             (Some(batch), Poll::Pending) => Poll::Ready(Some(Ok(batch))),
             (None, Poll::Pending) => Poll::Pending,
             (_, Poll::Ready(result)) => {
-                self.future = None;
-                Poll::Ready(result.err().map(Err))
+                let future = self.future.take();
+                // What a panic has left behind may panic when it is dropped.
+                let dropped = catch(operator, || drop(future));
+                Poll::Ready(result.and(dropped.map_err(Into::into)).err().map(Err))
             }
         }
     }
@@ -135,7 +144,7 @@ mod tests {
     #[tokio::test]
     async fn batches_come_in_order_and_an_error_is_the_last() {
         let memory: Arc<dyn QueryMemory> = Arc::new(memory());
-        let stream = generate(&memory, batch(0).schema(), |emitter| async move {
+        let stream = generate("TestExec", &memory, batch(0).schema(), |emitter| async move {
             for value in 0..3 {
                 emitter.emit(batch(value)).await;
                 give_way().await;
@@ -149,11 +158,29 @@ mod tests {
         }));
         assert!(items[3].is_err());
     }
+
+    #[tokio::test]
+    async fn a_panic_is_the_last_item_and_drops_what_the_stream_had() {
+        let memory: Arc<dyn QueryMemory> = Arc::new(memory());
+        let held = Arc::new(());
+        let had = Arc::clone(&held);
+        let mut stream = generate("TestExec", &memory, batch(0).schema(), |emitter| async move {
+            emitter.emit(batch(0)).await;
+            assert_eq!(Arc::strong_count(&had), 1, "on purpose");
+            Ok(())
+        });
+        assert_eq!(stream.next().await.expect("one").expect("a batch"), batch(0));
+        let error = stream.next().await.expect("two").expect_err("a panic").to_string();
+        assert!(error.contains("panic in TestExec") && error.contains("on purpose"), "{error}");
+        assert_eq!(Arc::strong_count(&held), 1);
+        assert!(stream.next().await.is_none());
+    }
+
     #[tokio::test]
     async fn a_paused_stream_stands_still_and_goes_on_where_it_was() {
         let fixed = memory();
         let memory: Arc<dyn QueryMemory> = Arc::new(fixed.clone());
-        let mut stream = generate(&memory, batch(0).schema(), |emitter| async move {
+        let mut stream = generate("TestExec", &memory, batch(0).schema(), |emitter| async move {
             for value in 0..2 {
                 emitter.emit(batch(value)).await;
             }

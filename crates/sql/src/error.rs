@@ -19,6 +19,9 @@ pub enum SqlError {
     /// DataFusion refused or failed the statement.
     #[error(transparent)]
     DataFusion(#[from] DataFusionError),
+    /// Planning or running the statement panicked.
+    #[error(transparent)]
+    Panic(#[from] terrace_exec::panics::Panic),
     /// Arrow refused a computation.
     #[error(transparent)]
     Arrow(#[from] ArrowError),

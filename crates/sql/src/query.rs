@@ -23,6 +23,7 @@ use datafusion::physical_plan::{EmptyRecordBatchStream, ExecutionPlan, execute_s
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt, future};
 use terrace_exec::QueryExtension;
+use terrace_exec::panics::{Supervised, catch, caught};
 use terrace_pool::{Pool, PoolError, Space};
 
 use crate::error::SqlError;
@@ -325,14 +326,17 @@ impl RunningQuery {
         let context = context.with_session_config(config).with_runtime(Arc::clone(&self.runtime));
         let context = Arc::new(context);
         let schema = plan.schema();
-        let stream = execute_stream(Arc::clone(&plan), context)?;
-        let query = Arc::clone(&self.query);
+        let supervised = Supervised::begin();
+        let stream = catch(plan.name(), || execute_stream(Arc::clone(&plan), context))??;
+        let (query, name) = (Arc::clone(&self.query), plan.name().to_owned());
         // A query is started once.
         let _ = query.plan.set(watched.unwrap_or(plan));
         // It is planned, and nobody reads it yet.
         query.await_rows(false);
         let stream = QueryStream {
             stream,
+            operator: name,
+            _supervised: supervised,
             cancelled: query.suspension.cancelled(),
             running: self,
             kept: None,
@@ -348,6 +352,14 @@ impl Drop for RunningQuery {
         self.queries.lock().remove(&self.query.id);
         self.market.departed(&self.query);
     }
+}
+
+/// Runs what a statement does before its rows are read; a panic there is an error of the statement.
+pub(crate) async fn supervised<T>(
+    work: impl Future<Output = Result<T, SqlError>>,
+) -> Result<T, SqlError> {
+    let _supervised = Supervised::begin();
+    caught("the planner", work).await
 }
 
 /// A runtime whose memory and spill files are the pool's.
@@ -441,9 +453,12 @@ impl Output {
 
 /// The rows of a query; the query runs until it is dropped.
 struct QueryStream {
-    /// Gone when the query was cancelled, and the plan's memory with it.
+    /// Gone when the query was cancelled or an operator panicked, and the plan's memory with it.
     stream: SendableRecordBatchStream,
+    /// The name of the plan's outermost operator.
+    operator: String,
     running: RunningQuery,
+    _supervised: Supervised,
     cancelled: BoxFuture<'static, ()>,
     /// What the plan gave while the query was suspended.
     kept: Option<Option<Result<RecordBatch>>>,
@@ -456,7 +471,7 @@ impl QueryStream {
     /// meanwhile too: operators unpin their pages when they are asked.
     fn poll_plan(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
         if self.kept.is_none() {
-            self.kept = Some(ready!(self.stream.poll_next_unpin(cx)));
+            self.kept = Some(ready!(self.poll_operators(cx)));
         }
         if self.resumed.is_none() {
             self.resumed = self.running.query.suspension.wait();
@@ -468,10 +483,28 @@ impl QueryStream {
         Poll::Ready(self.kept.take().flatten())
     }
 
+    /// The next batch of the plan. A panic of an operator, also in a task of one, is the last item.
+    fn poll_operators(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        let Self { stream, operator, .. } = self;
+        catch(operator, || stream.poll_next_unpin(cx)).unwrap_or_else(|panic| {
+            self.let_go();
+            Poll::Ready(Some(Err(panic.into())))
+        })
+    }
+
+    /// Lets the plan go, and what it holds with it.
+    fn let_go(&mut self) {
+        let nothing = Box::pin(EmptyRecordBatchStream::new(self.stream.schema()));
+        let plan = std::mem::replace(&mut self.stream, nothing);
+        if let Err(panic) = catch(&self.operator, || drop(plan)) {
+            tracing::debug!(%panic, "an operator panicked while it was dropped");
+        }
+    }
+
     /// Lets the plan go; the error is the last item.
     fn end_cancelled(&mut self) -> Poll<Option<Result<RecordBatch>>> {
         let query = Arc::clone(&self.running.query);
-        self.stream = Box::pin(EmptyRecordBatchStream::new(self.stream.schema()));
+        self.let_go();
         self.kept = None;
         self.resumed = None;
         self.cancelled = future::pending().boxed();
@@ -501,6 +534,12 @@ impl Stream for QueryStream {
             self.running.query.rows_returned.fetch_add(rows, Ordering::Relaxed);
         }
         polled
+    }
+}
+
+impl Drop for QueryStream {
+    fn drop(&mut self) {
+        self.let_go();
     }
 }
 

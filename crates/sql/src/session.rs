@@ -16,8 +16,12 @@ mod filter_pushdown;
 mod heap;
 pub(crate) mod hint;
 mod modify;
+mod multiplicity;
 mod normalize;
+mod not_in;
+mod null_equality;
 mod options;
+mod rules;
 mod selectivity;
 pub(crate) mod semantics;
 mod settings;
@@ -56,9 +60,10 @@ use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
 use crate::catalog::DEFAULT_SCHEMA;
 use crate::engine::EngineState;
 use crate::error::SqlError;
+use crate::functions;
 use crate::names::{CATALOG, MainCatalog};
 use crate::pins::Reader;
-use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment};
+use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment, supervised};
 use crate::scalar;
 use crate::scan::STORE_URL;
 use crate::view;
@@ -133,8 +138,10 @@ impl Session {
             .with_catalog_list(Arc::new(catalogs))
             .with_default_features()
             .with_analyzer_rules(analyzer_rules())
+            .with_optimizer_rules(rules::logical())
             .with_physical_optimizer_rules(rules())
             .build();
+        functions::register(&mut state)?;
         for function in scalar::functions() {
             state.register_udf(function)?;
         }
@@ -185,8 +192,8 @@ impl Session {
         let base = self.context.runtime_env();
         let running = RunningQuery::begin(queries, resources, &base, text.clone(), self.claim())?;
         let reader = running.reader();
-        let planning = OnStack::new(&text, self.plan(statement, reader));
-        let Planned { plan, watched } = planning.await?;
+        let planning = supervised(Box::pin(self.plan(statement, reader)));
+        let Planned { plan, watched } = OnStack::new(&text, planning).await?;
         let context = TaskContext::from(&self.context.state());
         Ok(running.start(plan, watched, context)?)
     }
@@ -219,7 +226,7 @@ impl Session {
             None => statement,
         };
         let plan = match state.statement_to_plan(statement.clone()).await {
-            Ok(plan) => snapshot::unpin(plan)?,
+            Ok(plan) => multiplicity::by_multiplicity(snapshot::unpin(plan)?)?,
             Err(error) => {
                 return Err(view::cause(&state, &snapshot, &statement, error).await.into());
             }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use terrace_exec::panics::quietly;
 use tokio::task::{JoinError, JoinHandle};
 
 /// The tasks of one database. Clones are the same.
@@ -59,7 +60,8 @@ impl Tasks {
         let running = Running(Arc::clone(&self.0));
         // The guard goes after everything that the work holds, and after a result that nobody
         // takes.
-        Task(tokio::task::spawn_blocking(move || (work(), running)))
+        // A panic is the error of whoever takes the result.
+        Task(tokio::task::spawn_blocking(move || (quietly(work), running)))
     }
 
     /// Waits until no task runs; false if some still do after `patience`.

@@ -1,23 +1,27 @@
 //! States of fixed size, kept in the row of their group.
 //!
-//! The operations are those of DataFusion's `GroupsAccumulator`s, so that results are the same to
-//! the last bit as long as rows come in the same order.
+//! The operations are those of the `GroupsAccumulator`s, so that results are the same to the last
+//! bit as long as rows come in the same order: DataFusion's, or for a function of
+//! [`crate::functions`] those there. A sum of one of DataFusion's own functions is in the type of
+//! its result; it fails where DataFusion's would wrap around.
 
 mod avg;
 mod choose;
 mod count;
 mod flag;
 mod fold;
+mod sum;
 
 use std::fmt::Debug;
 
-use datafusion::arrow::array::{Array, ArrayData, ArrayRef, BooleanArray, make_array};
-use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
-use datafusion::arrow::datatypes::{ArrowNativeType, DataType};
-use datafusion::common::{Result, internal_err};
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray};
+use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
+use datafusion::arrow::datatypes::ArrowNativeType;
+use datafusion::common::Result;
 
 pub(super) use choose::{choose, counts_rows};
 
+use crate::functions::{array, natives, out_of_range};
 use crate::rows::Slots;
 
 /// The arguments of one aggregate for one batch.
@@ -84,27 +88,6 @@ fn put<T: ArrowNativeType>(row: &mut [u8], offset: usize, value: T) {
 }
 
 use datafusion::arrow::datatypes::ToByteSlice as _;
-
-/// The values of an array of fixed width.
-fn natives<T: ArrowNativeType>(array: &ArrayRef) -> Result<ScalarBuffer<T>> {
-    if array.data_type().primitive_width() != Some(size_of::<T>()) {
-        return internal_err!("an aggregate's state cannot take values of {}", array.data_type());
-    }
-    let data = array.to_data();
-    Ok(ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len()))
-}
-
-/// An array of values of fixed width.
-fn array<T: ArrowNativeType>(
-    data_type: &DataType,
-    values: Vec<T>,
-    nulls: Option<NullBuffer>,
-) -> Result<ArrayRef> {
-    let len = values.len();
-    let buffer = ScalarBuffer::from(values).into_inner();
-    let data = ArrayData::builder(data_type.clone()).len(len).add_buffer(buffer).nulls(nulls);
-    Ok(make_array(data.build()?))
-}
 
 /// Nulls where a flag is not set; none if all are.
 fn nulls(seen: &[u8]) -> Option<NullBuffer> {

@@ -18,6 +18,7 @@ use super::early::Probe;
 use super::program::Program;
 use super::run;
 use super::values;
+use crate::bounded::bounded;
 use crate::memory::QueryExtension;
 use crate::rows::RowLayout;
 use crate::stock::{node_of_stock, statistics_of_stock};
@@ -187,7 +188,7 @@ impl ExecutionPlan for PagedAggregateExec {
     ) -> Result<SendableRecordBatchStream> {
         let memory = QueryExtension::find(&context)?;
         let program = Program::new(&self.stock, self.options)?;
-        let input = self.stock.input().execute(partition, Arc::clone(&context))?;
+        let input = bounded(self.stock.input().execute(partition, Arc::clone(&context))?);
         let config = context.session_config();
         let execution = &config.options().execution;
         let probe = Probe {

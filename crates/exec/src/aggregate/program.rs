@@ -8,7 +8,6 @@ use datafusion::arrow::array::{
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Result;
-use datafusion::common::utils::normalize_float_zero;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr};
@@ -23,6 +22,7 @@ use super::giant::Picker;
 use super::node::AggregateOptions;
 use super::spilled::Pages;
 use super::values::{self, Wants};
+use crate::floats::all_canonical;
 use crate::sort::piece::array_bytes;
 
 /// The computation of a node, for one of its partitions.
@@ -201,7 +201,7 @@ impl Program {
         let null = |argument: Arc<dyn PhysicalExpr>| {
             Ok(new_null_array(&argument.data_type(&self.value_schema)?, 1))
         };
-        let arguments = aggregate.function.expressions().into_iter().map(null);
+        let arguments = aggregate.of_rows().into_iter().map(null);
         let arguments = arguments.collect::<Result<Vec<_>>>()?;
         state.update_batch(&arguments, &[0], Some(&BooleanArray::from(vec![false])), 1)?;
         Ok(Some(state.state(EmitTo::All)?))
@@ -227,7 +227,7 @@ impl Program {
     ) -> Result<RecordBatch> {
         let mut columns = Vec::with_capacity(self.output_schema.fields().len());
         for keys in evaluate_group_by(&self.group_by, batch)? {
-            columns.extend(keys.iter().map(normalize_float_zero));
+            columns.extend(all_canonical(&keys)?);
         }
         for (aggregate, converter) in self.aggregates.iter().zip(converters) {
             let Arguments { columns: arguments, filter } =
@@ -246,7 +246,7 @@ impl Program {
             true => vec![no_keys(batch.num_rows())],
             false => evaluate_group_by(&self.group_by, batch)?,
         };
-        Ok(sets.iter().map(|keys| Evaluated::new(keys, &arguments, self.merges)).collect())
+        sets.iter().map(|keys| Evaluated::new(keys, &arguments, self.merges)).collect()
     }
 
     /// The groups that there are even without input: those of empty grouping sets, or the only one.
@@ -255,7 +255,7 @@ impl Program {
         let none = self.aggregates.iter().map(|aggregate| aggregate.none(&self.input_schema));
         if self.has_no_keys() && !self.merges {
             let arguments: Arc<[Arguments]> = none.collect::<Result<Vec<_>>>()?.into();
-            return Ok(vec![Evaluated::new(&no_keys(1), &arguments, false)]);
+            return Ok(vec![Evaluated::new(&no_keys(1), &arguments, false)?]);
         }
         let groups = self.group_by.groups();
         let is_empty = |group: &Vec<bool>| group.iter().all(|null| *null);
@@ -272,7 +272,7 @@ impl Program {
         let arguments: Arc<[Arguments]> = none.collect::<Result<Vec<_>>>()?.into();
         let sets = evaluate_group_by(&self.group_by, &row)?;
         let empty = sets.iter().zip(groups).filter(|(_, group)| is_empty(group));
-        Ok(empty.map(|(keys, _)| Evaluated::new(keys, &arguments, false)).collect())
+        empty.map(|(keys, _)| Evaluated::new(keys, &arguments, false)).collect()
     }
 }
 
@@ -295,10 +295,10 @@ fn no_keys(rows: usize) -> Vec<ArrayRef> {
 }
 
 impl Evaluated {
-    fn new(keys: &[ArrayRef], arguments: &Arc<[Arguments]>, states: bool) -> Self {
-        // The two zeros are one group, and it is shown as 0.0.
-        let keys = keys.iter().map(normalize_float_zero).collect();
-        Self { keys, arguments: Arc::clone(arguments), states }
+    fn new(keys: &[ArrayRef], arguments: &Arc<[Arguments]>, states: bool) -> Result<Self> {
+        // The two zeros are one group, which is shown as 0.0, and all NaNs are one.
+        let keys = all_canonical(keys)?;
+        Ok(Self { keys, arguments: Arc::clone(arguments), states })
     }
 
     pub(super) fn rows(&self) -> usize {

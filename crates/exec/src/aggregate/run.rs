@@ -22,6 +22,8 @@ use crate::stream::{Emitter, generate, give_way};
 const AMPLE_BYTES: u64 = 4 << 20;
 /// Pages of groups that are read before they are emitted.
 const AHEAD_PAGES: usize = 4;
+/// Bytes of groups that are pinned to be emitted at once, if it is more than one.
+const EMIT_BYTES: u64 = 4 << 20;
 /// Bytes of the keys of a batch that are taken in at once otherwise.
 const PIECE_BYTES: usize = 128 << 10;
 
@@ -68,7 +70,7 @@ pub(super) fn start(
 ) -> SendableRecordBatchStream {
     let schema = Arc::clone(program.output_schema());
     let memory = Arc::clone(&setting.memory);
-    generate(&memory, schema, move |emitter| async move {
+    generate("PagedAggregateExec", &memory, schema, move |emitter| async move {
         let program = Arc::new(program);
         let mut run = Run::new(program, setting, emitter);
         let table = run.take_in(input).await?;
@@ -350,12 +352,14 @@ impl Run {
         if !keeps_pins {
             table.rows().unpin();
         }
+        let group_bytes = table.rows().bytes() / table.rows().rows().max(1);
+        let at_once = to_usize(EMIT_BYTES / group_bytes.max(1)).clamp(1, self.batch_rows);
         let (mut cursor, mut from) = (Cursor::default(), 0);
         loop {
             if let Some(resumed) = self.pages.grant.suspended() {
                 resumed.await;
             }
-            let addresses = cursor.next(table.rows(), self.batch_rows).await?;
+            let addresses = cursor.next(table.rows(), at_once).await?;
             let (Some(first), Some(last)) = (addresses.first(), addresses.last()) else {
                 return Ok(());
             };

@@ -27,14 +27,17 @@ const LEVELS_MAX: u32 = 8;
 /// Bytes of states beside the rows that are handed on at the latest: whoever takes them copies
 /// them.
 const HANDED_ON_MAX: u64 = 2 << 20;
+/// Bytes of pages of few groups that are let go when memory is scarce: more than the pages that all
+/// partitions begin with.
+const PINNED_LARGE: u64 = 8 << 20;
 /// Keeps the hashes here apart from those of the exchange below.
 const HASH_SEED: u64 = 0x7465_7272_6163_6521;
 /// An odd number of many bits (Knuth's, from the golden ratio).
 const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 /// The hash is the first of a row's extra bytes.
 const HASH: usize = 0;
-/// Keys are equal as groups: nulls are, and zeros were made one before.
-const EQUALITY: Equality = Equality { nulls: true, zeros: false };
+/// Keys are equal as groups: nulls are, and equal floats were given equal bits before.
+const EQUALITY: Equality = Equality { nulls: true, floats: false };
 
 /// The groups of one partition of the plan, or of one partition of their rows.
 #[derive(Debug)]
@@ -301,19 +304,21 @@ impl Table {
         // One group is one row wherever it is, unless it is computed from values in order; and rows
         // that no bit tells apart stay together.
         let is_divisible = self.groups > 1 || (self.groups == 1 && self.program.picks());
-        pressed
-            && is_divisible
-            && self.level < LEVELS_MAX
-            && self.used_bytes() >= self.program.options().let_go_bytes_min
+        pressed && is_divisible && self.level < LEVELS_MAX && self.is_worth_letting_go()
     }
 
     /// Whether a table whose states are handed on should do so: memory is scarce, or those beside
     /// the rows are long.
     pub(super) fn should_hand_on(&mut self) -> bool {
         let pressed = std::mem::take(&mut self.pressed) || self.pages.grant.excess_bytes() > 0;
-        let used = self.used_bytes();
-        self.beside_bytes >= HANDED_ON_MAX
-            || (pressed && used >= self.program.options().let_go_bytes_min)
+        self.beside_bytes >= HANDED_ON_MAX || (pressed && self.is_worth_letting_go())
+    }
+
+    /// Whether the groups are enough for the pages that letting them go takes: their rows are, or
+    /// the long values beside them.
+    fn is_worth_letting_go(&self) -> bool {
+        self.used_bytes() >= self.program.options().let_go_bytes_min
+            || self.parts.iter().map(|part| part.rows.pinned_bytes()).sum::<u64>() >= PINNED_LARGE
     }
 
     /// Bytes that the groups use, of their pages and beside them.

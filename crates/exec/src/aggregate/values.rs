@@ -18,6 +18,8 @@ use datafusion::logical_expr::AggregateUDF;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Literal;
 
+use crate::functions::stock;
+
 /// Values of a piece at most.
 const PIECE_VALUES: usize = 1 << 16;
 
@@ -47,7 +49,8 @@ pub(super) fn wants(function: &AggregateFunctionExpr, state_types: &[DataType]) 
     if !lists || state_types.is_empty() {
         return None;
     }
-    let is = |other: Arc<AggregateUDF>| *function.fun() == *other;
+    // By name: one of a list that comes in order already is another function to DataFusion.
+    let is = |other: Arc<AggregateUDF>| stock(function.fun()).name() == other.name();
     let distinct = function.is_distinct();
     let plain = state_types.len() == 1 && !function.ignore_nulls();
     if is(functions::array_agg::array_agg_udaf()) || is(functions::string_agg::string_agg_udaf()) {
@@ -69,7 +72,7 @@ pub(super) fn wants(function: &AggregateFunctionExpr, state_types: &[DataType]) 
 pub(super) fn grows(function: &AggregateFunctionExpr) -> bool {
     let Ok(fields) = function.state_fields() else { return false };
     let types: Vec<_> = fields.iter().map(|field| field.data_type().clone()).collect();
-    let is_text = *function.fun() == *functions::string_agg::string_agg_udaf();
+    let is_text = function.fun().name() == functions::string_agg::string_agg_udaf().name();
     is_text || wants(function, &types).is_some()
 }
 

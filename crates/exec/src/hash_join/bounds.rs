@@ -22,13 +22,14 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use tokio::sync::watch;
 
 use super::member::{KeyList, MemberExpr, Members};
-use super::spec::Keys;
+use super::spec::{Keys, Spec};
 use crate::memory::Grant;
 
 /// The range of the keys of one build side, and the keys while they are few.
 #[derive(Debug)]
 pub(super) struct KeyBounds {
-    columns: Vec<(MinAccumulator, MaxAccumulator)>,
+    /// None for a column whose type has no order that an expression can compare by.
+    columns: Vec<Option<(MinAccumulator, MaxAccumulator)>>,
     /// Columns of floating-point numbers, whose order parts zeros that are equal.
     floating: Vec<bool>,
     /// Values of a single key, while there are few.
@@ -52,7 +53,11 @@ impl KeyBounds {
         };
         let column = |data_type: &DataType| {
             let data_type = plain(data_type);
-            Ok((MinAccumulator::try_new(&data_type)?, MaxAccumulator::try_new(&data_type)?))
+            if data_type.is_nested() {
+                return Ok(None);
+            }
+            let both = (MinAccumulator::try_new(&data_type)?, MaxAccumulator::try_new(&data_type)?);
+            Ok(Some(both))
         };
         let columns = types.iter().map(column).collect::<Result<_>>()?;
         let floating: Vec<bool> = types.iter().map(|it| plain(it).is_floating()).collect();
@@ -63,9 +68,11 @@ impl KeyBounds {
     }
 
     pub(super) fn update(&mut self, keys: &Keys) -> Result<()> {
-        for ((min, max), key) in self.columns.iter_mut().zip(&keys.arrays) {
-            min.update_batch(std::slice::from_ref(key))?;
-            max.update_batch(std::slice::from_ref(key))?;
+        for (bounds, key) in self.columns.iter_mut().zip(&keys.arrays) {
+            if let Some((min, max)) = bounds {
+                min.update_batch(std::slice::from_ref(key))?;
+                max.update_batch(std::slice::from_ref(key))?;
+            }
             self.has_nulls |= key.logical_null_count() > 0;
         }
         self.rows += keys.hashes.len();
@@ -94,7 +101,10 @@ pub(super) struct SharedFilter {
     filter: Arc<DynamicFilterPhysicalExpr>,
     probe_keys: Vec<PhysicalExprRef>,
     probe_schema: SchemaRef,
+    /// Rows whose key is null matter, where the build side has nulls.
     nulls_equal: bool,
+    /// Rows whose key is null matter.
+    null_aware: bool,
     told: Mutex<Told>,
     complete: watch::Sender<bool>,
 }
@@ -116,21 +126,21 @@ impl SharedFilter {
     pub(super) fn new(
         filter: &Arc<DynamicFilterPhysicalExpr>,
         probe: &Arc<dyn ExecutionPlan>,
-        probe_keys: &[PhysicalExprRef],
-        nulls_equal: bool,
+        spec: &Spec,
         partitions: usize,
     ) -> Result<Option<Self>> {
         if !is_used(filter, probe)? {
             return Ok(None);
         }
-        let ranges = vec![None; probe_keys.len()];
+        let ranges = vec![None; spec.probe_keys.len()];
         let (values, keys) = (Some(Vec::new()), Some(Vec::new()));
         let told = Told { missing: partitions, ranges, values, keys, ..Default::default() };
         Ok(Some(Self {
             filter: Arc::clone(filter),
-            probe_keys: probe_keys.to_vec(),
+            probe_keys: spec.probe_keys.clone(),
             probe_schema: probe.schema(),
-            nulls_equal,
+            nulls_equal: spec.nulls_equal,
+            null_aware: spec.null_aware,
             told: Mutex::new(told),
             complete: watch::Sender::new(false),
         }))
@@ -192,7 +202,7 @@ impl SharedFilter {
         else {
             return Ok(());
         };
-        if self.nulls_equal && told.has_nulls {
+        if self.null_aware || (self.nulls_equal && told.has_nulls) {
             for key in &self.probe_keys {
                 let null: PhysicalExprRef = Arc::new(IsNullExpr::new(Arc::clone(key)));
                 filter = binary(&null, Operator::Or, filter);
@@ -215,7 +225,8 @@ impl Told {
             (all, _) => *all = None,
         }
         let columns = bounds.columns.iter_mut().zip(bounds.floating);
-        for (range, ((min, max), floating)) in self.ranges.iter_mut().zip(columns) {
+        for (range, (bounds, floating)) in self.ranges.iter_mut().zip(columns) {
+            let Some((min, max)) = bounds else { continue };
             let (min, max) = (min.evaluate()?, max.evaluate()?);
             if min.is_null() || max.is_null() || floating {
                 continue;

@@ -5,7 +5,7 @@
 //! is pinned at the end gets tables, and the rest waits for its probe rows (hybrid hash join;
 //! DeWitt et al., SIGMOD 1984; Kuiper, Muehleisen: Saving Private Hash Join, VLDB 2024).
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::common::Result;
@@ -14,7 +14,7 @@ use futures::StreamExt;
 use terrace_sys::size::{to_u64, to_usize};
 
 use super::bounds::KeyBounds;
-use super::spec::{HASH, Spec};
+use super::spec::{HASH, Keys, Spec};
 use super::table::{Flags, Granted, Table, index};
 use crate::rows::{Access, Columns, RowPages};
 use crate::stream::give_way;
@@ -48,6 +48,9 @@ pub(super) struct Build {
     /// Probe streams that have not come to their end, and those with rows of their input left.
     probing: AtomicUsize,
     reading: AtomicUsize,
+    /// Some probe row was seen, and one whose key is null.
+    probe_rows: AtomicBool,
+    probe_nulls: AtomicBool,
 }
 
 /// A partition of the build side.
@@ -86,6 +89,26 @@ impl Build {
                 return;
             }
         }
+    }
+
+    /// Takes note of probe rows, for a null-aware join.
+    pub(super) fn note_probe(&self, rows: usize, keys: &Keys) {
+        if rows > 0 {
+            self.probe_rows.store(true, Ordering::Release);
+        }
+        if keys.valid.as_ref().is_some_and(|valid| valid.null_count() > 0) {
+            self.probe_nulls.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether some stream has seen a probe row.
+    pub(super) fn has_probe_rows(&self) -> bool {
+        self.probe_rows.load(Ordering::Acquire)
+    }
+
+    /// Whether some stream has seen a probe row whose key is null.
+    pub(super) fn has_probe_nulls(&self) -> bool {
+        self.probe_nulls.load(Ordering::Acquire)
     }
 
     /// Demotes every partition.
@@ -398,6 +421,8 @@ impl Collector {
             grant: Arc::clone(&self.grant),
             probing: AtomicUsize::new(self.probes),
             reading: AtomicUsize::new(self.probes),
+            probe_rows: AtomicBool::new(false),
+            probe_nulls: AtomicBool::new(false),
         })
     }
 

@@ -24,6 +24,7 @@ use terrace_sys::size::{to_u64, to_usize};
 use super::directory::{integers, is_integer};
 use super::spec::{HASHES, Keys};
 use crate::block::Lease;
+use crate::floats::all_canonical;
 use crate::memory::Grant;
 
 /// The keys of more rows than this are not collected: a build side that large seldom leaves much
@@ -175,7 +176,7 @@ impl Members {
             }));
         }
         let mut hashes = vec![0; rows];
-        create_hashes(keys, &HASHES, &mut hashes)?;
+        create_hashes(&all_canonical(keys)?, &HASHES, &mut hashes)?;
         let last = words.len() - 1;
         Ok(bits_of(&hashes, |hash| {
             let (word, bits) = place(*hash);

@@ -110,6 +110,11 @@ impl Prober {
                 if self.output.is_done() {
                     return Ok(());
                 }
+                if self.spec.null_aware && self.build.has_probe_nulls() {
+                    // No build row is known to have no match: none is emitted.
+                    waiting.clear();
+                    break;
+                }
             }
             drop(input);
             self.join_waiting(waiting).await?;
@@ -152,6 +157,9 @@ impl Prober {
             true => self.spec.keys(&self.spec.probe_keys, &batch)?,
             false => self.spec.unhashed(&self.spec.probe_keys, &batch)?,
         };
+        if self.spec.null_aware {
+            self.build.note_probe(batch.num_rows(), &keys);
+        }
         let valid: Option<Vec<u32>> = keys.valid.as_ref().map(|valid| {
             (0..index(batch.num_rows())).filter(|row| valid.is_valid(*row as usize)).collect()
         });
@@ -194,6 +202,9 @@ impl Prober {
         waiting: &mut [Option<RowPages>],
     ) -> Result<()> {
         let keys = self.spec.keys(&self.spec.probe_keys, &batch)?;
+        if self.spec.null_aware {
+            self.build.note_probe(batch.num_rows(), &keys);
+        }
         let mut picks = vec![Vec::new(); waiting.len()];
         let mut decided = Vec::new();
         for row in 0..batch.num_rows() {
@@ -271,8 +282,15 @@ impl Prober {
     async fn emit_build(&mut self) -> Result<()> {
         let build = Arc::clone(&self.build);
         let Some(flags) = &build.flags else { return Ok(()) };
+        if self.spec.null_aware && build.has_probe_nulls() {
+            return Ok(());
+        }
+        let unmatchable = match self.spec.null_aware && build.has_probe_rows() {
+            true => None,
+            false => build.unmatchable.as_ref(),
+        };
         let nulls = self.spec.null_probe()?;
-        for origin in build.parts.iter().map(|part| &part.rows).chain(&build.unmatchable) {
+        for origin in build.parts.iter().map(|part| &part.rows).chain(unmatchable) {
             let mut view = origin.view(Arc::clone(&self.grant));
             for page in 0..view.pages() {
                 view.pin_pages(page..page + 1, Access::Read).await?;

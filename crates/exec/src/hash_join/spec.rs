@@ -14,6 +14,7 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::joins::utils::{ColumnIndex, JoinFilter, build_join_schema};
 
 use super::directory::is_integer;
+use crate::floats::all_canonical;
 use crate::rows::{Equality, RowLayout};
 
 /// The seed of the hashes of keys: another than those of repartitions, whose partitions would
@@ -59,6 +60,9 @@ pub(super) struct Spec {
     pub(super) pair_outputs: Vec<Source>,
     pub(super) schema: SchemaRef,
     pub(super) nulls_equal: bool,
+    /// The join is `NOT IN`: a null of the probe side is a match of every build row, and with any
+    /// probe row a build row whose key is null is not known to have none.
+    pub(super) null_aware: bool,
     /// The key is one integer on both sides.
     pub(super) is_integer: bool,
     pub(super) batch_size: usize,
@@ -95,8 +99,8 @@ impl Spec {
         }
         let same = |key: usize| probe_keys[key].data_type(&right).is_ok_and(|it| it == types[key]);
         let is_integer = types.len() == 1 && is_integer(&types[0]) && same(0);
-        // Keys that are equal are the same, but for zeros of floating-point numbers. Those of the
-        // probe rows are at hand.
+        // Keys that are equal are the same, but for zeros and NaNs of floating-point numbers. Those
+        // of the probe rows are at hand.
         let is_same: Vec<bool> =
             (0..types.len()).map(|key| same(key) && is_one_of_a_kind(&types[key])).collect();
         let at_hand = |source: &Source| match *source {
@@ -122,6 +126,7 @@ impl Spec {
             pair_outputs,
             schema: join.schema(),
             nulls_equal: join.null_equality() == NullEquality::NullEqualsNull,
+            null_aware: join.null_aware,
             is_integer,
             batch_size,
             fetch: join.fetch(),
@@ -147,13 +152,13 @@ impl Spec {
     }
 
     pub(super) fn equality(&self) -> Equality {
-        Equality { nulls: self.nulls_equal, zeros: true }
+        Equality { nulls: self.nulls_equal, floats: true }
     }
 
     pub(super) fn keys(&self, exprs: &[PhysicalExprRef], batch: &RecordBatch) -> Result<Keys> {
         let mut keys = self.unhashed(exprs, batch)?;
         keys.hashes = vec![0; batch.num_rows()];
-        create_hashes(&keys.arrays, &HASHES, &mut keys.hashes)?;
+        create_hashes(&all_canonical(&keys.arrays)?, &HASHES, &mut keys.hashes)?;
         Ok(keys)
     }
 
@@ -179,7 +184,7 @@ impl Spec {
     }
 }
 
-/// Whether equal values of a type are the same: not the two zeros of floating-point numbers.
+/// Whether equal values of a type are the same: not floating-point numbers, for their zeros.
 fn is_one_of_a_kind(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => is_one_of_a_kind(values),

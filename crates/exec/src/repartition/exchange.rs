@@ -22,6 +22,7 @@ use tokio::sync::Notify;
 use super::queue::{Item, Queue};
 use crate::block::{Block, BlockPlan, Lease, copy_to_heap};
 use crate::memory::Grant;
+use crate::panics::caught;
 use crate::sort::piece::batch_bytes;
 use crate::stream::give_way;
 
@@ -104,7 +105,7 @@ impl Exchange {
             let flow = Arc::clone(&self.flow);
             SpawnedTask::spawn(async move {
                 let mut ending = Ending { flow: &flow, ended: false };
-                match flow.pull(input).await {
+                match caught("PagedRepartitionExec", flow.pull(input)).await {
                     Ok(()) => flow.outputs.iter().for_each(|output| output.queue().end_input()),
                     Err(error) => flow.fail(error),
                 }
@@ -115,7 +116,7 @@ impl Exchange {
     }
 }
 
-/// Tells the readers when a task ends in the middle, by a panic.
+/// Tells the readers when a task ends in the middle, as when its runtime ends.
 struct Ending<'a> {
     flow: &'a Flow,
     ended: bool,

@@ -3,12 +3,14 @@
 use datafusion::arrow::array::BinaryViewArray;
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::datatypes::{ArrowNativeType, i256};
+use half::f16;
 
 use super::append::INLINE_BYTES;
 use super::cells::values;
 use super::columns::{Columns, Prepared, Values};
 use super::gather::{Rows, Slot};
 use super::layout::{Column, Float, Kind};
+use crate::floats::Float as Number;
 use crate::{ExecError, Result};
 
 /// When two values are equal.
@@ -16,9 +18,9 @@ use crate::{ExecError, Result};
 pub struct Equality {
     /// A null equals a null; it never equals anything else.
     pub nulls: bool,
-    /// The two zeros of floating-point types are equal. Apart from that floats are compared by
-    /// their bits, so a NaN equals itself.
-    pub zeros: bool,
+    /// Floating-point numbers are equal as in SQL: the two zeros are, and all NaNs. Otherwise they
+    /// are compared by their bits.
+    pub floats: bool,
 }
 
 /// What is compared with what: row `n` of the rows with row `picks[n]` of the column.
@@ -146,16 +148,10 @@ impl Pairs<'_> {
     }
 
     fn keep_equal(&self, equality: Equality, selection: &mut Vec<u32>) -> Result<()> {
-        match (self.column.float.filter(|_| equality.zeros), &self.column.kind) {
-            (Some(Float::Half), _) => {
-                self.same::<u16>(selection, |a, b| a == b || (a | b) << 1 == 0)
-            }
-            (Some(Float::Single), _) => {
-                self.same::<u32>(selection, |a, b| a == b || (a | b) << 1 == 0)
-            }
-            (Some(Float::Double), _) => {
-                self.same::<u64>(selection, |a, b| a == b || (a | b) << 1 == 0)
-            }
+        match (self.column.float.filter(|_| equality.floats), &self.column.kind) {
+            (Some(Float::Half), _) => self.same::<f16>(selection, Number::is_same),
+            (Some(Float::Single), _) => self.same::<f32>(selection, Number::is_same),
+            (Some(Float::Double), _) => self.same::<f64>(selection, Number::is_same),
             (None, Kind::Fixed(1)) => self.same::<u8>(selection, |a, b| a == b),
             (None, Kind::Fixed(2)) => self.same::<u16>(selection, |a, b| a == b),
             (None, Kind::Fixed(4)) => self.same::<u32>(selection, |a, b| a == b),

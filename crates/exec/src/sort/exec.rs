@@ -23,6 +23,7 @@ use super::merge::MergeContext;
 use super::sizes::SortSizes;
 use super::sorter::Sorter;
 use super::top::Top;
+use crate::bounded::bounded;
 use crate::memory::{Grant, ObliviousGrant, QueryExtension};
 use crate::stock::node_of_stock;
 use crate::stream::{Emitter, generate};
@@ -175,7 +176,7 @@ impl ExecutionPlan for PagedSortExec {
             Adaptivity::Adaptive => grant,
             Adaptivity::Oblivious => Arc::new(ObliviousGrant::new(grant)),
         };
-        let input = self.stock.input().execute(partition, Arc::clone(&context))?;
+        let input = bounded(self.stock.input().execute(partition, Arc::clone(&context))?);
         let schema = input.schema();
         let keys = Arc::new(SortKeys::new(&schema, self.stock.expr())?);
         let width = schema.fields().len();
@@ -191,7 +192,7 @@ impl ExecutionPlan for PagedSortExec {
             limit,
             metrics: BaselineMetrics::new(&self.metrics, partition),
         };
-        Ok(generate(&memory, schema, |emitter| work.run(emitter)))
+        Ok(generate("PagedSortExec", &memory, schema, |emitter| work.run(emitter)))
     }
 
     fn fetch(&self) -> Option<usize> {

@@ -20,6 +20,7 @@ use terrace_pool::Space;
 use super::large::Large;
 use super::ranks::{Groups, GroupsOf};
 use crate::block::Lease;
+use crate::bounded::bounded;
 use crate::memory::{Grant, QueryExtension};
 use crate::sort::piece::batch_bytes;
 use crate::stock::node_of_stock;
@@ -89,7 +90,7 @@ impl ExecutionPlan for PagedWindowExec {
         let memory = QueryExtension::find(&context)?;
         let functions = self.stock.window_expr().to_vec();
         let partition_by = functions.first().map(|it| it.partition_by().to_vec());
-        let input = self.stock.input().execute(partition, Arc::clone(&context))?;
+        let input = bounded(self.stock.input().execute(partition, Arc::clone(&context))?);
         let schema = self.stock.schema();
         let work = Work {
             input_schema: input.schema(),
@@ -106,7 +107,7 @@ impl ExecutionPlan for PagedWindowExec {
                 metrics: BaselineMetrics::new(&self.metrics, partition),
             },
         };
-        Ok(generate(&memory, schema, |emitter| work.run(emitter)))
+        Ok(generate("PagedWindowExec", &memory, schema, |emitter| work.run(emitter)))
     }
 }
 

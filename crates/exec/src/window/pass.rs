@@ -3,9 +3,10 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch, UInt64Array};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::arrow::array::{Array, ArrayRef, Float64Array, RecordBatch, UInt64Array};
+use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::functions_window::cume_dist::CumeDist;
+use datafusion::functions_window::nth_value::NthValue;
 use datafusion::functions_window::ntile::Ntile;
 use datafusion::functions_window::rank::Rank;
 use datafusion::functions_window::row_number::RowNumber;
@@ -32,6 +33,20 @@ pub(crate) enum Pass {
     CumeDist,
     /// Its number of buckets.
     Ntile(u64),
+    /// The value of the first or the last row of the partition.
+    Edge {
+        expression: Arc<dyn WindowExpr>,
+        edge: Edge,
+        ignore_nulls: bool,
+        value: Option<ScalarValue>,
+    },
+}
+
+/// A row of a partition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Edge {
+    First,
+    Last,
 }
 
 impl Pass {
@@ -42,7 +57,8 @@ impl Pass {
     pub(crate) fn of(expression: &Arc<dyn WindowExpr>) -> Result<Option<Self>> {
         if let Some(standard) = expression.as_any().downcast_ref::<StandardWindowExpr>() {
             let function = standard.get_standard_func_expr().as_any();
-            return Ok(function.downcast_ref::<WindowUDFExpr>().and_then(standard_pass));
+            let function = function.downcast_ref::<WindowUDFExpr>();
+            return Ok(function.and_then(|it| standard_pass(it).or_else(|| edge(it, expression))));
         }
         let Some(aggregate) = expression.as_any().downcast_ref::<PlainAggregateWindowExpr>() else {
             return Ok(None);
@@ -69,6 +85,19 @@ impl Pass {
             Self::Whole { expression, state, .. } => {
                 state.update_batch(&expression.evaluate_args(batch)?)
             }
+            Self::Edge { value: Some(_), edge: Edge::First, .. } => Ok(()),
+            Self::Edge { expression, edge, ignore_nulls, value } => {
+                let arguments = expression.evaluate_args(batch)?;
+                if let Some(values) = arguments.first()
+                    && let Some(row) = edge.row_of(values, *ignore_nulls)
+                {
+                    // A value of a page would keep the page pinned.
+                    let mut edge = ScalarValue::try_from_array(values, row)?;
+                    edge.compact();
+                    *value = Some(edge);
+                }
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -78,8 +107,12 @@ impl Pass {
     /// # Errors
     /// When an aggregate has no value.
     pub(crate) fn finish(&mut self) -> Result<()> {
-        if let Self::Whole { state, value, .. } = self {
-            *value = state.evaluate()?;
+        match self {
+            Self::Whole { state, value, .. } => *value = state.evaluate()?,
+            Self::Edge { expression, value, .. } if value.is_none() => {
+                *value = Some(ScalarValue::try_from(expression.field()?.data_type())?);
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -94,6 +127,10 @@ impl Pass {
         let places = block.start..block.start + rows as u64;
         Ok(match self {
             Self::Whole { value, .. } => value.to_array_of_size(rows)?,
+            Self::Edge { value: Some(value), .. } => value.to_array_of_size(rows)?,
+            Self::Edge { value: None, .. } => {
+                return internal_err!("a partition whose end was not reached has no edge");
+            }
             Self::RowNumber => numbers(places.map(|row| row + 1).collect()),
             Self::Rank => numbers(block.each(|_, peers| peers.start + 1)),
             Self::DenseRank => numbers(block.each(|number, _| number)),
@@ -132,6 +169,49 @@ fn standard_pass(function: &WindowUDFExpr) -> Option<Pass> {
         "percent_rank" => Some(Pass::PercentRank),
         _ => None,
     }
+}
+
+impl Edge {
+    /// The row of a batch that may be the edge, if one can be.
+    fn row_of(self, values: &ArrayRef, ignore_nulls: bool) -> Option<usize> {
+        let nulls = values.logical_nulls().filter(|_| ignore_nulls);
+        let mut rows = 0..values.len();
+        let is_valid = |row: &usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row));
+        match self {
+            Self::First => rows.find(is_valid),
+            Self::Last => rows.rfind(is_valid),
+        }
+    }
+}
+
+/// `first_value` where every frame begins with the partition, and `last_value` where it ends with
+/// it.
+fn edge(function: &WindowUDFExpr, expression: &Arc<dyn WindowExpr>) -> Option<Pass> {
+    let inner: &dyn Any = function.fun().inner().as_ref();
+    let edge = match function.fun().name() {
+        _ if !inner.is::<NthValue>() => return None,
+        "first_value" => Edge::First,
+        "last_value" => Edge::Last,
+        _ => return None,
+    };
+    // DataFusion does not tell of the nulls but in what it prints.
+    let ignore_nulls = !format!("{function:?}").ends_with("ignore_nulls: false }");
+    let frame = expression.get_window_frame();
+    let has_row = match (edge, &frame.start_bound, &frame.end_bound) {
+        (Edge::First, start, end) => {
+            start.is_unbounded() && !matches!(end, WindowFrameBound::Preceding(_))
+        }
+        (Edge::Last, start, end) => {
+            end.is_unbounded() && !matches!(start, WindowFrameBound::Following(_))
+        }
+    };
+    let whole = covers_partition(expression.as_ref());
+    (whole || (has_row && !ignore_nulls)).then(|| Pass::Edge {
+        expression: Arc::clone(expression),
+        edge,
+        ignore_nulls,
+        value: None,
+    })
 }
 
 /// Whether every row's frame is the whole partition.

@@ -45,6 +45,7 @@ fn value_fields() -> Vec<(&'static str, DataType)> {
         ("s", DataType::Utf8View),
         ("b", DataType::Boolean),
         ("n", DataType::Int32),
+        ("h", DataType::Float32),
     ]
 }
 
@@ -54,8 +55,13 @@ fn functions() -> Vec<(Arc<AggregateUDF>, &'static [&'static str])> {
         (functions::count::count_udaf(), &["i", "s", "b", "1"]),
         (functions::sum::sum_udaf(), &["i", "f", "d", "e"]),
         (functions::average::avg_udaf(), &["f", "d", "e"]),
-        (functions::min_max::min_udaf(), &["i", "f", "d", "t", "s", "n", "b"]),
-        (functions::min_max::max_udaf(), &["i", "f", "e", "t", "s", "n"]),
+        (functions::min_max::min_udaf(), &["i", "d", "t", "s", "n", "b"]),
+        (functions::min_max::max_udaf(), &["i", "e", "t", "s", "n"]),
+        (own("sum"), &["i", "f", "d", "e"]),
+        (own("avg"), &["f", "d", "e"]),
+        (own("min"), &["i", "f", "d", "t", "s", "h"]),
+        (own("max"), &["i", "f", "e", "t", "s", "h"]),
+        (own("array_agg"), &["i", "s"]),
         (functions::bool_and_or::bool_and_udaf(), &["b"]),
         (functions::bool_and_or::bool_or_udaf(), &["b"]),
         (functions::bit_and_or_xor::bit_and_udaf(), &["i", "n"]),
@@ -70,11 +76,19 @@ fn functions() -> Vec<(Arc<AggregateUDF>, &'static [&'static str])> {
     ]
 }
 
+/// A function that stands for one of DataFusion's, of which both nodes make their states.
+fn own(name: &str) -> Arc<AggregateUDF> {
+    let own = terrace_exec::functions::aggregates();
+    own.into_iter().find(|own| own.name() == name).unwrap()
+}
+
 fn distinct_functions() -> Vec<(Arc<AggregateUDF>, &'static [&'static str])> {
     vec![
         (functions::count::count_udaf(), &["i", "s", "d"]),
         (functions::sum::sum_udaf(), &["i", "d"]),
         (functions::min_max::min_udaf(), &["i"]),
+        (own("count"), &["i", "s", "h"]),
+        (own("sum"), &["i", "d"]),
         (functions::average::avg_udaf(), &["f", "d"]),
         (functions::median::median_udaf(), &["i", "e"]),
         (functions::percentile_cont::percentile_cont_udaf(), &["f"]),

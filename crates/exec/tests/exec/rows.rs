@@ -125,7 +125,7 @@ fn compare_with_itself(
     next.rotate_left(1);
     for (column, values) in columns.iter().enumerate() {
         for nulls in [false, true] {
-            let equality = Equality { nulls, zeros: false };
+            let equality = Equality { nulls, floats: false };
             let mut same: Vec<u32> = (0..own.len() as u32).collect();
             rows.equal(column, &prepared, &own, equality, &mut same).unwrap();
             let valid = |n: &u32| nulls || !is_null(values, own[*n as usize]);
@@ -298,7 +298,7 @@ fn zeros_are_equal_when_asked() {
     let rows = pages.resolve(pages.addresses(0)).unwrap();
     let compare = |zeros| {
         let mut selection = vec![0, 1, 2, 3];
-        let equality = Equality { nulls: false, zeros };
+        let equality = Equality { nulls: false, floats: zeros };
         rows.equal(0, &others, &[0, 1, 2, 3], equality, &mut selection).unwrap();
         selection
     };

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray};
 use datafusion::arrow::compute::concat_batches;
+use datafusion::arrow::datatypes::Int64Type;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::datasource::MemTable;
 use datafusion::datasource::memory::MemorySourceConfig;
@@ -11,6 +12,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::StreamExt;
 use terrace_exec::window::PagedWindowExec;
 use terrace_exec::{FixedMemory, QueryExtension};
 use terrace_pool::Pool;
@@ -35,6 +37,15 @@ const FUNCTIONS: &[&str] = &[
     "percent_rank() over (partition by p, q order by o desc)",
     "last_value(x) over (partition by p order by o, id rows between unbounded preceding \
      and unbounded following)",
+    "first_value(s) over (partition by p)",
+    "first_value(x) ignore nulls over (partition by p)",
+    "last_value(s) ignore nulls over (partition by p)",
+    "first_value(x) over (partition by p order by o, id rows between unbounded preceding \
+     and 1 following)",
+    "last_value(s) over (partition by p order by o, id rows between current row and \
+     unbounded following)",
+    "first_value(s) ignore nulls over (partition by p order by o, id rows between unbounded \
+     preceding and current row)",
     "sum(x) over (partition by p order by o, id rows between current row and \
      unbounded following)",
     "row_number() over (partition by p order by o, id)",
@@ -167,5 +178,45 @@ fn computes_as_datafusion_does() {
         assert!(windows > 0);
         assert!(spilled * 4 > rounds, "{spilled} of {rounds} spilled");
         comes_to_be_empty(&pool);
+    });
+}
+
+/// The first and the last value of a partition of 24 MB, with a megabyte of memory.
+#[test]
+fn edges_of_a_large_partition_stay_in_memory() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let config = SessionConfig::new().with_target_partitions(1);
+        let context = SessionContext::new_with_config(config);
+        let text = |row: i64| format!("{row} is the number of this row. ").repeat(8);
+        let batches = (0..20).map(|batch| {
+            let ids = batch * 5000..(batch + 1) * 5000;
+            let texts = StringViewArray::from_iter_values(ids.clone().map(text));
+            let texts: ArrayRef = Arc::new(texts);
+            let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(ids));
+            RecordBatch::try_from_iter([("id", ids), ("s", texts)]).unwrap()
+        });
+        let batches: Vec<_> = batches.collect();
+        let table = MemTable::try_new(batches[0].schema(), vec![batches]).unwrap();
+        context.register_table("t", Arc::new(table)).unwrap();
+        let query = "select first_value(s) over w as f, last_value(id) over w as l, s from t \
+                     window w as (order by id rows between unbounded preceding and \
+                     unbounded following)";
+        let plan = context.sql(query).await.unwrap().create_physical_plan().await.unwrap();
+        let (pool, mut count) = (pool(64 << 20), 0);
+        let plan = paged(plan, &mut count);
+        assert_eq!(count, 1);
+        let memory = FixedMemory::new(pool.create_space("query", None).unwrap(), 1 << 20);
+        let mut stream = plan.execute(0, with_memory(&context.task_ctx(), &memory)).unwrap();
+        let mut rows = 0;
+        while let Some(batch) = stream.next().await {
+            let batch = batch.unwrap();
+            assert_eq!(batch.column(0).as_string_view().value(0), text(0));
+            assert_eq!(batch.column(1).as_primitive::<Int64Type>().value(0), 99_999);
+            rows += batch.num_rows();
+        }
+        assert_eq!(rows, 100_000);
+        let peak = memory.peak_bytes();
+        assert!(peak < 6 << 20, "{peak} bytes at a time");
     });
 }

@@ -24,8 +24,10 @@ use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, ExprSchema as _, Result, ScalarValue, Spans, plan_err};
-use datafusion::functions_aggregate::expr_fn::{count, max, min};
+use datafusion::common::{
+    Column, DFSchema, ExprSchema as _, Result, ScalarValue, Spans, internal_err, plan_err,
+};
+use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::{Case, Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
@@ -34,6 +36,7 @@ use datafusion::logical_expr::{
     binary_expr, lit, not,
 };
 use datafusion::optimizer::AnalyzerRule;
+use terrace_exec::functions::aggregates;
 
 /// The name of the column that a subquery returns.
 const VALUE: &str = "value";
@@ -178,8 +181,8 @@ impl Rewriter {
     fn quantified(&mut self, comparison: SetComparison, schema: &DFSchema) -> Result<Expr> {
         let SetComparison { expr: value, subquery, op, quantifier } = comparison;
         let values = self.named(&subquery)?;
-        let least = || values.aggregate(min(values.column()));
-        let most = || values.aggregate(max(values.column()));
+        let least = || values.aggregate(bound("min", values.column())?);
+        let most = || values.aggregate(bound("max", values.column())?);
         let compared = |op, bound| binary_expr(value.as_ref().clone(), op, bound);
         let is_any = quantifier == SetQuantifier::Any;
         let decided = match (op, is_any) {
@@ -247,6 +250,15 @@ impl Values {
             unknown.push(value.clone().is_null().and(has_rows(self.plan.clone())?));
         }
         Ok(unknown)
+    }
+}
+
+/// The least or the greatest of some values, by the function that sessions have for that.
+fn bound(name: &str, values: Expr) -> Result<Expr> {
+    let function = aggregates().into_iter().find(|function| function.name() == name);
+    match function {
+        Some(function) => Ok(function.call(vec![values])),
+        None => internal_err!("there is no function {name}"),
     }
 }
 

@@ -10,7 +10,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::EmitTo;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 
-use super::{Cell, Input, Room, Taken, array, natives, nulls, put, taken};
+use super::{Cell, Input, Room, Taken, array, natives, nulls, out_of_range, put, taken};
 use crate::rows::Slots;
 
 /// A count of values and their sum. The division is DataFusion's.
@@ -20,6 +20,8 @@ pub(super) struct Avg<V, S> {
     sum_type: DataType,
     function: Arc<AggregateFunctionExpr>,
     taken: Taken,
+    /// A sum did not fit its type.
+    overflowed: std::cell::Cell<bool>,
     values: PhantomData<fn(V) -> S>,
 }
 
@@ -31,7 +33,8 @@ impl<V, S: ArrowNativeTypeOp> Avg<V, S> {
     ) -> Self {
         let (sum, count) = (room.take::<S>(), room.take::<u64>());
         let (sum_type, function) = (sum_type.clone(), Arc::clone(function));
-        Self { count, sum, sum_type, function, taken: Taken::All, values: PhantomData }
+        let (taken, values, overflowed) = (Taken::All, PhantomData, std::cell::Cell::new(false));
+        Self { count, sum, sum_type, function, taken, overflowed, values }
     }
 
     fn add<T: ArrowNativeTypeOp + Into<S>>(
@@ -40,7 +43,10 @@ impl<V, S: ArrowNativeTypeOp> Avg<V, S> {
         sums: &[T],
         counts: Option<&[u64]>,
     ) {
-        let add = |sum: &mut S, more: T| *sum = sum.add_wrapping(more.into());
+        let add = |sum: &mut S, more: T| match sum.add_checked(more.into()) {
+            Ok(total) => *sum = total,
+            Err(_) => self.overflowed.set(true),
+        };
         let count = |count: &mut u64, more: u64| *count = count.wrapping_add(more);
         match (&self.taken, counts) {
             (Taken::All, None) => {
@@ -96,7 +102,10 @@ where
         } else {
             self.add(slots, &natives::<V>(&input.columns[0])?, None);
         }
-        Ok(())
+        match self.overflowed.get() {
+            true => Err(out_of_range("the sum of avg", &self.sum_type)),
+            false => Ok(()),
+        }
     }
 
     fn states(&self, slots: &Slots<'_>) -> Result<Vec<ArrayRef>> {

@@ -11,12 +11,16 @@ use datafusion::functions_aggregate as functions;
 use datafusion::logical_expr::AggregateUDF;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Literal;
+use half::f16;
 
 use super::avg::Avg;
 use super::count::Count;
 use super::flag::Flag;
 use super::fold::Fold;
-use super::{Cell, Room};
+use super::sum::Sum;
+use super::{Cell, Room, array};
+use crate::floats::Float;
+use crate::functions::{Kind, Wide, kind, state_type, stock};
 
 /// The cell of an aggregate whose state is kept in the rows, and whether it looks at its argument;
 /// `None` if the aggregate is of another kind.
@@ -27,7 +31,7 @@ pub(in super::super) fn choose(
     function: &Arc<AggregateFunctionExpr>,
     room: &mut Room,
 ) -> Result<Option<Box<dyn Cell>>> {
-    let is = |other: Arc<AggregateUDF>| *function.fun() == *other;
+    let is = |other: Arc<AggregateUDF>| *stock(function.fun()) == *other;
     let arguments = function.expressions();
     let [argument] = arguments.as_slice() else { return Ok(None) };
     if !function.groups_accumulator_supported() {
@@ -38,7 +42,10 @@ pub(in super::super) fn choose(
     Ok(if all && is(functions::count::count_udaf()) {
         Some(Box::new(Count::new(room)))
     } else if all && is(functions::sum::sum_udaf()) {
-        sum(room, &data_type)
+        match kind(function.fun()) {
+            Some(Kind::Sum) => wide_sum(room, &data_type).or_else(|| sum(room, &data_type)),
+            _ => sum(room, &data_type),
+        }
     } else if all && is(functions::average::avg_udaf()) {
         let states = function.state_fields()?;
         let _ = argument;
@@ -66,7 +73,7 @@ pub(in super::super) fn choose(
 pub(in super::super) fn counts_rows(function: &AggregateFunctionExpr) -> bool {
     let arguments = function.expressions();
     let constant = |value: &Literal| !value.value().is_null();
-    *function.fun() == *functions::count::count_udaf()
+    *stock(function.fun()) == *functions::count::count_udaf()
         && !function.is_distinct()
         && arguments.len() == 1
         && arguments[0].downcast_ref::<Literal>().is_some_and(constant)
@@ -74,6 +81,23 @@ pub(in super::super) fn counts_rows(function: &AggregateFunctionExpr) -> bool {
 
 type Chosen = Option<Box<dyn Cell>>;
 
+/// A sum in a wider type than its result, as [`crate::functions`] keeps them.
+fn wide_sum(room: &mut Room, result: &DataType) -> Chosen {
+    use DataType::{Decimal32, Decimal64, Decimal128, Decimal256, Duration, Int64, UInt64};
+    let sum = state_type(result)?;
+    Some(match result {
+        Int64 | Duration(_) | Decimal64(..) => {
+            Box::new(Sum::<i64, i128>::new(room, sum, result, i128::results))
+        }
+        UInt64 => Box::new(Sum::<u64, i128>::new(room, sum, result, i128::results)),
+        Decimal32(..) => Box::new(Sum::<i32, i128>::new(room, sum, result, i128::results)),
+        Decimal128(..) => Box::new(Sum::<i128, i128>::new(room, sum, result, i128::results)),
+        Decimal256(..) => Box::new(Sum::<i256, i256>::new(room, sum, result, i256::results)),
+        _ => return None,
+    })
+}
+
+/// A sum in the type of its result.
 fn sum(room: &mut Room, data_type: &DataType) -> Chosen {
     Some(match data_type {
         DataType::Int64 | DataType::Decimal64(..) | DataType::Duration(_) => {
@@ -94,12 +118,12 @@ fn sum(room: &mut Room, data_type: &DataType) -> Chosen {
     })
 }
 
-fn summed<T: ArrowNativeTypeOp>(room: &mut Room, data_type: &DataType) -> Box<dyn Cell> {
-    let add = |sum: &mut T, value: T| {
-        *sum = sum.add_wrapping(value);
-        true
-    };
-    Box::new(Fold::new(room, data_type, T::ZERO, add))
+fn summed<T>(room: &mut Room, data_type: &DataType) -> Box<dyn Cell>
+where
+    T: ArrowNativeTypeOp + ArrowNativeType,
+{
+    let finish = |_: &str, sums: Vec<T>, nulls, result: &DataType| array(result, sums, nulls);
+    Box::new(Sum::<T, T>::new(room, data_type.clone(), data_type, finish))
 }
 
 fn avg(
@@ -127,7 +151,9 @@ fn avg(
 /// The lesser or the greater of two values.
 trait Extreme: 'static {
     fn replaces<T: PartialOrd>(new: &T, old: &T) -> bool;
+    fn replaces_float<T: Float>(new: T, old: T) -> bool;
     fn start<T: ArrowNativeTypeOp>() -> T;
+    fn start_float<T: Float>() -> T;
 }
 
 struct Min;
@@ -135,25 +161,37 @@ struct Max;
 
 impl Extreme for Min {
     fn replaces<T: PartialOrd>(new: &T, old: &T) -> bool {
-        // Also when they cannot be compared, as DataFusion does with NaN.
-        !matches!(
-            new.partial_cmp(old),
-            Some(std::cmp::Ordering::Greater | std::cmp::Ordering::Equal)
-        )
+        new < old
+    }
+
+    fn replaces_float<T: Float>(new: T, old: T) -> bool {
+        old.is_above(new)
     }
 
     fn start<T: ArrowNativeTypeOp>() -> T {
         T::MAX_TOTAL_ORDER
     }
+
+    fn start_float<T: Float>() -> T {
+        T::NAN
+    }
 }
 
 impl Extreme for Max {
     fn replaces<T: PartialOrd>(new: &T, old: &T) -> bool {
-        !matches!(new.partial_cmp(old), Some(std::cmp::Ordering::Less | std::cmp::Ordering::Equal))
+        new > old
+    }
+
+    fn replaces_float<T: Float>(new: T, old: T) -> bool {
+        new.is_above(old)
     }
 
     fn start<T: ArrowNativeTypeOp>() -> T {
         T::MIN_TOTAL_ORDER
+    }
+
+    fn start_float<T: Float>() -> T {
+        T::NEG_INFINITY
     }
 }
 
@@ -175,29 +213,14 @@ fn extreme<E: Extreme>(room: &mut Room, data_type: &DataType) -> Chosen {
         UInt64 => extremes::<E, u64>(room, data_type),
         Decimal128(..) => extremes::<E, i128>(room, data_type),
         Decimal256(..) => extremes::<E, i256>(room, data_type),
-        // A float's start is not the end of the total order but the finite extreme.
-        DataType::Float32 => floats::<E, f32>(room, data_type, f32::MIN, f32::MAX),
-        DataType::Float64 => floats::<E, f64>(room, data_type, f64::MIN, f64::MAX),
+        DataType::Float16 => floats::<E, f16>(room, data_type),
+        DataType::Float32 => floats::<E, f32>(room, data_type),
+        DataType::Float64 => floats::<E, f64>(room, data_type),
         _ => return None,
     })
 }
 
 fn extremes<E: Extreme, T>(room: &mut Room, data_type: &DataType) -> Box<dyn Cell>
-where
-    T: ArrowNativeTypeOp + PartialOrd,
-{
-    start_with::<E, T>(room, data_type, E::start::<T>())
-}
-
-fn floats<E: Extreme, T>(room: &mut Room, data_type: &DataType, min: T, max: T) -> Box<dyn Cell>
-where
-    T: ArrowNativeTypeOp + PartialOrd,
-{
-    let start = if E::replaces(&1, &2) { max } else { min };
-    start_with::<E, T>(room, data_type, start)
-}
-
-fn start_with<E: Extreme, T>(room: &mut Room, data_type: &DataType, start: T) -> Box<dyn Cell>
 where
     T: ArrowNativeTypeOp + PartialOrd,
 {
@@ -208,7 +231,21 @@ where
         }
         replaces
     };
-    Box::new(Fold::new(room, data_type, start, fold))
+    Box::new(Fold::new(room, data_type, E::start::<T>(), fold))
+}
+
+fn floats<E: Extreme, T>(room: &mut Room, data_type: &DataType) -> Box<dyn Cell>
+where
+    T: ArrowNativeType + Float,
+{
+    let fold = |old: &mut T, new: T| {
+        let replaces = E::replaces_float(new, *old);
+        if replaces {
+            *old = new.canonical();
+        }
+        replaces
+    };
+    Box::new(Fold::new(room, data_type, E::start_float::<T>(), fold))
 }
 
 /// An operation on the bits of two integers.

@@ -1,4 +1,4 @@
-//! One value that every row is folded into: sum, min, max and the operations on bits.
+//! One value that every row is folded into: min, max and the operations on bits.
 
 use std::fmt;
 

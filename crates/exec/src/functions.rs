@@ -1,0 +1,68 @@
+//! Aggregate functions in place of DataFusion's, where those give wrong answers.
+//!
+//! | function | DataFusion 55 | here |
+//! |---|---|---|
+//! | `sum` of integers, decimals, durations | wraps around | an error if it does not fit |
+//! | `min`, `max` of floats | by the order of rows beside NaN | NaN is above infinity |
+//! | `DISTINCT` over floats | by bits | zeros are equal, NaNs are equal |
+//!
+//! A [`SqlAggregate`] is DataFusion's function with other accumulators. Everything else - names,
+//! types, what optimizer rules ask - is what it was. [`aggregates`] has those that a session
+//! registers; [`stock`] tells the operators here what stands behind one.
+
+mod adapter;
+mod canonical;
+mod extreme;
+mod sum;
+mod wide;
+
+use std::sync::Arc;
+
+use datafusion::functions_aggregate as functions;
+use datafusion::logical_expr::AggregateUDF;
+
+pub use adapter::SqlAggregate;
+pub(crate) use wide::{Wide, array, natives, out_of_range, state_type};
+
+/// What is other than in DataFusion's function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// A sum that does not wrap around.
+    Sum,
+    /// The least of floating-point numbers by the order of SQL.
+    Min,
+    /// The greatest.
+    Max,
+    /// Floating-point numbers that are equal are one value of those that differ.
+    Distinct,
+}
+
+/// The functions, each to be registered by the name of the one that it stands for.
+#[must_use]
+pub fn aggregates() -> Vec<Arc<AggregateUDF>> {
+    let pairs = [
+        (functions::sum::sum_udaf(), Kind::Sum),
+        (functions::average::avg_udaf(), Kind::Distinct),
+        (functions::min_max::min_udaf(), Kind::Min),
+        (functions::min_max::max_udaf(), Kind::Max),
+        (functions::count::count_udaf(), Kind::Distinct),
+        (functions::array_agg::array_agg_udaf(), Kind::Distinct),
+        (functions::median::median_udaf(), Kind::Distinct),
+        (functions::percentile_cont::percentile_cont_udaf(), Kind::Distinct),
+    ];
+    let of = |(stock, kind): (Arc<AggregateUDF>, _)| Arc::new(SqlAggregate::over(&stock, kind));
+    pairs.into_iter().map(of).collect()
+}
+
+/// DataFusion's function that stands behind one.
+pub(crate) fn stock(function: &AggregateUDF) -> &AggregateUDF {
+    match function.inner().downcast_ref::<SqlAggregate>() {
+        Some(own) => own.stock(),
+        None => function,
+    }
+}
+
+/// What is other than in DataFusion's function, if anything is.
+pub(crate) fn kind(function: &AggregateUDF) -> Option<Kind> {
+    function.inner().downcast_ref::<SqlAggregate>().map(SqlAggregate::kind)
+}

@@ -1,0 +1,236 @@
+//! DataFusion's function with accumulators of its own.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::expr::{
+    AggregateFunction, AggregateFunctionParams, WindowFunctionParams,
+};
+use datafusion::logical_expr::function::{
+    AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs,
+};
+use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Expr, GroupsAccumulator, Operator,
+    ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs,
+};
+
+use super::canonical::Canonical;
+use super::wide::state_type;
+use super::{Kind, extreme, sum};
+use crate::floats::has_floats;
+
+/// A function of DataFusion's with other accumulators; see the [module](super).
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct SqlAggregate {
+    stock: AggregateUDF,
+    kind: Kind,
+}
+
+impl SqlAggregate {
+    /// The function that stands for `stock`.
+    pub(super) fn over(stock: &AggregateUDF, kind: Kind) -> AggregateUDF {
+        AggregateUDF::from(Self { stock: stock.clone(), kind })
+    }
+
+    pub(super) fn stock(&self) -> &AggregateUDF {
+        &self.stock
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Whether equal arguments must be made to have equal bits.
+    fn looks_at_floats(&self, args: &AccumulatorArgs<'_>) -> bool {
+        let matters = match self.kind {
+            Kind::Sum => false,
+            Kind::Min | Kind::Max => true,
+            Kind::Distinct => args.is_distinct,
+        };
+        matters && args.expr_fields.iter().any(|field| has_floats(field.data_type()))
+    }
+
+    fn over_floats(
+        &self,
+        args: &AccumulatorArgs<'_>,
+        inner: Box<dyn Accumulator>,
+    ) -> Box<dyn Accumulator> {
+        if self.looks_at_floats(args) { Box::new(Canonical(inner)) } else { inner }
+    }
+
+    /// The type of the sum that is kept, if it is not DataFusion's.
+    fn sum_type(&self, result: &DataType) -> Option<DataType> {
+        if self.kind == Kind::Sum { state_type(result) } else { None }
+    }
+}
+
+// What is not about accumulators or statistics is the stock function's: every method is here.
+#[warn(clippy::missing_trait_methods)]
+impl AggregateUDFImpl for SqlAggregate {
+    fn name(&self) -> &str {
+        self.stock.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.stock.aliases()
+    }
+
+    fn schema_name(&self, params: &AggregateFunctionParams) -> Result<String> {
+        self.stock.schema_name(params)
+    }
+
+    fn human_display(&self, params: &AggregateFunctionParams) -> Result<String> {
+        self.stock.human_display(params)
+    }
+
+    fn window_function_schema_name(&self, params: &WindowFunctionParams) -> Result<String> {
+        self.stock.window_function_schema_name(params)
+    }
+
+    fn display_name(&self, params: &AggregateFunctionParams) -> Result<String> {
+        self.stock.display_name(params)
+    }
+
+    fn window_function_display_name(&self, params: &WindowFunctionParams) -> Result<String> {
+        self.stock.window_function_display_name(params)
+    }
+
+    fn signature(&self) -> &Signature {
+        self.stock.signature()
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        self.stock.return_type(arg_types)
+    }
+
+    fn return_field(&self, arg_fields: &[FieldRef]) -> Result<FieldRef> {
+        self.stock.return_field(arg_fields)
+    }
+
+    fn is_nullable(&self) -> bool {
+        self.stock.is_nullable()
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        if self.sum_type(args.return_type()).is_some() {
+            let stock = self.stock.accumulator(args.clone())?;
+            return sum::accumulator(&args, stock);
+        }
+        let stock = self.stock.accumulator(args.clone())?;
+        Ok(self.over_floats(&args, stock))
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        match self.sum_type(args.return_type()).filter(|_| !args.is_distinct) {
+            Some(sum) => {
+                let name = format_state_name(args.name, "sum");
+                Ok(vec![Arc::new(Field::new(name, sum, true))])
+            }
+            None => self.stock.state_fields(args),
+        }
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        let has_own = matches!(self.kind, Kind::Min | Kind::Max);
+        (has_own || !self.looks_at_floats(&args)) && self.stock.groups_accumulator_supported(args)
+    }
+
+    fn create_groups_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn GroupsAccumulator>> {
+        let own = match self.kind {
+            Kind::Sum => sum::groups(&args),
+            Kind::Min => extreme::groups(args.return_type(), false),
+            Kind::Max => extreme::groups(args.return_type(), true),
+            Kind::Distinct => None,
+        };
+        own.map_or_else(|| self.stock.create_groups_accumulator(args), Ok)
+    }
+
+    fn create_sliding_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
+        if self.sum_type(args.return_type()).is_some() {
+            return sum::sliding(&args);
+        }
+        let stock = self.stock.create_sliding_accumulator(args.clone())?;
+        Ok(self.over_floats(&args, stock))
+    }
+
+    fn with_beneficial_ordering(
+        self: Arc<Self>,
+        beneficial_ordering: bool,
+    ) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
+        let stock = self.stock.clone().with_beneficial_ordering(beneficial_ordering)?;
+        let again = |stock| Arc::new(Self { stock, kind: self.kind }) as Arc<dyn AggregateUDFImpl>;
+        Ok(stock.map(again))
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        self.stock.order_sensitivity()
+    }
+
+    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
+        self.stock.simplify()
+    }
+
+    fn simplify_expr_op_literal(
+        &self,
+        agg_function: &AggregateFunction,
+        arg: &Expr,
+        op: Operator,
+        lit: &Expr,
+        arg_is_left: bool,
+    ) -> Result<Option<Expr>> {
+        self.stock.simplify_expr_op_literal(agg_function, arg, op, lit, arg_is_left)
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        match self.stock.reverse_udf() {
+            ReversedUDAF::Reversed(stock) => {
+                ReversedUDAF::Reversed(Arc::new(Self::over(&stock, self.kind)))
+            }
+            other => other,
+        }
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        self.stock.coerce_types(arg_types)
+    }
+
+    fn is_descending(&self) -> Option<bool> {
+        self.stock.is_descending()
+    }
+
+    /// Sums in statistics may have wrapped around, and bounds of floats leave NaN out in Parquet's
+    /// and order it by its sign in ours.
+    fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue> {
+        let knows = self.kind == Kind::Distinct
+            || (self.sum_type(args.return_type).is_none() && !has_floats(args.return_type));
+        if knows { self.stock.value_from_stats(args) } else { None }
+    }
+
+    fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
+        self.stock.default_value(data_type)
+    }
+
+    fn supports_null_handling_clause(&self) -> bool {
+        self.stock.supports_null_handling_clause()
+    }
+
+    fn supports_within_group_clause(&self) -> bool {
+        self.stock.supports_within_group_clause()
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.stock.documentation()
+    }
+
+    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
+        self.stock.inner().set_monotonicity(data_type)
+    }
+}

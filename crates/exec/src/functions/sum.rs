@@ -1,0 +1,234 @@
+//! Sums of integers, decimals and durations that do not wrap around.
+
+mod distinct;
+mod groups;
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::datatypes::{
+    DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
+    DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType,
+    Int64Type, TimeUnit, UInt64Type, i256,
+};
+use datafusion::common::{Result, ScalarValue, not_impl_err};
+use datafusion::logical_expr::function::AccumulatorArgs;
+use datafusion::logical_expr::{Accumulator, GroupsAccumulator};
+
+use super::wide::{Wide, array, natives, out_of_range, state_type};
+use distinct::{distinct, sliding_distinct};
+use groups::many;
+pub(super) use groups::taken;
+
+/// Calls a generic function with the types of a result's values and of the sums it comes from.
+macro_rules! of_type {
+    ($result:expr, $function:ident($($argument:expr),*)) => {
+        match $result {
+            DataType::Int64 => Some($function::<Int64Type, i128>($($argument),*)),
+            DataType::UInt64 => Some($function::<UInt64Type, i128>($($argument),*)),
+            DataType::Decimal32(..) => Some($function::<Decimal32Type, i128>($($argument),*)),
+            DataType::Decimal64(..) => Some($function::<Decimal64Type, i128>($($argument),*)),
+            DataType::Decimal128(..) => Some($function::<Decimal128Type, i128>($($argument),*)),
+            DataType::Decimal256(..) => Some($function::<Decimal256Type, i256>($($argument),*)),
+            DataType::Duration(TimeUnit::Second) => {
+                Some($function::<DurationSecondType, i128>($($argument),*))
+            }
+            DataType::Duration(TimeUnit::Millisecond) => {
+                Some($function::<DurationMillisecondType, i128>($($argument),*))
+            }
+            DataType::Duration(TimeUnit::Microsecond) => {
+                Some($function::<DurationMicrosecondType, i128>($($argument),*))
+            }
+            DataType::Duration(TimeUnit::Nanosecond) => {
+                Some($function::<DurationNanosecondType, i128>($($argument),*))
+            }
+            _ => None,
+        }
+    };
+}
+
+/// The accumulator of one group. `stock` is DataFusion's, which collects the values that differ.
+pub(super) fn accumulator(
+    args: &AccumulatorArgs<'_>,
+    stock: Box<dyn Accumulator>,
+) -> Result<Box<dyn Accumulator>> {
+    let types = Types::of(args);
+    let made = match args.is_distinct {
+        true => of_type!(args.return_type(), distinct(types, stock)),
+        false => of_type!(args.return_type(), one(types)),
+    };
+    made.map_or_else(|| not_impl_err!("sum of {}", args.return_type()), Ok)
+}
+
+/// The accumulator of a window frame that moves.
+pub(super) fn sliding(args: &AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+    let types = Types::of(args);
+    let made = match args.is_distinct {
+        true => of_type!(args.return_type(), sliding_distinct(types)),
+        false => of_type!(args.return_type(), one(types)),
+    };
+    made.map_or_else(|| not_impl_err!("sum of {}", args.return_type()), Ok)
+}
+
+/// The accumulator of many groups; none for types of which DataFusion's is right.
+pub(super) fn groups(args: &AccumulatorArgs<'_>) -> Option<Box<dyn GroupsAccumulator>> {
+    of_type!(args.return_type(), many(Types::of(args)))
+}
+
+/// The accumulator of one sum.
+fn one<V, S>(types: Types) -> Box<dyn Accumulator>
+where
+    V: ArrowPrimitiveType,
+    V::Native: Into<S>,
+    S: Wide,
+{
+    let sum = S::ZERO;
+    Box::new(Sum { types, sum, count: 0, values: PhantomData::<fn(V)> })
+}
+
+/// What a sum is of.
+#[derive(Clone, Debug)]
+struct Types {
+    result: DataType,
+    sum: DataType,
+}
+
+impl Types {
+    fn of(args: &AccumulatorArgs<'_>) -> Self {
+        let result = args.return_type().clone();
+        let sum = state_type(&result).unwrap_or_else(|| result.clone());
+        Self { result, sum }
+    }
+
+    fn add<S: Wide>(&self, sum: S, more: S) -> Result<S> {
+        sum.add_checked(more).map_err(|_| out_of_range("sum", &self.result))
+    }
+
+    fn result<S: Wide>(&self, sum: Option<S>) -> Result<ScalarValue> {
+        self.scalar(sum, |sums, nulls| S::results("sum", sums, nulls, &self.result))
+    }
+
+    fn state<S: Wide>(&self, sum: Option<S>) -> Result<ScalarValue> {
+        self.scalar(sum, |sums, nulls| array(&self.sum, sums, nulls))
+    }
+
+    fn scalar<S: Wide>(
+        &self,
+        sum: Option<S>,
+        array: impl FnOnce(Vec<S>, Option<NullBuffer>) -> Result<ArrayRef>,
+    ) -> Result<ScalarValue> {
+        let nulls = sum.is_none().then(|| NullBuffer::new_null(1));
+        let array = array(vec![sum.unwrap_or(S::ZERO)], nulls)?;
+        ScalarValue::try_from_array(&array, 0)
+    }
+
+    /// The sum of an array's values.
+    fn total<V, S>(&self, values: &PrimitiveArray<V>) -> Result<S>
+    where
+        V: ArrowPrimitiveType,
+        V::Native: Into<S>,
+        S: Wide,
+    {
+        let add = |sum, value: V::Native| self.add(sum, value.into());
+        if values.null_count() > 0 {
+            return values.iter().flatten().try_fold(S::ZERO, add);
+        }
+        let any: &dyn Array = values;
+        if let Some(values) = any.as_primitive_opt::<Int64Type>() {
+            return Ok(S::from(total_of_integers(values.values())));
+        }
+        values.values().iter().copied().try_fold(S::ZERO, add)
+    }
+}
+
+/// The sum of 64-bit integers: of their halves, which a processor adds several of at a time.
+fn total_of_integers(values: &[i64]) -> i128 {
+    // So few that the sums of halves fit.
+    let sums = values.chunks(1 << 20).map(|values| {
+        let halves = values.iter().fold((0_u64, 0_u64), |(high, low), value| {
+            // As unsigned: a value is 2^63 less than this.
+            let value = value.cast_unsigned() ^ (1 << 63);
+            (high + (value >> 32), low + (value & u64::from(u32::MAX)))
+        });
+        let offset = i128::from(terrace_sys::size::to_u64(values.len())) << 63;
+        (i128::from(halves.0) << 32) + i128::from(halves.1) - offset
+    });
+    sums.sum()
+}
+
+/// The sum of one group, or of a frame.
+struct Sum<V, S> {
+    types: Types,
+    sum: S,
+    count: u64,
+    values: PhantomData<fn(V)>,
+}
+
+impl<V, S> fmt::Debug for Sum<V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sum({})", self.types.result)
+    }
+}
+
+impl<V, S> Sum<V, S>
+where
+    V: ArrowPrimitiveType,
+    V::Native: Into<S>,
+    S: Wide,
+{
+    /// Values as their sum and their number.
+    fn of(&self, values: &[ArrayRef]) -> Result<(S, u64)> {
+        let values = values[0].as_primitive::<V>();
+        let count = terrace_sys::size::to_u64(values.len() - values.null_count());
+        Ok((self.types.total(values)?, count))
+    }
+}
+
+impl<V, S> Accumulator for Sum<V, S>
+where
+    V: ArrowPrimitiveType,
+    V::Native: Into<S>,
+    S: Wide,
+{
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let (sum, count) = self.of(values)?;
+        self.sum = self.types.add(self.sum, sum)?;
+        self.count += count;
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let (sum, count) = self.of(values)?;
+        let less = self.sum.sub_checked(sum);
+        self.sum = less.map_err(|_| out_of_range("sum", &self.types.result))?;
+        self.count -= count;
+        Ok(())
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let sums = natives::<S>(&states[0])?;
+        for row in taken(states[0].nulls(), None, sums.len()) {
+            self.sum = self.types.add(self.sum, sums[row])?;
+            self.count += 1;
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.types.result((self.count > 0).then_some(self.sum))
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Ok(vec![self.types.state((self.count > 0).then_some(self.sum))?])
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self)
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+}

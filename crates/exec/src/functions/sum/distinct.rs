@@ -1,0 +1,166 @@
+//! Sums of the values that differ.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::marker::PhantomData;
+
+use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
+use datafusion::arrow::datatypes::{ArrowNativeType, ToByteSlice};
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::logical_expr::Accumulator;
+
+use super::Types;
+use crate::functions::wide::{Wide, array, out_of_range};
+
+/// The accumulator of a group, whose values `stock` collects.
+pub(super) fn distinct<V, S>(types: Types, stock: Box<dyn Accumulator>) -> Box<dyn Accumulator>
+where
+    V: ArrowPrimitiveType,
+    V::Native: Into<S>,
+    S: Wide,
+{
+    Box::new(Distinct { types, stock, types_of: PhantomData::<fn(V) -> S> })
+}
+
+/// The accumulator of a window frame that moves.
+pub(super) fn sliding_distinct<V, S>(types: Types) -> Box<dyn Accumulator>
+where
+    V: ArrowPrimitiveType,
+    V::Native: Into<S>,
+    S: Wide,
+{
+    let (sum, counts) = (S::ZERO, HashMap::new());
+    Box::new(SlidingDistinct { types, sum, counts, values: PhantomData::<fn(V)> })
+}
+
+/// The sum of the values that differ, which DataFusion's accumulator collects.
+struct Distinct<V, S> {
+    types: Types,
+    stock: Box<dyn Accumulator>,
+    types_of: PhantomData<fn(V) -> S>,
+}
+
+impl<V, S> fmt::Debug for Distinct<V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Distinct({:?})", self.stock)
+    }
+}
+
+impl<V, S> Accumulator for Distinct<V, S>
+where
+    V: ArrowPrimitiveType,
+    V::Native: Into<S>,
+    S: Wide,
+{
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.stock.update_batch(values)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.stock.merge_batch(states)
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let states = self.stock.state()?;
+        let [ScalarValue::List(list)] = states.as_slice() else {
+            return internal_err!("the state of a sum of distinct values is no list");
+        };
+        let values = list.values().as_primitive::<V>();
+        let sum = (values.null_count() < values.len()).then(|| self.types.total(values));
+        self.types.result(sum.transpose()?)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.stock.state()
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.stock.size()
+    }
+}
+
+/// The sum of the values that differ in a frame that moves.
+struct SlidingDistinct<V: ArrowPrimitiveType, S> {
+    types: Types,
+    sum: S,
+    /// How often each value is in the frame.
+    counts: HashMap<Bits, (V::Native, usize)>,
+    values: PhantomData<fn(V)>,
+}
+
+/// The bytes of a value, which integers of Arrow that are equal have in common.
+type Bits = [u8; 32];
+
+fn bits_of<T: ArrowNativeType>(value: T) -> Bits {
+    let mut bits = [0; 32];
+    let values = [value];
+    let bytes = values.as_slice().to_byte_slice();
+    bits[..bytes.len()].copy_from_slice(bytes);
+    bits
+}
+
+impl<V: ArrowPrimitiveType, S> fmt::Debug for SlidingDistinct<V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SlidingDistinct({})", self.types.result)
+    }
+}
+
+impl<V, S> Accumulator for SlidingDistinct<V, S>
+where
+    V: ArrowPrimitiveType,
+    V::Native: Into<S>,
+    S: Wide,
+{
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        for value in values[0].as_primitive::<V>().iter().flatten() {
+            let (_, count) = self.counts.entry(bits_of(value)).or_insert((value, 0));
+            *count += 1;
+            if *count == 1 {
+                self.sum = self.types.add(self.sum, value.into())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        for value in values[0].as_primitive::<V>().iter().flatten() {
+            let Entry::Occupied(mut entry) = self.counts.entry(bits_of(value)) else { continue };
+            entry.get_mut().1 -= 1;
+            if entry.get().1 == 0 {
+                entry.remove();
+                let less = self.sum.sub_checked(value.into());
+                self.sum = less.map_err(|_| out_of_range("sum", &self.types.result))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        for values in states[0].as_list::<i32>().iter().flatten() {
+            self.update_batch(&[values])?;
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.types.result((!self.counts.is_empty()).then_some(self.sum))
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let values = self.counts.values().map(|(value, _)| *value).collect();
+        let values = array(&self.types.result, values, None)?;
+        let values = (0..values.len()).map(|row| ScalarValue::try_from_array(&values, row));
+        let values = values.collect::<Result<Vec<_>>>()?;
+        Ok(vec![ScalarValue::List(ScalarValue::new_list_nullable(&values, &self.types.result))])
+    }
+
+    fn size(&self) -> usize {
+        let entry = size_of::<(Bits, (V::Native, usize))>();
+        size_of_val(self) + self.counts.capacity() * entry
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+}

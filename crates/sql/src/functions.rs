@@ -1,0 +1,16 @@
+//! Functions of sessions beside and in place of DataFusion's.
+
+use datafusion::common::Result;
+use datafusion::execution::{FunctionRegistry, SessionState};
+use terrace_exec::functions::aggregates;
+
+/// Registers the aggregate functions whose answers are other than DataFusion's.
+///
+/// # Errors
+/// What the registry says.
+pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    for function in aggregates() {
+        state.register_udaf(function)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! Joins by equality and joins by IS NOT DISTINCT FROM in one statement.
+//!
+//! Whether nulls are equal is a property of a join, not of a pair of keys. DataFusion's rule
+//! `eliminate_cross_join` takes all inner joins below each other apart and gives the joins that it
+//! makes of them the property of the outermost, and moves equalities of WHERE into them; and
+//! `extract_equijoin_predicate` adds equalities to the keys of a join by IS NOT DISTINCT FROM. The
+//! rules here stand for these two and let them see only joins of one kind at a time.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{NullEquality, Result};
+use datafusion::logical_expr::logical_plan::{Join, Projection};
+use datafusion::logical_expr::{JoinType, LogicalPlan};
+use datafusion::optimizer::eliminate_cross_join::EliminateCrossJoin;
+use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+/// Takes inner joins apart, those by IS NOT DISTINCT FROM by themselves.
+#[derive(Debug, Default)]
+pub(super) struct CrossJoins(EliminateCrossJoin);
+
+impl OptimizerRule for CrossJoins {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let apart = plan.transform_down_with_subqueries(|node| Ok(set_apart(node)))?;
+        let rewritten = self.0.rewrite(apart.data, config)?;
+        Ok(Transformed::new_transformed(rewritten.data, rewritten.transformed || apart.transformed))
+    }
+}
+
+/// Puts a projection of all columns, which the rule does not look through, between a join by IS NOT
+/// DISTINCT FROM and what it must not be mixed with. Projections that do nothing go in the end.
+fn set_apart(node: LogicalPlan) -> Transformed<LogicalPlan> {
+    match node {
+        LogicalPlan::Filter(mut filter) if kind(&filter.input) == Some(true) => {
+            // The columns are the same, and so the predicate is right still.
+            filter.input = behind_projection(filter.input);
+            Transformed::yes(LogicalPlan::Filter(filter))
+        }
+        LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
+            let own = Some(nulls_equal(&join));
+            let mixes = |child: &LogicalPlan| kind(child).is_some() && kind(child) != own;
+            let (left, right) = (mixes(&join.left), mixes(&join.right));
+            let side = |child, mixes| if mixes { behind_projection(child) } else { child };
+            let join = Join { left: side(join.left, left), right: side(join.right, right), ..join };
+            Transformed::new_transformed(LogicalPlan::Join(join), left || right)
+        }
+        node => Transformed::no(node),
+    }
+}
+
+fn behind_projection(plan: Arc<LogicalPlan>) -> Arc<LogicalPlan> {
+    let schema = Arc::clone(plan.schema());
+    Arc::new(LogicalPlan::Projection(Projection::new_from_schema(plan, schema)))
+}
+
+/// Of an inner join, whether nulls are equal to it.
+fn kind(plan: &LogicalPlan) -> Option<bool> {
+    match plan {
+        LogicalPlan::Join(join) if join.join_type == JoinType::Inner => Some(nulls_equal(join)),
+        _ => None,
+    }
+}
+
+fn nulls_equal(join: &Join) -> bool {
+    !join.on.is_empty() && join.null_equality == NullEquality::NullEqualsNull
+}
+
+/// Makes keys of equalities in the conditions of joins, but for joins whose keys are by IS NOT
+/// DISTINCT FROM: there they stay conditions.
+#[derive(Debug, Default)]
+pub(super) struct EquijoinKeys(ExtractEquijoinPredicate);
+
+impl OptimizerRule for EquijoinKeys {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        match &plan {
+            LogicalPlan::Join(join) if nulls_equal(join) => Ok(Transformed::no(plan)),
+            _ => self.0.rewrite(plan, config),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The rules over logical plans of a session: DataFusion's, with ours among them.
+
+use std::sync::Arc;
+
+use datafusion::optimizer::{Optimizer, OptimizerRule};
+
+use super::not_in::{self, NotIn};
+use super::null_equality::{CrossJoins, EquijoinKeys};
+
+/// DataFusion's rules, with NOT IN spelled out where a join cannot be null-aware, and with those
+/// that mix joins up replaced by those that do not.
+pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let (cross_joins, keys) = (CrossJoins::default(), EquijoinKeys::default());
+    let ours: [Arc<dyn OptimizerRule + Send + Sync>; 2] = [Arc::new(cross_joins), Arc::new(keys)];
+    let mut rules = Vec::new();
+    for rule in Optimizer::new().rules {
+        let name = rule.name().to_owned();
+        let own = ours.iter().find(|own| own.name() == name);
+        rules.push(own.cloned().unwrap_or(rule));
+        if name == not_in::AFTER {
+            rules.push(Arc::new(NotIn));
+        }
+    }
+    rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ours_are_at_their_places() {
+        let (stock, ours) = (Optimizer::new().rules, logical());
+        assert_eq!(ours.len(), stock.len() + 1);
+        let at = ours.iter().position(|rule| rule.name() == "not_in").expect("it is there");
+        assert_eq!(ours[at - 1].name(), not_in::AFTER);
+        let replaced = ours.iter().filter(|own| {
+            let own = format!("{own:?}");
+            own.starts_with("CrossJoins") || own.starts_with("EquijoinKeys")
+        });
+        assert_eq!(replaced.count(), 2);
+    }
+}

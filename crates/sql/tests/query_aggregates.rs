@@ -1,0 +1,235 @@
+//! Answers of aggregate functions: sums that do not fit, numbers that are none, values in order.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{MIB, engine, error, lines, show};
+use terrace_sql::Session;
+
+fn session(dram_bytes: u64) -> Session {
+    engine(dram_bytes).session().expect("session")
+}
+
+const MAX: &str = "9223372036854775807";
+const NINES: &str = "CAST('99999999999999999999999999999999999999' AS DECIMAL(38, 0))";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sum_that_does_not_fit_is_an_error() {
+    let session = session(64 * MIB);
+    let numbers = format!("(VALUES (1, {MAX}), (1, 1), (2, 5)) t(g, x)");
+    let decimals = format!("(VALUES (1, {NINES}), (1, 1), (2, 5)) t(g, x)");
+    show(&session, &format!("CREATE TABLE n AS SELECT g, x FROM {numbers}")).await;
+    show(&session, &format!("CREATE TABLE d AS SELECT g, x FROM {decimals}")).await;
+    for (table, name) in [("n", "bigint out of range"), ("d", "decimal(38, 0) out of range")] {
+        for sum in [
+            "SELECT sum(x) FROM t WHERE g = 1",
+            "SELECT g, sum(x) FROM t GROUP BY g",
+            "SELECT g, sum(x), count(*) FROM t GROUP BY ROLLUP (g)",
+            "SELECT g, x, sum(x) FROM t GROUP BY GROUPING SETS ((g), (x), (g, x))",
+            "SELECT sum(DISTINCT x) FROM t WHERE g = 1",
+            "SELECT g, sum(DISTINCT x), count(*), max(x) FROM t GROUP BY g",
+            "SELECT sum(x) FILTER (WHERE g = 1) FROM t",
+            "SELECT sum(x) OVER (ORDER BY x DESC) FROM t",
+            "SELECT sum(x) OVER () FROM t",
+            "SELECT sum(x) OVER (PARTITION BY g) FROM t",
+            "SELECT sum(x) OVER (ORDER BY g, x ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t",
+        ] {
+            let sum = sum.replace("FROM t", &format!("FROM {table}"));
+            let text = error(&session, &sum).await;
+            assert!(text.contains(name) && text.contains("sum"), "{sum}\n{text}");
+        }
+        let fits = format!("SELECT g, sum(x) FROM {table} WHERE g = 2 GROUP BY g");
+        assert_eq!(show(&session, &fits).await, "2 5");
+        let slides = "sum(x) OVER (ORDER BY x ROWS BETWEEN CURRENT ROW AND CURRENT ROW)";
+        let slides =
+            format!("SELECT count(*) FROM (SELECT {slides} AS s FROM {table}) WHERE s > 0");
+        assert_eq!(show(&session, &slides).await, "3");
+    }
+    let unsigned = "SELECT sum(CAST(x AS BIGINT UNSIGNED)) FROM (VALUES \
+                    (CAST('18446744073709551615' AS BIGINT UNSIGNED)), (1)) t(x)";
+    assert!(error(&session, unsigned).await.contains("out of range"));
+    let wide = format!("SELECT sum(CAST(x AS DECIMAL(38, 0))) FROM {numbers}");
+    assert_eq!(show(&session, &wide).await, "9223372036854775813");
+}
+
+/// What matters is the sum, not the sums of the parts of the rows that some thread saw first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_order_of_rows_does_not_make_a_sum_overflow() {
+    let session = session(64 * MIB);
+    let rows = format!(
+        "SELECT value AS n, CASE value % 3 WHEN 0 THEN {MAX} WHEN 1 THEN -{MAX} \
+                        ELSE 1 END AS x FROM generate_series(0, 299999)"
+    );
+    show(&session, &format!("CREATE TABLE t AS {rows}")).await;
+    assert_eq!(show(&session, "SELECT sum(x), avg(x) > 0 FROM t").await, "100000 true");
+    let groups = "SELECT count(*), min(s), max(s), sum(s) FROM \
+                  (SELECT n / 3 AS g, sum(x) AS s FROM t GROUP BY g)";
+    assert_eq!(show(&session, groups).await, "100000 1 1 100000");
+    let slides = "SELECT min(s), max(s) FROM (SELECT n, sum(x) OVER (ORDER BY n ROWS BETWEEN 2 \
+                  PRECEDING AND CURRENT ROW) AS s FROM t) WHERE n > 1";
+    assert_eq!(show(&session, slides).await, "1 1");
+    let distinct = "SELECT sum(DISTINCT x), sum(DISTINCT x + 0) FILTER (WHERE n < 10) FROM t";
+    assert_eq!(show(&session, distinct).await, "1 1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sums_of_groups_that_spill_are_right() {
+    let session = session(32 * MIB);
+    let rows = "SELECT value % 120000 AS g, CAST(value AS DECIMAL(20, 2)) AS d, value AS x, \
+                repeat('key that makes a group wider ', 5) || (value % 120000) AS k \
+                FROM generate_series(1, 360000)";
+    show(&session, &format!("CREATE TABLE t AS {rows}")).await;
+    let sums = "SELECT count(*), sum(sx), sum(sd), sum(sx) = sum(sd) FROM \
+                (SELECT k, sum(x) AS sx, sum(d) AS sd, array_agg(x) AS l FROM t GROUP BY k)";
+    let (found, spilled) = run(&session, sums).await;
+    assert_eq!(found, "120000 64800180000 64800180000.00 true");
+    assert!(spilled > 0);
+    let text =
+        error(&session, &format!("SELECT k, sum(x + {MAX} / 2), array_agg(x) FROM t GROUP BY k"))
+            .await;
+    assert!(text.contains("bigint out of range"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn not_a_number_is_above_infinity() {
+    let session = session(64 * MIB);
+    // 0.0 / 0.0 has its sign set on x86-64.
+    let number = |text: &str| format!("CAST('{text}' AS DOUBLE)");
+    let negative = "CAST(0 AS DOUBLE) / CAST(0 AS DOUBLE)";
+    let rows = [
+        (1, "1".to_owned()),
+        (1, number("NaN")),
+        (1, "0.5".to_owned()),
+        (2, number("inf")),
+        (3, number("-inf")),
+        (4, negative.to_owned()),
+        (4, number("inf")),
+        (5, negative.to_owned()),
+        (6, "NULL".to_owned()),
+        (6, "2".to_owned()),
+    ];
+    let rows = rows.map(|(g, x)| format!("SELECT {g} AS g, CAST({x} AS DOUBLE) AS x"));
+    show(&session, &format!("CREATE TABLE t AS {}", rows.join(" UNION ALL "))).await;
+    let expected = ["1 0.5 NaN", "2 inf inf", "3 -inf -inf", "4 inf NaN", "5 NaN NaN", "6 2.0 2.0"];
+    for float in ["DOUBLE", "REAL", "f16"] {
+        let x = match float {
+            "f16" => "arrow_cast(x, 'Float16')".to_owned(),
+            float => format!("CAST(x AS {float})"),
+        };
+        let from = format!("(SELECT g, {x} AS x FROM t)");
+        let grouped = format!("SELECT g, min(x), max(x) FROM {from} GROUP BY g ORDER BY g");
+        let found = show(&session, &grouped).await.replace("6 2 2", "6 2.0 2.0");
+        let expected = expected.join("\n");
+        assert_eq!(found.trim_end(), expected, "{float}");
+        for (n, line) in expected.lines().enumerate() {
+            let (_, values) = line.split_once(' ').expect("a group and values");
+            let alone = format!("SELECT min(x), max(x) FROM {from} WHERE g = {}", n + 1);
+            assert_eq!(show(&session, &alone).await.replace("2 2", "2.0 2.0"), values, "{alone}");
+            let window = format!(
+                "SELECT DISTINCT min(x) OVER w, max(x) OVER w FROM {from} \
+                                  WHERE g = {} WINDOW w AS (PARTITION BY g)",
+                n + 1
+            );
+            assert_eq!(show(&session, &window).await.replace("2 2", "2.0 2.0"), values, "{window}");
+        }
+    }
+    let slides = "SELECT max(x) OVER (ORDER BY n ROWS 1 PRECEDING), min(x) OVER (ORDER BY n ROWS 1 \
+                  PRECEDING) FROM (VALUES (1, 0.5), (2, CAST('NaN' AS DOUBLE)), (3, 1), (4, 2)) \
+                  t(n, x) ORDER BY n";
+    assert_eq!(show(&session, slides).await, "0.5 0.5\nNaN 0.5\nNaN 1.0\n2.0 1.0");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn extremes_of_a_table_with_nans_do_not_depend_on_statistics() {
+    let session = session(64 * MIB);
+    let rows = "SELECT value AS id, value % 3 AS g, CASE WHEN value = 70000 THEN \
+                CAST(0 AS DOUBLE) / CAST(0 AS DOUBLE) ELSE CAST(value AS DOUBLE) END AS x \
+                FROM generate_series(1, 200000)";
+    show(&session, &format!("CREATE TABLE t AS {rows}")).await;
+    assert_eq!(show(&session, "SELECT min(x) FROM t").await, "1.0");
+    assert_eq!(show(&session, "SELECT min(x), max(x), count(x) FROM t").await, "1.0 NaN 200000");
+    assert_eq!(show(&session, "SELECT max(x) FROM t WHERE id <> 70000").await, "200000.0");
+    let groups = "SELECT g, max(x) FROM t GROUP BY g ORDER BY g";
+    assert_eq!(show(&session, groups).await, "0 199998.0\n1 NaN\n2 200000.0");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn zeros_are_one_value_and_so_are_nans() {
+    let session = session(64 * MIB);
+    let rows = "SELECT value AS id, value % 4 AS k, \
+                CASE value % 4 WHEN 0 THEN CAST('0' AS DOUBLE) WHEN 1 THEN CAST('-0' AS DOUBLE) \
+                WHEN 2 THEN CAST('NaN' AS DOUBLE) ELSE CAST(0 AS DOUBLE) / CAST(0 AS DOUBLE) END \
+                AS x FROM generate_series(1, 4000)";
+    show(
+        &session,
+        &format!("CREATE TABLE t AS SELECT id, k, CAST(x AS DOUBLE) AS x FROM ({rows})"),
+    )
+    .await;
+    for (query, expected) in [
+        ("SELECT count(DISTINCT x) FROM t", "2"),
+        ("SELECT count(DISTINCT x), count(*) FROM t", "2 4000"),
+        ("SELECT count(DISTINCT x), count(DISTINCT id), sum(id) > 0 FROM t", "2 4000 true"),
+        ("SELECT count(*) FROM (SELECT DISTINCT x FROM t)", "2"),
+        ("SELECT count(*) FROM (SELECT x, count(*) FROM t GROUP BY x)", "2"),
+        ("SELECT count(*) FROM (SELECT x, k / 2 AS h FROM t GROUP BY x, h)", "2"),
+        ("SELECT cardinality(array_agg(DISTINCT x)) FROM t", "2"),
+        ("SELECT k / 2, count(DISTINCT x) FROM t GROUP BY k / 2 ORDER BY 1", "0 1\n1 1"),
+        ("SELECT count(*) FROM t a JOIN t b ON a.x = b.x WHERE a.id <= 4 AND b.id <= 8", "16"),
+        ("SELECT count(*) FROM (SELECT x FROM t UNION SELECT x FROM t)", "2"),
+        ("SELECT count(*) FROM t WHERE id <= 4 AND x IN (SELECT x FROM t WHERE k IN (1, 3))", "4"),
+    ] {
+        assert_eq!(show(&session, query).await, expected, "{query}");
+    }
+    show(&session, "SET datafusion.optimizer.hash_join_single_partition_threshold = 0").await;
+    show(&session, "SET datafusion.optimizer.hash_join_single_partition_threshold_rows = 0").await;
+    let join = "SELECT count(*) FROM t a JOIN t b ON a.x = b.x WHERE a.id <= 4 AND b.id <= 8";
+    assert_eq!(show(&session, join).await, "16");
+}
+
+/// The rows of a query as text, and the bytes that it spilled.
+async fn run(session: &Session, text: &str) -> (String, u64) {
+    let statement = session.parse(text).expect("parses").remove(0);
+    let handle = session.execute(statement).await.expect("starts");
+    let query = Arc::clone(handle.query());
+    let output = handle.collect().await.unwrap_or_else(|error| panic!("{text}\n{error}"));
+    let lines: Vec<_> = output.batches.iter().flat_map(lines).collect();
+    (lines.join("\n"), query.spilled().bytes())
+}
+
+/// Ordered aggregates over groups that leave memory, beside the same with ample memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ordered_aggregates_of_groups_that_spill_are_right() {
+    let (ample, tiny) = (session(1024 * MIB), session(32 * MIB));
+    let rows = "CREATE TABLE s AS SELECT value AS id, value * 7919 % 400009 AS k, \
+                repeat('payload text ', 100) || value AS p FROM generate_series(1, 40000)";
+    for session in [&ample, &tiny] {
+        show(session, rows).await;
+    }
+    let mut spilled_in_all = 0;
+    for function in [
+        "first_value(p ORDER BY k)",
+        "last_value(p ORDER BY k)",
+        "nth_value(p, 2 ORDER BY k)",
+        "string_agg(p, ',' ORDER BY k)",
+        "array_to_string(array_agg(p ORDER BY k DESC), ',')",
+        "first_value(p ORDER BY k) FILTER (WHERE id % 5 > 0)",
+    ] {
+        let query = format!(
+            "SELECT count(m), min(right(m, 5)), max(right(m, 5)), sum(length(m)), \
+             sum(ascii(right(m, 1)) * g) \
+             FROM (SELECT id % 10000 AS g, {function} AS m FROM s GROUP BY g)"
+        );
+        let expected = show(&ample, &query).await;
+        let (found, spilled) = run(&tiny, &query).await;
+        assert_eq!(found, expected, "{query}");
+        spilled_in_all += spilled;
+    }
+    let first = "SELECT count(*), min(right(p, 5)), max(right(p, 5)), sum(length(p)) FROM (SELECT \
+                 DISTINCT ON (id % 20000) id % 20000, p FROM s ORDER BY id % 20000, k)";
+    let expected = show(&ample, first).await;
+    let (found, spilled) = run(&tiny, first).await;
+    assert_eq!(found, expected, "{first}");
+    spilled_in_all += spilled;
+    assert!(spilled_in_all > 50 * MIB, "{spilled_in_all} bytes spilled");
+}
