@@ -13,6 +13,7 @@ mod depth;
 mod dialect;
 mod exclusive;
 mod filter_pushdown;
+pub(crate) mod floats;
 mod heap;
 pub(crate) mod hint;
 mod modify;
@@ -71,6 +72,7 @@ use build_side::BuildSide;
 use depth::OnStack;
 use dialect::TerraceDialect;
 use filter_pushdown::FilterPushdown;
+use floats::FloatsOverDecimals;
 use selectivity::Selectivity;
 use semantics::PostgresSemantics;
 use subqueries::SubqueryComparisons;
@@ -98,6 +100,7 @@ pub struct Session {
 fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(SubqueryComparisons));
+    rules.insert(1, Arc::new(FloatsOverDecimals));
     rules.push(Arc::new(PostgresSemantics));
     rules
 }

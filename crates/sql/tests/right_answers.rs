@@ -181,6 +181,37 @@ async fn casts_round_and_literals_are_decimals() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn floats_that_meet_decimals_stay_floats() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(
+        &session,
+        "CREATE TABLE f AS SELECT CAST(x AS DOUBLE) AS x FROM \
+                    (VALUES ('NaN'), ('Infinity'), ('1e300'), ('0.5'), ('0.25')) t(x)",
+    )
+    .await;
+    show(&session, "CREATE TABLE d AS SELECT 0.5 AS x").await;
+    check(
+        &session,
+        &[
+            ("SELECT count(*) FROM f WHERE x > 0.4", "4"),
+            ("SELECT count(*) FROM f WHERE x IN (0.5, 0.25)", "2"),
+            ("SELECT count(*) FROM f WHERE x BETWEEN 0.1 AND 0.6", "2"),
+            ("SELECT max(CASE WHEN x > 0 THEN x ELSE 0.5 END) FROM f WHERE x < 1e301", "1e300"),
+            ("SELECT min(coalesce(x, 0.5)) FROM f", "0.25"),
+            ("SELECT min(greatest(x, 0.3)) FROM f", "0.3"),
+            ("SELECT count(*) FROM (SELECT x FROM f UNION SELECT 0.5)", "5"),
+            ("SELECT count(*) FROM f JOIN d USING (x)", "1"),
+            ("SELECT count(*) FROM f JOIN d ON f.x >= d.x", "4"),
+            ("SELECT max(x) FROM (VALUES (0.5), (CAST('Infinity' AS DOUBLE))) v(x)", "inf"),
+            ("SELECT count(*) FROM f WHERE x IN (SELECT x FROM d)", "1"),
+        ],
+    )
+    .await;
+    assert_eq!(show(&session, "DELETE FROM f WHERE x > 0.4").await, "4");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_mean_what_they_say() {
     let engine = engine(DRAM);
     let session = engine.session().expect("session");

@@ -168,7 +168,8 @@ fn power(left: Expr, right: Expr) -> Expr {
     call("power", [double(left), double(right)])
 }
 
-fn double(expr: Expr) -> Expr {
+/// The expression in double precision.
+pub(super) fn double(expr: Expr) -> Expr {
     Expr::Cast {
         kind: CastKind::Cast,
         expr: Box::new(expr),

@@ -6,6 +6,7 @@
 //! - `x AT TIME ZONE z` becomes `timezone(z, x)`, which converts as PostgreSQL does.
 //! - `UPDATE t SET ... FROM u` becomes an UPDATE of `t CROSS JOIN u`.
 //! - `DELETE ... USING u WHERE c` becomes a DELETE of rows for which a row of `u` satisfies `c`.
+//! - A number with an exponent is double precision.
 //! - Chains of AND, OR and UNION become balanced trees, so that their length is not the depth
 //!   of the plan.
 //!
@@ -26,7 +27,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::dialect::{TerraceDialect, call};
+use super::dialect::{TerraceDialect, call, double};
 use crate::error::SqlError;
 
 /// Operands of AND, OR and UNION from which a chain of them is balanced.
@@ -126,6 +127,12 @@ impl VisitorMut for Normalizer {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> Visited {
         self.depth -= 1;
+        if let Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) = expr
+            && digits.contains(['e', 'E'])
+        {
+            let digits = Value::SingleQuotedString(mem::take(digits));
+            *expr = double(Expr::Value(digits.into()));
+        }
         if let Expr::AtTimeZone { timestamp, time_zone } = expr {
             let null = || Box::new(Expr::Value(Value::Null.into()));
             let zone = mem::replace(time_zone, null());

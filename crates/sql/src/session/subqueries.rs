@@ -38,9 +38,6 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use terrace_exec::functions::aggregates;
 
-/// The name of the column that a subquery returns.
-const VALUE: &str = "value";
-
 /// The analyzer rule. It runs before DataFusion coerces types.
 #[derive(Debug)]
 pub(super) struct SubqueryComparisons;
@@ -110,9 +107,7 @@ impl Rewriter {
                 inner => self.truth(not(inner), schema),
             },
             other => match as_in(other) {
-                Expr::InSubquery(comparison)
-                    if comparison.negated && is_null_aware_join(&comparison) =>
-                {
+                Expr::InSubquery(comparison) if comparison.negated && is_anti_join(&comparison) => {
                     Ok(Expr::InSubquery(comparison))
                 }
                 other => self.truth(other, schema),
@@ -144,7 +139,7 @@ impl Rewriter {
                 Ok(Transformed::yes(if negated { not(is_in) } else { is_in }))
             }
             Expr::SetComparison(comparison) => {
-                Ok(Transformed::yes(self.quantified(comparison, schema)?))
+                Ok(Transformed::yes(self.quantified(comparison, schema, position)?))
             }
             Expr::Exists(Exists { subquery, negated }) if position == Position::Value => {
                 let exists = has_rows(subquery.subquery.as_ref().clone())?;
@@ -165,20 +160,20 @@ impl Rewriter {
         let values = self.named(subquery)?;
         let outer = outer_reference(value.clone(), schema)?;
         let equal = values.with(binary_expr(outer, Operator::Eq, values.column()))?;
-        let matched = match position {
-            Position::Filter => {
-                Expr::Exists(Exists { subquery: as_subquery(equal), negated: false })
-            }
-            Position::Value => has_rows(equal)?,
-        };
-        let unknown = values.unknown(&value, schema)?;
+        let matched = exists(equal, position)?;
+        let unknown = values.unknown(&value, schema, position)?;
         if unknown.is_empty() {
             return Ok(matched);
         }
         Ok(case(matched, true, unknown, false))
     }
 
-    fn quantified(&mut self, comparison: SetComparison, schema: &DFSchema) -> Result<Expr> {
+    fn quantified(
+        &mut self,
+        comparison: SetComparison,
+        schema: &DFSchema,
+        position: Position,
+    ) -> Result<Expr> {
         let SetComparison { expr: value, subquery, op, quantifier } = comparison;
         let values = self.named(&subquery)?;
         let least = || values.aggregate(bound("min", values.column())?);
@@ -196,14 +191,15 @@ impl Rewriter {
             (Operator::Eq, false) => compared(op, least()?).and(compared(op, most()?)),
             _ => return plan_err!("{op} {quantifier} is no comparison with a subquery"),
         };
-        let unknown = values.unknown(&value, schema)?;
+        let unknown = values.unknown(&value, schema, position)?;
         Ok(match is_any {
             true => case(decided, true, unknown, false),
             false => case(not(decided), false, unknown, true),
         })
     }
 
-    /// The rows of a subquery of one column, under a name that nothing else has.
+    /// The rows of a subquery of one column, which gets a name that nothing else has. The rows get
+    /// no alias: conditions on outer rows are moved out of the subquery, and name its tables.
     fn named(&mut self, subquery: &Subquery) -> Result<Values> {
         let plan = subquery.subquery.as_ref().clone();
         if plan.schema().fields().len() != 1 {
@@ -214,8 +210,8 @@ impl Rewriter {
         let name = format!("subquery {}", self.subqueries);
         let column = Expr::Column(Column::from(plan.schema().qualified_field(0)));
         let is_nullable = plan.schema().field(0).is_nullable();
-        let plan = LogicalPlanBuilder::from(plan).project([column.alias(VALUE)])?.alias(&name)?;
-        Ok(Values { plan: plan.build()?, name, is_nullable })
+        let plan = LogicalPlanBuilder::from(plan).project([column.alias(&name)])?.build()?;
+        Ok(Values { plan, name, is_nullable })
     }
 }
 
@@ -228,7 +224,7 @@ struct Values {
 
 impl Values {
     fn column(&self) -> Expr {
-        Expr::Column(Column::new(Some(self.name.as_str()), VALUE))
+        Expr::Column(Column::new_unqualified(&self.name))
     }
 
     /// Those for which a condition is true.
@@ -241,13 +237,13 @@ impl Values {
     }
 
     /// When a comparison of `value` with these, if no row has decided it, is unknown.
-    fn unknown(&self, value: &Expr, schema: &DFSchema) -> Result<Vec<Expr>> {
+    fn unknown(&self, value: &Expr, schema: &DFSchema, position: Position) -> Result<Vec<Expr>> {
         let mut unknown = Vec::new();
         if self.is_nullable {
-            unknown.push(has_rows(self.with(self.column().is_null())?)?);
+            unknown.push(exists(self.with(self.column().is_null())?, position)?);
         }
         if value.nullable(schema).unwrap_or(true) {
-            unknown.push(value.clone().is_null().and(has_rows(self.plan.clone())?));
+            unknown.push(value.clone().is_null().and(exists(self.plan.clone(), position)?));
         }
         Ok(unknown)
     }
@@ -287,12 +283,10 @@ fn as_in(expr: Expr) -> Expr {
     }
 }
 
-/// Whether DataFusion's null-aware anti join is right for a NOT IN: it compares one key of the
-/// outer rows, and takes no other condition.
-fn is_null_aware_join(comparison: &InSubquery) -> bool {
-    comparison.expr.any_column_refs()
-        && comparison.subquery.outer_ref_columns.is_empty()
-        && !comparison.expr.contains_outer()
+/// Whether a NOT IN is an anti join: something depends on the outer row. The join is null-aware, or
+/// its condition is spelled out (`not_in`).
+fn is_anti_join(comparison: &InSubquery) -> bool {
+    comparison.expr.any_column_refs() || !comparison.subquery.outer_ref_columns.is_empty()
 }
 
 /// The expression with columns of `schema` as seen from inside of a subquery.
@@ -318,7 +312,18 @@ fn scalar(rows: LogicalPlanBuilder, aggregate: Expr) -> Result<Expr> {
     Ok(Expr::ScalarSubquery(as_subquery(plan)))
 }
 
-/// Whether a plan returns a row.
+/// Whether a plan returns a row, in a form that has a plan at this position.
+fn exists(plan: LogicalPlan, position: Position) -> Result<Expr> {
+    match position {
+        // Without outer rows there is nothing to join, and one row is enough.
+        Position::Filter if !plan.all_out_ref_exprs().is_empty() => {
+            Ok(Expr::Exists(Exists { subquery: as_subquery(plan), negated: false }))
+        }
+        _ => has_rows(plan),
+    }
+}
+
+/// Whether a plan returns a row, by a scalar subquery.
 fn has_rows(plan: LogicalPlan) -> Result<Expr> {
     let is_correlated = !plan.all_out_ref_exprs().is_empty();
     let rows = LogicalPlanBuilder::from(plan);

@@ -21,7 +21,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt as _;
 
 use super::{Assignment, CountExec, delete_plan, update_plan};
-use crate::session::semantics;
+use crate::session::{floats, semantics};
 use crate::table::Table;
 
 /// Plans a DELETE or UPDATE of `table`.
@@ -126,7 +126,9 @@ impl<'a> Expressions<'a> {
 
     /// The expression with its types coerced and its constants computed.
     fn simplified(&self, expression: Expr) -> Result<Expr> {
-        let mut expression = self.simplifier.coerce(unqualified(expression)?, &self.schema)?;
+        let expression = unqualified(expression)?;
+        let expression = floats::over_decimals(expression, self.schema.as_ref())?.data;
+        let mut expression = self.simplifier.coerce(expression, &self.schema)?;
         let options = self.state.config().options();
         for rewrite in self.state.analyzer().function_rewrites() {
             let rewritten =
