@@ -11,7 +11,7 @@ const FUZZ_SECONDS: &str = "60";
 /// The seed that every change is checked with, beside a fresh one.
 const FUZZ_SEED: &str = "1";
 /// One query in so many of the suite's tenth runs before every change.
-const SLT_SAMPLE: &str = "10";
+const SLT_SAMPLE: &str = "3";
 
 /// Runs the program with a command and the arguments behind it.
 pub fn run(root: &Path, command: &str, arguments: &[String]) -> Result<(), String> {

@@ -239,8 +239,14 @@ fn peer() -> Result<Peer> {
 /// The tables of a group, and whether one is large.
 fn tables(seed: u64, group: u64) -> (Vec<Table>, bool) {
     let mut random = Random::new(seed, group.wrapping_mul(2));
+    random.special = is_special(group);
     let large = group % LARGE_GROUPS == LARGE_GROUPS - 1;
     (schema::tables(&mut random, large), large)
+}
+
+/// One group in three has floats that are NaN, infinite or negative zero.
+fn is_special(group: u64) -> bool {
+    group.is_multiple_of(3)
 }
 
 fn setup(seed: u64, case: u64, large: bool) -> Setup {
@@ -249,6 +255,7 @@ fn setup(seed: u64, case: u64, large: bool) -> Setup {
 
 fn case(seed: u64, number: u64, tables: &[Table]) -> Case {
     let mut random = Random::new(seed, number.wrapping_mul(2) + 1);
+    random.special = is_special(number / GROUP_CASES);
     Generator::new(&mut random, tables).case()
 }
 

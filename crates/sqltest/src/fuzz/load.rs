@@ -22,7 +22,7 @@ const INSERT_ROWS_MAX: usize = 400;
 /// The name of the table that is filled before dictionaries are made of its texts.
 const STAGE: &str = "stage";
 
-/// The statements that make a table, for one database. `file` is where [`write`] has written it.
+/// The statements that make a table, for one database. `file` is where [`write()`] has written it.
 #[must_use]
 pub fn statements(table: &Table, dialect: Dialect, file: &Path) -> Vec<String> {
     let terrace = dialect == Dialect::Terrace;

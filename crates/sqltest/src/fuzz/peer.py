@@ -5,6 +5,7 @@
 import datetime
 import decimal
 import json
+import os
 import sys
 import threading
 
@@ -49,9 +50,13 @@ def fetched(con, statement):
     ]
 
 
+# What DuckDB itself prints, such as the progress of a slow query, goes to standard error.
+replies = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
 seconds, most = float(sys.argv[1]), int(sys.argv[2])
 con = duckdb.connect(config={"memory_limit": "2GiB", "threads": 1})
 con.execute("SET TimeZone = 'UTC'")
+con.execute("SET enable_progress_bar = false")
 for line in sys.stdin:
     statements = json.loads(line)
     timer = threading.Timer(seconds, con.interrupt)
@@ -63,4 +68,4 @@ for line in sys.stdin:
     except Exception as error:
         reply = {"error": str(error)}
     timer.cancel()
-    print(json.dumps(reply), flush=True)
+    print(json.dumps(reply), file=replies, flush=True)

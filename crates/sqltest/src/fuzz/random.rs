@@ -2,20 +2,25 @@
 
 /// The generator SplitMix64.
 #[derive(Clone, Debug)]
-pub struct Random(u64);
+pub struct Random {
+    state: u64,
+    /// Whether floats are NaN, infinite or negative zero now and then.
+    pub special: bool,
+}
 
 impl Random {
     /// The numbers of a seed and a position in its run.
     #[must_use]
     pub fn new(seed: u64, position: u64) -> Self {
-        let mut random = Self(seed ^ position.wrapping_mul(0xd134_2543_de82_ef95));
+        let state = seed ^ position.wrapping_mul(0xd134_2543_de82_ef95);
+        let mut random = Self { state, special: true };
         random.next();
         random
     }
 
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)

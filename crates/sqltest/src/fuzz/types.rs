@@ -184,7 +184,7 @@ fn int(bits: u8, signed: bool, random: &mut Random) -> i64 {
 fn float(random: &mut Random) -> f64 {
     const SPECIAL: [f64; 5] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0];
     match random.below(12) {
-        0 => *random.one(&SPECIAL),
+        0 if random.special => *random.one(&SPECIAL),
         1 | 2 => quarters(random.number(-4000, 4000)),
         _ => quarters(random.number(-12, 24)),
     }

@@ -1,6 +1,6 @@
 //! Aggregates of a kind.
 
-use super::super::node::{Node, call, expression, optional, parts, text};
+use super::super::node::{Dialect, Node, call, expression, optional, parts, text};
 use super::super::types::Kind;
 use super::expression::cast;
 use super::{DEPTH_MAX, Generator};
@@ -85,8 +85,12 @@ impl Generator<'_> {
         self.filtered(call(name, vec![argument]))
     }
 
+    /// Texts in their own order. The argument stands twice and must be the same, so it is one text
+    /// that is not made smaller.
     fn joined_text(&mut self) -> Node {
         let argument = self.argument(Kind::Text);
+        let argument =
+            Node::Each(argument.render(Dialect::Terrace), argument.render(Dialect::Duck));
         let distinct = if self.random.percent(20) { "DISTINCT " } else { "" };
         let direction = if self.random.percent(50) { "ASC" } else { "DESC" };
         let aggregate = parts([

@@ -81,15 +81,17 @@ impl Generator<'_> {
             }
         };
         let head = Node::Each(terrace.to_owned(), duck.to_owned());
-        let condition = self.condition(scope, &right.names, depth);
+        let using = !(9..=12).contains(&kind);
+        let condition = self.condition(scope, &right.names, depth, using);
         if kind < 13 {
             scope.extend(right.names);
         }
         optional(parts([head, right.node, condition]))
     }
 
-    fn condition(&mut self, left: &[Name], right: &[Name], depth: usize) -> Node {
-        if self.random.percent(25)
+    fn condition(&mut self, left: &[Name], right: &[Name], depth: usize, using: bool) -> Node {
+        if using
+            && self.random.percent(25)
             && let Some(using) = self.using(left, right)
         {
             return using;
