@@ -158,10 +158,10 @@ impl Shared {
         worker: usize,
         tally: &mut Tally,
     ) -> Result<()> {
-        let (tables, large) = tables(self.seed, group);
+        let (tables, large) = (tables(self.seed, group), is_large(group));
         let first = group * GROUP_CASES;
-        let setup = setup(self.seed, first, large);
-        let mut pair = Pair::open(&setup, tables.clone(), peer()?).await?;
+        let mut pair =
+            Pair::open(&setup(self.seed, first, &tables), tables.clone(), peer()?).await?;
         let mut set = None;
         for number in first..first + GROUP_CASES {
             let left_out = large && !number.is_multiple_of(LARGE_SHARE);
@@ -172,7 +172,7 @@ impl Shared {
                 break;
             }
             if set != Some(number / SETUP_CASES) {
-                pair.set(&self::setup(self.seed, number, large)).await?;
+                pair.set(&setup(self.seed, number, &tables)).await?;
                 set = Some(number / SETUP_CASES);
             }
             let case = case(self.seed, number, &tables);
@@ -184,7 +184,8 @@ impl Shared {
             });
             if verdict.is_failure() && self.is_new(&verdict) {
                 self.failures.fetch_add(1, Ordering::Relaxed);
-                self.report(&mut pair, number, case, verdict, large).await?;
+                let setup = setup(self.seed, number, &tables);
+                self.report(&mut pair, &setup, number, case, verdict).await?;
                 pair.load(tables.clone()).await?;
             }
         }
@@ -202,17 +203,16 @@ impl Shared {
     async fn report(
         &self,
         pair: &mut Pair,
+        setup: &Setup,
         number: u64,
         case: Case,
         verdict: Verdict,
-        large: bool,
     ) -> Result<()> {
         let hung = matches!(verdict, Verdict::Hung);
         let limit = Duration::from_secs(self.options.shrink_seconds);
         let shrunk = shrink::shrink(pair, case, verdict, limit).await?;
-        let setup = setup(self.seed, number, large);
         let peer = pair.peer_dialect();
-        let script = script::script(&setup, &shrunk.tables, &shrunk.case, &shrunk.verdict, peer);
+        let script = script::script(setup, &shrunk.tables, &shrunk.case, &shrunk.verdict, peer);
         println!("\n-- FAILED: cargo x fuzz --seed {} --case {number}\n{script}", self.seed);
         match hung {
             // The engine is still at it, and so is this process until it ends.
@@ -228,20 +228,27 @@ fn peer() -> Result<Peer> {
         Ok(duck) => Ok(Peer::Duck(Box::new(duck))),
         Err(error) => {
             eprintln!(
-                "WARNING: no DuckDB, comparing with DataFusion alone, which shares most of \
-                       the code: {error}"
+                "WARNING: no DuckDB, comparing with DataFusion alone, which shares most of the \
+                 code: {error}"
             );
             Ok(Peer::Plain(Box::new(Plain::new()?)))
         }
     }
 }
 
-/// The tables of a group, and whether one is large.
-fn tables(seed: u64, group: u64) -> (Vec<Table>, bool) {
+/// Tables with more rows are not worked on in batches of a few rows: a join would take minutes.
+const SMALL_ROWS_MAX: usize = 100;
+
+/// The tables of a group.
+fn tables(seed: u64, group: u64) -> Vec<Table> {
     let mut random = Random::new(seed, group.wrapping_mul(2));
     random.special = is_special(group);
-    let large = group % LARGE_GROUPS == LARGE_GROUPS - 1;
-    (schema::tables(&mut random, large), large)
+    schema::tables(&mut random, is_large(group))
+}
+
+/// Whether a group has a large table.
+fn is_large(group: u64) -> bool {
+    group % LARGE_GROUPS == LARGE_GROUPS - 1
 }
 
 /// One group in three has floats that are NaN, infinite or negative zero.
@@ -249,8 +256,9 @@ fn is_special(group: u64) -> bool {
     group.is_multiple_of(3)
 }
 
-fn setup(seed: u64, case: u64, large: bool) -> Setup {
-    Setup::random(&mut Random::new(!seed, case / SETUP_CASES), large)
+fn setup(seed: u64, case: u64, tables: &[Table]) -> Setup {
+    let small = tables.iter().all(|table| table.rows.len() <= SMALL_ROWS_MAX);
+    Setup::random(&mut Random::new(!seed, case / SETUP_CASES), small)
 }
 
 fn case(seed: u64, number: u64, tables: &[Table]) -> Case {

@@ -22,13 +22,13 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A random one; in large groups, batches are not tiny.
-    pub fn random(random: &mut Random, large: bool) -> Self {
+    /// A random one; over small tables, batches may be tiny.
+    pub fn random(random: &mut Random, small: bool) -> Self {
         let dram_bytes = *random.one(&[32_u64, 48, 64, 256]) << 20;
         let partitions = *random.one(&[1, 1, 2, 2, 3, 4, 8]);
-        let batch = match large {
-            true => *random.one(&[100, 1000, 8192]),
-            false => *random.one(&[1, 2, 3, 7, 100, 1000, 8192]),
+        let batch = match small {
+            true => *random.one(&[1, 2, 3, 7, 100, 1000, 8192]),
+            false => *random.one(&[100, 1000, 8192]),
         };
         let mut settings = vec![("datafusion.execution.batch_size", batch.to_string())];
         settings.push(("datafusion.execution.target_partitions", partitions.to_string()));

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::node::Dialect;
 use super::pair::Verdict;
-use super::{FuzzOptions, LARGE_GROUPS, case, script, setup, tables};
+use super::{FuzzOptions, case, script, setup, tables};
 use crate::error::{CheckError, Result};
 
 /// The note of a worker that is at no case.
@@ -82,9 +82,8 @@ pub fn watch(options: &FuzzOptions, seed: u64) -> Result<()> {
     }
     for number in Journal::open(note.path())?.cases() {
         let group = number / super::GROUP_CASES;
-        let (tables, large) = tables(seed, group);
-        debug_assert_eq!(large, group % LARGE_GROUPS == LARGE_GROUPS - 1);
-        let setup = setup(seed, number, large);
+        let tables = tables(seed, group);
+        let setup = setup(seed, number, &tables);
         let verdict = Verdict::Panicked(format!("the process ended: {status}"));
         let case = case(seed, number, &tables);
         let text = script::script(&setup, &tables, &case, &verdict, Dialect::Duck);
