@@ -8,7 +8,7 @@ use std::{
 use crate::{
     cargo::{self, Outcome},
     counts::Counts,
-    features, job, lab, loom, miri, soak, tidy,
+    features, job, lab, loom, miri, soak, sqltest, tidy,
 };
 
 /// The crates that build without DataFusion; they are tested in debug as well, where overflow
@@ -49,6 +49,8 @@ const STEPS: &[Step] = &[
     Step { name: "tests", run: tests },
     Step { name: "queries over mapped", run: mapped_queries },
     Step { name: "churn", run: soak::churn },
+    Step { name: "sqllogictest", run: sqltest::tenth },
+    Step { name: "fuzz", run: sqltest::fuzz },
     Step { name: "lab", run: lab::run_if_possible },
     Step { name: "lint", run: lint },
     Step { name: "documentation", run: documentation },

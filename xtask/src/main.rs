@@ -15,6 +15,7 @@ mod lab;
 mod loom;
 mod miri;
 mod soak;
+mod sqltest;
 mod tidy;
 
 use std::{
@@ -33,6 +34,10 @@ cargo x COMMAND
   features  one set of compiled dependencies serves running and testing
   loom    the lock-free words under the loom model checker
   miri    the crates without system calls under Miri (needs a nightly toolchain with miri)
+  slt     the public sqllogictest suite: [--tenth] [--sample N] [--filter GLOB] [--jobs N]
+          [--show N]
+  fuzz    random statements, asked of Terrace and of DuckDB: [--seconds N] [--seed N] [--case N]
+          [--jobs N] [--failures N] [--shrink-seconds N] [--examples]
   lab     the low crates in emulated machines with two and three memory nodes: [--patched]
           [--checked] [--kernel FILE] [--nodes LIST] [--no-bench] [--timeout SECONDS]
   soak    the long versions of the tests: [--seconds N] [--rounds N] [--seed N]
@@ -61,6 +66,7 @@ fn run(command: &str, rest: &[String]) -> Result<(), String> {
         "soak" => return soak::run(&root, rest),
         "lab" => return lab::run(&root, rest),
         "install" => return install::run(&root, rest),
+        "slt" | "fuzz" => return sqltest::run(&root, command, rest),
         _ => {}
     }
     if let Some(unknown) = rest.first() {

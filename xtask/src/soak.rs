@@ -7,7 +7,10 @@
 
 use std::path::Path;
 
-use crate::cargo::{self, Outcome};
+use crate::{
+    cargo::{self, Outcome},
+    sqltest,
+};
 
 /// The test programs that read the variables.
 const PROGRAMS: &[(&str, &[&str])] = &[
@@ -55,7 +58,11 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
         }
         outcome.result(&format!("soak of {package}"))?;
     }
-    Ok(())
+    let mut fuzz = vec!["--seconds".to_owned(), plan.seconds.to_string()];
+    if let Some(seed) = plan.seed {
+        fuzz.extend(["--seed".to_owned(), seed.to_string()]);
+    }
+    sqltest::run(root, "fuzz", &fuzz)
 }
 
 /// A test that every change waits for, and how many seconds.

@@ -33,7 +33,7 @@ impl Ban {
 }
 
 /// Crates that talk to people on the terminal.
-const TALKING: &[&str] = &["terrace", "testkit", "xtask"];
+const TALKING: &[&str] = &["terrace", "sqltest", "testkit", "xtask"];
 /// Code for tests only; a failed expectation is its way to report.
 const TEST_SUPPORT: &[&str] = &["testkit"];
 

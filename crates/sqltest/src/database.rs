@@ -1,0 +1,55 @@
+//! Fresh databases of Terrace, in memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use terrace_sql::{Engine, EngineConfig, Session};
+use terrace_tier::store::MemoryBlocks;
+
+use crate::error::{CheckError, Result};
+
+/// A file system in memory, where it is there: a commit then waits for no disk.
+const MEMORY: &str = "/dev/shm";
+
+/// Bytes of the store, whose memory is taken when it is written.
+const STORE_BYTES: u64 = 8 << 30;
+
+/// A database of its own, which ends with this value.
+pub struct Database {
+    session: Arc<Session>,
+    engine: Engine,
+    /// Removed after the engine is gone.
+    _directory: TempDir,
+}
+
+impl Database {
+    /// Opens a new database with a budget and a number of partitions for each query.
+    ///
+    /// # Errors
+    /// [`CheckError::Engine`] or [`CheckError::File`].
+    pub fn open(dram_bytes: u64, threads: usize) -> Result<Self> {
+        let memory = Path::new(MEMORY);
+        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let directory = tempfile::Builder::new().prefix("terrace-sqltest-").tempdir_in(&parent);
+        let directory = directory.map_err(|error| CheckError::file("create", &parent, error))?;
+        let data_dir = Some(directory.path().to_owned());
+        let config = EngineConfig { threads, data_dir, ..EngineConfig::new(dram_bytes) };
+        let blocks = Arc::new(MemoryBlocks::new(STORE_BYTES));
+        let engine = Engine::over_blocks(&config, blocks, STORE_BYTES)?;
+        let session = Arc::new(engine.session()?);
+        Ok(Self { session, engine, _directory: directory })
+    }
+
+    /// The session that statements run in.
+    #[must_use]
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+}

@@ -1,0 +1,271 @@
+//! `sqltest fuzz`: random statements, asked of Terrace and of another database.
+//!
+//! A *group* of cases shares random tables; a *case* is a query, or changes and a query. Both
+//! follow from a seed and a number, so that `--seed S --case N` repeats one. The cases run in a
+//! process that this one watches: one that ends by a signal is a failure of the case it was at.
+
+mod cell;
+mod compare;
+mod generate;
+mod load;
+mod node;
+mod pair;
+mod peer;
+mod plain;
+mod random;
+mod schema;
+mod script;
+mod setup;
+mod shrink;
+mod supervise;
+mod tally;
+mod types;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+
+use crate::error::{CheckError, Result};
+use generate::{Case, Generator};
+use pair::{Pair, Verdict};
+use peer::{Duck, Peer};
+use plain::Plain;
+use random::Random;
+use schema::Table;
+use setup::Setup;
+use supervise::Journal;
+use tally::Tally;
+
+/// The options of `sqltest fuzz`.
+#[derive(Args, Clone, Debug)]
+pub struct FuzzOptions {
+    /// Time to look for differences
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    pub seconds: u64,
+    /// Seed of the first case; a fresh one by default
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Run one case alone
+    #[arg(long, value_name = "N")]
+    pub case: Option<u64>,
+    /// Groups that run at a time
+    #[arg(long, value_name = "N")]
+    pub jobs: Option<usize>,
+    /// Failures after which the run ends
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub failures: u64,
+    /// Seconds that making a failing case smaller may take
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    pub shrink_seconds: u64,
+    /// Print an example for each reason of refusals
+    #[arg(long)]
+    pub examples: bool,
+    /// Where the process that is watched notes its cases
+    #[arg(long, hide = true)]
+    journal: Option<PathBuf>,
+}
+
+/// Cases of a group.
+const GROUP_CASES: u64 = 48;
+/// Cases that share settings.
+const SETUP_CASES: u64 = 8;
+/// One group in so many has a large table, and runs one case in [`LARGE_SHARE`].
+const LARGE_GROUPS: u64 = 10;
+const LARGE_SHARE: u64 = 4;
+
+/// Looks for differences and prints what it found.
+///
+/// # Errors
+/// [`CheckError::Found`] when a case failed.
+pub async fn run(options: &FuzzOptions) -> Result<()> {
+    match &options.journal {
+        Some(journal) => work(options, Journal::open(journal)?).await,
+        None => {
+            let fresh = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let fresh = u64::from(fresh.subsec_nanos()) ^ fresh.as_secs();
+            supervise::watch(options, options.seed.unwrap_or(fresh % 1_000_000_007))
+        }
+    }
+}
+
+async fn work(options: &FuzzOptions, journal: Journal) -> Result<()> {
+    let began = Instant::now();
+    let jobs = options.jobs.unwrap_or(2).max(1);
+    let jobs = if options.case.is_some() { 1 } else { jobs };
+    let shared = Arc::new(Shared {
+        options: options.clone(),
+        seed: options.seed.unwrap_or(0),
+        deadline: began + Duration::from_secs(options.seconds),
+        group: AtomicU64::new(0),
+        failures: AtomicU64::new(0),
+        panics: Mutex::default(),
+        journal,
+    });
+    let workers = (0..jobs).map(|worker| tokio::spawn(Arc::clone(&shared).worker(worker)));
+    let workers: Vec<_> = workers.collect();
+    let mut tally = Tally::default();
+    for worker in workers {
+        let done = worker.await.map_err(|error| CheckError::Rows(format!("a worker: {error}")))?;
+        tally.add(done?);
+    }
+    tally.print(began.elapsed(), options.examples);
+    match tally.failed {
+        0 => Ok(()),
+        failed => Err(CheckError::Found(format!("fuzz: {failed} failed; seed {}", shared.seed))),
+    }
+}
+
+/// What workers share.
+struct Shared {
+    options: FuzzOptions,
+    seed: u64,
+    deadline: Instant,
+    group: AtomicU64,
+    failures: AtomicU64,
+    /// Places of panics that have been reported.
+    panics: Mutex<BTreeSet<String>>,
+    journal: Journal,
+}
+
+impl Shared {
+    fn ends(&self) -> bool {
+        Instant::now() >= self.deadline
+            || self.failures.load(Ordering::Relaxed) >= self.options.failures
+    }
+
+    async fn worker(self: Arc<Self>, worker: usize) -> Result<Tally> {
+        let mut tally = Tally::default();
+        if let Some(case) = self.options.case {
+            self.group(case / GROUP_CASES, Some(case), worker, &mut tally).await?;
+            return Ok(tally);
+        }
+        while !self.ends() {
+            let group = self.group.fetch_add(1, Ordering::Relaxed);
+            self.group(group, None, worker, &mut tally).await?;
+        }
+        Ok(tally)
+    }
+
+    /// Runs the cases of a group, or one of them.
+    async fn group(
+        &self,
+        group: u64,
+        only: Option<u64>,
+        worker: usize,
+        tally: &mut Tally,
+    ) -> Result<()> {
+        let (tables, large) = (tables(self.seed, group), is_large(group));
+        let first = group * GROUP_CASES;
+        let mut pair =
+            Pair::open(&setup(self.seed, first, &tables), tables.clone(), peer()?).await?;
+        let mut set = None;
+        for number in first..first + GROUP_CASES {
+            let left_out = large && !number.is_multiple_of(LARGE_SHARE);
+            if only.is_some_and(|only| only != number) || (only.is_none() && left_out) {
+                continue;
+            }
+            if only.is_none() && self.ends() {
+                break;
+            }
+            if set != Some(number / SETUP_CASES) {
+                pair.set(&setup(self.seed, number, &tables)).await?;
+                set = Some(number / SETUP_CASES);
+            }
+            let case = case(self.seed, number, &tables);
+            self.journal.note(worker, number)?;
+            let verdict = pair.verdict(&case).await?;
+            tally.count(&verdict, || {
+                let texts = case.statements.iter().map(|it| it.render(node::Dialect::Terrace));
+                texts.collect::<Vec<_>>().join("; ")
+            });
+            if verdict.is_failure() && self.is_new(&verdict) {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                let setup = setup(self.seed, number, &tables);
+                self.report(&mut pair, &setup, number, case, verdict).await?;
+                pair.load(tables.clone()).await?;
+            }
+        }
+        self.journal.note(worker, supervise::IDLE)
+    }
+
+    /// False for a panic at a place that has been reported.
+    fn is_new(&self, verdict: &Verdict) -> bool {
+        let Verdict::Panicked(message) = verdict else { return true };
+        let place = message.rsplit(" at ").next().unwrap_or_default().to_owned();
+        self.panics.lock().unwrap_or_else(PoisonError::into_inner).insert(place)
+    }
+
+    /// Makes a failing case smaller and prints it.
+    async fn report(
+        &self,
+        pair: &mut Pair,
+        setup: &Setup,
+        number: u64,
+        case: Case,
+        verdict: Verdict,
+    ) -> Result<()> {
+        let hung = matches!(verdict, Verdict::Hung);
+        let limit = Duration::from_secs(self.options.shrink_seconds);
+        let shrunk = shrink::shrink(pair, case, verdict, limit).await?;
+        let peer = pair.peer_dialect();
+        let script = script::script(setup, &shrunk.tables, &shrunk.case, &shrunk.verdict, peer);
+        println!("\n-- FAILED: cargo x fuzz --seed {} --case {number}\n{script}", self.seed);
+        match hung {
+            // The engine is still at it, and so is this process until it ends.
+            true => Err(CheckError::Found(format!("fuzz: case {number} hangs"))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// DuckDB, or DataFusion where it cannot be had.
+fn peer() -> Result<Peer> {
+    match Duck::start() {
+        Ok(duck) => Ok(Peer::Duck(Box::new(duck))),
+        Err(error) => {
+            eprintln!(
+                "WARNING: no DuckDB, comparing with DataFusion alone, which shares most of the \
+                 code: {error}"
+            );
+            Ok(Peer::Plain(Box::new(Plain::new()?)))
+        }
+    }
+}
+
+/// Tables with more rows are not worked on in batches of a few rows: a join would take minutes.
+const SMALL_ROWS_MAX: usize = 100;
+
+/// The tables of a group.
+fn tables(seed: u64, group: u64) -> Vec<Table> {
+    let mut random = Random::new(seed, group.wrapping_mul(2));
+    random.special = is_special(group);
+    schema::tables(&mut random, is_large(group))
+}
+
+/// Whether a group has a large table.
+fn is_large(group: u64) -> bool {
+    group % LARGE_GROUPS == LARGE_GROUPS - 1
+}
+
+/// One group in three has floats that are NaN, infinite or negative zero.
+fn is_special(group: u64) -> bool {
+    group.is_multiple_of(3)
+}
+
+fn setup(seed: u64, case: u64, tables: &[Table]) -> Setup {
+    let small = tables.iter().all(|table| table.rows.len() <= SMALL_ROWS_MAX);
+    Setup::random(&mut Random::new(!seed, case / SETUP_CASES), small)
+}
+
+fn case(seed: u64, number: u64, tables: &[Table]) -> Case {
+    let mut random = Random::new(seed, number.wrapping_mul(2) + 1);
+    random.special = is_special(number / GROUP_CASES);
+    Generator::new(&mut random, tables).case()
+}
+
+#[cfg(test)]
+mod tests;

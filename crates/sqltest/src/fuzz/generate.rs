@@ -1,0 +1,99 @@
+//! Random statements over tables.
+//!
+//! Statements avoid what DuckDB and PostgreSQL, which Terrace follows, answer differently:
+//!
+//! | difference | what is generated |
+//! |---|---|
+//! | `/` of integers is a float in DuckDB | `//` for DuckDB, `/` for Terrace |
+//! | a division by zero | a divisor that is a constant other than zero |
+//! | the width at which arithmetic overflows | operands cast to BIGINT, small factors |
+//! | a sum of BIGINT is as wide as it has to be in DuckDB | values that keep sums in 64 bits |
+//! | the order of nulls | NULLS FIRST or LAST in every order |
+//! | the order of rows that tie | orders by all columns where the order shows |
+//! | the order of additions of floats | multiples of a quarter, whose sums are exact |
+//! | a cast of a float or a decimal to an integer rounds or truncates | none |
+//! | a cast of a float to text | none |
+//! | precision and scale of quotients and averages of decimals | none; averages of doubles |
+//! | `date_trunc` of a DATE is a DATE or a TIMESTAMP | a cast to TIMESTAMP before |
+//! | names of functions: `first(x ORDER BY y)`, `bool_and` | each database's own |
+//! | a name of a semi join: `SEMI JOIN`, `LEFT SEMI JOIN` | each database's own |
+//! | `t.k` behind `FULL` or `RIGHT JOIN ... USING (k)` | USING for other joins alone |
+//! | a scalar subquery of two rows | aggregates, or a limit of one row |
+//! | text compared with numbers | none |
+
+mod aggregate;
+mod change;
+mod expression;
+mod from;
+mod predicate;
+mod select;
+mod window;
+
+use super::node::Node;
+use super::random::Random;
+use super::schema::Table;
+use super::types::{ColumnType, Kind};
+
+/// How deep queries and expressions are nested.
+const DEPTH_MAX: usize = 3;
+
+/// Statements whose last one gives rows that are compared; those before change a table of the case.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The statements.
+    pub statements: Vec<Node>,
+}
+
+/// The table that changes are made to.
+pub const CHANGED: &str = "c";
+
+/// A column that an expression may name.
+#[derive(Clone, Debug)]
+struct Name {
+    /// As it is written: `t1.id`.
+    text: String,
+    /// The part behind the point.
+    column: String,
+    kind: Kind,
+    /// The type, where it is a table's own.
+    exact: Option<ColumnType>,
+}
+
+/// A query with the columns it gives.
+struct Made {
+    node: Node,
+    columns: Vec<(String, Kind)>,
+}
+
+/// Makes statements.
+pub struct Generator<'a> {
+    random: &'a mut Random,
+    tables: &'a [Table],
+    /// Common table expressions that may be named.
+    common: Vec<(String, Vec<(String, Kind)>)>,
+    /// Columns of the queries around the one that is being made, innermost last.
+    scopes: Vec<Vec<Name>>,
+    aliases: usize,
+}
+
+impl<'a> Generator<'a> {
+    /// A generator of statements over tables.
+    pub fn new(random: &'a mut Random, tables: &'a [Table]) -> Self {
+        Self { random, tables, common: Vec::new(), scopes: Vec::new(), aliases: 0 }
+    }
+
+    /// One case.
+    pub fn case(&mut self) -> Case {
+        if self.random.percent(12) { self.change() } else { self.query_case() }
+    }
+
+    fn query_case(&mut self) -> Case {
+        Case { statements: vec![self.statement().node] }
+    }
+
+    /// A new name for a table in a query.
+    fn alias(&mut self) -> String {
+        self.aliases += 1;
+        format!("{}{}", self.random.one(&["a", "b", "q"]), self.aliases)
+    }
+}

@@ -1,0 +1,226 @@
+//! Scalar expressions of a kind.
+
+use super::super::node::{Dialect, Node, call, expression, parts, text};
+use super::super::types::{ColumnType, Kind};
+use super::{DEPTH_MAX, Generator};
+
+impl Generator<'_> {
+    /// An expression of a kind; `level` says how deep it is in others, `depth` how deep its query.
+    pub(super) fn scalar(&mut self, kind: Kind, level: usize, depth: usize) -> Node {
+        if level >= 3 || self.random.percent(55) {
+            return match self.column_of(kind) {
+                Some(column) if self.random.percent(88) => column,
+                _ => self.constant(kind),
+            };
+        }
+        match self.random.below(12) {
+            0 | 1 => self.case_when(kind, level, depth),
+            2 => self.function_of_same(kind, level, depth),
+            3 if depth + 1 < DEPTH_MAX => self.scalar_subquery(kind, depth),
+            _ => self.of_kind(kind, level, depth),
+        }
+    }
+
+    /// A column in reach.
+    pub(super) fn column_of(&mut self, kind: Kind) -> Option<Node> {
+        let scope = self.scopes.last()?;
+        let names: Vec<_> = scope.iter().filter(|name| name.kind == kind).collect();
+        if names.is_empty() {
+            return None;
+        }
+        let place = self.random.below(names.len());
+        Some(expression(kind, text(names[place].text.clone())))
+    }
+
+    /// A column of a query around this one.
+    pub(super) fn outer_column(&mut self, kind: Kind) -> Option<Node> {
+        let (_, outer) = self.scopes.split_last()?;
+        let names: Vec<_> = outer.iter().flatten().filter(|name| name.kind == kind).collect();
+        if names.is_empty() {
+            return None;
+        }
+        let place = self.random.below(names.len());
+        Some(expression(kind, text(names[place].text.clone())))
+    }
+
+    /// A constant, now and then null.
+    pub(super) fn constant(&mut self, kind: Kind) -> Node {
+        let column = self.type_of(kind);
+        if self.random.percent(8) {
+            let name = |dialect| format!("CAST(NULL AS {})", column.name(dialect));
+            return expression(kind, Node::Each(name(Dialect::Terrace), name(Dialect::Duck)));
+        }
+        let value = column.value(self.random);
+        let literal = |dialect| value.literal(column, dialect);
+        let (terrace, duck) = (literal(Dialect::Terrace), literal(Dialect::Duck));
+        let node = if terrace == duck { text(terrace) } else { Node::Each(terrace, duck) };
+        expression(kind, node)
+    }
+
+    fn type_of(&mut self, kind: Kind) -> ColumnType {
+        match kind {
+            Kind::Decimal => {
+                let (precision, scale) = *self.random.one(&[(9, 2), (15, 0), (18, 6)]);
+                ColumnType::Decimal { precision, scale }
+            }
+            kind => kind.wide(),
+        }
+    }
+
+    fn case_when(&mut self, kind: Kind, level: usize, depth: usize) -> Node {
+        let mut nodes = vec![text("CASE")];
+        for _ in 0..self.random.between(1, 2) {
+            nodes.push(text(" WHEN "));
+            nodes.push(self.predicate(DEPTH_MAX.max(depth), level + 2));
+            nodes.push(text(" THEN "));
+            nodes.push(self.scalar(kind, level + 1, depth));
+        }
+        if self.random.percent(75) {
+            nodes.push(text(" ELSE "));
+            nodes.push(self.scalar(kind, level + 1, depth));
+        }
+        nodes.push(text(" END"));
+        expression(kind, parts(nodes))
+    }
+
+    /// Functions whose arguments and result are of one kind.
+    fn function_of_same(&mut self, kind: Kind, level: usize, depth: usize) -> Node {
+        let name = *self.random.one(&["coalesce", "coalesce", "nullif", "greatest", "least"]);
+        // A decimal and a float of two widths make a common type that differs.
+        let arguments =
+            vec![self.widened(kind, level + 1, depth), self.widened(kind, level + 1, depth)];
+        expression(kind, call(name, arguments))
+    }
+
+    /// An expression cast to the widest type of its kind.
+    fn widened(&mut self, kind: Kind, level: usize, depth: usize) -> Node {
+        let inner = self.scalar(kind, level, depth);
+        match kind {
+            Kind::Int | Kind::Float | Kind::Decimal => cast(kind, inner),
+            _ => inner,
+        }
+    }
+
+    fn of_kind(&mut self, kind: Kind, level: usize, depth: usize) -> Node {
+        match kind {
+            Kind::Bool => self.predicate(depth.max(1), level + 1),
+            Kind::Int => self.int(level, depth),
+            Kind::Float => self.float(level, depth),
+            Kind::Decimal => self.decimal(level, depth),
+            Kind::Text => self.words(level, depth),
+            Kind::Date => self.case_when(kind, level, depth),
+            Kind::Timestamp => self.moment(level, depth),
+            Kind::TimestampTz => self.case_when(kind, level, depth),
+        }
+    }
+
+    fn int(&mut self, level: usize, depth: usize) -> Node {
+        let left = cast(Kind::Int, self.scalar(Kind::Int, level + 1, depth));
+        let node = match self.random.below(8) {
+            0..=2 => {
+                let right = cast(Kind::Int, self.scalar(Kind::Int, level + 1, depth));
+                let operator = *self.random.one(&[" + ", " - "]);
+                parts([text("("), left, text(operator), right, text(")")])
+            }
+            3 => {
+                let factor = self.random.number(-3, 7);
+                parts([text("("), left, text(format!(" * {factor})"))])
+            }
+            4 => {
+                let divisor = *self.random.one(&[-3, 2, 3, 7]);
+                let divide = Node::Each(" / ".to_owned(), " // ".to_owned());
+                let divisor = text(format!("CAST({divisor} AS BIGINT))"));
+                parts([text("("), left, divide, divisor])
+            }
+            5 => {
+                let divisor = *self.random.one(&[2, 3, 5, 10]);
+                parts([text("("), left, text(format!(" % {divisor})"))])
+            }
+            6 => {
+                let inner = self.scalar(Kind::Text, level + 1, depth);
+                let name = Node::Each("character_length(".to_owned(), "length(".to_owned());
+                cast(Kind::Int, parts([name, inner, text(")")]))
+            }
+            _ => {
+                let part = *self.random.one(&["YEAR", "MONTH", "DAY"]);
+                let inner = self.scalar(Kind::Date, level + 1, depth);
+                let node = parts([text(format!("EXTRACT({part} FROM ")), inner, text(")")]);
+                cast(Kind::Int, node)
+            }
+        };
+        expression(Kind::Int, node)
+    }
+
+    fn float(&mut self, level: usize, depth: usize) -> Node {
+        let left = cast(Kind::Float, self.scalar(Kind::Float, level + 1, depth));
+        let node = match self.random.below(4) {
+            0 | 1 => {
+                let right = cast(Kind::Float, self.scalar(Kind::Float, level + 1, depth));
+                let operator = *self.random.one(&[" + ", " - "]);
+                parts([text("("), left, text(operator), right, text(")")])
+            }
+            2 => cast(Kind::Float, self.scalar(Kind::Int, level + 1, depth)),
+            _ => call("abs", vec![left]),
+        };
+        expression(Kind::Float, node)
+    }
+
+    fn decimal(&mut self, level: usize, depth: usize) -> Node {
+        let narrow = |node| parts([text("CAST("), node, text(" AS DECIMAL(15,3))")]);
+        let left = narrow(self.scalar(Kind::Decimal, level + 2, depth));
+        let right = match self.random.below(3) {
+            0 => self.scalar(Kind::Int, level + 2, depth),
+            _ => self.scalar(Kind::Decimal, level + 2, depth),
+        };
+        let operator = *self.random.one(&[" + ", " - ", " * "]);
+        let node = parts([text("("), left, text(operator), narrow(right), text(")")]);
+        // What a product is as wide as differs; it fits this.
+        expression(Kind::Decimal, parts([text("CAST("), node, text(" AS DECIMAL(34,6))")]))
+    }
+
+    fn words(&mut self, level: usize, depth: usize) -> Node {
+        let left = self.scalar(Kind::Text, level + 1, depth);
+        let node = match self.random.below(6) {
+            0 => {
+                let right = self.scalar(Kind::Text, level + 1, depth);
+                parts([text("("), left, text(" || "), right, text(")")])
+            }
+            1 => call("upper", vec![left]),
+            2 => call("lower", vec![left]),
+            3 => {
+                let (from, length) = (self.random.between(1, 4), self.random.between(0, 5));
+                call("substr", vec![left, text(from.to_string()), text(length.to_string())])
+            }
+            4 => call("replace", vec![left, text("'a'"), text("'xyz'")]),
+            _ => {
+                let number = cast(Kind::Int, self.scalar(Kind::Int, level + 1, depth));
+                parts([text("CAST("), number, text(" AS VARCHAR)")])
+            }
+        };
+        expression(Kind::Text, node)
+    }
+
+    fn moment(&mut self, level: usize, depth: usize) -> Node {
+        let days = self.scalar(Kind::Date, level + 1, depth);
+        let moment = parts([text("CAST("), days, text(" AS TIMESTAMP)")]);
+        let node = match self.random.percent(50) {
+            true => moment,
+            false => {
+                let unit = *self.random.one(&["'year'", "'month'", "'day'", "'hour'"]);
+                let inner = match self.random.percent(50) {
+                    true => self.scalar(Kind::Timestamp, level + 1, depth),
+                    false => moment,
+                };
+                call("date_trunc", vec![text(unit), inner])
+            }
+        };
+        expression(Kind::Timestamp, node)
+    }
+}
+
+/// A cast to the widest type of a kind.
+pub(super) fn cast(kind: Kind, node: Node) -> Node {
+    let column = kind.wide();
+    let name = column.name(Dialect::Duck);
+    parts([text("CAST("), node, text(format!(" AS {name})"))])
+}

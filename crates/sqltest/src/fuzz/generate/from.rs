@@ -1,0 +1,170 @@
+//! FROM: tables, subqueries and joins of them.
+
+use super::super::node::{Node, expression, optional, parts, text};
+use super::super::types::Kind;
+use super::{Generator, Name};
+
+/// Something that can be joined.
+struct Source {
+    node: Node,
+    names: Vec<Name>,
+}
+
+impl Generator<'_> {
+    /// FROM with up to four sources, and the columns that may be named behind it.
+    pub(super) fn from(&mut self, depth: usize) -> (Node, Vec<Name>) {
+        let first = self.source(depth);
+        let (mut nodes, mut scope) = (vec![text(" FROM "), first.node], first.names);
+        let most = if depth == 0 { 3 } else { 1 };
+        let joins = if self.random.percent(65) { self.random.between(1, most) } else { 0 };
+        let joins = if self.random.percent(85) { joins.min(2) } else { joins };
+        for _ in 0..joins {
+            let right = self.source(depth);
+            nodes.push(self.join(&mut scope, right, depth));
+        }
+        (Node::Parts(nodes), scope)
+    }
+
+    fn source(&mut self, depth: usize) -> Source {
+        let nested = depth + 1 < super::DEPTH_MAX;
+        match self.random.below(10) {
+            0 if nested => self.derived(depth),
+            1..=4 if !self.common.is_empty() => self.common(),
+            _ => self.table(),
+        }
+    }
+
+    fn table(&mut self) -> Source {
+        let table = self.random.one(self.tables).clone();
+        let alias = self.alias();
+        let name = |column: &super::super::schema::Column| Name {
+            text: format!("{alias}.{}", column.name),
+            column: column.name.clone(),
+            kind: column.column.kind(),
+            exact: Some(column.column),
+        };
+        let names = table.columns.iter().map(name).collect();
+        Source { node: text(format!("{} {alias}", table.name)), names }
+    }
+
+    fn common(&mut self) -> Source {
+        let (name, columns) = self.random.one(&self.common).clone();
+        let alias = self.alias();
+        let names = names(&alias, &columns);
+        Source { node: text(format!("{name} {alias}")), names }
+    }
+
+    fn derived(&mut self, depth: usize) -> Source {
+        // What stands in FROM does not see the columns beside it, but those around the query.
+        let outer = std::mem::take(&mut self.scopes);
+        let made = self.query(depth + 1, None, false);
+        self.scopes = outer;
+        let alias = self.alias();
+        let names = names(&alias, &made.columns);
+        let node = parts([text("("), made.node, text(format!(") AS {alias}"))]);
+        Source { node, names }
+    }
+
+    /// A join that may be left out; its columns are added to those before it.
+    fn join(&mut self, scope: &mut Vec<Name>, right: Source, depth: usize) -> Node {
+        let kind = self.random.below(16);
+        let (terrace, duck) = match kind {
+            0..=5 => (" JOIN ", " JOIN "),
+            6..=8 => (" LEFT JOIN ", " LEFT JOIN "),
+            9 | 10 => (" RIGHT JOIN ", " RIGHT JOIN "),
+            11 | 12 => (" FULL JOIN ", " FULL JOIN "),
+            13 => (" LEFT SEMI JOIN ", " SEMI JOIN "),
+            14 => (" LEFT ANTI JOIN ", " ANTI JOIN "),
+            _ => {
+                scope.extend(right.names);
+                return optional(parts([text(" CROSS JOIN "), right.node]));
+            }
+        };
+        let head = Node::Each(terrace.to_owned(), duck.to_owned());
+        let using = !(9..=12).contains(&kind);
+        let condition = self.condition(scope, &right.names, depth, using);
+        if kind < 13 {
+            scope.extend(right.names);
+        }
+        optional(parts([head, right.node, condition]))
+    }
+
+    fn condition(&mut self, left: &[Name], right: &[Name], depth: usize, using: bool) -> Node {
+        if using
+            && self.random.percent(25)
+            && let Some(using) = self.using(left, right)
+        {
+            return using;
+        }
+        let mut terms = Vec::new();
+        let equal = if self.random.percent(92) { self.random.between(1, 2) } else { 0 };
+        for _ in 0..equal {
+            terms.extend(self.equality(left, right));
+        }
+        if terms.is_empty() || self.random.percent(20) {
+            let both = left.iter().chain(right).cloned().collect();
+            self.scopes.push(both);
+            // Subqueries in the condition of a join are of no use to anybody.
+            terms.push(self.predicate(depth.max(super::DEPTH_MAX), 1));
+            self.scopes.pop();
+        }
+        let all = Node::List { head: "", items: terms, between: " AND ", tail: "", least: 1 };
+        parts([text(" ON "), expression(Kind::Bool, all)])
+    }
+
+    /// USING, where the names are unambiguous and of one kind.
+    fn using(&mut self, left: &[Name], right: &[Name]) -> Option<Node> {
+        let fits = |name: &&Name| {
+            let same: Vec<_> = left.iter().filter(|other| other.column == name.column).collect();
+            same.len() == 1 && same[0].kind == name.kind
+        };
+        let shared: Vec<_> = right.iter().filter(fits).collect();
+        if shared.is_empty() {
+            return None;
+        }
+        let count = self.random.between(1, 2.min(shared.len()));
+        let places = self.random.some(count, shared.len());
+        let names: Vec<_> = places.iter().map(|place| shared[*place].column.clone()).collect();
+        Some(text(format!(" USING ({})", names.join(", "))))
+    }
+
+    fn equality(&mut self, left: &[Name], right: &[Name]) -> Option<Node> {
+        let pairs: Vec<_> = left
+            .iter()
+            .flat_map(|left| right.iter().map(move |right| (left, right)))
+            .filter(|(left, right)| left.kind == right.kind || numbers(left.kind, right.kind))
+            .collect();
+        if pairs.is_empty() {
+            return None;
+        }
+        // Columns of one name, as people join them, half of the time.
+        let named: Vec<_> = pairs.iter().filter(|(l, r)| l.column == r.column).copied().collect();
+        let pairs = if named.is_empty() || self.random.percent(50) { pairs } else { named };
+        let (left, right) = *self.random.one(&pairs);
+        let operator = if self.random.percent(90) { "=" } else { "IS NOT DISTINCT FROM" };
+        let node = parts([
+            expression(left.kind, text(left.text.clone())),
+            text(format!(" {operator} ")),
+            expression(right.kind, text(right.text.clone())),
+        ]);
+        let node = match operator {
+            "=" => node,
+            _ => parts([text("("), node, text(")")]),
+        };
+        Some(expression(Kind::Bool, node))
+    }
+}
+
+fn numbers(left: Kind, right: Kind) -> bool {
+    matches!((left, right), (Kind::Int, Kind::Decimal) | (Kind::Decimal, Kind::Int))
+}
+
+fn names(alias: &str, columns: &[(String, Kind)]) -> Vec<Name> {
+    let name = |(column, kind): &(String, Kind)| Name {
+        text: format!("{alias}.{column}"),
+        column: column.clone(),
+        kind: *kind,
+        exact: None,
+    };
+    columns.iter().map(name).collect()
+}

@@ -1,0 +1,192 @@
+//! Predicates, with and without subqueries.
+
+use super::super::node::{Node, commas, expression, parts, text};
+use super::super::types::Kind;
+use super::{DEPTH_MAX, Generator};
+
+const COMPARISONS: [&str; 8] = [" = ", " <> ", " < ", " <= ", " > ", " >= ", " <= ", " <> "];
+
+impl Generator<'_> {
+    /// A predicate; `level` says how deep it is in others, `depth` how deep its query.
+    pub(super) fn predicate(&mut self, depth: usize, level: usize) -> Node {
+        let node = match self.random.below(20) {
+            0..=3 if level < 3 => self.logic(depth, level),
+            4 if level < 3 => {
+                let inner = self.predicate(depth, level + 1);
+                parts([text("(NOT "), inner, text(")")])
+            }
+            5..=8 if level < 3 && depth + 1 < DEPTH_MAX => self.with_subquery(depth),
+            9 => self.null_test(level, depth),
+            10 => self.distinctness(level, depth),
+            11 => self.between(level, depth),
+            12 | 13 => self.in_list(level, depth),
+            14 => self.like(level, depth),
+            15 => match self.column_of(Kind::Bool) {
+                Some(column) => column,
+                None => self.comparison(level, depth),
+            },
+            16 => self.truth(depth, level),
+            _ => self.comparison(level, depth),
+        };
+        match node {
+            Node::Expression(Kind::Bool, _) => node,
+            node => expression(Kind::Bool, node),
+        }
+    }
+
+    fn logic(&mut self, depth: usize, level: usize) -> Node {
+        let items = (0..self.random.between(2, 3)).map(|_| self.predicate(depth, level + 1));
+        let items = items.collect();
+        let between = if self.random.percent(40) { " AND " } else { " OR " };
+        Node::List { head: "(", items, between, tail: ")", least: 1 }
+    }
+
+    /// An operand that is a column of a query around this one now and then.
+    fn operand(&mut self, kind: Kind, level: usize, depth: usize) -> Node {
+        if self.random.percent(30)
+            && let Some(outer) = self.outer_column(kind)
+        {
+            return outer;
+        }
+        self.scalar(kind, level + 1, depth)
+    }
+
+    pub(super) fn comparison(&mut self, level: usize, depth: usize) -> Node {
+        let kind = self.some_kind();
+        let left = match self.column_of(kind) {
+            Some(column) if self.random.percent(60) => column,
+            _ => self.scalar(kind, level + 1, depth),
+        };
+        let other = match kind {
+            Kind::Int if self.random.percent(8) => Kind::Decimal,
+            kind => kind,
+        };
+        let right = self.operand(other, level, depth);
+        let operator = *self.random.one(&COMPARISONS);
+        parts([text("("), left, text(operator), right, text(")")])
+    }
+
+    fn null_test(&mut self, level: usize, depth: usize) -> Node {
+        let kind = self.some_kind();
+        let inner = self.operand(kind, level, depth);
+        let test = *self.random.one(&[" IS NULL)", " IS NOT NULL)"]);
+        parts([text("("), inner, text(test)])
+    }
+
+    fn distinctness(&mut self, level: usize, depth: usize) -> Node {
+        let kind = self.some_kind();
+        let (left, right) = (self.scalar(kind, level + 1, depth), self.operand(kind, level, depth));
+        let test = *self.random.one(&[" IS DISTINCT FROM ", " IS NOT DISTINCT FROM "]);
+        parts([text("("), left, text(test), right, text(")")])
+    }
+
+    fn truth(&mut self, depth: usize, level: usize) -> Node {
+        let inner = self.predicate(depth.max(DEPTH_MAX), level + 2);
+        let tests = [" IS TRUE)", " IS NOT TRUE)", " IS FALSE)", " IS NOT FALSE)"];
+        parts([text("("), inner, text(*self.random.one(&tests))])
+    }
+
+    fn between(&mut self, level: usize, depth: usize) -> Node {
+        let kind = self.some_kind();
+        let negation = if self.random.percent(25) { "NOT " } else { "" };
+        parts([
+            text("("),
+            self.scalar(kind, level + 1, depth),
+            text(format!(" {negation}BETWEEN ")),
+            self.constant(kind),
+            text(" AND "),
+            self.operand(kind, level + 1, depth),
+            text(")"),
+        ])
+    }
+
+    fn in_list(&mut self, level: usize, depth: usize) -> Node {
+        let kind = self.some_kind();
+        let left = self.scalar(kind, level + 1, depth);
+        let count = if self.random.percent(10) { 12 } else { self.random.between(1, 4) };
+        let list = commas((0..count).map(|_| self.constant(kind)).collect());
+        let negation = if self.random.percent(40) { " NOT IN (" } else { " IN (" };
+        parts([text("("), left, text(negation), list, text("))")])
+    }
+
+    fn like(&mut self, level: usize, depth: usize) -> Node {
+        let inner = self.scalar(Kind::Text, level + 1, depth);
+        let pattern = *self.random.one(&["'a%'", "'%b'", "'%a%'", "'_'", "'a_%'", "'%'", "'ab'"]);
+        let negation = if self.random.percent(30) { " NOT LIKE " } else { " LIKE " };
+        parts([text("("), inner, text(negation), text(pattern), text(")")])
+    }
+
+    fn with_subquery(&mut self, depth: usize) -> Node {
+        let kind = self.some_kind();
+        match self.random.below(8) {
+            0 | 1 => {
+                let made = self.query(depth + 1, None, false);
+                let negation = if self.random.percent(45) { "NOT " } else { "" };
+                parts([text(format!("({negation}EXISTS (")), made.node, text("))")])
+            }
+            2..=4 => {
+                let left = self.scalar(kind, 2, DEPTH_MAX);
+                let made = self.query(depth + 1, Some(&[kind]), false);
+                let test = if self.random.percent(50) { " IN (" } else { " NOT IN (" };
+                parts([text("("), left, text(test), made.node, text("))")])
+            }
+            5 => {
+                let left = self.scalar(kind, 2, DEPTH_MAX);
+                let made = self.query(depth + 1, Some(&[kind]), false);
+                let operator = *self.random.one(&COMPARISONS);
+                let quantifier = *self.random.one(&["ANY (", "ALL ("]);
+                parts([text("("), left, text(operator), text(quantifier), made.node, text("))")])
+            }
+            _ => {
+                let (left, right) =
+                    (self.scalar(kind, 2, DEPTH_MAX), self.scalar_subquery(kind, depth));
+                let operator = *self.random.one(&COMPARISONS);
+                parts([text("("), left, text(operator), right, text(")")])
+            }
+        }
+    }
+
+    /// A subquery of one row at most.
+    pub(super) fn scalar_subquery(&mut self, kind: Kind, depth: usize) -> Node {
+        let (from, scope) = self.from(depth + 1);
+        self.scopes.push(scope);
+        let filter = match self.random.percent(70) {
+            true => {
+                let correlation = self.correlation();
+                let more = self.predicate(depth + 1, 1);
+                let mut items: Vec<_> = correlation.into_iter().collect();
+                if items.is_empty() || self.random.percent(40) {
+                    items.push(more);
+                }
+                Node::List { head: " WHERE ", items, between: " AND ", tail: "", least: 0 }
+            }
+            false => Node::Parts(Vec::new()),
+        };
+        let item = self.aggregate(kind, DEPTH_MAX);
+        self.scopes.pop();
+        let node = parts([text("(SELECT "), item, from, filter, text(")")]);
+        expression(kind, node)
+    }
+
+    /// A column of this query equals one of a query around it.
+    fn correlation(&mut self) -> Option<Node> {
+        let kind = self.some_kind();
+        let (own, outer) = (self.column_of(kind)?, self.outer_column(kind)?);
+        let node = parts([text("("), own, text(" = "), outer, text(")")]);
+        Some(expression(Kind::Bool, node))
+    }
+
+    /// An aggregate compared with a constant, for HAVING.
+    pub(super) fn aggregate_comparison(&mut self, depth: usize) -> Node {
+        let kind = *self.random.one(&[Kind::Int, Kind::Int, Kind::Float, Kind::Text]);
+        let (left, right) = (self.aggregate(kind, depth), self.constant(kind));
+        let operator = *self.random.one(&COMPARISONS);
+        let node = parts([text("("), left, text(operator), right, text(")")]);
+        expression(Kind::Bool, node)
+    }
+
+    /// A predicate of the columns in reach that needs no subquery, for FILTER.
+    pub(super) fn simple_predicate(&mut self) -> Node {
+        self.predicate(DEPTH_MAX, 2)
+    }
+}

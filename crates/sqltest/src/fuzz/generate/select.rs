@@ -1,0 +1,281 @@
+//! Queries: SELECT, set operations, common table expressions.
+
+use super::super::node::{Node, Top, call, commas, expression, optional, parts, text};
+use super::super::types::Kind;
+use super::{Generator, Made};
+
+/// The columns that a query has to give; any where none are said.
+type Want<'a> = Option<&'a [Kind]>;
+
+impl Generator<'_> {
+    /// A query with its common table expressions.
+    pub(super) fn statement(&mut self) -> Made {
+        let mut definitions = Vec::new();
+        let count = if self.random.percent(20) { self.random.between(1, 2) } else { 0 };
+        for index in 0..count {
+            let made = self.query(1, None, false);
+            let name = format!("cte{index}");
+            definitions.push(parts([text(format!("{name} AS (")), made.node, text(")")]));
+            self.common.push((name, made.columns));
+        }
+        let made = self.query(0, None, true);
+        self.common.clear();
+        let tail = " ";
+        let with = Node::List { head: "WITH ", items: definitions, between: ", ", tail, least: 0 };
+        Made { node: parts([with, made.node]), columns: made.columns }
+    }
+
+    /// A query. At the top, columns may have no names of their own.
+    pub(super) fn query(&mut self, depth: usize, want: Want, top: bool) -> Made {
+        let set = depth < 2 && self.random.percent(12);
+        let made =
+            if set { self.set_operation(depth, want) } else { self.select(depth, want, top) };
+        let kinds = made.columns.iter().map(|(_, kind)| *kind).collect();
+        Made { node: Node::Query(kinds, Box::new(made.node)), columns: made.columns }
+    }
+
+    fn set_operation(&mut self, depth: usize, want: Want) -> Made {
+        let left = self.query(depth + 1, want, false);
+        let kinds: Vec<_> = left.columns.iter().map(|(_, kind)| *kind).collect();
+        let right = self.query(depth + 1, Some(&kinds), false);
+        let operators =
+            ["UNION", "UNION ALL", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL"];
+        let operator = format!(") {} (", self.random.one(&operators));
+        let (left_node, right_node) = (left.node, right.node);
+        let node = parts([text("("), left_node, text(operator), right_node, text(")")]);
+        Made { node, columns: left.columns }
+    }
+
+    fn select(&mut self, depth: usize, want: Want, top: bool) -> Made {
+        let (from, scope) = self.from(depth);
+        self.scopes.push(scope);
+        let filter = self.filter(depth);
+        let made = match self.random.below(10) {
+            0..=3 => self.aggregated(depth, want, top),
+            4 => self.distinct_on(depth, want, top),
+            _ => self.plain(depth, want, top),
+        };
+        self.scopes.pop();
+        let (head, items, behind, columns) = made;
+        let ordered = self.random.percent(25);
+        let order = ordered.then(|| self.top(columns.len()));
+        let rest = parts([from, filter, behind.node]);
+        let node = Node::Select {
+            head: Box::new(head),
+            items,
+            rest: Box::new(rest),
+            top: order.filter(|_| !behind.ordered),
+        };
+        Made { node, columns }
+    }
+
+    fn top(&mut self, columns: usize) -> Top {
+        let order = |_| (self.random.percent(40), self.random.percent(50));
+        let orders = (0..columns).map(order).collect();
+        let limit =
+            if self.random.percent(3) { 0 } else { *self.random.one(&[1, 2, 3, 5, 10, 100]) };
+        let limit = self.random.percent(80).then_some(limit);
+        let offset = if limit.is_some() && self.random.percent(12) { 2 } else { 0 };
+        Top { orders, limit, offset }
+    }
+
+    fn filter(&mut self, depth: usize) -> Node {
+        if self.random.percent(55) {
+            return Node::Parts(Vec::new());
+        }
+        let predicate = self.predicate(depth, 0);
+        optional(parts([text(" WHERE "), predicate]))
+    }
+
+    /// Columns that are computed row by row.
+    fn plain(&mut self, depth: usize, want: Want, top: bool) -> Columns {
+        let distinct = self.random.percent(15);
+        let head = if distinct { optional(text("DISTINCT ")) } else { text("") };
+        let kinds = self.kinds(want);
+        let mut windows = if distinct { 0 } else { 1 };
+        let mut columns = Vec::new();
+        let mut items = Vec::new();
+        for kind in kinds {
+            let window = windows > 0 && self.random.percent(20);
+            let made = if window { self.window(kind) } else { None };
+            windows -= usize::from(made.is_some());
+            let node = made.unwrap_or_else(|| self.scalar(kind, 0, depth));
+            let (node, name) = self.named(node, kind, &columns, top);
+            items.push(node);
+            columns.push((name, kind));
+        }
+        (head, items, Behind::nothing(), columns)
+    }
+
+    /// Names a column: its own name where it is one of a table, so that names are shared.
+    fn named(&mut self, node: Node, kind: Kind, before: &[(String, Kind)], top: bool) -> Named {
+        let own = self.own_name(&node).filter(|own| before.iter().all(|(name, _)| name != own));
+        if let Some(own) = own.filter(|_| self.random.percent(70)) {
+            return (node, own);
+        }
+        if top && self.random.percent(10) {
+            return (node, String::new());
+        }
+        let name = format!("c{}", before.len());
+        let alias = text(format!(" AS {name}"));
+        (parts([expression(kind, node), alias]), name)
+    }
+
+    fn own_name(&self, node: &Node) -> Option<String> {
+        let text = match node {
+            Node::Expression(_, inner) => match &**inner {
+                Node::Text(text) => text,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let scope = self.scopes.last()?;
+        scope.iter().find(|name| name.text == *text).map(|name| name.column.clone())
+    }
+
+    fn kinds(&mut self, want: Want) -> Vec<Kind> {
+        match want {
+            Some(kinds) => kinds.to_vec(),
+            None => (0..self.random.between(1, 4)).map(|_| self.some_kind()).collect(),
+        }
+    }
+
+    /// A kind that a column in reach has, mostly.
+    pub(super) fn some_kind(&mut self) -> Kind {
+        let scope = self.scopes.last().map(Vec::as_slice).unwrap_or_default();
+        if scope.is_empty() || self.random.percent(10) {
+            return *self.random.one(&Kind::ALL);
+        }
+        self.random.one(scope).kind
+    }
+
+    /// `SELECT DISTINCT ON (keys) columns ORDER BY keys, all columns`.
+    fn distinct_on(&mut self, depth: usize, want: Want, top: bool) -> Columns {
+        let scope = self.scopes.last().cloned().unwrap_or_default();
+        if scope.is_empty() {
+            return self.plain(depth, want, top);
+        }
+        let count = self.random.between(1, 2.min(scope.len()));
+        let places = self.random.some(count, scope.len());
+        let keys: Vec<_> = places.iter().map(|place| scope[*place].text.clone()).collect();
+        let rest = self.order_but(&keys);
+        let direction = if self.random.percent(50) { "ASC" } else { "DESC" };
+        let keyed: Vec<_> =
+            keys.iter().map(|key| format!("{key} {direction} NULLS LAST")).collect();
+        let rest = if rest.is_empty() { rest } else { format!(", {rest}") };
+        let order = format!(" ORDER BY {}{rest}", keyed.join(", "));
+        let head = text(format!("DISTINCT ON ({}) ", keys.join(", ")));
+        let mut columns = Vec::new();
+        let mut items = Vec::new();
+        for (index, kind) in self.kinds(want).into_iter().enumerate() {
+            let node = self.column_of(kind).unwrap_or_else(|| self.constant(kind));
+            let name = format!("c{index}");
+            let alias = text(format!(" AS {name}"));
+            items.push(parts([node, alias]));
+            columns.push((name, kind));
+        }
+        (head, items, Behind { node: text(order), ordered: true }, columns)
+    }
+
+    /// An order of all columns in reach: rows that tie are the same.
+    pub(super) fn total_order(&mut self) -> String {
+        let order = self.order_but(&[]);
+        if order.is_empty() { "1".to_owned() } else { order }
+    }
+
+    /// An order of all columns in reach but some, which stand before it; rarely of those too.
+    fn order_but(&mut self, keys: &[String]) -> String {
+        let scope = self.scopes.last().cloned().unwrap_or_default();
+        let again = self.random.percent(5);
+        let order = |name: &super::Name| {
+            let direction = if self.random.percent(40) { "DESC" } else { "ASC" };
+            let nulls = if self.random.percent(50) { "FIRST" } else { "LAST" };
+            format!("{} {direction} NULLS {nulls}", name.text)
+        };
+        let rest = scope.iter().filter(|name| again || !keys.contains(&name.text));
+        rest.map(order).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Columns of groups.
+    fn aggregated(&mut self, depth: usize, want: Want, top: bool) -> Columns {
+        let kinds = self.kinds(want);
+        let keys: Vec<_> = (0..self.random.below(4)).filter_map(|_| self.key(depth)).collect();
+        let mut items = Vec::new();
+        let mut columns = Vec::new();
+        for kind in kinds {
+            let same: Vec<_> = keys.iter().filter(|(other, _)| *other == kind).collect();
+            let node = match same.is_empty() || self.random.percent(30) {
+                true => self.aggregate(kind, depth),
+                false => self.random.one(&same).1.clone(),
+            };
+            let (node, name) = self.named(node, kind, &columns, top);
+            items.push(node);
+            columns.push((name, kind));
+        }
+        let having = match self.random.percent(20) {
+            true => {
+                let node = self.aggregate_comparison(depth);
+                optional(parts([text(" HAVING "), node]))
+            }
+            false => Node::Parts(Vec::new()),
+        };
+        let groups = self.groups(keys.into_iter().map(|(_, node)| node).collect());
+        let behind = Behind { node: parts([groups, having]), ordered: false };
+        (text(""), items, behind, columns)
+    }
+
+    /// An expression to group by.
+    fn key(&mut self, depth: usize) -> Option<(Kind, Node)> {
+        let kind = self.some_kind();
+        let node = match self.random.percent(80) {
+            true => self.column_of(kind)?,
+            false => self.scalar(kind, 1, depth.max(2)),
+        };
+        // A constant would be the number of a column.
+        matches!(&node, Node::Expression(_, inner) if !is_constant(inner)).then_some((kind, node))
+    }
+
+    fn groups(&mut self, keys: Vec<Node>) -> Node {
+        let list = |head, tail, items| Node::List { head, items, between: ", ", tail, least: 1 };
+        if keys.is_empty() {
+            return Node::Parts(Vec::new());
+        }
+        match self.random.below(10) {
+            0 => list(" GROUP BY ROLLUP (", ")", keys),
+            1 => list(" GROUP BY CUBE (", ")", keys),
+            2 => {
+                let mut sets: Vec<_> = keys.iter().map(|key| call("", vec![key.clone()])).collect();
+                sets.push(parts([text("("), commas(keys), text(")")]));
+                if self.random.percent(50) {
+                    sets.push(text("()"));
+                }
+                list(" GROUP BY GROUPING SETS (", ")", sets)
+            }
+            _ => list(" GROUP BY ", "", keys),
+        }
+    }
+}
+
+fn is_constant(node: &Node) -> bool {
+    let text = node.render(super::super::node::Dialect::Duck);
+    !text.contains('.')
+}
+
+/// The parts of a SELECT: its head, columns, what stands behind FROM and WHERE, and what it gives.
+type Columns = (Node, Vec<Node>, Behind, Vec<(String, Kind)>);
+
+/// A column and its name.
+type Named = (Node, String);
+
+/// What stands behind FROM and WHERE.
+struct Behind {
+    node: Node,
+    /// Whether it has an order.
+    ordered: bool,
+}
+
+impl Behind {
+    fn nothing() -> Self {
+        Self { node: Node::Parts(Vec::new()), ordered: false }
+    }
+}

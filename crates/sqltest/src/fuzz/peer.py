@@ -1,0 +1,71 @@
+# Answers lists of statements, a line of JSON each: {"rows": [[value]]} of the last statement, or
+# {"error": text}. A value is null or a letter for its type and the value: b(ool), n(umber), f(loat),
+# s(tring), t (microseconds since 1970). Arguments: seconds and rows that an answer has at most.
+
+import datetime
+import decimal
+import json
+import os
+import sys
+import threading
+
+import duckdb
+
+EPOCH = datetime.datetime(1970, 1, 1)
+MICROSECOND = datetime.timedelta(microseconds=1)
+
+
+def shown(value):
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "b1" if value else "b0"
+    if isinstance(value, int):
+        return "n" + str(value)
+    if isinstance(value, float):
+        return "f" + repr(value)
+    if isinstance(value, decimal.Decimal):
+        return "n" + format(value, "f")
+    if isinstance(value, datetime.datetime):
+        return "t" + str((value.replace(tzinfo=None) - EPOCH) // MICROSECOND)
+    if isinstance(value, datetime.date):
+        return "t" + str((datetime.datetime(value.year, value.month, value.day) - EPOCH) // MICROSECOND)
+    return "s" + str(value)
+
+
+def fetched(con, statement):
+    """The rows; moments with a time zone as numbers, since their class wants another package."""
+    con.execute(statement)
+    zoned = [str(column[1]) == "TIMESTAMP WITH TIME ZONE" for column in con.description or []]
+    if any(zoned):
+        names = [f"c{index}" for index in range(len(zoned))]
+        items = [f"epoch_us({n})" if z else n for n, z in zip(names, zoned)]
+        con.execute(f"SELECT {', '.join(items)} FROM ({statement}) AS q({', '.join(names)})")
+    rows = con.fetchmany(most + 1)
+    if len(rows) > most:
+        raise RuntimeError(f"peer limit: more than {most} rows")
+    letter = ["t" + "%d" if z else None for z in zoned]
+    return [
+        [shown(v) if v is None or not l else l % v for v, l in zip(row, letter)] for row in rows
+    ]
+
+
+# What DuckDB itself prints, such as the progress of a slow query, goes to standard error.
+replies = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+seconds, most = float(sys.argv[1]), int(sys.argv[2])
+con = duckdb.connect(config={"memory_limit": "2GiB", "threads": 1})
+con.execute("SET TimeZone = 'UTC'")
+con.execute("SET enable_progress_bar = false")
+for line in sys.stdin:
+    statements = json.loads(line)
+    timer = threading.Timer(seconds, con.interrupt)
+    timer.start()
+    try:
+        for statement in statements[:-1]:
+            con.execute(statement)
+        reply = {"rows": fetched(con, statements[-1]) if statements else []}
+    except Exception as error:
+        reply = {"error": str(error)}
+    timer.cancel()
+    print(json.dumps(reply), file=replies, flush=True)

@@ -1,0 +1,56 @@
+//! `sqltest`: runs the checks of SQL; `cargo x slt` and `cargo x fuzz` start it.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use terrace_sqltest::error::{CheckError, Result};
+use terrace_sqltest::{fuzz, outcome, slt};
+use tikv_jemallocator::Jemalloc;
+
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
+
+/// Stack of each thread that plans and runs queries.
+const STACK_BYTES: usize = 16 << 20;
+
+/// Checks SQL against others.
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs the public sqllogictest suite
+    Slt(slt::SltOptions),
+    /// Asks Terrace and DuckDB random questions
+    Fuzz(fuzz::FuzzOptions),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_stack_size(STACK_BYTES)
+        .build()
+        .map_err(|error| CheckError::Input(format!("no runtime: {error}")))?;
+    outcome::remember_panics();
+    match &cli.command {
+        Command::Slt(options) => runtime.block_on(slt::run(options)),
+        Command::Fuzz(options) => runtime.block_on(fuzz::run(options)),
+    }
+}

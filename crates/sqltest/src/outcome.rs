@@ -1,0 +1,127 @@
+//! Statements run by Terrace, and how they ended.
+
+use std::any::Any;
+use std::panic;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use datafusion::arrow::array::RecordBatch;
+use terrace_sql::{Session, SqlError};
+
+/// A statement that takes longer hangs.
+pub const HANG: Duration = Duration::from_secs(60);
+
+/// How a statement ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// With these batches, which may be none.
+    Rows(Vec<RecordBatch>),
+    /// With an error.
+    Refused(String),
+    /// With a panic; the message and the place.
+    Panicked(String),
+    /// Not within [`HANG`].
+    Hung,
+}
+
+/// The latest panic of each kind, with its place, which the payload does not have.
+static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// Has panics remembered instead of printed.
+pub fn remember_panics() {
+    panic::set_hook(Box::new(|info| {
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        let text = format!("{} at {place}", message(info.payload()));
+        let mut panics = PANICS.lock().unwrap_or_else(PoisonError::into_inner);
+        panics.push(text);
+        if panics.len() > 16 {
+            panics.remove(0);
+        }
+    }));
+}
+
+fn message(payload: &dyn Any) -> String {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "a panic without a message".to_owned())
+}
+
+/// Runs the statements of a text; the rows are those of the last one.
+pub async fn execute(session: &Arc<Session>, text: &str) -> Outcome {
+    let (session, text) = (Arc::clone(session), text.to_owned());
+    let mut task = tokio::spawn(async move { session.sql(&text).await });
+    match tokio::time::timeout(HANG, &mut task).await {
+        Err(_) => {
+            task.abort();
+            Outcome::Hung
+        }
+        Ok(Err(error)) => Outcome::Panicked(panic_text(error)),
+        Ok(Ok(Err(error))) => refused(&error),
+        Ok(Ok(Ok(mut outputs))) => {
+            Outcome::Rows(outputs.pop().map(|output| output.batches).unwrap_or_default())
+        }
+    }
+}
+
+fn panic_text(error: tokio::task::JoinError) -> String {
+    let Ok(payload) = error.try_into_panic() else { return "the task was cancelled".to_owned() };
+    let text = message(payload.as_ref());
+    let panics = PANICS.lock().unwrap_or_else(PoisonError::into_inner);
+    panics.iter().rev().find(|it| it.starts_with(&text)).cloned().unwrap_or(text)
+}
+
+/// An error, or the panic that an operator made an error of.
+fn refused(error: &SqlError) -> Outcome {
+    let text = error.to_string();
+    match text.contains("panicked") {
+        true => Outcome::Panicked(text),
+        false => Outcome::Refused(text),
+    }
+}
+
+/// The kind of an error: its message without names, numbers and texts.
+#[must_use]
+pub fn reason(message: &str) -> String {
+    const LENGTH_MAX: usize = 88;
+    let line = message.lines().next().unwrap_or_default();
+    let line = line.split("Backtrace").next().unwrap_or_default();
+    let mut kind = String::new();
+    let mut quote = None;
+    for letter in line.chars() {
+        match quote {
+            Some(end) if letter == end => quote = None,
+            Some(_) => {}
+            None if matches!(letter, '"' | '`') => {
+                quote = Some(letter);
+                kind.push('_');
+            }
+            None if letter.is_ascii_digit() => {
+                if !kind.ends_with('#') {
+                    kind.push('#');
+                }
+            }
+            None if letter.is_ascii() => kind.push(letter),
+            None => kind.push('?'),
+        }
+    }
+    kind.chars().take(LENGTH_MAX).collect::<String>().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_one_kind_have_one_reason() {
+        let first = reason("Schema error: No field named \"t1\".a12 at 3\nmore");
+        assert_eq!(first, reason("Schema error: No field named \"t2\".a7 at 99"));
+        assert_eq!(first, "Schema error: No field named _.a# at #");
+    }
+
+    #[tokio::test]
+    async fn a_panic_has_a_message() {
+        let task = tokio::spawn(async { panic!("the reason") });
+        let error = task.await.expect_err("panicked");
+        assert!(panic_text(error).contains("the reason"));
+    }
+}

@@ -1,0 +1,212 @@
+//! One script of the suite, in a database of its own.
+
+use std::time::Instant;
+
+use datafusion::arrow::array::RecordBatch;
+
+use super::report::FileReport;
+use super::script::{self, Expected, Record, Sort, Want};
+use super::select::{hash, sampled};
+use super::value::{self, Kind};
+use crate::database::Database;
+use crate::error::Result;
+use crate::outcome::{Outcome, execute, reason};
+
+/// The budget of each database.
+const DRAM_BYTES: u64 = 64 << 20;
+/// Scripts run with 1 to this many partitions.
+const PARTITIONS_MAX: u32 = 3;
+/// Rows that one INSERT has at most, made of statements with one row each.
+const INSERT_ROWS_MAX: usize = 1000;
+
+/// Runs a script and counts its records.
+///
+/// # Errors
+/// When no database can be opened; what the script's statements do is in the report.
+pub async fn script(name: &str, text: &str, sample: u32) -> Result<FileReport> {
+    let mut report = FileReport::new(name);
+    let records = match script::parse(text) {
+        Ok(records) => records,
+        Err(message) => {
+            report.fail(0, "the script cannot be read", &message);
+            return Ok(report);
+        }
+    };
+    let partitions = usize::try_from(1 + hash(name) % PARTITIONS_MAX).unwrap_or(1);
+    let database = Database::open(DRAM_BYTES, partitions)?;
+    let mut run = Run { database, report, refused: None };
+    let began = Instant::now();
+    let mut at = 0;
+    while at < records.len() {
+        let inserts = insert_run(&records[at..]);
+        if inserts > 1 && run.insert(&records[at..at + inserts]).await {
+            at += inserts;
+            continue;
+        }
+        run.record(&records[at], sample).await;
+        at += 1;
+    }
+    run.report.seconds = began.elapsed().as_secs_f64();
+    Ok(run.report)
+}
+
+struct Run {
+    database: Database,
+    report: FileReport,
+    /// The change of rows that was refused: what queries give after it says nothing.
+    refused: Option<String>,
+}
+
+impl Run {
+    /// Runs INSERTs of one row each as one statement; false if that was refused.
+    async fn insert(&mut self, records: &[Record]) -> bool {
+        let Some((head, first)) = records[0].sql.split_once("VALUES") else { return false };
+        let rows = records.iter().skip(1).filter_map(|record| record.sql.split_once("VALUES"));
+        let rows: Vec<_> = rows.map(|(_, row)| row).collect();
+        let text = format!("{head}VALUES{first},{}", rows.join(","));
+        let done = matches!(execute(self.database.session(), &text).await, Outcome::Rows(_));
+        if done {
+            self.report.passed += records.len();
+        }
+        done
+    }
+
+    async fn record(&mut self, record: &Record, sample: u32) {
+        match &record.want {
+            Want::Values { .. } if !sampled(&record.sql, sample) => {}
+            Want::Values { kinds, sort, values } => {
+                self.query(record, kinds, *sort, values).await;
+            }
+            Want::Success => self.statement(record).await,
+            Want::Failure => match execute(self.database.session(), &record.sql).await {
+                Outcome::Refused(_) => self.report.passed += 1,
+                outcome => self.broken(record, outcome, "accepted, and should be refused"),
+            },
+        }
+    }
+
+    async fn statement(&mut self, record: &Record) {
+        let outcome = execute(self.database.session(), &record.sql).await;
+        let Outcome::Refused(message) = outcome else {
+            self.broken_or_passed(record, outcome);
+            return;
+        };
+        let reason = reason(&message);
+        if let Some(text) = without_keys(&record.sql) {
+            let again = execute(self.database.session(), &text).await;
+            if matches!(again, Outcome::Rows(_)) {
+                self.report.refuse(&format!("{reason} (table made without)"));
+                return;
+            }
+        }
+        let changes = ["INSERT", "UPDATE", "DELETE", "REPLACE"];
+        if changes.iter().any(|word| has_prefix(&record.sql, word)) {
+            self.refused = Some(reason.clone());
+        }
+        self.report.refuse(&reason);
+    }
+
+    async fn query(&mut self, record: &Record, kinds: &[Kind], sort: Sort, values: &Expected) {
+        match execute(self.database.session(), &record.sql).await {
+            Outcome::Rows(batches) => {
+                let rows = value::rows(&batches, kinds);
+                match rows.and_then(|rows| value::compare(rows, sort, values)) {
+                    Ok(()) => self.report.passed += 1,
+                    Err(_) if self.refused.is_some() => {
+                        let reason = self.refused.clone().unwrap_or_default();
+                        self.report.refuse(&format!("query after a refused change: {reason}"));
+                    }
+                    Err(_) if is_average_of_sqlite(record, kinds, &batches) => {
+                        self.report
+                            .refuse("a whole number where PostgreSQL's AVG gives a fraction");
+                    }
+                    Err(what) => self.report.fail(record.line, &record.sql, &what),
+                }
+            }
+            Outcome::Refused(message) => self.report.refuse(&reason(&message)),
+            outcome => self.broken(record, outcome, ""),
+        }
+    }
+
+    fn broken_or_passed(&mut self, record: &Record, outcome: Outcome) {
+        match outcome {
+            Outcome::Rows(_) => self.report.passed += 1,
+            outcome => self.broken(record, outcome, ""),
+        }
+    }
+
+    fn broken(&mut self, record: &Record, outcome: Outcome, accepted: &str) {
+        let what = match outcome {
+            Outcome::Rows(_) | Outcome::Refused(_) => accepted.to_owned(),
+            Outcome::Panicked(message) => format!("panic: {message}"),
+            Outcome::Hung => "no end within 60 s".to_owned(),
+        };
+        self.report.fail(record.line, &record.sql, &what);
+    }
+}
+
+/// True where the suite has SQLite's answer to an expression of whole numbers and an average, such
+/// as `COALESCE(43, AVG(x)) / 65`: in SQLite the value that is chosen has the type, in PostgreSQL
+/// the expression.
+fn is_average_of_sqlite(record: &Record, kinds: &[Kind], batches: &[RecordBatch]) -> bool {
+    let fraction = |batch: &RecordBatch| {
+        let columns = batch.columns().iter().zip(kinds);
+        columns.into_iter().any(|(array, kind)| {
+            let whole = array.data_type().is_integer() || array.data_type().is_null();
+            *kind == Kind::Integer && !whole
+        })
+    };
+    let choice = ["COALESCE", "NULLIF", "CASE"].iter().any(|word| record.sql.contains(word));
+    choice && record.sql.contains("AVG") && batches.iter().any(fraction)
+}
+
+/// Number of INSERTs at the start that differ in their row alone. One statement for each would make
+/// a table of a chunk for each row, which is slow to read and no test of queries.
+fn insert_run(records: &[Record]) -> usize {
+    let head = |record: &Record| {
+        let (head, _) = record.sql.split_once("VALUES")?;
+        let insert = record.want == Want::Success && has_prefix(head, "INSERT INTO");
+        insert.then(|| head.to_owned())
+    };
+    let Some(first) = records.first().and_then(head) else { return 0 };
+    let same = records.iter().take(INSERT_ROWS_MAX);
+    same.take_while(|record| head(record).as_ref() == Some(&first)).count()
+}
+
+/// A table's definition without its keys, if it has any.
+fn without_keys(sql: &str) -> Option<String> {
+    let text = sql.replace(" PRIMARY KEY", "").replace(" UNIQUE", "");
+    (has_prefix(sql, "CREATE TABLE") && text != sql).then_some(text)
+}
+
+fn has_prefix(sql: &str, prefix: &str) -> bool {
+    let sql = sql.trim_start();
+    sql.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCRIPT: &str = "statement ok\nCREATE TABLE t(a INTEGER, b INTEGER)\n\n\
+        statement ok\nINSERT INTO t VALUES(1,7)\n\nstatement ok\nINSERT INTO t VALUES(2,NULL)\n\n\
+        query II nosort\nSELECT a, b FROM t ORDER BY a\n----\n1\n7\n2\nNULL\n\n\
+        query I rowsort\nSELECT a / 2 FROM t\n----\n0\n1\n\nstatement error\nSELECT z FROM t\n";
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn right_answers_pass_and_wrong_ones_fail() {
+        let report = script("test/a.test", SCRIPT, 1).await.expect("ran");
+        assert_eq!((report.passed, report.failures.len()), (6, 0), "{report:?}");
+        let wrong = SCRIPT.replace("1\n7\n2\nNULL", "1\n7\n2\n0");
+        let report = script("test/a.test", &wrong, 1).await.expect("ran");
+        assert_eq!((report.passed, report.failures.len()), (5, 1), "{report:?}");
+    }
+
+    #[test]
+    fn inserts_into_one_table_go_together() {
+        let records = script::parse(SCRIPT).expect("parsed");
+        assert_eq!([0, 1, 2, 3].map(|at| insert_run(&records[at..])), [0, 2, 1, 0]);
+        let keyed = "CREATE TABLE t(a INTEGER PRIMARY KEY)";
+        assert_eq!(without_keys(keyed).as_deref(), Some("CREATE TABLE t(a INTEGER)"));
+    }
+}
