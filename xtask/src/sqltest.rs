@@ -24,10 +24,15 @@ pub fn tenth(root: &Path) -> Outcome {
     start(root, "slt", &["--tenth", "--sample", SLT_SAMPLE])
 }
 
-/// The fuzzer with the fixed seed and with a fresh one, which it prints.
+/// The fuzzer with the fixed seed, which decides, and with a fresh one, which it prints: what that
+/// one finds may be older than the change, and is only told.
 pub fn fuzz(root: &Path) -> Outcome {
     let fixed = start(root, "fuzz", &["--seconds", FUZZ_SECONDS, "--seed", FUZZ_SEED]);
-    fixed.and(start(root, "fuzz", &["--seconds", FUZZ_SECONDS]))
+    let fresh = start(root, "fuzz", &["--seconds", FUZZ_SECONDS]);
+    if !fresh.ok {
+        eprintln!("the fuzzer with a fresh seed has found what is printed above; it needs a test");
+    }
+    fixed
 }
 
 fn start(root: &Path, command: &str, arguments: &[&str]) -> Outcome {

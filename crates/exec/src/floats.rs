@@ -76,7 +76,7 @@ impl Float for f64 {
 }
 
 /// Whether values of a type are, or have in them, floating-point numbers.
-pub(crate) fn has_floats(data_type: &DataType) -> bool {
+pub fn has_floats(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => has_floats(values),
         DataType::RunEndEncoded(_, field)
@@ -92,17 +92,38 @@ pub(crate) fn has_floats(data_type: &DataType) -> bool {
     }
 }
 
+/// Which numbers are given the bits of those that they are equal to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// NaNs.
+    Nans,
+    /// NaNs and zeros.
+    All,
+}
+
 /// The array with equal numbers, those inside of nested values too, having equal bits. Without a
 /// copy where they do already.
 ///
 /// # Errors
 /// If Arrow cannot build the nested array again.
-pub(crate) fn canonical(array: &ArrayRef) -> Result<ArrayRef> {
+pub fn canonical(array: &ArrayRef) -> Result<ArrayRef> {
+    of_scope(array, Scope::All)
+}
+
+/// As [`canonical`], but a zero keeps its sign, which a result shows.
+///
+/// # Errors
+/// As [`canonical`].
+pub fn canonical_nans(array: &ArrayRef) -> Result<ArrayRef> {
+    of_scope(array, Scope::Nans)
+}
+
+fn of_scope(array: &ArrayRef, scope: Scope) -> Result<ArrayRef> {
     match array.data_type() {
-        DataType::Float16 => Ok(numbers::<Float16Type>(array)),
-        DataType::Float32 => Ok(numbers::<Float32Type>(array)),
-        DataType::Float64 => Ok(numbers::<Float64Type>(array)),
-        data_type if has_floats(data_type) => Ok(make_array(nested(array.to_data())?)),
+        DataType::Float16 => Ok(numbers::<Float16Type>(array, scope)),
+        DataType::Float32 => Ok(numbers::<Float32Type>(array, scope)),
+        DataType::Float64 => Ok(numbers::<Float64Type>(array, scope)),
+        data_type if has_floats(data_type) => Ok(make_array(nested(array.to_data(), scope)?)),
         _ => Ok(Arc::clone(array)),
     }
 }
@@ -115,27 +136,31 @@ pub(crate) fn all_canonical(arrays: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
     arrays.iter().map(canonical).collect()
 }
 
-fn numbers<T>(array: &ArrayRef) -> ArrayRef
+fn numbers<T>(array: &ArrayRef, scope: Scope) -> ArrayRef
 where
     T: ArrowPrimitiveType,
     T::Native: Float,
 {
     let values = array.as_primitive::<T>();
+    let nan = T::Native::NAN.top_bits();
+    // The NaN that stands for all is not odd; it takes the zero's place where zeros stay.
+    let zero = if scope == Scope::All { 1 << 63 } else { nan };
     let odd = |value: &T::Native| {
-        value.is_nan() && value.top_bits() != T::Native::NAN.top_bits()
-            || value.top_bits() == 1 << 63
+        let bits = value.top_bits();
+        bits != nan && (value.is_nan() || bits == zero)
     };
     // Without a branch for each value, so that the loop is vectorised.
     if !values.values().iter().fold(false, |found, value| found | odd(value)) {
         return Arc::clone(array);
     }
-    let canonical: PrimitiveArray<T> = values.unary(Float::canonical);
+    let canonical: PrimitiveArray<T> =
+        values.unary(|value| if odd(&value) { value.canonical() } else { value });
     Arc::new(canonical)
 }
 
-fn nested(data: ArrayData) -> Result<ArrayData> {
+fn nested(data: ArrayData, scope: Scope) -> Result<ArrayData> {
     let children = data.child_data().iter().map(|child| {
-        let child = canonical(&make_array(child.clone()))?;
+        let child = of_scope(&make_array(child.clone()), scope)?;
         Ok(child.to_data())
     });
     let children = children.collect::<Result<Vec<_>>>()?;
@@ -162,6 +187,8 @@ mod tests {
         let expected = [0.0, f64::NAN, 1.5, f64::NAN].map(f64::to_bits);
         assert_eq!(bits(&same), expected);
         assert!(Arc::ptr_eq(&same, &canonical(&same).expect("numbers")), "no copy");
+        let signed = [-0.0, f64::NAN, 1.5, f64::NAN].map(f64::to_bits);
+        assert_eq!(bits(&canonical_nans(&odd).expect("numbers")), signed, "zeros keep their sign");
         let keys = Int32Array::from(vec![0, 1, 1]);
         let dictionary: ArrayRef =
             Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::clone(&odd)));

@@ -5,6 +5,7 @@
 //! | `sum` of integers, decimals, durations | wraps around | an error if it does not fit |
 //! | `min`, `max` of floats | by the order of rows beside NaN | NaN is above infinity |
 //! | `DISTINCT` over floats | by bits | zeros are equal, NaNs are equal |
+//! | floats over frames that move | what leaves is subtracted | what stays is added |
 //!
 //! A [`SqlAggregate`] is DataFusion's function with other accumulators. Everything else - names,
 //! types, what optimizer rules ask - is what it was. [`aggregates`] has those that a session
@@ -13,6 +14,7 @@
 mod adapter;
 mod canonical;
 mod extreme;
+mod sliding;
 mod sum;
 mod wide;
 
@@ -35,6 +37,8 @@ pub(crate) enum Kind {
     Max,
     /// Floating-point numbers that are equal are one value of those that differ.
     Distinct,
+    /// Over a window frame that moves, nothing is subtracted.
+    Moving,
 }
 
 /// The functions, each to be registered by the name of the one that it stands for.
@@ -50,8 +54,26 @@ pub fn aggregates() -> Vec<Arc<AggregateUDF>> {
         (functions::median::median_udaf(), Kind::Distinct),
         (functions::percentile_cont::percentile_cont_udaf(), Kind::Distinct),
     ];
+    let moments = [
+        functions::variance::var_samp_udaf(),
+        functions::variance::var_pop_udaf(),
+        functions::stddev::stddev_udaf(),
+        functions::stddev::stddev_pop_udaf(),
+        functions::covariance::covar_samp_udaf(),
+        functions::covariance::covar_pop_udaf(),
+        functions::correlation::corr_udaf(),
+        functions::regr::regr_slope_udaf(),
+        functions::regr::regr_intercept_udaf(),
+        functions::regr::regr_r2_udaf(),
+        functions::regr::regr_avgx_udaf(),
+        functions::regr::regr_avgy_udaf(),
+        functions::regr::regr_sxx_udaf(),
+        functions::regr::regr_syy_udaf(),
+        functions::regr::regr_sxy_udaf(),
+    ];
+    let moments = moments.into_iter().map(|stock| (stock, Kind::Moving));
     let of = |(stock, kind): (Arc<AggregateUDF>, _)| Arc::new(SqlAggregate::over(&stock, kind));
-    pairs.into_iter().map(of).collect()
+    pairs.into_iter().chain(moments).map(of).collect()
 }
 
 /// DataFusion's function that stands behind one.

@@ -39,7 +39,7 @@ pub mod block;
 mod bounded;
 mod decimal;
 mod error;
-mod floats;
+pub mod floats;
 pub mod functions;
 pub mod hash_join;
 pub mod loop_join;

@@ -1,5 +1,6 @@
 //! Scalar functions that DataFusion lacks, or whose answers are not those of PostgreSQL.
 
+mod canonical;
 mod round;
 mod timezone;
 
@@ -7,6 +8,7 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 
+pub(crate) use canonical::Canonical;
 pub(crate) use round::RoundToInteger;
 use timezone::TimeZoneConversion;
 

@@ -8,6 +8,7 @@
 //! runtime of its own.
 
 mod build_side;
+pub(crate) mod canonical;
 mod define;
 mod depth;
 mod dialect;
@@ -22,6 +23,7 @@ mod normalize;
 mod not_in;
 mod null_equality;
 mod options;
+mod order_keys;
 mod rules;
 mod selectivity;
 pub(crate) mod semantics;
@@ -69,6 +71,7 @@ use crate::scalar;
 use crate::scan::STORE_URL;
 use crate::view;
 use build_side::BuildSide;
+use canonical::CanonicalFloats;
 use depth::OnStack;
 use dialect::TerraceDialect;
 use filter_pushdown::FilterPushdown;
@@ -102,6 +105,7 @@ fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.insert(0, Arc::new(SubqueryComparisons));
     rules.insert(1, Arc::new(FloatsOverDecimals));
     rules.push(Arc::new(PostgresSemantics));
+    rules.push(Arc::new(CanonicalFloats));
     rules
 }
 
@@ -323,6 +327,9 @@ fn config(engine: &EngineState) -> SessionConfig {
     options.extensions.insert(PagedOptions::default());
     // 0.1 is a tenth.
     options.sql_parser.parse_float_as_decimal = true;
+    // The filter that DataFusion derives from aggregates leaves out rows that others of them need,
+    // where these are not of plain columns.
+    options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     // TIMESTAMPTZ is a type of its own, and shown in this zone.
     options.execution.time_zone = Some("UTC".to_owned());
     options.execution.sort_spill_reservation_bytes =

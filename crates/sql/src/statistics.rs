@@ -17,7 +17,7 @@ use crate::table::TableVersion;
 
 pub use bounds::{BOUND_BYTES, Bound};
 pub use collect::Collector;
-pub use pruning::{ChunkPruning, prune};
+pub use pruning::{ChunkPruning, predicate, prune};
 
 /// What is known of the values of one segment.
 #[derive(Clone, Debug, Default, PartialEq)]

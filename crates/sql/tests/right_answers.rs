@@ -288,3 +288,29 @@ async fn deep_statements_run_or_are_refused() {
     }
     assert_eq!(show(&session, "SELECT count(*) FROM t").await, "1000");
 }
+
+/// The filter that DataFusion derives from one aggregate left out rows that another needs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn aggregates_over_chunks_see_all_rows() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let make = "CREATE TABLE g (k INT, v INT); INSERT INTO g VALUES (10, NULL); \
+                INSERT INTO g VALUES (1, 2000)";
+    show(&session, make).await;
+    show(&session, "SET datafusion.execution.target_partitions = 2").await;
+    let both = "SELECT max(k), max(v + 24) FROM g";
+    assert_eq!(show(&session, both).await, "10 2024");
+}
+
+/// A key of an order that stands in it already, also after expressions are simplified.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_of_an_order_may_come_again() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let make = "CREATE TABLE z (d SMALLINT, x REAL); INSERT INTO z VALUES (NULL, -1.25)";
+    show(&session, make).await;
+    let on = "SELECT DISTINCT ON (d) x FROM z ORDER BY d DESC NULLS LAST, d DESC NULLS FIRST, x";
+    let same = "SELECT first_value(x ORDER BY d, d + 0, x, d DESC), last_value(x ORDER BY x, x) \
+                FROM z GROUP BY d";
+    check(&session, &[(on, "-1.25"), (same, "-1.25 -1.25")]).await;
+}

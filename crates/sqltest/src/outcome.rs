@@ -73,7 +73,7 @@ fn panic_text(error: tokio::task::JoinError) -> String {
 /// An error, or the panic that an operator made an error of.
 fn refused(error: &SqlError) -> Outcome {
     let text = error.to_string();
-    match text.contains("panicked") {
+    match text.contains("panic in ") {
         true => Outcome::Panicked(text),
         false => Outcome::Refused(text),
     }

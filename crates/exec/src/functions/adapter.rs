@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
 };
 
 use super::canonical::Canonical;
+use super::sliding::{Merging, Sliding, Totals};
 use super::wide::state_type;
 use super::{Kind, extreme, sum};
 use crate::floats::has_floats;
@@ -45,7 +46,7 @@ impl SqlAggregate {
     /// Whether equal arguments must be made to have equal bits.
     fn looks_at_floats(&self, args: &AccumulatorArgs<'_>) -> bool {
         let matters = match self.kind {
-            Kind::Sum => false,
+            Kind::Sum | Kind::Moving => false,
             Kind::Min | Kind::Max => true,
             Kind::Distinct => args.is_distinct,
         };
@@ -58,6 +59,20 @@ impl SqlAggregate {
         inner: Box<dyn Accumulator>,
     ) -> Box<dyn Accumulator> {
         if self.looks_at_floats(args) { Box::new(Canonical(inner)) } else { inner }
+    }
+
+    /// The accumulator of a moving frame of floating-point numbers, where it is not DataFusion's.
+    fn sliding(&self, args: &AccumulatorArgs<'_>) -> Result<Option<Box<dyn Accumulator>>> {
+        if args.is_distinct || !args.return_type().is_floating() {
+            return Ok(None);
+        }
+        let is_average = self.stock.name() == "avg";
+        Ok(match self.kind {
+            Kind::Moving => Some(Box::new(Sliding::new(Merging::new(&self.stock, args))?)),
+            Kind::Distinct if !is_average => None,
+            Kind::Sum | Kind::Distinct => Some(Box::new(Sliding::new(Totals { is_average })?)),
+            Kind::Min | Kind::Max => None,
+        })
     }
 
     /// The type of the sum that is kept, if it is not DataFusion's.
@@ -145,7 +160,7 @@ impl AggregateUDFImpl for SqlAggregate {
             Kind::Sum => sum::groups(&args),
             Kind::Min => extreme::groups(args.return_type(), false),
             Kind::Max => extreme::groups(args.return_type(), true),
-            Kind::Distinct => None,
+            Kind::Distinct | Kind::Moving => None,
         };
         own.map_or_else(|| self.stock.create_groups_accumulator(args), Ok)
     }
@@ -156,6 +171,9 @@ impl AggregateUDFImpl for SqlAggregate {
     ) -> Result<Box<dyn Accumulator>> {
         if self.sum_type(args.return_type()).is_some() {
             return sum::sliding(&args);
+        }
+        if let Some(sliding) = self.sliding(&args)? {
+            return Ok(sliding);
         }
         let stock = self.stock.create_sliding_accumulator(args.clone())?;
         Ok(self.over_floats(&args, stock))
@@ -209,7 +227,7 @@ impl AggregateUDFImpl for SqlAggregate {
     /// Sums in statistics may have wrapped around, and bounds of floats leave NaN out in Parquet's
     /// and order it by its sign in ours.
     fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue> {
-        let knows = self.kind == Kind::Distinct
+        let knows = matches!(self.kind, Kind::Distinct | Kind::Moving)
             || (self.sum_type(args.return_type).is_none() && !has_floats(args.return_type));
         if knows { self.stock.value_from_stats(args) } else { None }
     }

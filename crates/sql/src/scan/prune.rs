@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr};
-use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
+use datafusion::physical_optimizer::pruning::PruningPredicate;
 
-use crate::statistics::{ChunkPruning, prune};
+use crate::statistics::{ChunkPruning, predicate, prune};
 use crate::table::TableVersion;
 
 /// The filters of a scan against the statistics of its chunks. Clones share what was found once.
@@ -70,9 +70,7 @@ impl ChunkFilter {
         let mut latest = self.latest();
         let watcher = latest.tracking.as_mut().and_then(DynamicFilterTracking::watcher);
         if watcher.is_some_and(|watcher| watcher.changed()) {
-            let schema = Arc::clone(self.version.schema());
-            let predicate = PruningPredicateBuilder::new().with_file_schema(schema);
-            let predicate = predicate.try_build(Arc::clone(filter));
+            let predicate = predicate(filter, self.version.schema());
             latest.predicate = predicate.ok().filter(|p| !p.always_true()).map(Arc::new);
         }
         latest.predicate.clone()

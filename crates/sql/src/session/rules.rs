@@ -6,9 +6,10 @@ use datafusion::optimizer::{Optimizer, OptimizerRule};
 
 use super::not_in::{self, NotIn};
 use super::null_equality::{CrossJoins, EquijoinKeys};
+use super::order_keys::OrderKeys;
 
-/// DataFusion's rules, with NOT IN spelled out where a join cannot be null-aware, and with those
-/// that mix joins up replaced by those that do not.
+/// DataFusion's rules, with NOT IN spelled out where a join cannot be null-aware, with those that
+/// mix joins up replaced by those that do not, and with keys that come again left out at the end.
 pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let (cross_joins, keys) = (CrossJoins::default(), EquijoinKeys::default());
     let ours: [Arc<dyn OptimizerRule + Send + Sync>; 2] = [Arc::new(cross_joins), Arc::new(keys)];
@@ -21,6 +22,7 @@ pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             rules.push(Arc::new(NotIn));
         }
     }
+    rules.push(Arc::new(OrderKeys));
     rules
 }
 
@@ -31,7 +33,7 @@ mod tests {
     #[test]
     fn ours_are_at_their_places() {
         let (stock, ours) = (Optimizer::new().rules, logical());
-        assert_eq!(ours.len(), stock.len() + 1);
+        assert_eq!(ours.len(), stock.len() + 2);
         let at = ours.iter().position(|rule| rule.name() == "not_in").expect("it is there");
         assert_eq!(ours[at - 1].name(), not_in::AFTER);
         let replaced = ours.iter().filter(|own| {

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, BooleanArray, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::pruning::PruningStatistics;
-use datafusion::common::{Column, ScalarValue};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
+use datafusion::common::tree_node::{Transformed, TreeNode as _};
+use datafusion::common::{Column, Result, ScalarValue};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
+use datafusion::physical_optimizer::pruning::{PruningPredicate, PruningPredicateBuilder};
 
 use super::{Bound, SegmentStatistics, column_of};
 use crate::chunk::Chunk;
+use crate::scalar::Canonical;
 
 /// The statistics of some chunks of a table, as DataFusion's pruning reads them.
 pub struct ChunkPruning<'a> {
@@ -86,6 +89,24 @@ impl PruningStatistics for ChunkPruning<'_> {
     }
 }
 
+/// A filter as a predicate over statistics, as it is now if it changes while its query runs.
+///
+/// # Errors
+/// If statistics cannot judge it.
+pub fn predicate(filter: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<PruningPredicate> {
+    let filter = snapshot_physical_expr(Arc::clone(filter))?;
+    // Bounds are compared as numbers, whatever the sign of a zero.
+    let filter = filter.transform_up(|expr| {
+        let call = expr.downcast_ref::<ScalarFunctionExpr>();
+        let call = call.filter(|call| call.fun().inner().is::<Canonical>());
+        Ok(match call.and_then(|call| call.args().first()) {
+            Some(argument) => Transformed::yes(Arc::clone(argument)),
+            None => Transformed::no(expr),
+        })
+    });
+    PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema)).try_build(filter?.data)
+}
+
 /// For each chunk, whether it may hold a row that satisfies `filter`. A filter that statistics
 /// cannot judge keeps every chunk.
 #[must_use]
@@ -94,9 +115,7 @@ pub fn prune(
     schema: &SchemaRef,
     chunks: &[Arc<Chunk>],
 ) -> Vec<bool> {
-    let kept = PruningPredicateBuilder::new()
-        .with_file_schema(schema.clone())
-        .try_build(filter.clone())
+    let kept = predicate(filter, schema)
         .and_then(|predicate| predicate.prune(&ChunkPruning::new(schema, chunks)));
     kept.unwrap_or_else(|error| {
         tracing::debug!(%error, "filter cannot prune chunks");

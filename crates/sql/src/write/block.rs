@@ -7,6 +7,7 @@ use datafusion::arrow::buffer::MutableBuffer;
 use datafusion::arrow::compute::{CastOptions, can_cast_types, cast_with_options, concat};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::arrow::util::display::FormatOptions;
+use terrace_exec::floats::canonical_nans;
 
 use crate::chunk::{BLOCK_BYTES, BLOCK_ROWS};
 use crate::error::SqlError;
@@ -86,7 +87,8 @@ impl Blocker {
                 let (table, column) = (self.table.clone(), field.name().clone());
                 return Err(SqlError::NotNull { table, column });
             }
-            columns.push(column);
+            // One NaN stands for all, so that statistics and comparisons of bits are right.
+            columns.push(canonical_nans(&column)?);
         }
         Ok(columns)
     }

@@ -1,0 +1,145 @@
+//! Functions that make floating-point numbers that are equal in SQL the same number.
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExpressionPlacement, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
+use terrace_exec::floats::{canonical, canonical_nans};
+
+/// What equal numbers are made the same for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Purpose {
+    /// To be seen: a NaN has no sign, a zero keeps its own.
+    Value,
+    /// To be compared, sorted or looked up: a zero has no sign either.
+    Key,
+}
+
+/// Gives equal numbers equal bits; other values are returned as they are.
+///
+/// Its name in a plan is its argument's, so that columns have the names they would have without it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Canonical {
+    purpose: Purpose,
+    signature: Signature,
+}
+
+impl Canonical {
+    fn of(purpose: Purpose, expr: Expr) -> Expr {
+        let signature = Signature::any(1, Volatility::Immutable);
+        ScalarUDF::new_from_impl(Self { purpose, signature }).call(vec![expr])
+    }
+
+    /// A number that was computed, with the NaN that stands for all. An operation of the processor
+    /// may return one with a sign, which is below all numbers in the order that Arrow compares by.
+    pub(crate) fn value(expr: Expr) -> Expr {
+        Self::of(Purpose::Value, expr)
+    }
+
+    /// A number as a key of a sort, of a window or of a look-up, where zeros are equal too.
+    pub(crate) fn key(expr: Expr) -> Expr {
+        match expr {
+            Expr::Literal(value, metadata) if !is_odd(&value) => Expr::Literal(value, metadata),
+            expr => Self::of(Purpose::Key, expr),
+        }
+    }
+
+    /// The argument of [`Canonical::value`]; any other expression as it is.
+    pub(crate) fn argument_of_value(expr: Expr) -> Expr {
+        match expr {
+            Expr::ScalarFunction(mut call)
+                if call.func.inner().downcast_ref::<Self>().is_some_and(Self::is_for_value)
+                    && call.args.len() == 1 =>
+            {
+                call.args.swap_remove(0)
+            }
+            expr => expr,
+        }
+    }
+
+    fn is_for_value(&self) -> bool {
+        self.purpose == Purpose::Value
+    }
+
+    fn apply(&self, array: &ArrayRef) -> Result<ArrayRef> {
+        match self.purpose {
+            Purpose::Value => canonical_nans(array),
+            Purpose::Key => canonical(array),
+        }
+    }
+}
+
+/// Whether a literal may have other bits than its key.
+fn is_odd(value: &ScalarValue) -> bool {
+    match value {
+        ScalarValue::Float64(Some(value)) => value.is_nan() || *value == 0.0,
+        ScalarValue::Float32(Some(value)) => value.is_nan() || *value == 0.0,
+        ScalarValue::Float64(None) | ScalarValue::Float32(None) => false,
+        _ => true,
+    }
+}
+
+impl ScalarUDFImpl for Canonical {
+    fn name(&self) -> &str {
+        match self.purpose {
+            Purpose::Value => "canonical_nan",
+            Purpose::Key => "canonical_float",
+        }
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        match args {
+            [value] => Ok(value.schema_name().to_string()),
+            _ => internal_err!("{} takes 1 value", self.name()),
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        match arg_types {
+            [value] => Ok(value.clone()),
+            _ => internal_err!("{} takes 1 value", self.name()),
+        }
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    /// NaNs with a sign come from nowhere but computations, which this function is around, so that
+    /// the order of its argument is its own.
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        Ok(inputs.first().map_or(SortProperties::Unordered, |input| input.sort_properties))
+    }
+
+    fn preserves_lex_ordering(&self, _: &[ExprProperties]) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn placement(&self, args: &[ExpressionPlacement]) -> ExpressionPlacement {
+        match args {
+            [ExpressionPlacement::Literal] => ExpressionPlacement::Literal,
+            _ => ExpressionPlacement::KeepInPlace,
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [value] = args.args.as_slice() else {
+            return internal_err!("{} takes 1 value", self.name());
+        };
+        match value {
+            ColumnarValue::Array(array) => Ok(ColumnarValue::Array(self.apply(array)?)),
+            ColumnarValue::Scalar(scalar) => {
+                let array = self.apply(&scalar.to_array_of_size(1)?)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))
+            }
+        }
+    }
+}

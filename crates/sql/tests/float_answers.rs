@@ -1,0 +1,102 @@
+//! Floating-point numbers: the zeros are equal, all NaNs are equal and above all other numbers.
+
+mod common;
+
+use common::{MIB, engine, show};
+use terrace_sql::Session;
+
+const DRAM: u64 = 64 * MIB;
+
+async fn check(session: &Session, cases: &[(&str, &str)]) {
+    for (query, answer) in cases {
+        assert_eq!(show(session, query).await, *answer, "{query}");
+    }
+}
+
+/// Two zeros of different signs, and infinity, from which NaN is computed.
+async fn zeros(session: &Session) {
+    let make = "CREATE TABLE t (k DOUBLE, v VARCHAR);
+                INSERT INTO t VALUES (CAST('-0.0' AS DOUBLE), 'b'), (0.0, 'a'),
+                    (CAST('Infinity' AS DOUBLE), 'c')";
+    show(session, make).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn zeros_are_equal_as_keys() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    zeros(&session).await;
+    let list = "SELECT count(*) FROM t WHERE k IN (998.75, 3.5, 4.5, 5.5, 6.5, 0.0)";
+    let percent = "SELECT v, percent_rank() OVER (PARTITION BY k ORDER BY v) FROM t ORDER BY v";
+    let peers = "SELECT v, count(*) OVER (ORDER BY k) FROM t ORDER BY v";
+    let cases = [
+        ("SELECT v FROM t ORDER BY k, v", "a\nb\nc"),
+        ("SELECT v FROM t ORDER BY k DESC, v", "c\na\nb"),
+        ("SELECT v FROM t ORDER BY k, v LIMIT 1", "a"),
+        (list, "2"),
+        ("SELECT count(DISTINCT k) FROM t", "2"),
+        ("SELECT DISTINCT ON (k) v FROM t ORDER BY k, v", "a\nc"),
+        ("SELECT first_value(v ORDER BY k, v) FROM t", "a"),
+        ("SELECT string_agg(v, '' ORDER BY k, v) FROM t", "abc"),
+        (percent, "a 0.0\nb 1.0\nc 0.0"),
+        (peers, "a 2\nb 2\nc 3"),
+        ("SELECT count(CASE k WHEN 0.0 THEN 1 END) FROM t", "2"),
+        ("SELECT k FROM t WHERE v = 'b'", "-0.0"),
+    ];
+    check(&session, &cases).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_computed_nan_is_above_all_numbers() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    zeros(&session).await;
+    show(&session, "CREATE TABLE n AS SELECT k - k AS x, -(k - k) AS y, v FROM t").await;
+    let cases = [
+        ("SELECT count(*) FROM t WHERE k - k > 5", "1"),
+        ("SELECT count(*) FROM t WHERE -(k - k) > 5", "1"),
+        ("SELECT count(*) FROM t WHERE k BETWEEN 1 AND k - k", "1"),
+        ("SELECT v FROM t ORDER BY k - k DESC, v LIMIT 1", "c"),
+        ("SELECT count(*) FROM (SELECT DISTINCT k - k FROM t)", "2"),
+        ("SELECT count(*) FROM n WHERE x > 5", "1"),
+        ("SELECT count(*) FROM n WHERE y > 5", "1"),
+        ("SELECT min(x), max(x) FROM n", "0.0 NaN"),
+        ("SELECT max(k - k) OVER (ORDER BY v DESC) FROM t LIMIT 1", "NaN"),
+        ("SELECT avg(k - k) <= -2.5 FROM t", "false"),
+        ("SELECT v FROM t GROUP BY v HAVING sum(k - k) > 1", "c"),
+        ("SELECT sum(k * s) > 1 FROM t CROSS JOIN (VALUES (1), (-1)) w(s)", "true"),
+        ("SELECT count(*) FROM n WHERE x IN (1, 2, 3, 4, CAST('NaN' AS DOUBLE))", "1"),
+    ];
+    check(&session, &cases).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_leaves_a_frame_leaves_no_trace() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let make = "CREATE TABLE f (k INT, x DOUBLE);
+                INSERT INTO f VALUES (1, CAST('Infinity' AS DOUBLE)), (2, 1e20), (3, 1), (4, 3)";
+    show(&session, make).await;
+    let of = |what: &str| {
+        format!("SELECT {what} OVER (ORDER BY k ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING) FROM f")
+    };
+    assert_eq!(show(&session, &of("sum(x)")).await, "inf\n1e20\n4.0\n3.0");
+    assert_eq!(show(&session, &of("avg(x)")).await, "inf\n5e19\n2.0\n3.0");
+    assert_eq!(show(&session, &of("var_pop(x)")).await, "NaN\n2.5e39\n1.0\n0.0");
+    let all = "SELECT sum(x) OVER (ORDER BY k ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) \
+               FROM f ORDER BY k";
+    assert_eq!(show(&session, all).await, "inf\n1e20\n4.0\n3.0");
+}
+
+/// Chunks are left out by the bounds of their numbers, whatever a filter makes of zeros.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_best_numbers_prune_chunks() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let make =
+        "CREATE TABLE f AS SELECT CAST(value AS DOUBLE) AS x FROM generate_series(1, 300000);
+                INSERT INTO f SELECT CAST(value AS DOUBLE) FROM generate_series(300001, 600000)";
+    show(&session, make).await;
+    let best = "SELECT x FROM f ORDER BY x LIMIT 2";
+    assert_eq!(show(&session, best).await, "1.0\n2.0");
+}
