@@ -33,6 +33,7 @@
 //! | `words` | large tables of words |
 
 pub mod aggregate;
+mod any_order;
 pub mod arithmetic;
 mod aside;
 pub mod block;
@@ -58,6 +59,7 @@ pub mod window;
 mod words;
 
 pub use aggregate::{AggregateOptions, PagedAggregateExec};
+pub use any_order::{AnyOrderExec, GroupingSetOrder};
 pub use aside::aside;
 pub use error::{ExecError, Result};
 pub use hash_join::PagedHashJoinExec;

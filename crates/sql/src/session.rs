@@ -15,6 +15,7 @@ mod dialect;
 mod exclusive;
 mod filter_pushdown;
 pub(crate) mod floats;
+mod group_filters;
 mod heap;
 pub(crate) mod hint;
 mod modify;
@@ -33,6 +34,7 @@ mod statement;
 mod subqueries;
 mod tenant;
 mod tier;
+pub(crate) mod using;
 mod words;
 
 use std::fmt;
@@ -57,7 +59,7 @@ use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::DFParserBuilder;
 use object_store::memory::InMemory;
-use terrace_exec::{PagedOperators, PagedOptions};
+use terrace_exec::{GroupingSetOrder, PagedOperators, PagedOptions};
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
 
 use crate::catalog::DEFAULT_SCHEMA;
@@ -122,6 +124,7 @@ fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(place.unwrap_or(0), Arc::new(Selectivity));
     let place = rules.iter().position(|rule| rule.name() == build_side::AFTER);
     rules.insert(place.map_or(rules.len(), |place| place + 1), Arc::new(BuildSide));
+    rules.insert(0, Arc::new(GroupingSetOrder));
     rules.push(Arc::new(PagedOperators));
     rules
 }
@@ -228,10 +231,11 @@ impl Session {
         let mut state = self.context.state();
         self.names.resolve_in(&mut state, &snapshot);
         state.config_mut().set_extension(Arc::clone(&reader));
-        let statement = match self.shown(&statement) {
+        let mut statement = match self.shown(&statement) {
             Some(text) => state.sql_to_statement(&text, &Dialect::Generic)?,
             None => statement,
         };
+        using::write_out(&state, &mut statement).await?;
         let plan = match state.statement_to_plan(statement.clone()).await {
             Ok(plan) => multiplicity::by_multiplicity(snapshot::unpin(plan)?)?,
             Err(error) => {
@@ -330,6 +334,8 @@ fn config(engine: &EngineState) -> SessionConfig {
     // The filter that DataFusion derives from aggregates leaves out rows that others of them need,
     // where these are not of plain columns.
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    // Its hash table panics over zeros of both signs, and cannot leave memory.
+    options.optimizer.enable_topk_aggregation = false;
     // TIMESTAMPTZ is a type of its own, and shown in this zone.
     options.execution.time_zone = Some("UTC".to_owned());
     options.execution.sort_spill_reservation_bytes =

@@ -21,7 +21,7 @@ use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 
 use crate::catalog::{Catalog, Snapshot};
 use crate::names::CATALOG;
-use crate::session::{self, SessionStatement};
+use crate::session::{self, SessionStatement, using};
 
 const SCHEMA_NOTE: &str = "-- names without a schema are in ";
 
@@ -48,12 +48,13 @@ pub(crate) async fn provider(
     snapshot: &Snapshot,
     text: &str,
 ) -> Result<Arc<dyn TableProvider>> {
-    let (schema, statement) = parts(text)?;
+    let (schema, mut statement) = parts(text)?;
     let mut state = state.clone();
     let options = state.config_mut().options_mut();
     options.catalog.default_catalog = CATALOG.to_owned();
     options.catalog.default_schema = schema.to_owned();
     // The recursion is through the catalog, which resolves the views that this one names.
+    Box::pin(using::write_out(&state, &mut statement)).await?;
     let plan = match Box::pin(state.statement_to_plan(statement)).await {
         Ok(plan) => plan,
         Err(error) => {

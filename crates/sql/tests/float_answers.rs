@@ -41,6 +41,7 @@ async fn zeros_are_equal_as_keys() {
         (percent, "a 0.0\nb 1.0\nc 0.0"),
         (peers, "a 2\nb 2\nc 3"),
         ("SELECT count(CASE k WHEN 0.0 THEN 1 END) FROM t", "2"),
+        ("SELECT count(nullif(k, 0.0)) FROM t", "1"),
         ("SELECT k FROM t WHERE v = 'b'", "-0.0"),
     ];
     check(&session, &cases).await;

@@ -233,3 +233,51 @@ async fn ordered_aggregates_of_groups_that_spill_are_right() {
     spilled_in_all += spilled;
     assert!(spilled_in_all > 50 * MIB, "{spilled_in_all} bytes spilled");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_filter_of_constants_stays_above_a_row_of_no_rows() {
+    let session = session(64 * MIB);
+    show(&session, "CREATE TABLE t AS SELECT 1 AS v WHERE false").await;
+    let cases = [
+        ("SELECT n FROM (SELECT count(*) AS n, 1 AS k FROM t) WHERE k = 2", ""),
+        ("SELECT n FROM (SELECT count(*) AS n, NULL::INT AS k FROM t) WHERE k > 1", ""),
+        ("SELECT n FROM (SELECT count(*) AS n, 1 AS k FROM t) WHERE k = 1 AND n = 0", "0"),
+        ("SELECT k FROM (SELECT 1 AS k FROM t GROUP BY CUBE (v)) WHERE k = 2", ""),
+        ("SELECT k FROM (SELECT 1 AS k FROM t GROUP BY CUBE (v)) WHERE k IN (1, NULL)", "1"),
+        ("SELECT k FROM (SELECT 1 AS k, v FROM t GROUP BY ROLLUP (v)) WHERE k = 2 AND v = 3", ""),
+    ];
+    for (query, answer) in cases {
+        assert_eq!(show(&session, query).await, answer, "{query}");
+    }
+    // Of each group all rows or none.
+    show(&session, "CREATE TABLE u AS SELECT value % 50 AS k FROM generate_series(1, 5000)").await;
+    let whole = "SELECT count(*) FROM (SELECT k, count(*) AS n FROM u GROUP BY k) \
+                 WHERE random() < 0.5 AND n <> 100";
+    assert_eq!(show(&session, whole).await, "0");
+}
+
+/// A key of a grouping set is null in the rows of other sets, also where it is constant.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_of_grouping_sets_are_in_no_order_until_they_are_sorted() {
+    let session = session(64 * MIB);
+    show(&session, "CREATE TABLE t (v BIGINT); INSERT INTO t VALUES (3), (3), (NULL), (4)").await;
+    let cases = [
+        (
+            "SELECT v, count(*) FROM t WHERE v = 3 GROUP BY ROLLUP (v) ORDER BY v NULLS FIRST",
+            " 2\n3 2",
+        ),
+        ("SELECT 5 AS c, count(*) FROM t GROUP BY ROLLUP (c) ORDER BY c NULLS LAST", "5 4\n 4"),
+        ("SELECT 5 AS c, count(*) FROM t GROUP BY ROLLUP (c) ORDER BY c NULLS FIRST", " 4\n5 4"),
+    ];
+    let sets = "SELECT count(*) FROM t a LEFT JOIN t b ON true \
+                GROUP BY GROUPING SETS ((b.v, DATE '2024-03-04'), ()) ORDER BY 1";
+    for partitions in [1, 4] {
+        let partitions = format!("SET datafusion.execution.target_partitions = {partitions}");
+        show(&session, &partitions).await;
+        for (query, answer) in cases {
+            assert_eq!(show(&session, query).await, answer, "{query}");
+        }
+        show(&session, "SET datafusion.execution.batch_size = 1").await;
+        assert_eq!(show(&session, sets).await, "4\n4\n8\n16");
+    }
+}

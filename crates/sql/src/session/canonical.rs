@@ -15,7 +15,7 @@
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
-use datafusion::common::{DFSchema, ExprSchema, Result};
+use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{
     AggregateFunction, InList, ScalarFunction, Sort as SortExpr, WindowFunction,
 };
@@ -23,7 +23,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{DistinctOn, Projection};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, Distinct, Expr, ExprSchemable as _, LogicalPlan, Operator,
+    BinaryExpr, Distinct, Expr, ExprSchemable as _, LogicalPlan, Operator, when,
 };
 use datafusion::optimizer::AnalyzerRule;
 use std::collections::HashSet;
@@ -117,6 +117,7 @@ fn of_expression(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr
             let args = args.into_iter().map(Canonical::argument_of_value).collect();
             computed(Expr::ScalarFunction(ScalarFunction { func, args }), schema)
         }
+        Expr::ScalarFunction(call) if call.func.name() == "nullif" => of_nullif(call, schema),
         Expr::InList(InList { expr, list, negated }) if is_float(&expr, schema)? => {
             let expr = Box::new(Canonical::key(*expr));
             let list = list.into_iter().map(Canonical::key).collect();
@@ -139,6 +140,18 @@ fn of_expression(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr
         Expr::AggregateFunction(call) => of_aggregate(call, schema),
         Expr::WindowFunction(call) => of_window(*call, schema),
         other => Ok(Transformed::no(other)),
+    }
+}
+
+/// `nullif(a, b)` as a CASE, whose comparison takes zeros for equal.
+fn of_nullif(call: ScalarFunction, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
+    match call.args.as_slice() {
+        [value, other] if is_float(value, schema)? && !value.is_volatile() => {
+            let null = Expr::Literal(ScalarValue::try_from(&value.get_type(schema)?)?, None);
+            let is_equal = value.clone().eq(other.clone());
+            Ok(Transformed::yes(when(is_equal, null).otherwise(value.clone())?))
+        }
+        _ => Ok(Transformed::no(Expr::ScalarFunction(call))),
     }
 }
 

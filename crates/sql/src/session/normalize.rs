@@ -143,7 +143,7 @@ impl VisitorMut for Normalizer {
     }
 }
 
-fn refused(what: &str, instead: &str) -> SqlError {
+pub(super) fn refused(what: &str, instead: &str) -> SqlError {
     SqlError::Refused { what: what.to_owned(), instead: instead.to_owned() }
 }
 

@@ -4,15 +4,20 @@ use std::sync::Arc;
 
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 
+use super::group_filters::PushDownFilter;
 use super::not_in::{self, NotIn};
 use super::null_equality::{CrossJoins, EquijoinKeys};
 use super::order_keys::OrderKeys;
 
 /// DataFusion's rules, with NOT IN spelled out where a join cannot be null-aware, with those that
-/// mix joins up replaced by those that do not, and with keys that come again left out at the end.
+/// mix joins or groups up replaced by those that do not, and with keys that come again left out at
+/// the end.
 pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let (cross_joins, keys) = (CrossJoins::default(), EquijoinKeys::default());
-    let ours: [Arc<dyn OptimizerRule + Send + Sync>; 2] = [Arc::new(cross_joins), Arc::new(keys)];
+    let ours: [Arc<dyn OptimizerRule + Send + Sync>; 3] = [
+        Arc::new(CrossJoins::default()),
+        Arc::new(EquijoinKeys::default()),
+        Arc::new(PushDownFilter::default()),
+    ];
     let mut rules = Vec::new();
     for rule in Optimizer::new().rules {
         let name = rule.name().to_owned();
@@ -38,8 +43,10 @@ mod tests {
         assert_eq!(ours[at - 1].name(), not_in::AFTER);
         let replaced = ours.iter().filter(|own| {
             let own = format!("{own:?}");
-            own.starts_with("CrossJoins") || own.starts_with("EquijoinKeys")
+            ["CrossJoins", "EquijoinKeys", "PushDownFilter { stock"]
+                .iter()
+                .any(|name| own.starts_with(name))
         });
-        assert_eq!(replaced.count(), 2);
+        assert_eq!(replaced.count(), 3);
     }
 }

@@ -77,7 +77,7 @@ fn text(name: &ObjectName) -> String {
 
 fn refuse_name(name: &str) -> Result<(), SqlError> {
     let name = name.to_ascii_lowercase();
-    let Some(key) = name.strip_prefix(RUNTIME) else { return refuse_parser(&name) };
+    let Some(key) = name.strip_prefix(RUNTIME) else { return refuse_unused(&name) };
     let instead = match key {
         "memory_limit" => {
             "the budget is the engine's, for all sessions together: start it with --dram, such as \
@@ -93,11 +93,15 @@ fn refuse_name(name: &str) -> Result<(), SqlError> {
     Err(SqlError::Refused { what: format!("setting {name}"), instead: instead.to_owned() })
 }
 
-/// Refuses settings of a parser that Terrace does not use.
-fn refuse_parser(name: &str) -> Result<(), SqlError> {
+/// Refuses settings of parts of DataFusion that Terrace does not use.
+fn refuse_unused(name: &str) -> Result<(), SqlError> {
     let instead = match name {
         "datafusion.sql_parser.dialect" => {
             "statements have one dialect, whose operators are PostgreSQL's"
+        }
+        "datafusion.optimizer.prefer_hash_join" => {
+            "joins are hash joins, which leave memory where it is short; merge joins of DataFusion \
+             fail on some filters and tell zeros of different signs apart"
         }
         "datafusion.sql_parser.recursion_limit" => {
             "a statement may be as deep as its parser and planner can follow"

@@ -5,7 +5,6 @@ use super::random::Random;
 /// Settings that choose between ways to run a plan; all of them give the same rows.
 const WAYS: &[(&str, &[&str])] = &[
     ("datafusion.optimizer.repartition_joins", &["true", "true", "false"]),
-    ("datafusion.optimizer.prefer_hash_join", &["true", "true", "true", "false"]),
     ("datafusion.optimizer.hash_join_single_partition_threshold", &["0", "1048576"]),
     ("datafusion.optimizer.hash_join_single_partition_threshold_rows", &["0", "131072"]),
 ];

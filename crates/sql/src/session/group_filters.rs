@@ -1,0 +1,67 @@
+//! The rule that pushes filters down, but for those that must stay above an aggregation.
+//!
+//! DataFusion pushes a filter below an aggregation if it reads nothing but its groups. A filter that
+//! reads no column at all does so, but an aggregation without groups, and one of grouping sets,
+//! returns a row of no rows: `SELECT n FROM (SELECT count(*) AS n, 1 AS k FROM t) WHERE k = 2` would
+//! be 0. And a filter that is computed anew for each row, such as `random() < 0.5`, would leave rows
+//! of groups out instead of groups.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::Transformed;
+use datafusion::logical_expr::logical_plan::{Aggregate, Filter};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::push_down_filter::PushDownFilter as Stock;
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+
+/// The optimizer rule.
+#[derive(Debug, Default)]
+pub(super) struct PushDownFilter {
+    stock: Stock,
+}
+
+impl OptimizerRule for PushDownFilter {
+    fn name(&self) -> &str {
+        self.stock.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.stock.apply_order()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Filter(filter) = &plan else { return self.stock.rewrite(plan, config) };
+        let LogicalPlan::Aggregate(aggregate) = filter.input.as_ref() else {
+            return self.stock.rewrite(plan, config);
+        };
+        let conditions = split_conjunction_owned(filter.predicate.clone());
+        let stays = |condition: &Expr| stays_above(condition, aggregate);
+        let (staying, rest): (Vec<_>, Vec<_>) = conditions.into_iter().partition(stays);
+        let Some(staying) = conjunction(staying) else { return self.stock.rewrite(plan, config) };
+        let Some(rest) = conjunction(rest) else { return Ok(Transformed::no(plan)) };
+        let below = Filter::try_new(rest, Arc::clone(&filter.input))?;
+        let below = self.stock.rewrite(LogicalPlan::Filter(below), config)?;
+        if !below.transformed {
+            return Ok(Transformed::no(plan));
+        }
+        below.map_data(|below| Ok(LogicalPlan::Filter(Filter::try_new(staying, Arc::new(below))?)))
+    }
+}
+
+fn stays_above(condition: &Expr, aggregate: &Aggregate) -> bool {
+    let is_of_groups = match aggregate.group_expr.as_slice() {
+        [] | [Expr::GroupingSet(_)] => false,
+        _ => true,
+    };
+    condition.is_volatile() || (!is_of_groups && condition.column_refs().is_empty())
+}

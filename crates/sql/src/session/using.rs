@@ -1,0 +1,343 @@
+//! Joins by the columns that both sides have, USING and NATURAL, written out before planning.
+//!
+//! Such a join has each of these columns once, before all others, with the value of the side that
+//! has a row: the left one of an inner or a left join, the right one of a right join, the first
+//! that is not null of a full join. DataFusion takes the first column of that name for it, or, for
+//! `*`, the one whose table comes first in the alphabet, which is null in the rows of the other
+//! side. So the condition becomes one of ON, `*` a list of columns, and a column's name without a
+//! table the expression of its value. A name that were missed would be ambiguous to the planner,
+//! never another value.
+//!
+//! For that, the columns of all tables of such a FROM must be known: those of tables, of
+//! subqueries and of WITH queries are. A join with another source stays as it is if it is an inner
+//! one, and is refused if not.
+
+mod columns;
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use datafusion::execution::SessionState;
+use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::sqlparser::ast::{
+    Distinct, Expr, GroupByExpr, Ident, JoinConstraint, OrderByKind, Query, Select, SelectItem,
+    SetExpr, TableWithJoins, Visit, VisitMut, Visitor, VisitorMut, WildcardAdditionalOptions,
+};
+
+use super::normalize::refused;
+use crate::error::SqlError;
+use columns::{Joined, Names, Visible};
+
+/// Writes the joins by USING and the NATURAL joins of a statement out.
+///
+/// # Errors
+/// [`SqlError::Refused`] for an outer join with a source whose columns are not known, and for a
+/// column that one side does not have, or has twice.
+pub(crate) async fn write_out(
+    state: &SessionState,
+    statement: &mut Statement,
+) -> Result<(), SqlError> {
+    if !has_any(statement) {
+        return Ok(());
+    }
+    let options = &state.config().options().sql_parser;
+    let mut tables = HashMap::new();
+    for reference in state.resolve_table_references(statement).unwrap_or_default() {
+        let Ok(schema) = state.schema_for_ref(reference.clone()) else { continue };
+        // What cannot be read here is the planner's to report.
+        let Ok(Some(table)) = schema.table(reference.table()).await else { continue };
+        let fields = table.schema();
+        let columns = fields.fields().iter().map(|field| field.name().clone()).collect();
+        tables.insert(reference.to_string(), columns);
+    }
+    let names = Names::new(tables, options.enable_ident_normalization);
+    let visited = visit_mut(statement, &mut Writer { names });
+    match visited {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(*error),
+    }
+}
+
+fn has_any(statement: &Statement) -> bool {
+    struct Found;
+    impl Visitor for Found {
+        type Break = ();
+
+        fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+            match select.from.iter().any(columns::merges) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+    }
+    match statement {
+        Statement::Statement(statement) => statement.visit(&mut Found).is_break(),
+        Statement::CopyTo(copy) => match &copy.source {
+            CopyToSource::Query(query) => query.visit(&mut Found).is_break(),
+            CopyToSource::Relation(_) => false,
+        },
+        Statement::Explain(explain) => has_any(&explain.statement),
+        Statement::CreateExternalTable(_) | Statement::Reset(_) => false,
+    }
+}
+
+fn visit_mut(statement: &mut Statement, writer: &mut Writer) -> Visited {
+    match statement {
+        Statement::Statement(statement) => statement.visit(writer),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => query.visit(writer),
+            CopyToSource::Relation(_) => ControlFlow::Continue(()),
+        },
+        Statement::Explain(explain) => visit_mut(&mut explain.statement, writer),
+        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
+    }
+}
+
+type Visited = ControlFlow<Box<SqlError>>;
+
+/// Writes joins out, of inner queries first.
+struct Writer {
+    names: Names,
+}
+
+impl VisitorMut for Writer {
+    type Break = Box<SqlError>;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> Visited {
+        self.names.enter(query);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> Visited {
+        let written = self.of_query(query);
+        self.names.leave();
+        match written {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(Box::new(error)),
+        }
+    }
+}
+
+impl Writer {
+    fn of_query(&mut self, query: &mut Query) -> Result<(), SqlError> {
+        let merged = self.of_body(&mut query.body)?;
+        let (Some(mut merged), Some(order)) = (merged, &mut query.order_by) else { return Ok(()) };
+        // ORDER BY takes a column of the result before one of FROM.
+        if let SetExpr::Select(select) = query.body.as_ref() {
+            let items = select.projection.iter();
+            let results: Vec<_> = items.filter_map(|item| self.names.of_item(item)).collect();
+            let times = |name: &String| results.iter().filter(|result| *result == name).count();
+            merged.retain(|name, _| times(name) != 1);
+        }
+        if let OrderByKind::Expressions(keys) = &mut order.kind {
+            for key in keys {
+                self.replace(&mut key.expr, &merged);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the joins of all SELECTs out; the columns that are merged if there is one only.
+    fn of_body(&mut self, body: &mut SetExpr) -> Result<Option<HashMap<String, Expr>>, SqlError> {
+        match body {
+            SetExpr::Select(select) => self.of_select(select),
+            SetExpr::SetOperation { left, right, .. } => {
+                self.of_body(left)?;
+                self.of_body(right)?;
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn of_select(
+        &mut self,
+        select: &mut Select,
+    ) -> Result<Option<HashMap<String, Expr>>, SqlError> {
+        if !select.from.iter().any(columns::merges) {
+            return Ok(None);
+        }
+        let mut joined = Joined::default();
+        for table in &mut select.from {
+            let Some(of_table) = self.of_table(table)? else { return Ok(None) };
+            joined.columns.extend(of_table.columns);
+            joined.merged.extend(of_table.merged);
+        }
+        for item in std::mem::take(&mut select.projection) {
+            self.push_item(&mut select.projection, item, &joined)?;
+        }
+        let merged = joined.merged;
+        let exprs = [&mut select.selection, &mut select.having, &mut select.qualify];
+        exprs.into_iter().flatten().for_each(|expr| self.replace(expr, &merged));
+        if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+            keys.iter_mut().for_each(|key| self.replace(key, &merged));
+        }
+        if let Some(Distinct::On(keys)) = &mut select.distinct {
+            keys.iter_mut().for_each(|key| self.replace(key, &merged));
+        }
+        for window in &mut select.named_window {
+            let _ = window.visit(&mut Replacer {
+                names: &mut self.names,
+                merged: &merged,
+                hidden: Vec::new(),
+            });
+        }
+        Ok(Some(merged))
+    }
+
+    /// Writes the joins of a FROM item out. None if one of its sources is not known.
+    fn of_table(&mut self, table: &mut TableWithJoins) -> Result<Option<Joined>, SqlError> {
+        let mut copy = table.clone();
+        if let Some(joined) = self.names.join(&mut copy, &mut |names, expr, merged| {
+            replace(names, expr, merged);
+        })? {
+            *table = copy;
+            return Ok(Some(joined));
+        }
+        match columns::merges_rows_of_one_side(table) {
+            false => Ok(None),
+            true => Err(refused(
+                "an outer join by USING, or a NATURAL one, with a function or another source \
+                 whose columns are not known",
+                "give the condition by ON, and say which table's column is meant",
+            )),
+        }
+    }
+
+    /// Adds an item of a SELECT list, with `*` as a list of columns.
+    fn push_item(
+        &mut self,
+        items: &mut Vec<SelectItem>,
+        item: SelectItem,
+        joined: &Joined,
+    ) -> Result<(), SqlError> {
+        match item {
+            SelectItem::Wildcard(options) => self.push_all(items, &options, joined),
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => {
+                let of_name = joined.merged.get(&self.names.normal(&name)).cloned();
+                items.push(match of_name {
+                    Some(expr) => SelectItem::ExprWithAlias { expr, alias: name },
+                    None => SelectItem::UnnamedExpr(Expr::Identifier(name)),
+                });
+                Ok(())
+            }
+            SelectItem::UnnamedExpr(mut expr) => {
+                self.replace(&mut expr, &joined.merged);
+                items.push(SelectItem::UnnamedExpr(expr));
+                Ok(())
+            }
+            SelectItem::ExprWithAlias { mut expr, alias } => {
+                self.replace(&mut expr, &joined.merged);
+                items.push(SelectItem::ExprWithAlias { expr, alias });
+                Ok(())
+            }
+            other => {
+                items.push(other);
+                Ok(())
+            }
+        }
+    }
+
+    fn push_all(
+        &mut self,
+        items: &mut Vec<SelectItem>,
+        options: &WildcardAdditionalOptions,
+        joined: &Joined,
+    ) -> Result<(), SqlError> {
+        let is_plain = options.opt_ilike.is_none()
+            && options.opt_rename.is_none()
+            && options.opt_alias.is_none();
+        if !is_plain {
+            return Err(refused(
+                "* with ILIKE, RENAME or AS over a join by USING",
+                "name the columns, or give the condition of the join by ON",
+            ));
+        }
+        let excluded = self.names.excluded(options);
+        let mut replaced = HashMap::new();
+        for element in options.opt_replace.iter().flat_map(|replace| &replace.items) {
+            let mut expr = element.expr.clone();
+            self.replace(&mut expr, &joined.merged);
+            replaced.insert(self.names.normal(&element.column_name), expr);
+        }
+        for Visible { name, expr } in &joined.columns {
+            if excluded.contains(name) {
+                continue;
+            }
+            let alias = Ident::with_quote('"', name.clone());
+            items.push(match (replaced.get(name), expr) {
+                (Some(expr), _) => SelectItem::ExprWithAlias { expr: expr.clone(), alias },
+                (None, Expr::CompoundIdentifier(_)) => SelectItem::UnnamedExpr(expr.clone()),
+                (None, expr) => SelectItem::ExprWithAlias { expr: expr.clone(), alias },
+            });
+        }
+        Ok(())
+    }
+
+    fn replace(&mut self, expr: &mut Expr, merged: &HashMap<String, Expr>) {
+        replace(&mut self.names, expr, merged);
+    }
+}
+
+/// Replaces the names of merged columns in an expression.
+fn replace(names: &mut Names, expr: &mut Expr, merged: &HashMap<String, Expr>) {
+    if !merged.is_empty() {
+        let _ = expr.visit(&mut Replacer { names, merged, hidden: Vec::new() });
+    }
+}
+
+/// Replaces names of merged columns, also in subqueries that have no column of that name.
+struct Replacer<'a> {
+    names: &'a mut Names,
+    merged: &'a HashMap<String, Expr>,
+    /// For each subquery that is being visited, the columns that it hides.
+    hidden: Vec<Vec<String>>,
+}
+
+impl VisitorMut for Replacer<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let names = self.merged.keys().filter(|name| self.names.may_have(query, name)).cloned();
+        let names = names.collect();
+        self.hidden.push(names);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.hidden.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let Expr::Identifier(name) = expr else { return ControlFlow::Continue(()) };
+        let name = self.names.normal(name);
+        let is_hidden = self.hidden.iter().any(|names| names.contains(&name));
+        if let Some(value) = self.merged.get(&name).filter(|_| !is_hidden) {
+            *expr = value.clone();
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The condition of a join, where it has one.
+fn constraint(operator: &datafusion::sql::sqlparser::ast::JoinOperator) -> Option<&JoinConstraint> {
+    use datafusion::sql::sqlparser::ast::JoinOperator as Op;
+    match operator {
+        Op::Join(constraint)
+        | Op::Inner(constraint)
+        | Op::Left(constraint)
+        | Op::LeftOuter(constraint)
+        | Op::Right(constraint)
+        | Op::RightOuter(constraint)
+        | Op::FullOuter(constraint)
+        | Op::CrossJoin(constraint)
+        | Op::Semi(constraint)
+        | Op::LeftSemi(constraint)
+        | Op::RightSemi(constraint)
+        | Op::Anti(constraint)
+        | Op::LeftAnti(constraint)
+        | Op::RightAnti(constraint) => Some(constraint),
+        _ => None,
+    }
+}
