@@ -73,7 +73,8 @@ async fn subqueries_see_the_merged_column_unless_they_have_their_own() {
     let (_engine, session) = session().await;
     let cases = [
         (
-            "SELECT k FROM a RIGHT JOIN b USING (k) WHERE EXISTS (SELECT 1 FROM c WHERE c.z = k * 10) \
+            "SELECT k FROM a RIGHT JOIN b USING (k) \
+          WHERE EXISTS (SELECT 1 FROM c WHERE c.z = k * 10) \
           ORDER BY 1",
             "2\n9",
         ),
@@ -99,7 +100,8 @@ async fn views_and_changes_join_by_columns_too() {
     show(&session, "CREATE VIEW v AS SELECT * EXCLUDE (j) FROM a RIGHT JOIN b USING (k)").await;
     assert_eq!(show(&session, "SELECT k FROM v ORDER BY k").await, "2\n9");
     show(&session, "CREATE TABLE d AS SELECT * FROM a NATURAL FULL JOIN b").await;
-    assert_eq!(show(&session, "SELECT * FROM d ORDER BY k").await, "2 3 1 9\n5 6 4 \n9 7  8");
+    let rows = show(&session, "SELECT * FROM d ORDER BY k").await;
+    assert_eq!(rows, "2 3 1 9\n5 6 4 \n9 7  8");
     show(&session, "INSERT INTO c SELECT k, y FROM a FULL JOIN b USING (k) WHERE k = 9").await;
     assert_eq!(show(&session, "SELECT count(*) FROM c WHERE k = 9").await, "2");
     show(&session, "DELETE FROM c USING (a FULL JOIN b USING (k)) WHERE c.k = b.k").await;

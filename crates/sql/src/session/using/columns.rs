@@ -365,8 +365,9 @@ impl Names {
                 if !functions.contains(&function.as_str()) {
                     return None;
                 }
-                let table = vec![Ident::new(function)];
-                (vec![column.to_owned()], table, alias.clone())
+                let name = Ident::with_quote('"', function);
+                let given = || TableAlias { explicit: true, name, columns: vec![], at: None };
+                (vec![column.to_owned()], Vec::new(), Some(alias.get_or_insert_with(given).clone()))
             }
             TableFactor::Derived { subquery, alias, lateral: false, .. } => {
                 let columns = self.of_query(subquery)?;
