@@ -11,6 +11,7 @@ use super::record::{
     ChunkRecord, TableRecord, tenant_from_bytes, tenant_to_bytes, view_from_bytes, view_to_bytes,
 };
 use crate::error::SqlError;
+use crate::files::Files;
 use crate::sketch::Sketch;
 use crate::write::SketchChange;
 
@@ -84,8 +85,12 @@ pub(super) struct CatalogFile {
 
 impl CatalogFile {
     /// Opens the file, and makes it with these schemas where there is none.
-    pub(super) fn open(path: &Path, first_schemas: &[&str]) -> Result<Self, SqlError> {
-        let database = Database::builder().set_cache_size(CACHE_BYTES).create(path);
+    pub(super) fn open(
+        files: &dyn Files,
+        path: &Path,
+        first_schemas: &[&str],
+    ) -> Result<Self, SqlError> {
+        let database = files.open_catalog(path, Database::builder().set_cache_size(CACHE_BYTES));
         let database = database.map_err(|source| error(path, "open it", source))?;
         let file = Self { path: path.to_owned(), database };
         match file.version()? {
