@@ -179,7 +179,7 @@ fn foreign(path: &Path, why: &str) -> SqlError {
 }
 
 /// What a file is called until it is whole.
-fn unfinished(file: &Path) -> PathBuf {
+pub(crate) fn unfinished(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".new");
     PathBuf::from(name)
