@@ -24,9 +24,11 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("terrace-objects", &["--test", "linear"]),
     ("terrace-objects", &["--test", "fuzz", "the_store_is_a_map"]),
     ("terrace-objects", &["--test", "model"]),
+    ("terrace-objects", &["--lib", "power_tests"]),
     ("terrace-index", &["--test", "threads"]),
     ("terrace-index", &["--test", "tree_threads"]),
     ("terrace-sql", &["--test", "kill_rounds"]),
+    ("terrace-sql", &["--test", "power_loss"]),
     ("terrace", &["--test", "cli", "durability"]),
 ];
 

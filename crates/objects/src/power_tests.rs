@@ -31,6 +31,9 @@ use crate::store::ObjectStore;
 const SECTOR: usize = 512;
 /// Stops that are tried at moments of one record.
 const STOPS: usize = 8;
+const STATES_PER_ROUND: u64 = 50;
+/// Rounds without a soak: 1,000 states.
+const ROUNDS: u64 = 20;
 
 type Contents = BTreeMap<ObjectId, Vec<u8>>;
 
@@ -382,7 +385,8 @@ fn stops(rng: &mut Rng, count: usize, careless: bool) -> Vec<String> {
 #[test]
 fn nothing_acknowledged_is_lost_and_nothing_half_done_shows() {
     with_seed(|seed| {
-        let wrong = stops(&mut Rng::new(seed), to_usize(soak_rounds(1000)), false);
+        let states = to_usize(STATES_PER_ROUND * soak_rounds(ROUNDS));
+        let wrong = stops(&mut Rng::new(seed), states, false);
         assert!(wrong.is_empty(), "{} states are wrong; the first: {}", wrong.len(), wrong[0]);
     });
 }

@@ -20,6 +20,7 @@ use terrace_market::Ledger;
 use terrace_pool::{Pool, PoolConfig};
 use terrace_sql::Encoding;
 use terrace_sql::catalog::{Catalog, DEFAULT_SCHEMA, IfExists, Lifetime, TableDefinition};
+use terrace_sql::files::SystemFiles;
 use terrace_sql::pins::PagePins;
 use terrace_sql::statistics::Collector;
 use terrace_sys::file::DirectFile;
@@ -137,7 +138,7 @@ async fn table(schema: &SchemaRef, blocks: &[RecordBatch]) -> Result<(), Box<dyn
     config.store = Some(Arc::new(store));
     let path = directory.path().join("catalog.redb");
     let pins = Arc::new(PagePins::new(16 << 20));
-    let catalog = Catalog::open(&path, Pool::new(config)?, pins, Lifetime::Lasting)?;
+    let catalog = Catalog::open(&SystemFiles, &path, Pool::new(config)?, pins, Lifetime::Lasting)?;
     let memory: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
     for threads in ["first", "second"] {
         let rounds = usize::try_from(ROWS / BLOCK)?.div_ceil(blocks.len());

@@ -31,6 +31,7 @@ use terrace_pool::Pool;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::error::SqlError;
+use crate::files::Files;
 use crate::pins::PagePins;
 use crate::segment::{Encoding, check_type};
 use crate::table::Table;
@@ -94,16 +95,17 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Opens the catalog in the file `path`, and makes one where there is none. The pool's store
-    /// must be newly opened: the extents of every chunk are claimed in it. A new catalog takes a
-    /// store that is blank or was a temporary database's, and is tied to it from then on.
-    /// Statements that rewrite chunks pin pages within the limit of `pins`.
+    /// Opens the catalog in the file `path` of `files`, and makes one where there is none. The
+    /// pool's store must be newly opened: the extents of every chunk are claimed in it. A new
+    /// catalog takes a store that is blank or was a temporary database's, and is tied to it from
+    /// then on. Statements that rewrite chunks pin pages within the limit of `pins`.
     ///
     /// # Errors
     /// [`SqlError::Catalog`] when the file cannot be used, [`SqlError::CatalogDamaged`] when it
     /// does not make sense, [`SqlError::WrongStore`] when the store is not the catalog's, which is
     /// then left as it was, [`SqlError::Refused`] when the pool has no store.
     pub fn open(
+        files: &dyn Files,
         path: &Path,
         pool: Pool,
         pins: Arc<PagePins>,
@@ -113,7 +115,7 @@ impl Catalog {
             what: "keeping tables in a pool without a store".to_owned(),
             instead: "give it a file or device tier".to_owned(),
         })?;
-        let file = CatalogFile::open(path, &[DEFAULT_SCHEMA])?;
+        let file = CatalogFile::open(files, path, &[DEFAULT_SCHEMA])?;
         let loaded = file.load()?;
         let label = Label { id: loaded.id, lifetime };
         label.settle(&store, loaded.end_bytes() > 0)?;

@@ -2,15 +2,15 @@
 //! another file or a device `store.terrace`, and `STORE`, which says which of these it is and
 //! stands for a first start that came to its end.
 
-use std::fs;
-use std::io::{self, Write as _};
+use std::any::Any;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tempfile::TempDir;
-use terrace_sys::file::make_directory;
-use terrace_sys::lock::LockedFile;
 
 use crate::error::SqlError;
+use crate::files::{Files, SystemFiles};
 
 /// The version of everything below a data directory. A program opens its own version only.
 pub const FORMAT_VERSION: u32 = 2;
@@ -25,8 +25,9 @@ const STORE_FILE: &str = "STORE";
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
+    files: Arc<dyn Files>,
     // The lock goes before the directory it is in.
-    _lock: LockedFile,
+    _lock: Box<dyn Any + Send + Sync>,
     temporary: Option<TempDir>,
 }
 
@@ -38,19 +39,27 @@ impl DataDir {
     /// version, or when it holds files and is no data directory; [`SqlError::DataDirIo`] when it
     /// cannot be written.
     pub fn open(path: &Path) -> Result<Self, SqlError> {
-        make_directory(path, sync_directory)
-            .map_err(|source| io_error(path, "create it", source))?;
+        Self::open_in(Arc::new(SystemFiles), path)
+    }
+
+    /// [`DataDir::open`] in another file system.
+    ///
+    /// # Errors
+    /// As [`DataDir::open`].
+    pub fn open_in(files: Arc<dyn Files>, path: &Path) -> Result<Self, SqlError> {
+        let made = files.make_directory(path);
+        made.map_err(|source| io_error(path, "create it", source))?;
         // Looked at before the lock, so that a foreign directory is left without a trace.
-        let format = read_format(path)?;
+        let format = read_file(&*files, &path.join(FORMAT_FILE))?;
         if format.is_none() {
-            refuse_foreign(path)?;
+            refuse_foreign(&*files, path)?;
         }
-        let lock = lock(path)?;
-        match read_format(path)? {
+        let lock = lock(&*files, path)?;
+        match read_file(&*files, &path.join(FORMAT_FILE))? {
             Some(format) => check_format(path, &format)?,
-            None => write_format(path)?,
+            None => write_format(&*files, path)?,
         }
-        Ok(Self { path: path.to_owned(), _lock: lock, temporary: None })
+        Ok(Self { path: path.to_owned(), files, _lock: lock, temporary: None })
     }
 
     /// Makes a data directory that is removed when the value is dropped.
@@ -70,6 +79,11 @@ impl DataDir {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The file system it is in.
+    pub(crate) fn files(&self) -> &dyn Files {
+        &*self.files
     }
 
     /// Whether the directory is removed when the value is dropped.
@@ -93,24 +107,24 @@ impl DataDir {
     /// The name of the store that the database was made with. None before its first start came to
     /// its end: then there is no table yet.
     pub(crate) fn kept_store(&self) -> Result<Option<String>, SqlError> {
-        let kept = read_file(&self.path.join(STORE_FILE))?;
+        let kept = read_file(self.files(), &self.path.join(STORE_FILE))?;
         Ok(kept.filter(|name| !name.is_empty()))
     }
 
     /// Keeps the name of the store, which is there by now.
     pub(crate) fn keep_store(&self, name: &str) -> Result<(), SqlError> {
         let failed = |source| io_error(&self.path, "sync it", source);
-        sync_directory(&self.path).map_err(failed)?;
-        write_whole(&self.path, STORE_FILE, name)
+        self.files.sync_directory(&self.path).map_err(failed)?;
+        write_whole(self.files(), &self.path, STORE_FILE, name)
     }
 }
 
-fn lock(path: &Path) -> Result<LockedFile, SqlError> {
+fn lock(files: &dyn Files, path: &Path) -> Result<Box<dyn Any + Send + Sync>, SqlError> {
     let file = path.join(LOCK_FILE);
-    LockedFile::open(&file).map_err(|source| match source.kind() {
+    files.lock(&file).map_err(|source| match source.kind() {
         io::ErrorKind::WouldBlock => {
-            let holder = fs::read_to_string(&file).unwrap_or_default();
-            let holder = match holder.trim() {
+            let holder = files.read(&file).unwrap_or_default();
+            let holder = match String::from_utf8_lossy(&holder).trim() {
                 "" => "another process".to_owned(),
                 pid => format!("process {pid}"),
             };
@@ -124,22 +138,9 @@ fn lock(path: &Path) -> Result<LockedFile, SqlError> {
     })
 }
 
-/// Makes the entries of a directory durable.
-pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
-    terrace_sys::file::sync_directory(path)?;
-    #[cfg(test)]
-    tests::note_synced(path);
-    Ok(())
-}
-
-/// What `FORMAT` says, or `None` where there is no such file.
-fn read_format(path: &Path) -> Result<Option<String>, SqlError> {
-    read_file(&path.join(FORMAT_FILE))
-}
-
 /// The line that a file holds, or `None` where there is no such file.
-fn read_file(file: &Path) -> Result<Option<String>, SqlError> {
-    match fs::read(file) {
+fn read_file(files: &dyn Files, file: &Path) -> Result<Option<String>, SqlError> {
+    match files.read(file) {
         Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).trim().to_owned())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(source) => Err(io_error(file, "read it", source)),
@@ -162,12 +163,10 @@ fn check_format(path: &Path, format: &str) -> Result<(), SqlError> {
 }
 
 /// Refuses a directory that holds anything but what an interrupted first start leaves.
-fn refuse_foreign(path: &Path) -> Result<(), SqlError> {
-    let entries = fs::read_dir(path).map_err(|source| io_error(path, "list it", source))?;
-    for entry in entries {
-        let entry = entry.map_err(|source| io_error(path, "list it", source))?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name != LOCK_FILE && name != unfinished(FORMAT_FILE) {
+fn refuse_foreign(files: &dyn Files, path: &Path) -> Result<(), SqlError> {
+    let names = files.names(path).map_err(|source| io_error(path, "list it", source))?;
+    for name in names {
+        if name != LOCK_FILE && Path::new(&name) != unfinished(Path::new(FORMAT_FILE)) {
             return Err(foreign(path, &format!("it holds {name} and no FORMAT file")));
         }
     }
@@ -180,22 +179,23 @@ fn foreign(path: &Path, why: &str) -> SqlError {
 }
 
 /// What a file is called until it is whole.
-fn unfinished(name: &str) -> String {
-    format!("{name}.new")
+pub(crate) fn unfinished(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".new");
+    PathBuf::from(name)
 }
 
-fn write_format(path: &Path) -> Result<(), SqlError> {
-    write_whole(path, FORMAT_FILE, &format!("{FORMAT_NAME} {FORMAT_VERSION}"))
+fn write_format(files: &dyn Files, path: &Path) -> Result<(), SqlError> {
+    write_whole(files, path, FORMAT_FILE, &format!("{FORMAT_NAME} {FORMAT_VERSION}"))
 }
 
 /// Writes a file of one line so that it is there in whole or not at all.
-fn write_whole(path: &Path, name: &str, line: &str) -> Result<(), SqlError> {
-    let unfinished = path.join(unfinished(name));
-    let written = fs::File::create(&unfinished).and_then(|mut file| {
-        writeln!(file, "{line}")?;
-        file.sync_all()?;
-        fs::rename(&unfinished, path.join(name))?;
-        sync_directory(path)
+fn write_whole(files: &dyn Files, path: &Path, name: &str, line: &str) -> Result<(), SqlError> {
+    let file = path.join(name);
+    let unfinished = unfinished(&file);
+    let written = files.write(&unfinished, format!("{line}\n").as_bytes()).and_then(|()| {
+        files.rename(&unfinished, &file)?;
+        files.sync_directory(path)
     });
     written.map_err(|source| io_error(&unfinished, "write it", source))
 }
@@ -206,24 +206,73 @@ fn io_error(path: &Path, action: &'static str, source: io::Error) -> SqlError {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::fs;
+    use std::sync::{Mutex, PoisonError};
+
+    use redb::{Builder, Database, DatabaseError};
+    use terrace_tier::store::{Store, StoreError};
 
     use super::*;
 
-    thread_local! {
-        static SYNCED: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+    /// The machine's file system, which notes the directories that it makes durable.
+    #[derive(Debug, Default)]
+    struct Noting {
+        synced: Mutex<Vec<PathBuf>>,
     }
 
-    /// Remembers what this thread made durable: no test can take the power away.
-    pub(super) fn note_synced(path: &Path) {
-        let path = path.canonicalize().expect("it was just opened");
-        SYNCED.with_borrow_mut(|synced| synced.push(path));
+    impl Noting {
+        fn take(&self) -> Vec<PathBuf> {
+            std::mem::take(&mut *self.synced.lock().unwrap_or_else(PoisonError::into_inner))
+        }
     }
 
-    fn synced_by<T>(act: impl FnOnce() -> T) -> (T, Vec<PathBuf>) {
-        SYNCED.take();
-        let done = act();
-        (done, SYNCED.take())
+    impl Files for Noting {
+        fn make_directory(&self, path: &Path) -> io::Result<()> {
+            terrace_sys::file::make_directory(path, |above| self.sync_directory(above))
+        }
+
+        fn names(&self, directory: &Path) -> io::Result<Vec<String>> {
+            SystemFiles.names(directory)
+        }
+
+        fn exists(&self, path: &Path) -> io::Result<bool> {
+            SystemFiles.exists(path)
+        }
+
+        fn lock(&self, path: &Path) -> io::Result<Box<dyn Any + Send + Sync>> {
+            SystemFiles.lock(path)
+        }
+
+        fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+            SystemFiles.read(path)
+        }
+
+        fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+            SystemFiles.write(path, bytes)
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            SystemFiles.rename(from, to)
+        }
+
+        fn remove(&self, path: &Path) -> io::Result<()> {
+            SystemFiles.remove(path)
+        }
+
+        fn sync_directory(&self, path: &Path) -> io::Result<()> {
+            SystemFiles.sync_directory(path)?;
+            let path = path.canonicalize()?;
+            self.synced.lock().unwrap_or_else(PoisonError::into_inner).push(path);
+            Ok(())
+        }
+
+        fn open_catalog(&self, path: &Path, builder: &Builder) -> Result<Database, DatabaseError> {
+            SystemFiles.open_catalog(path, builder)
+        }
+
+        fn open_store(&self, path: &Path, create: bool) -> Result<Store, StoreError> {
+            SystemFiles.open_store(path, create)
+        }
     }
 
     #[test]
@@ -231,18 +280,19 @@ mod tests {
         let parent = tempfile::tempdir().expect("tempdir");
         let parent = parent.path().canonicalize().expect("canonical");
         let path = parent.join("deep/data");
-        let (directory, synced) = synced_by(|| DataDir::open(&path).expect("a new directory"));
+        let files = Arc::new(Noting::default());
+        let directory = DataDir::open_in(files.clone(), &path).expect("a new directory");
+        let synced = files.take();
         // The entry of each new directory in the one above it, then the file in the innermost.
         for entries in [&parent, &parent.join("deep"), &path] {
             assert!(synced.contains(entries), "{} is not among {synced:?}", entries.display());
         }
-        let (kept, synced) = synced_by(|| directory.keep_store("s"));
-        kept.expect("keep the name");
+        directory.keep_store("s").expect("keep the name");
         // The store's entry before the name that says it must be there, and the name after it.
-        assert_eq!(synced, [path.clone(), path.clone()]);
+        assert_eq!(files.take(), [path.clone(), path.clone()]);
         drop(directory);
-        let (_again, synced) = synced_by(|| DataDir::open(&path).expect("open"));
-        assert!(synced.is_empty(), "nothing is new: {synced:?}");
+        let _again = DataDir::open_in(files.clone(), &path).expect("open");
+        assert_eq!(files.take(), Vec::<PathBuf>::new(), "nothing is new");
     }
 
     fn message(path: &Path) -> String {

@@ -17,6 +17,7 @@ use terrace_tier::store::{Blocks, Store};
 use crate::catalog::Catalog;
 use crate::data_dir::DataDir;
 use crate::error::SqlError;
+use crate::files::{Files, SystemFiles};
 use crate::home::{self, HeapDefinition, Heaps, Keeper, KeeperParts};
 use crate::memory::{ProcessMemory, Reserve};
 use crate::pins::PagePins;
@@ -108,7 +109,16 @@ impl Engine {
     /// configuration that makes no sense or a setting that a session does not take; errors of the
     /// directory, the store, the pool and the catalog.
     pub fn open(config: &EngineConfig) -> Result<Self, SqlError> {
-        let state = open::assemble(open::prepare(config)?)?;
+        Self::open_in(Arc::new(SystemFiles), config)
+    }
+
+    /// [`Engine::open`] with the directory of `config` in another file system. A tier that is a
+    /// file or device is the machine's.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn open_in(files: Arc<dyn Files>, config: &EngineConfig) -> Result<Self, SqlError> {
+        let state = open::assemble(open::prepare(files, config)?)?;
         Ok(Self { state: Arc::new(state) })
     }
 
@@ -122,7 +132,7 @@ impl Engine {
         blocks: Arc<dyn Blocks>,
         capacity_bytes: u64,
     ) -> Result<Self, SqlError> {
-        let data_dir = open::open_dir(config)?;
+        let data_dir = open::open_dir(Arc::new(SystemFiles), config)?;
         let state = open::assemble(open::Parts {
             dram_bytes: config.dram_bytes,
             slower_memory: vec![],

@@ -10,6 +10,7 @@ pub mod data_dir;
 pub mod engine;
 pub mod error;
 mod failpoint;
+pub mod files;
 mod functions;
 mod home;
 pub mod market;

@@ -1,6 +1,7 @@
 //! The catalog's file: what redb holds, read whole at the start and changed by one transaction
 //! per statement.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
@@ -10,7 +11,9 @@ use super::label::DatabaseId;
 use super::record::{
     ChunkRecord, TableRecord, tenant_from_bytes, tenant_to_bytes, view_from_bytes, view_to_bytes,
 };
+use crate::data_dir::unfinished;
 use crate::error::SqlError;
+use crate::files::Files;
 use crate::sketch::Sketch;
 use crate::write::SketchChange;
 
@@ -84,17 +87,48 @@ pub(super) struct CatalogFile {
 
 impl CatalogFile {
     /// Opens the file, and makes it with these schemas where there is none.
-    pub(super) fn open(path: &Path, first_schemas: &[&str]) -> Result<Self, SqlError> {
-        let database = Database::builder().set_cache_size(CACHE_BYTES).create(path);
-        let database = database.map_err(|source| error(path, "open it", source))?;
-        let file = Self { path: path.to_owned(), database };
+    pub(super) fn open(
+        files: &dyn Files,
+        path: &Path,
+        first_schemas: &[&str],
+    ) -> Result<Self, SqlError> {
+        let exists = files.exists(path);
+        if !exists.map_err(|source| directory_error(path, "look for it", source))? {
+            Self::make(files, path, first_schemas)?;
+        }
+        let file = Self::open_whole(files, path)?;
         match file.version()? {
             Some(VERSION) => Ok(file),
             Some(version) => Err(file.damaged(format!(
                 "it is of version {version} and this program reads version {VERSION}"
             ))),
-            None => file.initialise(first_schemas).map(|()| file),
+            None => Err(file.damaged("it has no version")),
         }
+    }
+
+    /// Makes the file. It gets its name once it is whole: redb does not open what a power loss
+    /// leaves of its first writes. The name is durable when this returns, so that nothing on the
+    /// device refers to a catalog that may be lost.
+    fn make(files: &dyn Files, path: &Path, first_schemas: &[&str]) -> Result<(), SqlError> {
+        let unfinished = unfinished(path);
+        match files.remove(&unfinished) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(directory_error(&unfinished, "remove it", source));
+            }
+            _ => {}
+        }
+        let file = Self::open_whole(files, &unfinished)?;
+        file.initialise(first_schemas)?;
+        drop(file);
+        let named = files.rename(&unfinished, path);
+        let named = named.and_then(|()| path.parent().map_or(Ok(()), |p| files.sync_directory(p)));
+        named.map_err(|source| directory_error(path, "name it", source))
+    }
+
+    fn open_whole(files: &dyn Files, path: &Path) -> Result<Self, SqlError> {
+        let database = files.open_catalog(path, Database::builder().set_cache_size(CACHE_BYTES));
+        let database = database.map_err(|source| error(path, "open it", source))?;
+        Ok(Self { path: path.to_owned(), database })
     }
 
     fn version(&self) -> Result<Option<u64>, SqlError> {
@@ -175,6 +209,10 @@ impl CatalogFile {
     pub(super) fn damaged(&self, what: impl Into<String>) -> SqlError {
         SqlError::CatalogDamaged { path: self.path.clone(), what: what.into() }
     }
+}
+
+fn directory_error(path: &Path, action: &'static str, source: io::Error) -> SqlError {
+    SqlError::DataDirIo { path: path.to_owned(), action, source }
 }
 
 fn error(path: &Path, action: &'static str, source: impl Into<redb::Error>) -> SqlError {

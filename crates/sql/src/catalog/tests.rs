@@ -43,6 +43,16 @@ impl Home {
     }
 }
 
+#[test]
+fn a_catalog_that_was_cut_off_while_it_was_made_is_made_again() {
+    let home = Home::new();
+    let unfinished = home.directory.path().join("catalog.redb.new");
+    std::fs::write(&unfinished, [0; 100_000]).expect("write");
+    drop(home.open());
+    assert!(!unfinished.exists() && home.path().exists());
+    drop(home.open());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_is_there_after_a_restart() {
     let home = Home::new();

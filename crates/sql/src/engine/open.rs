@@ -8,12 +8,13 @@ use terrace_pool::{Placement, Pool, PoolConfig};
 use terrace_sys::probe::Probe;
 use terrace_sys::size::{MIB, format_bytes};
 use terrace_tier::store::Store;
-use terrace_tier::{MemoryTier, TierSpec};
+use terrace_tier::{MemoryTier, TierError, TierSpec};
 
 use super::{EngineConfig, EngineState, PoolReserve};
 use crate::catalog::{Catalog, Lifetime};
-use crate::data_dir::{DataDir, sync_directory};
+use crate::data_dir::DataDir;
 use crate::error::SqlError;
+use crate::files::Files;
 use crate::market::Market;
 use crate::memory::{MemoryBudget, ProcessLimit, ProcessMemory, Watch};
 use crate::pins::PagePins;
@@ -46,7 +47,7 @@ pub(super) struct Parts {
 }
 
 /// Finds the tiers and the directory that a configuration names.
-pub(super) fn prepare(config: &EngineConfig) -> Result<Parts, SqlError> {
+pub(super) fn prepare(files: Arc<dyn Files>, config: &EngineConfig) -> Result<Parts, SqlError> {
     let probe = Probe::detect();
     let dram = TierSpec::Dram { capacity_bytes: config.dram_bytes };
     if config.tiers.iter().any(|tier| matches!(tier, TierSpec::Dram { .. })) {
@@ -67,7 +68,7 @@ pub(super) fn prepare(config: &EngineConfig) -> Result<Parts, SqlError> {
         let instead = "one file or device holds all pages; name one".to_owned();
         return Err(SqlError::Refused { what: format!("a second store, {second}"), instead });
     }
-    let data_dir = open_dir(config)?;
+    let data_dir = open_dir(files, config)?;
     let (store, keep) = open_store(&data_dir, stores.first().copied())?;
     let (dram_bytes, threads) = (config.dram_bytes, config.threads);
     let (store, settings) = (Arc::new(store), config.settings.clone());
@@ -86,9 +87,9 @@ pub(super) fn prepare(config: &EngineConfig) -> Result<Parts, SqlError> {
 }
 
 /// The data directory of a configuration.
-pub(super) fn open_dir(config: &EngineConfig) -> Result<DataDir, SqlError> {
+pub(super) fn open_dir(files: Arc<dyn Files>, config: &EngineConfig) -> Result<DataDir, SqlError> {
     match &config.data_dir {
-        Some(path) => DataDir::open(path),
+        Some(path) => DataDir::open_in(files, path),
         None => DataDir::temporary(),
     }
 }
@@ -107,11 +108,18 @@ fn open_store(data_dir: &DataDir, tier: Option<&TierSpec>) -> Result<(Store, Kee
         return Ok((opened(&tier, tier.overwrite_store()?)?, Keep::Nothing));
     }
     let name = if tier == own { OWN_STORE.to_owned() } else { tier.name() };
+    let open = |create| -> Result<Option<Store>, TierError> {
+        match (tier == own, create) {
+            (true, _) => Ok(Some(data_dir.files().open_store(&data_dir.store(), create)?)),
+            (false, true) => tier.overwrite_store(),
+            (false, false) => tier.reopen_store(),
+        }
+    };
     let Some(kept) = data_dir.kept_store()? else {
-        return Ok((opened(&tier, tier.overwrite_store()?)?, Keep::Name { name, tier }));
+        return Ok((opened(&tier, open(true)?)?, Keep::Name { name, tier }));
     };
     if kept == name {
-        let store = tier.reopen_store().map_err(|error| SqlError::DataDir {
+        let store = open(false).map_err(|error| SqlError::DataDir {
             path: data_dir.path().to_owned(),
             what: format!("the pages of its tables are not to be had: {error}"),
         });
@@ -169,10 +177,12 @@ impl Keep {
     /// Ends the first start: from here on the store must be there.
     fn settle(self, data_dir: &DataDir) -> Result<(), SqlError> {
         let Self::Name { name, tier } = self else { return Ok(()) };
+        // The entry of a store in the directory becomes durable with the name that is kept.
         if let TierSpec::File { path, .. } = &tier
+            && name != OWN_STORE
             && let Some(parent) = path.parent()
         {
-            sync_directory(parent).map_err(|source| SqlError::DataDirIo {
+            terrace_sys::file::sync_directory(parent).map_err(|source| SqlError::DataDirIo {
                 path: parent.to_owned(),
                 action: "sync it",
                 source,
@@ -205,17 +215,13 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
         placement: parts.placement,
         ..PoolConfig::new("pool", ledger.clone())
     })?;
-    let lifetime = match data_dir.is_temporary() {
-        true => Lifetime::Temporary,
-        false => Lifetime::Lasting,
-    };
     let copies = Arc::new(ledger.register("copies of pages", Class::Query));
     let reserve =
         Arc::new(PoolReserve { pool: pool.clone(), floor_bytes, copies: Arc::clone(&copies) });
     let budget = Arc::new(MemoryBudget::new(ledger, reserve));
     let pins = PagePins::new(floor_bytes / 2).with_copies(Arc::clone(&budget), copies);
     let pins = Arc::new(pins);
-    let catalog = Catalog::open(&data_dir.catalog(), pool.clone(), Arc::clone(&pins), lifetime)?;
+    let catalog = open_catalog(&data_dir, &pool, &pins)?;
     for (_, name) in
         settings.iter().filter(|(name, tenant)| name == TENANT_SETTING && !tenant.is_empty())
     {
@@ -252,6 +258,20 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
         memory_tiers,
         data_dir,
     })
+}
+
+/// Opens the catalog of the data directory over the pool.
+fn open_catalog(
+    data_dir: &DataDir,
+    pool: &Pool,
+    pins: &Arc<PagePins>,
+) -> Result<Arc<Catalog>, SqlError> {
+    let lifetime = match data_dir.is_temporary() {
+        true => Lifetime::Temporary,
+        false => Lifetime::Lasting,
+    };
+    let (pool, pins) = (pool.clone(), Arc::clone(pins));
+    Catalog::open(data_dir.files(), &data_dir.catalog(), pool, pins, lifetime)
 }
 
 /// Watches what the process holds beside the pool and the queries.

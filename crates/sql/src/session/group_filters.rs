@@ -59,9 +59,6 @@ impl OptimizerRule for PushDownFilter {
 }
 
 fn stays_above(condition: &Expr, aggregate: &Aggregate) -> bool {
-    let is_of_groups = match aggregate.group_expr.as_slice() {
-        [] | [Expr::GroupingSet(_)] => false,
-        _ => true,
-    };
+    let is_of_groups = !matches!(aggregate.group_expr.as_slice(), [] | [Expr::GroupingSet(_)]);
     condition.is_volatile() || (!is_of_groups && condition.column_refs().is_empty())
 }

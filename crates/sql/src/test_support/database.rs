@@ -17,6 +17,7 @@ use terrace_tier::store::{Blocks, Store};
 use crate::catalog::{Catalog, DEFAULT_SCHEMA, IfExists, LABEL_BYTES, Lifetime, TableDefinition};
 use crate::chunk::Chunk;
 use crate::error::SqlError;
+use crate::files::SystemFiles;
 use crate::pins::PagePins;
 use crate::segment::{Encoding, Segment};
 use crate::table::Table;
@@ -46,7 +47,7 @@ impl Database {
         config.store = Some(store.clone());
         let pool = Pool::new(config)?;
         let pins = Arc::new(PagePins::new(dram_bytes / 16));
-        let catalog = Catalog::open(catalog, pool.clone(), pins, Lifetime::Lasting)?;
+        let catalog = Catalog::open(&SystemFiles, catalog, pool.clone(), pins, Lifetime::Lasting)?;
         Ok(Self { catalog, store, pool })
     }
 
