@@ -4,7 +4,7 @@
 //! folds constants. These functions take their place in a logical plan: they have the operators'
 //! types and names, and return an error instead.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Datum};
 use datafusion::arrow::compute::kernels::numeric::{add, mul, neg, sub};
@@ -43,6 +43,21 @@ impl CheckedArithmetic {
     }
 }
 
+/// Appends the name of an operand. That of a long sum is written once, not copied at each level.
+fn push_name(name: &mut String, expr: &Expr) {
+    if let Expr::ScalarFunction(call) = expr
+        && let Some(inner) = call.func.inner().downcast_ref::<CheckedArithmetic>()
+        && let [left, right] = call.args.as_slice()
+    {
+        push_name(name, left);
+        let _ = write!(name, " {} ", inner.operator);
+        push_name(name, right);
+        return;
+    }
+    // Writing to a text cannot fail, and a name that cannot be made is an error where it is asked.
+    let _ = write!(name, "{}", expr.schema_name());
+}
+
 /// Whether arithmetic with values of a type can overflow it.
 #[must_use]
 pub fn can_overflow(data_type: &DataType) -> bool {
@@ -65,7 +80,11 @@ impl ScalarUDFImpl for CheckedArithmetic {
     /// The name that an expression with the operator has, so that names of columns stay.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         let [left, right] = args else { return internal_err!("{} takes 2 values", self.name()) };
-        Ok(format!("{} {} {}", left.schema_name(), self.operator, right.schema_name()))
+        let mut name = String::new();
+        push_name(&mut name, left);
+        let _ = write!(name, " {} ", self.operator);
+        push_name(&mut name, right);
+        Ok(name)
     }
 
     fn signature(&self) -> &Signature {

@@ -15,6 +15,9 @@ const MEMORY: &str = "/dev/shm";
 /// Bytes of the store, whose memory is taken when it is written.
 const STORE_BYTES: u64 = 8 << 30;
 
+/// Bytes of the process, above which a query whose result is longer than memory ends with an error.
+const PROCESS_BYTES: u64 = 6 << 30;
+
 /// A database of its own, which ends with this value.
 pub struct Database {
     session: Arc<Session>,
@@ -34,7 +37,13 @@ impl Database {
         let directory = tempfile::Builder::new().prefix("terrace-sqltest-").tempdir_in(&parent);
         let directory = directory.map_err(|error| CheckError::file("create", &parent, error))?;
         let data_dir = Some(directory.path().to_owned());
-        let config = EngineConfig { threads, data_dir, ..EngineConfig::new(dram_bytes) };
+        let process_limit_bytes = Some(PROCESS_BYTES);
+        let config = EngineConfig {
+            threads,
+            data_dir,
+            process_limit_bytes,
+            ..EngineConfig::new(dram_bytes)
+        };
         let blocks = Arc::new(MemoryBlocks::new(STORE_BYTES));
         let engine = Engine::over_blocks(&config, blocks, STORE_BYTES)?;
         let session = Arc::new(engine.session()?);

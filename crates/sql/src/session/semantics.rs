@@ -13,6 +13,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{DFSchema, ExprSchema, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable as _, LogicalPlan, TryCast};
 use datafusion::optimizer::AnalyzerRule;
@@ -60,7 +61,7 @@ fn with_semantics(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 pub(crate) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
     expr.transform_up(|expr| match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            let types = (left.get_type(schema)?, right.get_type(schema)?);
+            let types = (type_of(&left, schema)?, type_of(&right, schema)?);
             let checked = match can_overflow(&types.0) && can_overflow(&types.1) {
                 true => CheckedArithmetic::of(op),
                 false => None,
@@ -70,7 +71,7 @@ pub(crate) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed
                 None => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
             })
         }
-        Expr::Negative(operand) if operand.get_type(schema)?.is_signed_integer() => {
+        Expr::Negative(operand) if type_of(&operand, schema)?.is_signed_integer() => {
             Ok(Transformed::yes(CheckedNegation::function().call(vec![*operand])))
         }
         Expr::Cast(Cast { expr, field }) => {
@@ -85,11 +86,24 @@ pub(crate) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed
     })
 }
 
+/// The type of an expression. DataFusion makes the name of every function below it for that, which
+/// takes the square of the length of a sum for each of its terms.
+fn type_of(expr: &Expr, schema: &dyn ExprSchema) -> Result<DataType> {
+    if let Expr::ScalarFunction(call) = expr
+        && let Some(checked) = call.func.inner().downcast_ref::<CheckedArithmetic>()
+        && let [left, right] = call.args.as_slice()
+    {
+        let (left, right) = (type_of(left, schema)?, type_of(right, schema)?);
+        return BinaryTypeCoercer::new(&left, &checked.operator(), &right).get_result_type();
+    }
+    expr.get_type(schema)
+}
+
 /// The operand of a cast to `to`, rounded where the cast would cut its fraction off.
 fn rounded(operand: Expr, to: &DataType, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
     let is_rounded = matches!(&operand, Expr::ScalarFunction(function)
         if function.func.inner().is::<RoundToInteger>());
-    if is_rounded || !RoundToInteger::is_needed(&operand.get_type(schema)?, to) {
+    if is_rounded || !RoundToInteger::is_needed(&type_of(&operand, schema)?, to) {
         return Ok(Transformed::no(operand));
     }
     let function = Arc::new(RoundToInteger::function());
