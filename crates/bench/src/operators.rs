@@ -19,13 +19,14 @@ use crate::tpch::query::Query;
 use crate::tpch::table::Table;
 
 /// The settings that choose between the two.
-const SWITCHES: [&str; 6] = [
+const SWITCHES: [&str; 7] = [
     "paged_sort",
     "paged_aggregate",
     "paged_hash_join",
     "paged_loop_join",
     "paged_window",
     "paged_repartition",
+    "paged_recursion",
 ];
 /// A query that takes this many times as long counts as slow, here as in the paper.
 const SLOW: f64 = 1.5;
