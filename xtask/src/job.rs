@@ -20,6 +20,8 @@ pub fn run(root: &Path) -> Result<(), String> {
     let mut command = cargo::cargo(root);
     command
         .args(["run", "--release", "--", "tpch", "--scale", "0.01"])
+        // Needs no package from elsewhere.
+        .args(["--answers", "datafusion"])
         .arg("--dram")
         .arg(format!("{DRAM_MIB}MiB"))
         .arg("--json")

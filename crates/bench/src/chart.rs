@@ -10,6 +10,9 @@ use crate::error::{BenchError, Result};
 /// What can go wrong while drawing on such a picture.
 type DrawError<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
 
+/// Nothing that is measured, in any unit, is below this and above 0.
+const AXIS_END_MIN: f64 = 1e-12;
+
 /// Size of a picture in pixels.
 const SIZE: (u32, u32) = (1_100, 480);
 
@@ -77,9 +80,8 @@ impl Bars {
             let left = 0.1 + bar * as_f64(index);
             let bars = series.values.iter().enumerate().filter_map(|(group, value)| {
                 let from = as_f64(group) + left;
-                value.map(|value| {
-                    Rectangle::new([(from, 0.0), (from + bar, value)], colour.filled())
-                })
+                let value = value.filter(|value| value.is_finite())?;
+                Some(Rectangle::new([(from, 0.0), (from + bar, value)], colour.filled()))
             });
             chart.draw_series(bars)?.label(&series.name).legend(move |(x, y)| {
                 Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled())
@@ -102,9 +104,16 @@ impl Bars {
     }
 
     fn highest(&self) -> f64 {
-        let values = self.series.iter().flat_map(|series| series.values.iter().flatten());
-        values.copied().fold(f64::MIN_POSITIVE, f64::max)
+        axis_end(self.series.iter().flat_map(|series| series.values.iter().flatten()).copied())
     }
+}
+
+/// The largest of some values, or 1 where there is none above 0. Ratios whose divisor was 0 are
+/// left out: the marks of an axis that is infinite, or next to nothing, are searched for without
+/// end.
+pub(crate) fn axis_end(values: impl Iterator<Item = f64>) -> f64 {
+    let highest = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
+    if highest < AXIS_END_MIN { 1.0 } else { highest }
 }
 
 /// Small counts as coordinates.
@@ -135,6 +144,24 @@ mod tests {
             assert!(text.contains(part), "{part}");
         }
         assert_eq!(text.matches("#1F77B4").count(), 23, "22 bars and the legend");
+    }
+
+    #[test]
+    fn values_without_bounds_and_none_at_all_make_a_picture() {
+        let bars = |values: Vec<Option<f64>>| Bars {
+            title: String::new(),
+            unit: String::new(),
+            categories: vec!["Q1".into(); values.len()],
+            series: vec![Series { name: "one".into(), values }],
+        };
+        let file = std::env::temp_dir().join(format!("chart-ends-{}.svg", std::process::id()));
+        for values in
+            [vec![Some(f64::INFINITY), Some(2.0), Some(f64::NAN)], vec![Some(0.0)], vec![]]
+        {
+            bars(values).draw(&file).expect("drawn");
+        }
+        std::fs::remove_file(&file).expect("removed");
+        assert_eq!(axis_end([f64::INFINITY, 2.0, f64::NAN].into_iter()), 2.0);
     }
 
     #[test]

@@ -4,25 +4,38 @@
 //! short queries, alone and then beside three clients that run heavy ones all the time; what the
 //! others cost it is the point. Ours shares memory in several ways there: fairly; by the market,
 //! with an SLA for the short queries; and with a priority in it too.
+//!
+//! Before its parts each engine answers every query once, in a process of its own, and the answers
+//! are compared as a whole ([`Referee`]), also with DataFusion's. In the parts ours gives its
+//! answers again, which are compared too; of DuckDB the rows are counted. The engines run in
+//! control groups that limit their memory and page cache, where groups can be made.
 
 use std::time::{Duration, Instant};
 
 use futures::future::{join, join_all};
 use serde::Serialize;
-use terrace_sys::size::format_bytes;
+use terrace_sys::size::{GIB, format_bytes};
 
 use crate::chart::{Bars, Series};
 use crate::error::{BenchError, Result};
 use crate::experiment::{Finding, Setting};
 use crate::grid::Grid;
+use crate::peer::Reply;
 use crate::peer::engine::{Arena, Contender};
 use crate::peer::process::Client;
+use crate::peer::referee::{Question, Referee};
 use crate::report::Report;
-use crate::statistic::percentile;
+use crate::statistic::{RateRatio, percentile};
 use crate::tpch::query::Query;
 
 /// Who is compared; ours first.
 const CONTENDERS: [Contender; 2] = [Contender::Terrace, Contender::DuckDb];
+
+/// The engines whose answers must be the same. DataFusion's are there without DuckDB too.
+const JUDGED: [Contender; 3] = [Contender::Terrace, Contender::DuckDb, Contender::DataFusion];
+
+/// The budget of DataFusion, of which nothing is measured: that of the others is too little for it.
+const JUDGE_DRAM_BYTES: u64 = 6 * GIB;
 
 /// The budget, unless one is named: 500 MB.
 const DRAM_BYTES: u64 = 500_000_000;
@@ -31,13 +44,22 @@ const DRAM_BYTES: u64 = 500_000_000;
 const HEAVY_QUERIES: [u32; 3] = [18, 21, 9];
 
 /// A sort of the whole table, a join of it with itself, and strings that grow without bound.
-const STRESS: [&str; 3] = [
-    "SELECT max(place), count(*) FROM (SELECT row_number() OVER \
+const STRESS: [(&str, &str); 3] = [
+    (
+        "the sort of lineitem",
+        "SELECT max(place), count(*) FROM (SELECT row_number() OVER \
      (ORDER BY l_extendedprice, l_comment) AS place FROM lineitem) AS sorted",
-    "SELECT count(*), max(l.l_comment), max(r.l_comment) FROM lineitem AS l JOIN lineitem AS r \
+    ),
+    (
+        "the join of lineitem with itself",
+        "SELECT count(*), max(l.l_comment), max(r.l_comment) FROM lineitem AS l JOIN lineitem AS r \
      ON l.l_orderkey = r.l_orderkey AND l.l_linenumber = r.l_linenumber",
-    "SELECT count(*), max(length(words)) FROM (SELECT l_partkey, \
+    ),
+    (
+        "the comments of each part",
+        "SELECT count(*), max(length(words)) FROM (SELECT l_partkey, \
      string_agg(l_comment, ',') AS words FROM lineitem GROUP BY l_partkey) AS parts",
+    ),
 ];
 
 /// TPC-H queries of a few milliseconds.
@@ -97,12 +119,16 @@ struct Row {
     error: Option<String>,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 struct Config {
     scale: f64,
     dram_bytes: u64,
     threads: usize,
     rounds: usize,
+    /// The encoding of our tables.
+    encoding: String,
+    /// What limits the memory of the engines beside their budgets.
+    memory_limit: String,
     missing: Option<String>,
 }
 
@@ -116,8 +142,12 @@ struct Contrast {
     short_p95_over_idle: Option<f64>,
     /// The same percentile over that of fair shares.
     short_p95_over_fair: Option<f64>,
-    /// Heavy queries answered beside the short ones over those of fair shares.
-    behind_over_fair: Option<f64>,
+    /// Heavy queries answered beside the short ones, and in which time.
+    behind_answered: usize,
+    behind_seconds: f64,
+    /// The rate of these answers over that of fair shares, and the ends of its 95 % interval, as
+    /// the counts alone give them.
+    behind_over_fair: Option<RateRatio>,
     /// Queries that failed beside each other.
     failed: usize,
 }
@@ -132,16 +162,31 @@ struct Summary {
 struct Seen {
     seconds: Vec<f64>,
     errors: Vec<String>,
+    /// What is judged when the time is over.
+    replies: Vec<(Question, Reply)>,
 }
 
 impl Seen {
-    async fn ask(&mut self, client: &mut Client, text: &str) -> Result<()> {
-        let reply = client.ask(text).await?;
+    async fn ask(
+        &mut self,
+        (client, contender): (&mut Client, Contender),
+        question: &Question,
+    ) -> Result<()> {
+        let reply = match contender.answers_untimed() {
+            true => client.ask_for_answer(&question.text).await?,
+            false => client.ask(&question.text).await?,
+        };
+        self.replies.push((question.clone(), reply.clone()));
         match reply.error {
             Some(error) => self.errors.push(error),
             None => self.seconds.push(reply.seconds),
         }
         Ok(())
+    }
+
+    fn judge(&self, contender: Contender, referee: &mut Referee) -> Result<()> {
+        let mut replies = self.replies.iter();
+        replies.try_for_each(|(question, reply)| referee.judge(question, contender, reply))
     }
 
     fn row(
@@ -171,7 +216,8 @@ type Quantile = fn(&Row) -> Option<f64>;
 /// Runs the experiment.
 ///
 /// # Errors
-/// When the tables cannot be loaded or an engine ends. A query that fails is counted.
+/// When the tables cannot be loaded, an engine ends, or two answer a query differently: the error
+/// names it. A query that fails is counted.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let arena = Arena::prepare(setting, "clients", observe).await?;
     let config = Config {
@@ -179,39 +225,76 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
         dram_bytes: if setting.dram_is_named { setting.engine.dram_bytes } else { DRAM_BYTES },
         threads: setting.engine.threads,
         rounds: setting.rounds.get(),
+        encoding: arena.encoding().to_owned(),
+        memory_limit: arena.memory_limit(),
         missing: arena.missing(),
     };
     let mut rows = Vec::new();
+    let mut referee = Referee::new(setting.scale);
+    for contender in JUDGED.into_iter().filter(|contender| arena.has(*contender)) {
+        observe(&format!("answers of {}", contender.name()));
+        answers(&arena, contender, &config, &mut referee).await?;
+    }
     for contender in CONTENDERS.into_iter().filter(|contender| arena.has(*contender)) {
         observe(&format!("heavy clients on {}", contender.name()));
-        rows.push(heavy(&arena, contender, &config).await?);
+        rows.push(heavy(&arena, contender, &config, &mut referee).await?);
         for rule in rules(contender) {
             observe(&format!("short queries on {}, {}", contender.name(), rule.name));
-            rows.extend(short(&arena, (contender, *rule), &config).await?);
+            rows.extend(short(&arena, (contender, *rule), &config, &mut referee).await?);
         }
     }
     finding(&config, &rows)
 }
 
-/// Texts of the heavy queries, beginning with another one for each client.
-fn heavy_texts(scale: f64, client: usize) -> Result<Vec<String>> {
-    let mut texts = Vec::new();
-    for (number, stress) in HEAVY_QUERIES.iter().zip(STRESS) {
-        texts.extend([Query::of(*number)?.text(scale), stress.to_string()]);
+/// The heavy queries, beginning with another one for each client.
+fn heavy_questions(scale: f64, client: usize) -> Result<Vec<Question>> {
+    let mut questions = Vec::new();
+    for (number, (name, text)) in HEAVY_QUERIES.iter().zip(STRESS) {
+        questions.extend([Question::of(Query::of(*number)?, scale), Question::named(name, text)]);
     }
-    let by = client % texts.len();
-    texts.rotate_left(by);
-    Ok(texts)
+    let by = client % questions.len();
+    questions.rotate_left(by);
+    Ok(questions)
 }
 
-async fn heavy(arena: &Arena, contender: Contender, config: &Config) -> Result<Row> {
+fn short_questions(scale: f64) -> Result<Vec<Question>> {
+    let question = |number| Ok(Question::of(Query::of(number)?, scale));
+    SHORT_QUERIES.into_iter().map(question).collect()
+}
+
+/// Asks an engine every query once, of which nothing is measured.
+async fn answers(
+    arena: &Arena,
+    contender: Contender,
+    config: &Config,
+    referee: &mut Referee,
+) -> Result<()> {
+    let is_measured = CONTENDERS.contains(&contender);
+    let dram_bytes = if is_measured { config.dram_bytes } else { JUDGE_DRAM_BYTES };
+    let (_peer, mut clients) = arena.start(contender, dram_bytes, 1).await?;
+    let Some(client) = clients.first_mut() else { return Ok(()) };
+    let heavy = heavy_questions(config.scale, 0)?;
+    for question in heavy.iter().chain(&short_questions(config.scale)?) {
+        let reply = client.ask_for_answer(&question.text).await?;
+        referee.judge(question, contender, &reply)?;
+    }
+    Ok(())
+}
+
+async fn heavy(
+    arena: &Arena,
+    contender: Contender,
+    config: &Config,
+    referee: &mut Referee,
+) -> Result<Row> {
     let (peer, mut clients) = arena.start(contender, config.dram_bytes, HEAVY_CLIENTS).await?;
     if let (Some(first), Some(rule)) = (clients.first_mut(), rules(contender).first()) {
         say(first, rule.all).await?;
     }
     let began = Instant::now();
-    let all = run_heavy(clients, config.scale, None).await?;
+    let all = run_heavy((clients, contender), config.scale, None).await?;
     let wall = began.elapsed().as_secs_f64();
+    all.judge(contender, referee)?;
     let rule = rules(contender).first().copied().unwrap_or(OWN);
     Ok(all.row("heavy", (contender, rule), (wall, peer.peak_resident_bytes()?)))
 }
@@ -225,24 +308,32 @@ async fn say(client: &mut Client, text: Option<&str>) -> Result<()> {
     }
 }
 
-async fn short(arena: &Arena, how: (Contender, Rule), config: &Config) -> Result<Vec<Row>> {
+async fn short(
+    arena: &Arena,
+    how: (Contender, Rule),
+    config: &Config,
+    referee: &mut Referee,
+) -> Result<Vec<Row>> {
     let (contender, rule) = how;
     let rounds = u64::try_from(config.rounds).unwrap_or(u64::MAX);
     let time = Duration::from_secs(SHORT_SECONDS_PER_ROUND.saturating_mul(rounds));
     let (peer, mut clients) = arena.start(contender, config.dram_bytes, 1 + HEAVY_BESIDE).await?;
     let others = clients.split_off(1);
-    let Some(mut client) = clients.pop() else { return Ok(Vec::new()) };
+    let Some(client) = clients.pop() else { return Ok(Vec::new()) };
+    let mut client = client;
     say(&mut client, rule.all).await?;
     say(&mut client, rule.short).await?;
     // Once unmeasured, so that both parts begin with what the queries read in memory.
-    run_short(&mut client, config.scale, Duration::ZERO).await?;
-    let (idle, idle_wall) = run_short(&mut client, config.scale, time).await?;
+    run_short((&mut client, contender), config.scale, Duration::ZERO).await?;
+    let (idle, idle_wall) = run_short((&mut client, contender), config.scale, time).await?;
     let idle_peak = peer.peak_resident_bytes()?;
     let began = Instant::now();
-    let busy = run_heavy(others, config.scale, Some(began + time));
-    let (beside, behind) = join(run_short(&mut client, config.scale, time), busy).await;
+    let busy = run_heavy((others, contender), config.scale, Some(began + time));
+    let asked = run_short((&mut client, contender), config.scale, time);
+    let (beside, behind) = join(asked, busy).await;
     let ((beside, wall), behind) = (beside?, behind?);
     let (behind_wall, peak) = (began.elapsed().as_secs_f64(), peer.peak_resident_bytes()?);
+    [&idle, &beside, &behind].into_iter().try_for_each(|seen| seen.judge(contender, referee))?;
     Ok(vec![
         idle.row("idle", how, (idle_wall, idle_peak)),
         beside.row("beside", how, (wall, peak)),
@@ -251,48 +342,64 @@ async fn short(arena: &Arena, how: (Contender, Rule), config: &Config) -> Result
 }
 
 /// Runs the heavy queries on all clients at once: each once, or in turns until a moment has come.
-async fn run_heavy(clients: Vec<Client>, scale: f64, stop: Option<Instant>) -> Result<Seen> {
+async fn run_heavy(
+    (clients, contender): (Vec<Client>, Contender),
+    scale: f64,
+    stop: Option<Instant>,
+) -> Result<Seen> {
     let work = clients.into_iter().enumerate();
-    let work = work.map(|(number, client)| run_heavy_client(client, number, scale, stop));
+    let work =
+        work.map(|(number, client)| run_heavy_client((client, contender), number, scale, stop));
     let mut all = Seen::default();
     for seen in join_all(work).await {
         let seen = seen?;
         all.seconds.extend(seen.seconds);
         all.errors.extend(seen.errors);
+        all.replies.extend(seen.replies);
     }
     Ok(all)
 }
 
 async fn run_heavy_client(
-    mut client: Client,
+    (mut client, contender): (Client, Contender),
     number: usize,
     scale: f64,
     stop: Option<Instant>,
 ) -> Result<Seen> {
     let mut seen = Seen::default();
-    let texts = heavy_texts(scale, number)?;
+    let questions = heavy_questions(scale, number)?;
     let turns = if stop.is_some() { usize::MAX } else { 1 };
-    for text in std::iter::repeat_n(&texts, turns).flatten() {
+    for question in std::iter::repeat_n(&questions, turns).flatten() {
         if client.is_stuck() || stop.is_some_and(|stop| Instant::now() >= stop) {
             break;
         }
-        seen.ask(&mut client, text).await?;
+        seen.ask((&mut client, contender), question).await?;
     }
     Ok(seen)
 }
 
 /// Runs the short queries in turns until the time is over, every query at least once.
-async fn run_short(client: &mut Client, scale: f64, time: Duration) -> Result<(Seen, f64)> {
+async fn run_short(
+    (client, contender): (&mut Client, Contender),
+    scale: f64,
+    time: Duration,
+) -> Result<(Seen, f64)> {
     let mut seen = Seen::default();
+    let questions = short_questions(scale)?;
     let began = Instant::now();
     loop {
-        for number in SHORT_QUERIES {
-            seen.ask(client, &Query::of(number)?.text(scale)).await?;
+        for question in &questions {
+            seen.ask((client, contender), question).await?;
         }
         if client.is_stuck() || began.elapsed() >= time {
             return Ok((seen, began.elapsed().as_secs_f64()));
         }
     }
+}
+
+/// The rate of the first row's answers over that of the second.
+fn rate_ratio((row, fair): (&Row, &Row)) -> Option<RateRatio> {
+    RateRatio::of([row, fair].map(|row| (row.answered, row.wall_seconds)))
 }
 
 fn of<'a>(rows: &'a [Row], part: &str, (engine, market): (Contender, &str)) -> Option<&'a Row> {
@@ -303,9 +410,9 @@ fn summarise(rows: &[Row]) -> Summary {
     let contrast = |beside: &Row| {
         let own = (beside.engine, beside.market);
         let fair = (beside.engine, RULES[0].name);
+        let behind = of(rows, "behind", own);
         let heavy = rows.iter().find(|row| row.part == "heavy" && row.engine == beside.engine);
         let p95 = |part, who| of(rows, part, who).and_then(|row| row.p95_seconds);
-        let rate = |who| of(rows, "behind", who).map(|row| row.answered as f64 / row.wall_seconds);
         let ratio = |over: Option<f64>, under: Option<f64>| over.zip(under).map(|(a, b)| a / b);
         Contrast {
             engine: beside.engine,
@@ -314,8 +421,10 @@ fn summarise(rows: &[Row]) -> Summary {
             heavy_asked: heavy.map_or(0, |row| row.answered + row.failed),
             short_p95_over_idle: ratio(beside.p95_seconds, p95("idle", own)),
             short_p95_over_fair: ratio(beside.p95_seconds, p95("beside", fair)),
-            behind_over_fair: ratio(rate(own), rate(fair)),
-            failed: beside.failed + of(rows, "behind", own).map_or(0, |row| row.failed),
+            behind_answered: behind.map_or(0, |row| row.answered),
+            behind_seconds: behind.map_or(0.0, |row| row.wall_seconds),
+            behind_over_fair: behind.zip(of(rows, "behind", fair)).and_then(rate_ratio),
+            failed: beside.failed + behind.map_or(0, |row| row.failed),
         }
     };
     let beside = rows.iter().filter(|row| row.part == "beside");
@@ -375,23 +484,28 @@ fn notes(config: &Config, rows: &[Row], summary: &Summary) -> Vec<String> {
         let ratio = |ratio: Option<f64>| ratio.unwrap_or(f64::NAN);
         format!(
             "{}, {}: {} of {} heavy queries; short p95 {:.1} times idle, {:.2} of fair; heavy ones \
-             beside it {:.2} of fair, {} failed",
+             beside it: {} answers in {:.1} s, {} of the rate of fair; {} failed",
             contrast.engine.name(),
             contrast.market,
             contrast.heavy_answered,
             contrast.heavy_asked,
             ratio(contrast.short_p95_over_idle),
             ratio(contrast.short_p95_over_fair),
-            ratio(contrast.behind_over_fair),
+            contrast.behind_answered,
+            contrast.behind_seconds,
+            contrast.behind_over_fair.map_or("-".to_owned(), |ratio| ratio.to_string()),
             contrast.failed,
         )
     });
     let how = format!(
-        "budget {}, {} threads, resident bytes are the most since the engine's start",
+        "budget {}, {} tables, {} threads, resident bytes are the most since the engine's start; \
+         all answers are the same",
         format_bytes(config.dram_bytes),
+        config.encoding,
         config.threads
     );
-    errors.chain(contrasts).chain(config.missing.clone()).chain([how]).collect()
+    let limit = format!("memory: {}", config.memory_limit);
+    errors.chain(contrasts).chain(config.missing.clone()).chain([how, limit]).collect()
 }
 
 fn picture(config: &Config, rows: &[Row]) -> Bars {
@@ -403,8 +517,9 @@ fn picture(config: &Config, rows: &[Row]) -> Bars {
     let category = |part: &str, name: &str| format!("{}, {name}", described(part));
     Bars {
         title: format!(
-            "Short TPC-H queries, scale {}, {}",
+            "Short TPC-H queries, scale {}, {} tables, {}",
             config.scale,
+            config.encoding,
             format_bytes(config.dram_bytes)
         ),
         unit: "seconds".into(),
@@ -429,7 +544,11 @@ mod tests {
     use super::*;
 
     fn row(part: &'static str, seconds: &[f64], errors: usize) -> Row {
-        let seen = Seen { seconds: seconds.to_vec(), errors: vec!["no memory".into(); errors] };
+        let seen = Seen {
+            seconds: seconds.to_vec(),
+            errors: vec!["no memory".into(); errors],
+            ..Seen::default()
+        };
         seen.row(part, (Contender::Terrace, RULES[0]), (1.0, 1 << 20))
     }
 
@@ -446,7 +565,7 @@ mod tests {
         assert!((contrast.short_p95_over_idle.expect("a ratio") - 3.0).abs() < 1e-9);
         assert_eq!(contrast.short_p95_over_fair, Some(1.0));
         let config =
-            Config { scale: 1.0, dram_bytes: 1 << 20, threads: 2, rounds: 1, missing: None };
+            Config { dram_bytes: 1 << 20, encoding: "compact".into(), ..Config::default() };
         let finding = finding(&config, &rows).expect("finding");
         assert!(finding.notes[0].contains("no memory"), "{:?}", finding.notes);
         assert_eq!(finding.picture.series.len(), 1);
@@ -456,11 +575,11 @@ mod tests {
     #[test]
     fn clients_begin_with_different_queries() {
         let firsts: Vec<String> = (0..HEAVY_CLIENTS)
-            .map(|client| heavy_texts(1.0, client).expect("texts")[0].clone())
+            .map(|client| heavy_questions(1.0, client).expect("texts")[0].text.clone())
             .collect();
         for (index, first) in firsts.iter().enumerate() {
             assert!(!firsts[..index].contains(first), "{index}");
         }
-        assert_eq!(heavy_texts(1.0, 0).expect("texts").len(), 6);
+        assert_eq!(heavy_questions(1.0, 0).expect("texts").len(), 6);
     }
 }

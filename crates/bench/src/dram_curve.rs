@@ -7,7 +7,7 @@
 //! shrink with the budget little by little.
 
 use serde::Serialize;
-use terrace_sql::{Encoding, Engine, EngineConfig};
+use terrace_sql::{Engine, EngineConfig};
 use terrace_sys::size::{GIB, MIB, format_bytes};
 
 use crate::chart::{Bars, Series};
@@ -70,12 +70,12 @@ struct Summary {
 /// # Errors
 /// When the tables cannot be loaded; a query that fails is a row.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
-    let encoding = Encoding::default();
-    let config = Config {
+    let encoding = setting.encoding.unwrap_or_default();
+    let mut config = Config {
         scale: setting.scale,
         threads: setting.engine.threads,
         rounds: setting.rounds.get(),
-        encoding: encoding.to_string(),
+        encoding: String::new(),
     };
     let home = Scratch::of(setting.engine.data_dir.as_deref(), "dram-curve")?;
     let open = |dram_bytes: u64| {
@@ -85,8 +85,8 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
     };
     let engine = open(LOAD_DRAM_BYTES)?;
     let generator = setting.generator();
-    load(&engine, &generator, encoding, |table: Table| observe(&format!("loading {table}")))
-        .await?;
+    let loading = |table: Table| observe(&format!("loading {table}"));
+    config.encoding = load(&engine, &generator, encoding, loading).await?.encoding;
     engine.close().map_err(refused)?;
     let most = setting.ample_engine().dram_bytes;
     let budgets = budgets(most);
@@ -201,7 +201,7 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
 }
 
 fn title(config: &Config) -> String {
-    format!("TPC-H scale {}, seconds over DRAM", config.scale)
+    format!("TPC-H scale {}, {} tables, seconds over DRAM", config.scale, config.encoding)
 }
 
 fn bars(config: &Config, summary: &Summary) -> Bars {
@@ -263,7 +263,7 @@ mod tests {
         let steps: Vec<_> = summary.points.iter().map(|point| point.step).collect();
         assert_eq!(steps, [None, Some(2.0), Some(2.2 / 2.0)]);
         assert_eq!((summary.worst_step, summary.cliffs), (Some(2.0), 1));
-        let encoding = Encoding::default().to_string();
+        let encoding = "compact".to_owned();
         let config = Config { scale: 1.0, threads: 2, rounds: 3, encoding };
         let finding = finding(&config, &rows).expect("finding");
         assert_eq!(finding.failed, 1);

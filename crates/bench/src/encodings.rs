@@ -52,7 +52,7 @@ struct Side {
 /// When the tables cannot be loaded; a query that fails is a row.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let engine = setting.ample_engine();
-    let config = setting.conditions(&engine);
+    let config = setting.conditions(&engine, "compact and plain");
     let compact = Side::prepare(&engine, setting, Encoding::Compact, observe).await?;
     let plain = Side::prepare(&engine, setting, Encoding::Plain, observe).await?;
     let mut rows = Vec::new();
@@ -156,7 +156,13 @@ mod tests {
             plain_bytes: 4 << 20,
             tables: vec![TableBytes { table, compact_bytes: 1 << 20, plain_bytes: 4 << 20 }],
         };
-        let config = Conditions { scale: 1.0, dram_bytes: 1 << 30, threads: 2, rounds: 3 };
+        let config = Conditions {
+            scale: 1.0,
+            dram_bytes: 1 << 30,
+            threads: 2,
+            rounds: 3,
+            encoding: String::new(),
+        };
         let notes = notes(&config, &[], &summary);
         assert!(notes[0].contains("lineitem: 1MiB compact, 4MiB plain"), "{notes:?}");
         assert!(notes[1].contains("all tables: 1MiB compact, 4MiB plain"), "{notes:?}");

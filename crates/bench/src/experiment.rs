@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use terrace_sql::EngineConfig;
+use terrace_sql::{Encoding, EngineConfig};
 
 use crate::chart::Bars;
 use crate::error::{BenchError, Result};
@@ -37,6 +37,8 @@ pub struct Setting {
     pub rounds: NonZeroUsize,
     /// TPC-H queries.
     pub queries: Vec<u32>,
+    /// The encoding of tables that are loaded; that of the experiment where none was named.
+    pub encoding: Option<Encoding>,
     /// Key-value pairs of an index.
     pub pairs: u64,
     /// Allocations of the largest run of allocators.
@@ -60,6 +62,8 @@ pub(crate) struct Conditions {
     pub(crate) dram_bytes: u64,
     pub(crate) threads: usize,
     pub(crate) rounds: usize,
+    /// The encoding of the tables.
+    pub(crate) encoding: String,
 }
 
 impl Setting {
@@ -78,13 +82,14 @@ impl Setting {
         engine
     }
 
-    /// The conditions with this engine.
-    pub(crate) fn conditions(&self, engine: &EngineConfig) -> Conditions {
+    /// The conditions with this engine over tables of this encoding.
+    pub(crate) fn conditions(&self, engine: &EngineConfig, encoding: &str) -> Conditions {
         Conditions {
             scale: self.scale,
             dram_bytes: engine.dram_bytes,
             threads: engine.threads,
             rounds: self.rounds.get(),
+            encoding: encoding.to_owned(),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
+use crate::chart::axis_end;
 use crate::error::{BenchError, Result};
 
 type DrawError<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
@@ -93,7 +94,8 @@ impl Panel {
         chart.configure_mesh().x_desc(&self.x).y_desc(&self.y).draw()?;
         for (index, line) in self.lines.iter().enumerate() {
             let colour = COLOURS[index % COLOURS.len()];
-            let series = LineSeries::new(line.points.iter().copied(), colour.stroke_width(2));
+            let drawn = line.points.iter().filter(|at| at.0.is_finite() && at.1.is_finite());
+            let series = LineSeries::new(drawn.copied(), colour.stroke_width(2));
             chart.draw_series(series)?.label(&line.name).legend(move |(x, y)| {
                 Rectangle::new([(x, y - 2), (x + 12, y + 2)], colour.filled())
             });
@@ -108,10 +110,8 @@ impl Panel {
 
     /// The largest values of both axes.
     fn extent(&self) -> (f64, f64) {
-        let points = self.lines.iter().flat_map(|line| &line.points);
-        points.fold((f64::MIN_POSITIVE, f64::MIN_POSITIVE), |(x, y), point| {
-            (x.max(point.0), y.max(point.1))
-        })
+        let points = || self.lines.iter().flat_map(|line| &line.points);
+        (axis_end(points().map(|point| point.0)), axis_end(points().map(|point| point.1)))
     }
 }
 

@@ -19,13 +19,14 @@ use crate::tpch::query::Query;
 use crate::tpch::table::Table;
 
 /// The settings that choose between the two.
-const SWITCHES: [&str; 6] = [
+const SWITCHES: [&str; 7] = [
     "paged_sort",
     "paged_aggregate",
     "paged_hash_join",
     "paged_loop_join",
     "paged_window",
     "paged_repartition",
+    "paged_recursion",
 ];
 /// A query that takes this many times as long counts as slow, here as in the paper.
 const SLOW: f64 = 1.5;
@@ -56,11 +57,12 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
     if !setting.threads_is_named {
         engine_config.threads = 1;
     }
-    let config = setting.conditions(&engine_config);
     let engine = Engine::open(&engine_config).map_err(refused)?;
     let generator = setting.generator();
     let loading = |table: Table| observe(&format!("loading {table}"));
-    load(&engine, &generator, Encoding::Plain, loading).await?;
+    let encoding = setting.encoding.unwrap_or(Encoding::Plain);
+    let loaded = load(&engine, &generator, encoding, loading).await?;
+    let config = setting.conditions(&engine_config, &loaded.encoding);
     let sessions = [session(&engine, true).await?, session(&engine, false).await?];
     let mut rows = Vec::new();
     for number in &setting.queries {
@@ -90,14 +92,17 @@ fn finding(config: &Conditions, rows: &[Row]) -> Result<Finding> {
         rows.len()
     ));
     notes.push(format!(
-        "{}; medians of {} rounds, threads {}, budget {}",
+        "{}; medians of {} rounds, {} tables, threads {}, budget {}",
         summary.sum.in_words(),
         config.rounds,
+        config.encoding,
         config.threads,
         format_bytes(config.dram_bytes)
     ));
-    let title =
-        format!("TPC-H scale {}, everything in DRAM, {} thread(s)", config.scale, config.threads);
+    let title = format!(
+        "TPC-H scale {}, {} tables in DRAM, {} thread(s)",
+        config.scale, config.encoding, config.threads
+    );
     Ok(Finding {
         failed: summary.sum.failed,
         more: Vec::new(),

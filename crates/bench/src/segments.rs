@@ -321,7 +321,8 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
             }
         }
     }
-    let conditions = setting.conditions(&engine(setting, setting.scale, engine_count(setting)));
+    let own = engine(setting, setting.scale, engine_count(setting));
+    let conditions = setting.conditions(&own, &tables::ENCODING.to_string());
     finding(&Config { conditions, options: options.clone() }, &rows)
 }
 
@@ -449,8 +450,9 @@ fn notes(config: &Config, rows: &[Row], summary: &Summary) -> Vec<String> {
     notes.push(format!(
         "found: figure 5 and fit time over that in DRAM, figures 7a and 7b metadata separate over \
          together; means of {} rounds with 95 % confidence intervals, a fifth of the data in DRAM \
-         at most; budget {}, {} threads, {} runs of a query after {}",
+         at most; {} tables, budget {}, {} threads, {} runs of a query after {}",
         conditions.rounds,
+        conditions.encoding,
         format_bytes(conditions.dram_bytes),
         conditions.threads,
         options.runs,
@@ -522,7 +524,13 @@ mod tests {
         }
         let mut rows: Vec<Row> = rows.iter().map(|visit| made_up(visit, 1.0, 2.0)).collect();
         rows[3].wrong = vec![7, 21];
-        let conditions = Conditions { scale: 1.0, dram_bytes: 1, threads: 2, rounds: 1 };
+        let conditions = Conditions {
+            scale: 1.0,
+            dram_bytes: 1,
+            threads: 2,
+            rounds: 1,
+            encoding: "plain".into(),
+        };
         let finding = finding(&Config { conditions, options }, &rows).expect("found");
         assert_eq!(finding.failed, 2);
         assert!(finding.notes[0].contains("wrong answers of [7, 21]"), "{:?}", finding.notes);

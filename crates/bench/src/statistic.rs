@@ -12,6 +12,9 @@ const STUDENT_95: [f64; 30] = [
     2.052, 2.048, 2.045, 2.042,
 ];
 
+/// Standard deviations to either side that hold 95 % of a normal distribution.
+const NORMAL_95: f64 = 1.96;
+
 /// The median; the mean of the two middle values of an even number. `None` of no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -75,6 +78,37 @@ impl fmt::Display for Estimate {
     }
 }
 
+/// The ratio of two rates, and the ends of its 95 % interval as the counts alone give them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RateRatio {
+    /// The first rate over the second.
+    pub ratio: f64,
+    /// The lower end of the interval.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl RateRatio {
+    /// Of two counts and the seconds that each took. `None` where a count is zero. The counts are
+    /// taken for Poisson's: the logarithm of the ratio varies by the sum of their inverses.
+    pub fn of(rates: [(usize, f64); 2]) -> Option<RateRatio> {
+        let count = |count| u32::try_from(count).ok().filter(|count| *count > 0).map(f64::from);
+        let [(own, own_seconds), (other, other_seconds)] = rates;
+        let (own, other) = (count(own)?, count(other)?);
+        let ratio = own / own_seconds / (other / other_seconds);
+        let spread = (NORMAL_95 * (own.recip() + other.recip()).sqrt()).exp();
+        Some(RateRatio { ratio, low: ratio / spread, high: ratio * spread })
+    }
+}
+
+impl fmt::Display for RateRatio {
+    /// As `0.93 (0.25 to 3.46)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} ({:.2} to {:.2})", self.ratio, self.low, self.high)
+    }
+}
+
 /// The geometric mean of positive values. `None` of no values.
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     let count = u32::try_from(values.len()).ok().filter(|count| *count > 0)?;
@@ -132,5 +166,15 @@ mod tests {
         assert!((mean - 1.0).abs() < 1e-12);
         let mean = geometric_mean(&[1.0, 10.0, 100.0]).expect("mean");
         assert!((mean - 10.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_rate_of_few_answers_is_not_sure() {
+        let ratio = |own, other| RateRatio::of([(own, 2.0), (other, 2.0)]);
+        let few = ratio(4, 5).expect("a ratio");
+        assert!((few.ratio - 0.8).abs() < 1e-9 && few.low < 0.25 && few.high > 2.5, "{few}");
+        let many = ratio(400, 500).expect("a ratio");
+        assert!(many.low > 0.69 && many.high < 0.92, "{many}");
+        assert_eq!(ratio(0, 5), None);
     }
 }

@@ -92,7 +92,7 @@ struct Summary {
 /// When the tables cannot be loaded or a query fails.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let database = Database::load(setting, "suspend", DRAM_BYTES, observe).await?;
-    let config = setting.conditions(database.config());
+    let config = setting.conditions(database.config(), database.encoding());
     observe("the sort undisturbed");
     let engine = database.open()?;
     let (_, expected) = Holder::start(&engine.session().map_err(refused)?).await?.end().await?;
@@ -284,7 +284,10 @@ fn finding(config: &Conditions, rows: &[Row]) -> Result<Finding> {
             number(summary.unpinned_seconds),
             format_bytes(summary.written_bytes),
         ),
-        format!("{} wrong answers; medians of {} rounds", summary.wrong, config.rounds),
+        format!(
+            "{} wrong answers; medians of {} rounds, {} tables",
+            summary.wrong, config.rounds, config.encoding
+        ),
     ];
     let seconds = [
         summary.idle_first_batch_seconds,
@@ -292,7 +295,10 @@ fn finding(config: &Conditions, rows: &[Row]) -> Result<Finding> {
         summary.suspended_first_batch_seconds,
     ];
     let picture = Bars {
-        title: format!("First batch beside a sort, TPC-H scale {}", config.scale),
+        title: format!(
+            "First batch beside a sort, TPC-H scale {}, {} tables",
+            config.scale, config.encoding
+        ),
         unit: "seconds".into(),
         categories: ["no sort", "running", "suspended"].map(str::to_owned).to_vec(),
         series: vec![Series { name: "first batch".into(), values: seconds.to_vec() }],
@@ -327,7 +333,13 @@ mod tests {
         assert!(summary.suspended_over_idle.is_some_and(|ratio| (ratio - 1.2).abs() < 1e-9));
         assert_eq!((summary.written_bytes, summary.wrong), (4096, 1));
         assert!((summary.held_share - 0.7).abs() < 1e-9);
-        let config = Conditions { scale: 1.0, dram_bytes: 100, threads: 2, rounds: 2 };
+        let config = Conditions {
+            scale: 1.0,
+            dram_bytes: 100,
+            threads: 2,
+            rounds: 2,
+            encoding: "compact".into(),
+        };
         let finding = finding(&config, &rows).expect("finding");
         assert_eq!((finding.failed, finding.report.rows.len()), (1, 4));
     }

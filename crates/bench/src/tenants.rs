@@ -123,7 +123,7 @@ struct RuleSummary {
 /// When the tables cannot be loaded or an engine does not open. A request that fails is counted.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let database = Database::load(setting, "tenants", DRAM_BYTES, observe).await?;
-    let config = setting.conditions(database.config());
+    let config = setting.conditions(database.config(), database.encoding());
     let mut rows = Vec::new();
     for round in 0..config.rounds {
         let seed = u64::try_from(round).unwrap_or(0) + 1;
@@ -398,9 +398,10 @@ fn finding(config: &Conditions, rows: &[Row]) -> Result<Finding> {
     let notes = errors
         .chain([
             format!(
-                "{} for {requests} in {SECONDS} s, TPC-H scale {}, {} threads",
+                "{} for {requests} in {SECONDS} s, TPC-H scale {}, {} tables, {} threads",
                 format_bytes(config.dram_bytes),
                 config.scale,
+                config.encoding,
                 config.threads
             ),
             format!(
@@ -411,7 +412,11 @@ fn finding(config: &Conditions, rows: &[Row]) -> Result<Finding> {
         ])
         .collect();
     let picture = Bars {
-        title: format!("Three tenants on {}, live", format_bytes(config.dram_bytes)),
+        title: format!(
+            "Three tenants on {}, live, {} tables",
+            format_bytes(config.dram_bytes),
+            config.encoding
+        ),
         unit: "sum of penalties".into(),
         categories: RULES.iter().map(|rule| rule.name.to_owned()).collect(),
         series: TENANTS
@@ -468,7 +473,13 @@ mod tests {
         compare(&mut rows);
         let below: Vec<f64> = rows.iter().map(|row| row.below_percent.round()).collect();
         assert_eq!(below, [-25.0, 0.0, 25.0, 50.0, 75.0]);
-        let config = Conditions { scale: 1.0, dram_bytes: MIB, threads: 2, rounds: 1 };
+        let config = Conditions {
+            scale: 1.0,
+            dram_bytes: MIB,
+            threads: 2,
+            rounds: 1,
+            encoding: "compact".into(),
+        };
         let finding = finding(&config, &rows).expect("finding");
         assert_eq!((finding.failed, finding.grid.len()), (1, RULES.len()));
         assert_eq!(rows[0].tenants[0].penalty, 0.5);

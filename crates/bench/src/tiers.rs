@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use serde::Serialize;
-use terrace_sql::{Encoding, Engine, EngineConfig};
+use terrace_sql::{Engine, EngineConfig};
 use terrace_sys::size::{GIB, MIB, format_bytes};
 use terrace_tier::TierSpec;
 use terrace_tier::spec::EMULATED_LATENCY_NS;
@@ -45,6 +45,8 @@ struct Config {
     tiers: Vec<String>,
     threads: usize,
     rounds: usize,
+    /// The encoding of the tables.
+    encoding: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -69,11 +71,12 @@ struct Summary {
 /// When the tables cannot be loaded; a query that fails is a row.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let tiers = compared_tiers(&setting.engine.tiers);
-    let config = Config {
+    let mut config = Config {
         scale: setting.scale,
         tiers: tiers.iter().map(ToString::to_string).collect(),
         threads: setting.engine.threads,
         rounds: setting.rounds.get(),
+        encoding: String::new(),
     };
     let home = Scratch::of(setting.engine.data_dir.as_deref(), "tiers")?;
     let pair = [vec![], tiers];
@@ -82,7 +85,8 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
         let engine = open(setting, &home.path().join(name), tiers, LOAD_DRAM_BYTES)?;
         let generator = setting.generator();
         let loading = |table: Table| observe(&format!("loading {table} {name} tier"));
-        load(&engine, &generator, Encoding::Plain, loading).await?;
+        let encoding = setting.encoding.unwrap_or_default();
+        config.encoding = load(&engine, &generator, encoding, loading).await?.encoding;
         engine.close().map_err(refused)?;
     }
     let mut rows = Vec::new();
@@ -208,7 +212,9 @@ fn finding(config: &Config, rows: &[Row]) -> Result<Finding> {
         Some(format!("query {} in {dram}, {}", row.query, row.error.as_ref()?))
     });
     let tier = config.tiers.join(" ");
-    let notes = failed.chain([format!("tier {tier}, medians of {} rounds", config.rounds)]);
+    let (rounds, encoding) = (config.rounds, &config.encoding);
+    let how = format!("tier {tier}, medians of {rounds} rounds, {encoding} tables");
+    let notes = failed.chain([how]);
     Ok(Finding {
         failed: rows.iter().filter(|row| row.error.is_some()).count(),
         more: Vec::new(),
@@ -228,7 +234,7 @@ fn picture(config: &Config, summary: &Summary) -> Bars {
         format!("{} ({} queries)", format_bytes(budget.dram_bytes), budget.queries)
     };
     Bars {
-        title: format!("TPC-H scale {}, less DRAM than data", config.scale),
+        title: format!("TPC-H scale {}, {} tables, little DRAM", config.scale, config.encoding),
         unit: "seconds, sum of the queries".into(),
         categories: summary.budgets.iter().map(label).collect(),
         series: vec![
@@ -265,9 +271,17 @@ mod tests {
         assert_eq!((summary.budgets[0].queries, summary.budgets[0].failed), (2, 1));
         assert_eq!(summary.budgets[0].ratio, Some(0.5));
         assert_eq!(summary.worst_ratio, Some(1.5));
-        let config = Config { scale: 1.0, tiers: vec!["emu:1GiB".into()], threads: 2, rounds: 3 };
+        let config = Config {
+            scale: 1.0,
+            tiers: vec!["emu:1GiB".into()],
+            threads: 2,
+            rounds: 3,
+            encoding: "compact".into(),
+        };
         let finding = finding(&config, &rows).expect("finding");
         assert!(finding.notes[0].contains("query 2 in 64MiB, without: no memory"));
         assert_eq!(finding.report.rows.len(), 4);
+        assert!(finding.notes.iter().any(|note| note.contains("compact tables")));
+        assert!(finding.picture.title.contains("compact tables"));
     }
 }

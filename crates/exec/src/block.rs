@@ -8,6 +8,7 @@
 //!
 //! A block that is not pinned costs no grant. Dropping it frees its page.
 
+pub(crate) mod batch;
 mod plan;
 mod shape;
 

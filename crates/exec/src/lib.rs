@@ -22,6 +22,7 @@
 //! | [`memory`] | what an operator may hold, and whom it asks |
 //! | [`merge`] | merging sorted partitions |
 //! | [`panics`] | panics of operators as errors of their query |
+//! | [`recursion`] | recursive queries, whose working table may be in pages |
 //! | [`repartition`] | handing rows to other partitions |
 //! | [`rows`] | rows in pages: append, gather, compare |
 //! | `rule` | the physical optimizer rule that puts paged operators into a plan |
@@ -48,6 +49,7 @@ pub mod memory;
 pub mod merge;
 mod options;
 pub mod panics;
+pub mod recursion;
 pub mod repartition;
 pub mod rows;
 mod rule;
@@ -66,5 +68,6 @@ pub use hash_join::PagedHashJoinExec;
 pub use loop_join::PagedLoopJoinExec;
 pub use memory::{FixedMemory, Grant, QueryExtension, QueryMemory};
 pub use options::{PagedOptions, options_of};
+pub use recursion::PagedRecursionExec;
 pub use repartition::PagedRepartitionExec;
 pub use rule::PagedOperators;

@@ -24,6 +24,9 @@ extensions_options! {
         /// Hash and round-robin repartitioning, whose waiting batches then need not fit in memory.
         pub paged_repartition: bool, default = true
 
+        /// Recursive queries by UNION ALL, whose working table then need not fit in memory.
+        pub paged_recursion: bool, default = true
+
         /// What slowness of this session's queries costs, such as `latency 50ms penalty 10`; empty
         /// for that of its tenant.
         pub sla: String, default = String::new()

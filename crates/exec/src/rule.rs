@@ -15,6 +15,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::partial_sort::PartialSortExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -28,6 +29,7 @@ use crate::hash_join::PagedHashJoinExec;
 use crate::loop_join::PagedLoopJoinExec;
 use crate::merge::PagedMergeExec;
 use crate::options::PagedOptions;
+use crate::recursion::PagedRecursionExec;
 use crate::repartition::PagedRepartitionExec;
 use crate::sort::PagedSortExec;
 use crate::window::PagedWindowExec;
@@ -50,13 +52,14 @@ type Replace = fn(Node, Place) -> Result<Node>;
 
 /// One function per kind of operator that `options` ask for; each is asked in turn.
 fn replacements(options: &PagedOptions) -> Vec<Replace> {
-    let kinds: [(bool, &[Replace]); 6] = [
+    let kinds: [(bool, &[Replace]); 7] = [
         (options.paged_sort, &[sort, sort_preserving_merge]),
         (options.paged_aggregate, &[aggregate]),
         (options.paged_hash_join, &[hash_join]),
         (options.paged_loop_join, &[loop_join]),
         (options.paged_window, &[window]),
         (options.paged_repartition, &[repartition]),
+        (options.paged_recursion, &[recursion]),
     ];
     kinds.into_iter().filter(|(on, _)| *on).flat_map(|(_, kinds)| kinds).copied().collect()
 }
@@ -154,5 +157,11 @@ fn window(node: Node, _place: Place) -> Result<Node> {
 fn repartition(node: Node, _place: Place) -> Result<Node> {
     let any: Arc<dyn Any + Send + Sync> = Arc::clone(&node) as _;
     let paged = any.downcast::<RepartitionExec>().ok().and_then(PagedRepartitionExec::new);
+    Ok(paged.map_or(node, |paged| Arc::new(paged)))
+}
+
+fn recursion(node: Node, _place: Place) -> Result<Node> {
+    let Some(stock) = node.downcast_ref::<RecursiveQueryExec>() else { return Ok(node) };
+    let paged = PagedRecursionExec::new(stock)?;
     Ok(paged.map_or(node, |paged| Arc::new(paged)))
 }

@@ -11,6 +11,7 @@
 //! | [`lock`] | files that one process has alone, and which one |
 //! | [`claim`] | exclusive use of ranges of a file |
 //! | [`file_system`] | free room, and whether files are in memory |
+//! | [`page_cache`] | dropping the cached pages of a file |
 //! | [`uring`] | batches of transfers through io_uring |
 //! | [`event_loop`] | readiness without io_uring, or by a ring with transfers in it |
 //! | [`event_ring`] | transfers and readiness, waited for together by one thread |
@@ -42,6 +43,7 @@ pub mod map;
 pub mod migrate;
 pub mod mischief;
 pub mod numa;
+pub mod page_cache;
 pub mod pages;
 pub mod policy;
 pub mod probe;

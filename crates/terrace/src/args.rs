@@ -10,12 +10,13 @@ use terrace_bench::pages::cost::Prices;
 use terrace_bench::segments::{Block, Figure, SegmentOptions};
 use terrace_bench::suite::table::Benchmark;
 use terrace_bench::tpcds::QUERY_COUNT;
-use terrace_bench::tpcds::judge::Peer;
 use terrace_pool::{Placement, Policy};
 use terrace_sql::Encoding;
 use terrace_sys::size::parse_bytes;
 use terrace_tier::TierSpec;
 use terrace_workload::ycsb::Mix;
+
+use crate::answers::Answers;
 
 /// One memory budget over several tiers, and SQL on top of it.
 #[derive(Debug, Parser)]
@@ -147,6 +148,11 @@ pub struct TpchArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = query_number)]
     pub queries: Vec<u32>,
 
+    /// The engine whose answers are right, at scales other than 1; at scale 1 the specification's
+    /// answers are
+    #[arg(long, value_enum, default_value_t)]
+    pub answers: Answers,
+
     #[command(flatten)]
     pub suite: SuiteArgs,
 }
@@ -168,28 +174,6 @@ pub struct TpcdsArgs {
 
     #[command(flatten)]
     pub suite: SuiteArgs,
-}
-
-/// Whose answers are right.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Answers {
-    /// DuckDB's where it is there or can be installed, DataFusion's otherwise
-    #[default]
-    Auto,
-    /// DuckDB's, from a Python package
-    Duckdb,
-    /// DataFusion's
-    Datafusion,
-}
-
-impl From<Answers> for Peer {
-    fn from(answers: Answers) -> Peer {
-        match answers {
-            Answers::Auto => Peer::Auto,
-            Answers::Duckdb => Peer::DuckDb,
-            Answers::Datafusion => Peer::DataFusion,
-        }
-    }
 }
 
 /// Options that `tpch` and `tpcds` share.
@@ -245,6 +229,11 @@ pub struct BenchArgs {
     /// Queries to run, such as 1,3,18; all where none is given
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = query_number)]
     pub queries: Vec<u32>,
+
+    /// How the tables of an experiment over TPC-H are stored: plain or compact; where none is
+    /// given, plain in paged-scan, paged-operators and segments (always), compact elsewhere
+    #[arg(long, value_name = "ENCODING")]
+    pub encoding: Option<Encoding>,
 
     /// Key-value pairs of hash-index; 10000000 are the published experiment
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]

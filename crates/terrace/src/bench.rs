@@ -31,6 +31,7 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
         scale: args.scale,
         rounds: args.rounds,
         queries: chosen(&args.queries),
+        encoding: args.encoding,
         pairs: args.pairs,
         objects: args.objects,
         small_objects: args.small_objects.options(),

@@ -1,6 +1,7 @@
 //! The command line of Terrace: it composes everything and holds no logic of its own.
 
 mod allocator;
+mod answers;
 mod args;
 mod bench;
 mod child;

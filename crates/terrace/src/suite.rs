@@ -142,7 +142,8 @@ fn write_summary(out: &mut impl Write, outcome: &Outcome) -> Result<()> {
     }
     writeln!(
         out,
-        "budget {}, resident at most {} (loading {}, queries {})",
+        "{} tables, budget {}, resident at most {} (loading {}, queries {})",
+        config.encoding,
         format_bytes(config.dram_bytes),
         format_bytes(summary.peak_rss_bytes),
         format_bytes(summary.load_peak_rss_bytes),

@@ -17,9 +17,11 @@ use crate::suite;
 /// As [`suite::run`].
 pub fn run(runtime: &Runtime, settings: &Settings, args: &TpchArgs) -> Result<()> {
     let common = (runtime, settings, &args.suite);
+    let oracle = args.answers.into();
     suite::run(common, "tpch", chosen(&args.queries), async |engine, plan, mut observe| {
         let preparing = || observe(Step::Prepare("computing the answers to compare with"));
-        let judge = TpchJudge::prepare(&plan.generator, &plan.queries, preparing).await?;
+        let judge = TpchJudge::prepare(&plan.generator, oracle, &plan.queries, preparing);
+        let judge = judge.await?;
         run_queries::<Table>(engine, &plan, &judge, observe).await
     })
 }

@@ -1,28 +1,12 @@
 # Answers queries over Parquet files. Arguments: their directory, a memory limit, a thread count.
 # Reads a JSON object of texts by query number, prints one of answers: {"Ok": {"columns", "rows"}}
-# or {"Err": message}. Values are the text that Arrow prints.
+# or {"Err": message}. values.py stands before this.
 
-import decimal
 import json
-import math
 import os
 import sys
 
 import duckdb
-
-NULL = "NULL"
-
-
-def shown(value):
-    if value is None:
-        return NULL
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, decimal.Decimal):
-        return format(value, "f")
-    if isinstance(value, float) and math.isnan(value):
-        return "NaN"
-    return str(value)
 
 
 def answer(con, text):

@@ -1,6 +1,6 @@
 //! DuckDB's answers over generated data.
 
-use crate::duckdb::package::{DUCKDB_TPCDS, Python};
+use crate::duckdb::package::{DUCKDB_TPCDS, Packages, Python};
 use crate::error::{BenchError, Result};
 use crate::scratch::Scratch;
 use crate::suite::child;
@@ -8,6 +8,9 @@ use crate::suite::export::export;
 use crate::suite::feed::Generator;
 use crate::suite::reference::{Answers, Texts, as_json, parse};
 use crate::suite::table::Generated;
+
+/// Answers queries over Parquet files.
+const ANSWERS: &str = concat!(include_str!("values.py"), include_str!("answers.py"));
 
 /// What DuckDB may hold while it answers; it spills the rest. Nothing is measured then.
 const MEMORY_LIMIT: &str = "2GiB";
@@ -17,11 +20,15 @@ const MEMORY_LIMIT: &str = "2GiB";
 ///
 /// # Errors
 /// When DuckDB is not there and cannot be installed, or fails.
-pub async fn ask<T: Generated>(generator: &Generator, texts: &Texts) -> Result<Answers> {
-    let python = Python::with(DUCKDB_TPCDS).await?;
+pub async fn ask<T: Generated>(
+    packages: Packages,
+    generator: &Generator,
+    texts: &Texts,
+) -> Result<Answers> {
+    let python = Python::with(packages).await?;
     let files = Scratch::of(None, "answers")?;
     export::<T>(generator, files.path()).await?;
-    let mut script = python.script(include_str!("answers.py"));
+    let mut script = python.script(ANSWERS);
     script.arg(files.path()).args([MEMORY_LIMIT, &generator.threads.to_string()]);
     parse(&child::output(script, as_json(texts)?, "DuckDB").await?)
 }

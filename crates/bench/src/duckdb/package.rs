@@ -13,6 +13,8 @@ use crate::suite::child;
 pub struct Packages {
     /// Name of their directory.
     pub directory: &'static str,
+    /// The version of DuckDB among them.
+    pub version: &'static str,
     /// What pip is asked for.
     pub requirements: &'static [&'static str],
 }
@@ -20,12 +22,13 @@ pub struct Packages {
 /// The newest DuckDB whose extension for TPC-DS is a package; it has the query texts.
 pub const DUCKDB_TPCDS: Packages = Packages {
     directory: "duckdb-tpcds-1.5.5",
+    version: "1.5.5",
     requirements: &["duckdb==1.5.5", "duckdb-extensions==1.5.5", "duckdb-extension-tpcds==1.5.5"],
 };
 
 /// The DuckDB whose times ours are compared with.
 pub const DUCKDB: Packages =
-    Packages { directory: "duckdb-2.0.0", requirements: &["duckdb==2.0.0"] };
+    Packages { directory: "duckdb-2.0.0", version: "2.0.0", requirements: &["duckdb==2.0.0"] };
 
 /// An interpreter that has some packages.
 #[derive(Clone, Debug)]
@@ -97,7 +100,7 @@ mod tests {
         let bin = cache.path().join("made-up").join("bin");
         std::fs::create_dir_all(&bin).expect("made");
         std::os::unix::fs::symlink("/bin/sh", bin.join("python")).expect("linked");
-        let packages = Packages { directory: "made-up", requirements: &[] };
+        let packages = Packages { directory: "made-up", version: "0", requirements: &[] };
         let python = Python::below(cache.path(), packages).await.expect("found");
         let output = child::output(python.script("echo said"), Vec::new(), "it").await;
         assert_eq!(output.expect("ran"), b"said\n");

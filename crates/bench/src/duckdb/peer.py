@@ -1,6 +1,7 @@
 # Answers queries over a database file, a line of JSON each. Arguments: the database, a memory
 # limit, a thread count, a count of clients. Each client has a connection and a thread of its own.
-# Rows are drained as Arrow arrays that become no Python objects.
+# Rows are drained as Arrow arrays that become no Python objects, unless they are asked for.
+# values.py stands before this.
 
 import ctypes
 import json
@@ -48,7 +49,8 @@ pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def drain(con, sql):
-    capsule = con.sql(sql).__arrow_c_stream__()
+    # What a relation's __arrow_c_stream__ does, without the relation, which binds the text twice.
+    capsule = con._submit(sql, None, "stream").arrow_capsule()
     stream = ctypes.cast(pointer_of(capsule, b"arrow_array_stream"), StreamPointer)
     rows = 0
     while True:
@@ -64,17 +66,23 @@ def drain(con, sql):
 output = threading.Lock()
 
 
-def say(client, seconds=0.0, rows=0, error=None):
-    reply = {"client": client, "seconds": seconds, "rows": rows, "error": error}
+def say(client, seconds=0.0, rows=0, error=None, answer=None):
+    reply = {"client": client, "seconds": seconds, "rows": rows, "error": error, "answer": answer}
     with output:
         print(json.dumps(reply), flush=True)
 
 
 def attend(client, con, requests):
     say(client)
-    for sql in iter(requests.get, None):
+    for request in iter(requests.get, None):
+        sql = request["sql"]
         began = time.perf_counter()
         try:
+            if request["answer"]:
+                con.execute(sql)
+                rows = [[shown(value) for value in row] for row in con.fetchall()]
+                say(client, time.perf_counter() - began, len(rows), answer={"rows": rows})
+                continue
             rows = drain(con, sql)
             say(client, time.perf_counter() - began, rows)
         except Exception as error:
@@ -90,6 +98,6 @@ for number, requests in enumerate(queues):
     threading.Thread(target=attend, args=work, daemon=True).start()
 for line in sys.stdin:
     request = json.loads(line)
-    queues[request["client"]].put(request["sql"])
+    queues[request["client"]].put(request)
 # Nobody asks any more; what still runs is not waited for.
 os._exit(0)

@@ -1,15 +1,19 @@
 //! The engines that are compared, and their databases over the same tables.
 
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Serialize;
-use terrace_sql::{Encoding, Engine, EngineConfig};
-use terrace_sys::size::GIB;
+use terrace_sql::{Engine, EngineConfig};
+use terrace_sys::page_cache::drop_pages;
+use terrace_sys::size::{GIB, MIB, format_bytes};
 
 use crate::duckdb::package::{DUCKDB, Python};
 use crate::error::{BenchError, Result};
 use crate::experiment::Setting;
+use crate::machine::Machine;
+use crate::peer::control_group::MemoryController;
 use crate::peer::process::{Client, Peer};
 use crate::peer::serve::PEER_COMMAND;
 use crate::scratch::Scratch;
@@ -19,8 +23,15 @@ use crate::suite::feed::Generator;
 use crate::suite::load::{load, refused};
 use crate::tpch::table::Table;
 
+/// DuckDB's side of a peer.
+const PEER: &str = concat!(include_str!("../duckdb/values.py"), include_str!("../duckdb/peer.py"));
+
 /// Budget under which our tables are loaded.
 const LOAD_DRAM_BYTES: u64 = GIB;
+
+/// What a process may take beside the budget of its engine, in a control group: the program, its
+/// threads and what it does not account for.
+const PROGRAM_BYTES: u64 = 128 * MIB;
 
 /// An engine that runs as a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -43,6 +54,12 @@ impl Contender {
             Contender::DataFusion => "DataFusion",
         }
     }
+
+    /// Whether rows become text after the time is taken. DuckDB's driver makes Python objects of
+    /// them while it runs the query.
+    pub fn answers_untimed(self) -> bool {
+        self != Contender::DuckDb
+    }
 }
 
 /// The databases of the contenders, which hold the same TPC-H tables. They go with the value
@@ -50,7 +67,9 @@ impl Contender {
 pub struct Arena {
     home: Scratch,
     setting: Setting,
-    duckdb: std::result::Result<Python, BenchError>,
+    duckdb: Result<Python>,
+    groups: Result<MemoryController, String>,
+    encoding: String,
 }
 
 impl Arena {
@@ -67,12 +86,14 @@ impl Arena {
         let home = Scratch::of(setting.engine.data_dir.as_deref(), purpose)?;
         observe("looking for DuckDB");
         let duckdb = Python::with(DUCKDB).await;
-        let mut arena = Arena { home, setting: setting.clone(), duckdb };
+        let groups = MemoryController::find();
+        let encoding = String::new();
+        let mut arena = Arena { home, setting: setting.clone(), duckdb, groups, encoding };
         let generator = setting.generator();
-        arena.load(&generator, observe).await?;
+        arena.encoding = arena.load(&generator, observe).await?;
         if !arena.files().join("lineitem.parquet").exists() {
             observe("writing Parquet files");
-            let made = std::fs::create_dir_all(arena.files());
+            let made = fs::create_dir_all(arena.files());
             made.map_err(|source| BenchError::file("create", &arena.files(), source))?;
             export::<Table>(&generator, &arena.files()).await?;
         }
@@ -82,7 +103,7 @@ impl Arena {
         Ok(arena)
     }
 
-    async fn load(&self, generator: &Generator, observe: &mut dyn FnMut(&str)) -> Result<()> {
+    async fn load(&self, generator: &Generator, observe: &mut dyn FnMut(&str)) -> Result<String> {
         let config = EngineConfig {
             dram_bytes: LOAD_DRAM_BYTES,
             data_dir: Some(self.tables()),
@@ -90,8 +111,10 @@ impl Arena {
         };
         let engine = Engine::open(&config).map_err(refused)?;
         let loading = |table: Table| observe(&format!("loading {table}"));
-        load(&engine, generator, Encoding::default(), loading).await?;
-        engine.close().map_err(refused)
+        let encoding = self.setting.encoding.unwrap_or_default();
+        let loaded = load(&engine, generator, encoding, loading).await?;
+        engine.close().map_err(refused)?;
+        Ok(loaded.encoding)
     }
 
     async fn load_duckdb(&self, observe: &mut dyn FnMut(&str)) -> Result<()> {
@@ -125,6 +148,29 @@ impl Arena {
         Some(format!("DuckDB is missing, so nothing is compared with it: {error}"))
     }
 
+    /// The encoding of our tables, in words.
+    pub fn encoding(&self) -> &str {
+        &self.encoding
+    }
+
+    /// What limits the memory of the engines, the page cache included, in a line for a report.
+    pub fn memory_limit(&self) -> String {
+        match &self.groups {
+            Ok(groups) => format!(
+                "each engine runs in a control group ({}) of its budget and {} for the program, \
+                 page cache included, and finds none of its files in the page cache",
+                groups.name(),
+                format_bytes(PROGRAM_BYTES)
+            ),
+            Err(reason) => format!(
+                "NOT LIMITED: DuckDB and DataFusion read their files through the page cache of the \
+                 machine ({}), which no budget holds; terrace reads past it. A control group would \
+                 limit it, but cannot be made: {reason}",
+                format_bytes(Machine::detect().memory_bytes)
+            ),
+        }
+    }
+
     /// Whether a contender takes part.
     pub fn has(&self, contender: Contender) -> bool {
         contender != Contender::DuckDb || self.duckdb.is_ok()
@@ -145,14 +191,36 @@ impl Arena {
             Contender::Terrace => self.own_command("terrace", dram_bytes, clients),
             Contender::DataFusion => self.own_command("datafusion", dram_bytes, clients),
         };
-        Peer::start(contender.name(), command, clients).await
+        let Ok(groups) = &self.groups else {
+            return Peer::start(contender.name(), command, clients).await;
+        };
+        // What another group has in the page cache would be read for nothing.
+        self.forget_files(contender)?;
+        let group = groups.group(dram_bytes.saturating_add(PROGRAM_BYTES));
+        let group = group.map_err(|error| BenchError::Peer(format!("a control group: {error}")))?;
+        Peer::start_in(Some(group), contender.name(), command, clients).await
+    }
+
+    /// Takes the files that a contender reads through the page cache out of it.
+    fn forget_files(&self, contender: Contender) -> Result<()> {
+        let files = match contender {
+            // Read past the page cache.
+            Contender::Terrace => return Ok(()),
+            Contender::DuckDb => vec![self.database()],
+            Contender::DataFusion => listed(&self.files())?,
+        };
+        for path in files {
+            let forgotten = File::open(&path).and_then(|file| drop_pages(&file));
+            forgotten.map_err(|source| BenchError::file("read", &path, source))?;
+        }
+        Ok(())
     }
 
     fn duckdb_command(&self, dram_bytes: u64, clients: usize) -> Result<Command> {
         let Ok(python) = &self.duckdb else {
             return Err(BenchError::Peer(self.missing().unwrap_or_default()));
         };
-        let mut script = python.script(include_str!("../duckdb/peer.py"));
+        let mut script = python.script(PEER);
         script.arg(self.database()).args([
             format!("{dram_bytes}B"),
             self.setting.engine.threads.to_string(),
@@ -178,4 +246,11 @@ impl Arena {
         }
         command
     }
+}
+
+/// The files of a directory.
+fn listed(directory: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(directory).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+    let entries = entries.map_err(|source| BenchError::file("read", directory, source))?;
+    Ok(entries.iter().map(fs::DirEntry::path).collect())
 }

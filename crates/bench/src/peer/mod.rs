@@ -4,11 +4,15 @@
 //! to the last row. A line to a peer is a [`Request`], a line from it a [`Reply`]. The first reply
 //! to each client says that the peer is ready for it.
 
+pub mod control_group;
 pub mod engine;
 pub mod process;
+pub mod referee;
 pub mod serve;
 
 use serde::{Deserialize, Serialize};
+
+use crate::suite::answer::Answer;
 
 /// A query for a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,6 +22,8 @@ pub struct Request {
     pub client: usize,
     /// Its text.
     pub sql: String,
+    /// Whether the reply is to have the rows. They are turned into text after the time is taken.
+    pub answer: bool,
 }
 
 /// What came of a query.
@@ -31,4 +37,7 @@ pub struct Reply {
     pub rows: usize,
     /// Why it failed.
     pub error: Option<String>,
+    /// The rows, where they were asked for.
+    #[serde(default)]
+    pub answer: Option<Answer>,
 }

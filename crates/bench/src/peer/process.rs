@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::error::{BenchError, Result};
+use crate::peer::control_group::ControlGroup;
 use crate::peer::{Reply, Request};
 use crate::suite::child::{Kept, start};
 
@@ -20,6 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(180);
 pub struct Peer {
     name: &'static str,
     process: Kept,
+    /// Its input stays open when its clients are gone: its memory is still looked at.
+    _input: Arc<Mutex<ChildStdin>>,
+    // Removed after the process has ended: fields are dropped in this order.
+    _group: Option<ControlGroup>,
 }
 
 /// One client of a peer.
@@ -39,9 +44,26 @@ impl Peer {
     /// [`BenchError::File`] when it does not start, [`BenchError::Peer`] when it ends before.
     pub async fn start(
         name: &'static str,
-        mut command: Command,
+        command: Command,
         clients: usize,
     ) -> Result<(Peer, Vec<Client>)> {
+        Peer::start_in(None, name, command, clients).await
+    }
+
+    /// As [`Peer::start`], in a control group.
+    ///
+    /// # Errors
+    /// As [`Peer::start`].
+    pub async fn start_in(
+        group: Option<ControlGroup>,
+        name: &'static str,
+        command: Command,
+        clients: usize,
+    ) -> Result<(Peer, Vec<Client>)> {
+        let mut command = match &group {
+            Some(group) => group.inside(&command),
+            None => command,
+        };
         let mut process = Kept(start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?);
         let pipes = process.0.stdin.take().zip(process.0.stdout.take());
         let (input, output) =
@@ -57,7 +79,7 @@ impl Peer {
             client.reply().await?;
             clients.push(client);
         }
-        Ok((Peer { name, process }, clients))
+        Ok((Peer { name, process, _input: input, _group: group }, clients))
     }
 
     /// Ends it, whatever it is at.
@@ -85,15 +107,23 @@ impl Client {
     /// # Errors
     /// [`BenchError::Peer`] when the peer is gone.
     pub async fn ask(&mut self, sql: &str) -> Result<Reply> {
-        self.ask_within(sql, PATIENCE).await
+        self.ask_within(sql, false, PATIENCE).await
     }
 
-    async fn ask_within(&mut self, sql: &str, patience: Duration) -> Result<Reply> {
+    /// As [`Client::ask`], with the rows in the reply.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
+    pub async fn ask_for_answer(&mut self, sql: &str) -> Result<Reply> {
+        self.ask_within(sql, true, PATIENCE).await
+    }
+
+    async fn ask_within(&mut self, sql: &str, answer: bool, patience: Duration) -> Result<Reply> {
         if self.is_stuck {
             let error = Some("not asked: a query before has no answer yet".to_string());
             return Ok(Reply { client: self.number, error, ..Reply::default() });
         }
-        let request = Request { client: self.number, sql: sql.to_string() };
+        let request = Request { client: self.number, sql: sql.to_string(), answer };
         let gone = |error: &dyn std::fmt::Display| {
             BenchError::Peer(format!("{} cannot be asked: {error}", self.name))
         };
@@ -170,7 +200,7 @@ mod tests {
             r#"echo '{"client":0,"seconds":0,"rows":0,"error":null}'; read line; sleep 60"#;
         let (_peer, mut clients) = Peer::start("it", shell(script), 1).await.expect("started");
         let soon = Duration::from_millis(50);
-        let reply = clients[0].ask_within("SELECT 0", soon).await.expect("a reply");
+        let reply = clients[0].ask_within("SELECT 0", false, soon).await.expect("a reply");
         assert_eq!(reply.error.as_deref(), Some("no answer within 0.05 s"));
         assert!(clients[0].is_stuck());
         let next = clients[0].ask("SELECT 1").await.expect("a reply");

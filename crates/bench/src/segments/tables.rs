@@ -25,6 +25,9 @@ use crate::tpch::check::{Precision, check as check_tpch};
 use crate::tpch::query::Query;
 use crate::{tpcds, tpch};
 
+/// The encoding of the tables: the study has none.
+pub(super) const ENCODING: Encoding = Encoding::Plain;
+
 /// The heap that tables are moved to.
 const HEAP: &str = "home";
 
@@ -163,7 +166,7 @@ async fn fill<T: Generated>(
     observe: &mut dyn FnMut(&str),
 ) -> Result<Vec<&'static str>> {
     let loading = |table: T| observe(&format!("loading {table} at scale {}", generator.scale));
-    load(engine, generator, Encoding::Plain, loading).await?;
+    load(engine, generator, ENCODING, loading).await?;
     Ok(T::all().iter().map(|table| table.name()).collect())
 }
 

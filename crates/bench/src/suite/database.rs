@@ -1,6 +1,6 @@
 //! Tables of TPC-H in a directory, for engines that are opened one after the other.
 
-use terrace_sql::{Encoding, Engine, EngineConfig};
+use terrace_sql::{Engine, EngineConfig};
 
 use crate::error::Result;
 use crate::experiment::Setting;
@@ -12,6 +12,8 @@ use crate::tpch::table::Table;
 pub(crate) struct Database {
     /// How an engine over them is opened.
     config: EngineConfig,
+    /// The encoding of the tables.
+    encoding: String,
     _home: Scratch,
 }
 
@@ -31,10 +33,11 @@ impl Database {
         let home = Scratch::of(setting.engine.data_dir.as_deref(), purpose)?;
         let data_dir = Some(home.path().join("data"));
         let config = EngineConfig { dram_bytes, data_dir, ..setting.engine.clone() };
-        let database = Self { config, _home: home };
+        let mut database = Self { config, encoding: String::new(), _home: home };
         let engine = database.open()?;
         let loading = |table: Table| observe(&format!("loading {table}"));
-        load(&engine, &setting.generator(), Encoding::default(), loading).await?;
+        let encoding = setting.encoding.unwrap_or_default();
+        database.encoding = load(&engine, &setting.generator(), encoding, loading).await?.encoding;
         engine.close().map_err(refused)?;
         Ok(database)
     }
@@ -42,6 +45,11 @@ impl Database {
     /// How its engines are set up.
     pub(crate) fn config(&self) -> &EngineConfig {
         &self.config
+    }
+
+    /// The encoding of its tables, in words.
+    pub(crate) fn encoding(&self) -> &str {
+        &self.encoding
     }
 
     /// An engine that finds nothing in memory.

@@ -1,5 +1,6 @@
 //! Loading the tables of a benchmark through SQL, or finding them already there.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -28,6 +29,8 @@ pub struct Load {
     pub tables: Vec<(&'static str, u64)>,
     /// Time it took.
     pub seconds: f64,
+    /// The encodings of the tables as the engine has them, such as `compact`.
+    pub encoding: String,
 }
 
 impl Load {
@@ -38,7 +41,7 @@ impl Load {
 }
 
 /// Makes sure that the engine holds the tables of the generator's scale. Those that it does not
-/// have are made with `encoding`.
+/// have are made with `encoding`; the others keep theirs, which [`Load::encoding`] names.
 ///
 /// A table is one statement, so after an interruption each is whole or empty, and only those that
 /// are not whole are loaded.
@@ -60,7 +63,7 @@ pub async fn load<T: Generated>(
             missing.push(table);
         }
     }
-    let mut load = Load::default();
+    let mut load = Load { encoding: stored_encodings::<T>(engine), ..Load::default() };
     if missing.is_empty() {
         return Ok(load);
     }
@@ -74,6 +77,18 @@ pub async fn load<T: Generated>(
     feed.finish()?;
     load.seconds = began.elapsed().as_secs_f64();
     Ok(load)
+}
+
+/// The encodings of the tables that the engine has, in words.
+fn stored_encodings<T: Generated>(engine: &Engine) -> String {
+    let catalog = engine.catalog();
+    let stored = |table: &T| {
+        let mut schemas = catalog.schemas().into_iter();
+        schemas.find_map(|schema| catalog.table(&schema, table.name()))
+    };
+    let encodings = T::all().iter().filter_map(stored).map(|table| table.encoding().to_string());
+    let distinct: BTreeSet<String> = encodings.collect();
+    distinct.into_iter().collect::<Vec<_>>().join(" and ")
 }
 
 /// A session whose inserts keep the order of what they are given: keys stay in ranges then, which

@@ -7,6 +7,7 @@ pub mod export;
 pub mod feed;
 pub mod generate;
 pub mod load;
+pub mod oracle;
 pub mod reference;
 pub mod run;
 pub mod table;

@@ -116,6 +116,8 @@ pub struct Config {
     pub dram_bytes: u64,
     /// Tiers below DRAM, as they were named.
     pub tiers: Vec<String>,
+    /// The encoding of the tables.
+    pub encoding: String,
     /// Threads.
     pub threads: usize,
     /// Runs of each query.
@@ -162,10 +164,11 @@ pub async fn run<T: Generated>(
     judge: &impl Judge,
     mut observe: impl FnMut(Step),
 ) -> Result<Outcome> {
-    let reported = Config {
+    let mut reported = Config {
         scale: plan.generator.scale,
         dram_bytes: config.dram_bytes,
         tiers: config.tiers.iter().map(ToString::to_string).collect(),
+        encoding: String::new(),
         threads: config.threads,
         repeat: plan.repeat.get(),
         answers: judge.answers().to_string(),
@@ -173,6 +176,7 @@ pub async fn run<T: Generated>(
     let engine = Engine::open(&config).map_err(refused)?;
     let loading = |table: T| observe(Step::Load(table.name()));
     let loaded = load(&engine, &plan.generator, plan.encoding, loading).await?;
+    reported.encoding.clone_from(&loaded.encoding);
     let load_peak_rss_bytes = peak_resident()?;
     // The two phases have peaks of their own; the report's peak is the larger one.
     reset_peak_resident().map_err(no_figures)?;

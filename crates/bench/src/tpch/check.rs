@@ -4,7 +4,9 @@
 //! 100, averages and ratios by one percent after rounding to hundredths. Decimals are exact here:
 //! computed values are held to more: at most one hundredth away once rounded as the listing is. Two
 //! columns of the listing are less than exact themselves ([`Column::Ratio`], [`Column::Cut`]).
-//! Answers of another engine run on the same types must be equal to the digit.
+//! Answers of another engine run on the same types must be equal to the digit. Where averages and
+//! quotients are doubles in one engine and decimals in the other, computed values must be equal to
+//! the sixth digit after the point, which is the last of an average here; sums have fewer.
 //!
 //! The rows are compared as a set, because ORDER BY leaves ties open; that the rows are in order is
 //! checked beside it. Where a LIMIT cuts through a tie, the rows of the last key are compared by
@@ -20,13 +22,20 @@ use crate::tpch::query::{Column, Query, SortKey};
 pub enum Precision {
     /// The expected values are rounded to hundredths, as the official listing is.
     Hundredths,
-    /// The expected values have every digit.
+    /// The expected values are of an engine with the same types: they have every digit.
     Exact,
+    /// The expected values are of an engine with other types for averages and quotients.
+    Digits,
 }
 
 /// Farthest distance of a rounded value from the listing's: the last digit may be rounded up or
 /// down there, so one unit of it, and the error of the subtraction.
 const HUNDREDTH: f64 = 0.010_000_1;
+
+/// Farthest distance of computed values of two engines: an average ends after six digits in one and
+/// goes on in the other, which rounds its 53 bits.
+const SIXTH_DIGIT: f64 = 0.000_001_000_1;
+const DOUBLE: f64 = 4e-15;
 
 /// Digits that the listing leaves out of a cut key.
 const CUT_DIGITS: usize = 2;
@@ -98,7 +107,7 @@ impl Rules {
     /// The answer with keys cut where the listing cuts them.
     fn as_listed(&self, found: &Answer) -> Answer {
         let mut found = found.clone();
-        if self.precision == Precision::Exact {
+        if self.precision != Precision::Hundredths {
             return found;
         }
         for (index, _) in self.columns.iter().enumerate().filter(|(_, c)| **c == Column::Cut) {
@@ -152,13 +161,16 @@ impl Rules {
     }
 
     fn equal(&self, index: usize, expected: &str, found: &str) -> bool {
-        if self.precision == Precision::Exact {
-            return expected == found;
+        if expected == found {
+            return true;
         }
-        match self.columns[index] {
-            Column::Exact | Column::Cut => expected == found,
-            Column::Computed => close(expected, found, |_| HUNDREDTH),
-            Column::Ratio => close(expected, found, |expected| expected.abs() / 100.0),
+        match (self.precision, self.columns[index]) {
+            (Precision::Exact, _) | (_, Column::Exact | Column::Cut) => false,
+            (Precision::Digits, _) => same_digits(expected, found),
+            (Precision::Hundredths, Column::Computed) => close(expected, found, |_| HUNDREDTH),
+            (Precision::Hundredths, Column::Ratio) => {
+                close(expected, found, |expected| expected.abs() / 100.0)
+            }
         }
     }
 }
@@ -169,6 +181,16 @@ fn close(expected: &str, found: &str, distance: impl Fn(f64) -> f64) -> bool {
         (Ok(expected), Ok(found)) => {
             let rounded = (found * 100.0).round() / 100.0;
             (rounded - expected).abs() <= distance(expected)
+        }
+        _ => false,
+    }
+}
+
+/// Whether two numbers differ by what types of averages and quotients explain.
+fn same_digits(expected: &str, found: &str) -> bool {
+    match (expected.parse::<f64>(), found.parse::<f64>()) {
+        (Ok(expected), Ok(found)) => {
+            (expected - found).abs() <= SIXTH_DIGIT + DOUBLE * expected.abs()
         }
         _ => false,
     }
@@ -339,6 +361,21 @@ mod tests {
         assert_eq!(same, Ok(()));
         let other = check(&query, Precision::Exact, &answer("1.2345"), &answer("1.2346"));
         assert!(other.is_err());
+    }
+
+    #[test]
+    fn digits_of_averages_may_end_and_those_of_sums_may_not() {
+        let query = Query::of(6).expect("query");
+        let answer = |text: &str| Answer { rows: vec![vec![text.to_string()]] };
+        let verdict = |expected: &str, found: &str| {
+            check(&query, Precision::Digits, &answer(expected), &answer(found))
+        };
+        assert_eq!(verdict("25.522005853257337", "25.522006"), Ok(()));
+        assert_eq!(verdict("2.5", "2.500000"), Ok(()));
+        assert_eq!(verdict("56586554400.73", "56586554400.7300"), Ok(()));
+        assert!(verdict("56586554400.73", "56586554400.74").is_err());
+        assert!(verdict("25.522005", "25.522007").is_err());
+        assert!(verdict("NULL", "0.000000").is_err());
     }
 
     #[test]

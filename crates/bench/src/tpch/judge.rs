@@ -1,19 +1,28 @@
 //! What the answers of the 22 queries are held to.
 
+use crate::duckdb::package::DUCKDB;
 use crate::error::Result;
 use crate::suite::answer::Answer;
 use crate::suite::feed::Generator;
-use crate::suite::reference::{self, DATAFUSION, KeptAnswers, Texts};
+use crate::suite::oracle::Oracle;
+use crate::suite::reference::{KeptAnswers, Texts};
 use crate::suite::run::Judge;
 use crate::tpch::check::{Precision, check};
 use crate::tpch::official::{OFFICIAL_SCALE, official_answer};
 use crate::tpch::query::Query;
 use crate::tpch::table::Table;
 
-/// The specification's listing at its scale, DataFusion's answers at any other.
+/// The specification's listing at its scale, another engine's answers at any other.
 pub struct TpchJudge {
     scale: f64,
-    computed: Option<KeptAnswers>,
+    computed: Option<Computed>,
+}
+
+/// Answers of another engine.
+struct Computed {
+    answers: KeptAnswers,
+    source: String,
+    precision: Precision,
 }
 
 impl TpchJudge {
@@ -23,6 +32,7 @@ impl TpchJudge {
     /// When they cannot be computed.
     pub async fn prepare(
         generator: &Generator,
+        oracle: Oracle,
         queries: &[u32],
         observe: impl FnOnce(),
     ) -> Result<TpchJudge> {
@@ -35,8 +45,11 @@ impl TpchJudge {
         for number in queries {
             texts.insert(*number, Query::of(*number)?.text(scale));
         }
-        let answers = reference::ask::<Table>(generator, &texts).await?;
-        Ok(TpchJudge { scale, computed: Some(KeptAnswers::keep(answers)?) })
+        let given = oracle.ask::<Table>(DUCKDB, generator, &texts).await?;
+        let precision = if given.by_duckdb { Precision::Digits } else { Precision::Exact };
+        let answers = KeptAnswers::keep(given.answers)?;
+        let computed = Some(Computed { answers, source: given.source, precision });
+        Ok(TpchJudge { scale, computed })
     }
 }
 
@@ -46,7 +59,8 @@ impl Judge for TpchJudge {
     }
 
     fn answers(&self) -> &str {
-        if self.computed.is_some() { DATAFUSION } else { "the specification's, at scale 1" }
+        let listed = "the specification's, at scale 1";
+        self.computed.as_ref().map_or(listed, |computed| &computed.source)
     }
 
     fn check(&self, number: u32, found: &Answer) -> std::result::Result<(), String> {
@@ -55,7 +69,7 @@ impl Judge for TpchJudge {
             let listed = official_answer(number).ok_or("there is no answer to compare with")?;
             return check(&query, Precision::Hundredths, &listed, &found.trimmed());
         };
-        let expected = computed.get(number)?;
-        check(&query, Precision::Exact, &expected.answer, found)
+        let expected = computed.answers.get(number)?;
+        check(&query, computed.precision, &expected.answer, found)
     }
 }

@@ -8,7 +8,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
@@ -20,7 +20,8 @@ use terrace_sys::size::to_u64;
 use tokio::sync::Notify;
 
 use super::queue::{Item, Queue};
-use crate::block::{Block, BlockPlan, Lease, copy_to_heap};
+use crate::block::Lease;
+use crate::block::batch::{fitted, load, store};
 use crate::memory::Grant;
 use crate::panics::caught;
 use crate::sort::piece::batch_bytes;
@@ -170,7 +171,7 @@ impl Flow {
             let item = match Lease::ask_heap(grant, bytes) {
                 Some(lease) => Item::Held(lease, batch),
                 None if batch.num_columns() == 0 => Item::Held(Lease::take(grant, 0), batch),
-                None => Item::Stored(self.store(grant, &batch)?),
+                None => Item::Stored(store(&self.space, grant, &batch)?),
             };
             self.outputs[output].queue().put(item);
             self.store_while(output, |grant| grant.excess_bytes() > 0)?;
@@ -179,30 +180,13 @@ impl Flow {
         Ok(())
     }
 
-    /// Writes a batch to pages.
-    fn store(&self, grant: &Arc<dyn Grant>, batch: &RecordBatch) -> Result<Block> {
-        let plan = BlockPlan::new(batch.num_rows(), batch.columns())?;
-        let _lease = Lease::take(grant, plan.bytes());
-        let (block, _pins) = Block::write(&self.space, plan)?;
-        grant.count_spilled(block.bytes());
-        Ok(block)
-    }
-
-    /// Reads a batch back.
-    async fn load(&self, grant: &Arc<dyn Grant>, block: &Block) -> Result<RecordBatch> {
-        // The page, and the copy that leaves.
-        let _lease = Lease::take(grant, 2 * block.bytes());
-        let pins = block.pin(block.fetch()).await?;
-        batch_of(Arc::clone(&self.schema), block.rows(), &block.arrays(pins))
-    }
-
     /// Stores what waits for an output, the last first, for as long as `wanted` says so.
     fn store_while(&self, output: usize, wanted: impl Fn(&dyn Grant) -> bool) -> Result<()> {
         let output = &self.outputs[output];
         while wanted(output.grant.as_ref()) {
             let held = output.queue().take_last_held();
             let Some((number, lease, batch)) = held else { break };
-            let block = self.store(&output.grant, &batch)?;
+            let block = store(&self.space, &output.grant, &batch)?;
             drop((lease, batch));
             output.queue().put_back(number, block);
         }
@@ -213,7 +197,7 @@ impl Flow {
     fn let_go(&self, output: usize) -> Result<()> {
         let gathered = self.outputs[output].queue().flush()?;
         for batch in gathered.into_iter().filter(|batch| batch.num_columns() > 0) {
-            let block = self.store(&self.outputs[output].grant, &batch)?;
+            let block = store(&self.space, &self.outputs[output].grant, &batch)?;
             self.outputs[output].queue().put(Item::Stored(block));
         }
         self.store_while(output, |_| true)
@@ -235,21 +219,6 @@ impl Flow {
         let error = Arc::new(error);
         self.outputs.iter().for_each(|output| output.queue().fail(Arc::clone(&error)));
     }
-}
-
-/// The batch in memory of its own where what it shows is less than half of what it keeps.
-fn fitted(batch: RecordBatch) -> Result<RecordBatch> {
-    if batch.get_array_memory_size() <= 2 * batch_bytes(&batch) || batch.num_columns() == 0 {
-        return Ok(batch);
-    }
-    batch_of(batch.schema(), batch.num_rows(), batch.columns())
-}
-
-/// A batch of copies.
-fn batch_of(schema: SchemaRef, rows: usize, columns: &[ArrayRef]) -> Result<RecordBatch> {
-    let columns = copy_to_heap(rows, columns)?;
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
 }
 
 impl Reader {
@@ -278,7 +247,7 @@ impl Reader {
         let Some(item) = item.await? else { return Ok(None) };
         Ok(match item {
             Item::Held(_lease, batch) => Some(batch),
-            Item::Stored(block) => Some(flow.load(&output.grant, &block).await?),
+            Item::Stored(block) => Some(load(&flow.schema, &output.grant, &block).await?),
             Item::Moving => None,
         })
     }

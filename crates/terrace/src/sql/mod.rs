@@ -2,6 +2,7 @@
 
 mod complete;
 mod describe;
+mod json;
 mod meta;
 mod print;
 mod progress;

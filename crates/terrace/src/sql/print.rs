@@ -4,6 +4,7 @@
 //! format writes each batch and forgets it, so that a result of any size passes through.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::csv;
@@ -16,6 +17,7 @@ use terrace_bench::grid::Grid;
 
 use crate::args::Format;
 use crate::error::{CliError, Result};
+use crate::sql::json::FloatEncoders;
 
 /// How results are written, and how much of them.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +46,9 @@ impl<W: Write> Printer<W> {
     /// # Errors
     /// When the format cannot hold a column of the schema.
     pub fn new(style: Style, schema: &Schema, output: W) -> Result<Printer<W>> {
-        let json = || WriterBuilder::new().with_explicit_nulls(true);
+        let floats = Arc::new(FloatEncoders);
+        let json =
+            || WriterBuilder::new().with_explicit_nulls(true).with_encoder_factory(floats.clone());
         Ok(match style.format {
             Format::Table => {
                 Printer::Table(Box::new(TablePrinter::new(schema, style.rows, output)))
@@ -156,8 +160,6 @@ fn unprintable(error: ArrowError) -> CliError {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use datafusion::arrow::array::{Int64Array, StringArray};
     use datafusion::arrow::datatypes::{DataType, Field, SchemaRef};
 

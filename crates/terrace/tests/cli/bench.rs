@@ -19,11 +19,13 @@ fn paged_scan_writes_table_report_and_picture() {
     assert!(out.contains("geometric mean"), "{out}");
     let report = json(&file);
     assert_eq!(report["experiment"], "paged-scan");
+    assert_eq!(report["config"]["encoding"], "plain");
+    assert!(out.contains("plain tables") && out.contains("DataFusion as it comes"), "{out}");
     assert_eq!(report["rows"].as_array().expect("rows").len(), 3);
     assert!(report["summary"]["geometric_mean"].as_f64().expect("mean") > 0.0);
     assert_eq!(report["summary"]["failed"], 0, "{out}");
     let picture = std::fs::read_to_string(home.path("scan.svg")).expect("picture");
-    assert!(picture.contains("Q13"));
+    assert!(picture.contains("Q13") && picture.contains("plain tables"));
 }
 
 #[test]
@@ -37,7 +39,13 @@ fn tiers_writes_table_report_and_picture() {
     assert_eq!(report["experiment"], "tiers");
     assert_eq!(report["rows"].as_array().expect("rows").len(), 3);
     assert_eq!(report["summary"]["budgets"].as_array().expect("budgets").len(), 3);
-    assert!(std::fs::read_to_string(home.path("tiers.svg")).is_ok());
+    assert_eq!(report["config"]["encoding"], "compact");
+    let picture = std::fs::read_to_string(home.path("tiers.svg")).expect("picture");
+    assert!(picture.contains("compact tables"));
+    let plain = ["bench", "tiers", "--dram", "64MiB", "--encoding", "plain"];
+    let out = home.ok(&[&plain[..], &arguments].concat());
+    assert!(out.contains("plain tables"), "{out}");
+    assert_eq!(json(&file)["config"]["encoding"], "plain");
 }
 
 #[test]
@@ -71,10 +79,14 @@ fn segments_repeats_figures_over_tables_of_both_benchmarks() {
 }
 
 /// An experiment on a machine where DuckDB is not and cannot be installed.
-fn without_duckdb(home: &Home, arguments: &[&str]) -> String {
+fn run_without_duckdb(home: &Home, arguments: &[&str]) -> Ran {
     let mut command = home.command(arguments);
     command.env("PATH", home.path("nothing")).env("XDG_CACHE_HOME", home.path("cache"));
-    let ran = Ran::of(command.output().expect("started"));
+    Ran::of(command.output().expect("started"))
+}
+
+fn without_duckdb(home: &Home, arguments: &[&str]) -> String {
+    let ran = run_without_duckdb(home, arguments);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.out.contains("DuckDB is missing"), "{ran:?}");
     ran.out
@@ -91,6 +103,10 @@ fn out_of_core_compares_engines_at_each_budget_and_says_when_duckdb_is_missing()
     assert_eq!(report["experiment"], "out-of-core");
     assert_eq!(report["rows"].as_array().expect("rows").len(), 5 * 2 * 2);
     assert!(report["config"]["missing"].as_str().is_some_and(|text| text.contains("python3")));
+    assert_eq!(report["config"]["encoding"], "compact");
+    let limit = report["config"]["memory_limit"].as_str().expect("words");
+    assert!(limit.contains("control group") && limit.contains("page cache"), "{limit}");
+    assert!(out.contains(limit), "{out}");
     let totals = report["summary"]["totals"].as_array().expect("totals");
     let ours = totals.iter().filter(|total| total["engine"] == "terrace");
     for total in ours {
@@ -99,6 +115,24 @@ fn out_of_core_compares_engines_at_each_budget_and_says_when_duckdb_is_missing()
         assert!(total["slowdown"].as_f64() > Some(0.0), "{total}");
     }
     assert!(std::fs::read_to_string(home.path("core.svg")).is_ok());
+}
+
+/// The tables of ours have as many rows as before, and some of them other values.
+#[test]
+fn an_answer_of_the_right_length_with_wrong_values_fails_comparisons_by_name() {
+    let home = Home::new();
+    let data = home.path("arena");
+    let small = ["--scale", "0.01", "--rounds", "1", "--dram", "64MiB", "--data", &data];
+    let out_of_core = [&["bench", "out-of-core", "--queries", "4"], &small[..]].concat();
+    let out = without_duckdb(&home, &out_of_core);
+    assert!(out.contains("all answers are the same") && out.contains("compact tables"), "{out}");
+    let tables = format!("{data}/terrace");
+    let change = "UPDATE orders SET o_orderpriority = '1-URGENT' WHERE o_orderkey < 1000; \
+                  UPDATE lineitem SET l_discount = 0.05 WHERE l_orderkey < 9000";
+    home.ok(&["sql", "--data", &tables, "-c", change]);
+    run_without_duckdb(&home, &out_of_core).refused(1, &["query 4", "terrace", "DataFusion"]);
+    let clients = [&["bench", "clients"], &small[..]].concat();
+    run_without_duckdb(&home, &clients).refused(1, &["query", "not the answer of terrace"]);
 }
 
 #[test]
@@ -113,6 +147,11 @@ fn clients_counts_answers_and_errors_and_says_when_duckdb_is_missing() {
     assert_eq!(heavy["heavy_asked"], 24);
     assert_eq!(heavy["heavy_answered"], 24, "{out}");
     assert!(heavy["short_p95_over_idle"].as_f64() > Some(0.0));
+    let behind = &heavy["behind_over_fair"];
+    assert!(behind["low"].as_f64() < behind["ratio"].as_f64(), "{behind}");
+    assert!(
+        heavy["behind_answered"].as_u64() > Some(0) && report["config"]["encoding"] == "compact"
+    );
     // The heavy clients alone, and three parts under each of three rules.
     assert_eq!(report["rows"].as_array().expect("rows").len(), 10);
     assert!(std::fs::read_to_string(home.path("clients.svg")).is_ok());

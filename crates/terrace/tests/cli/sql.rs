@@ -4,7 +4,9 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::harness::{Home, Ran};
+use serde_json::Value;
+
+use crate::harness::{Home, Ran, lines};
 
 #[test]
 fn a_table_is_aligned_and_counts_its_rows() {
@@ -184,7 +186,19 @@ fn a_join_without_keys_is_interrupted_too() {
     home.rows("CREATE TABLE t AS SELECT value AS id FROM generate_series(1, 1000000)");
     let data = home.path("data");
     let long = "SELECT count(*) FROM t a, t b, t c WHERE a.id + b.id + c.id = 0";
-    let mut command = home.command(&["sql", "--dram", "64MiB", "--data", &data, "-c", long]);
+    interrupted(&home, &["sql", "--dram", "64MiB", "--data", &data, "-c", long]);
+}
+
+#[test]
+fn a_recursion_without_an_end_is_interrupted_too() {
+    let endless = "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) \
+                   SELECT count(*) FROM t";
+    interrupted(&Home::new(), &["sql", "--dram", "64MiB", "-c", endless]);
+}
+
+/// Interrupts what runs after a second; it ends soon.
+fn interrupted(home: &Home, arguments: &[&str]) {
+    let mut command = home.command(arguments);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     std::thread::sleep(Duration::from_secs(1));
     let interrupted = Instant::now();
@@ -232,4 +246,25 @@ fn warnings_of_the_pool_are_not_on_the_terminal() {
     let ran = home.run(&["sql", "--dram", "32MiB", "--format", "csv", "-c", statement]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{ran:?}");
     assert!(ran.out.ends_with("n,l\n24,72000000\n"), "{ran:?}");
+}
+
+#[test]
+fn json_has_floats_that_are_no_numbers_as_strings() {
+    let sql = "SELECT CAST(f AS DOUBLE) AS d, CAST(f AS REAL) AS r, [CAST(f AS DOUBLE), 0.5] AS l, \
+               named_struct('s', CAST(f AS DOUBLE)) AS n \
+               FROM (VALUES (1, 'NaN'), (2, 'Infinity'), (3, '-Infinity'), (4, '1.5'), (5, NULL)) \
+               AS t(i, f) ORDER BY i";
+    let run = |format| Home::new().ok(&["sql", "--format", format, "-c", sql]);
+    let text = run("json");
+    let rows: Value = serde_json::from_str(&text).expect(&text);
+    let values = ["\"NaN\"", "\"Infinity\"", "\"-Infinity\"", "1.5", "null"];
+    for (row, value) in values.iter().enumerate() {
+        let expected: Value = serde_json::from_str(value).expect("JSON");
+        let row = &rows[row];
+        for found in [&row["d"], &row["r"], &row["l"][0], &row["n"]["s"]] {
+            assert_eq!(found, &expected, "{text}");
+        }
+        assert_eq!(row["l"][1], 0.5, "{text}");
+    }
+    assert_eq!(rows.as_array(), Some(&lines(&run("ndjson"))));
 }

@@ -4,9 +4,12 @@ use serde_json::Value;
 
 use crate::harness::{Home, json};
 
+/// Answers that need no package from elsewhere.
+const TPCH: [&str; 3] = ["tpch", "--answers", "datafusion"];
+
 fn run(home: &Home, arguments: &[&str]) -> (String, Value) {
     let file = home.path("report.json");
-    let arguments = [&["tpch", "--json", &file], arguments].concat();
+    let arguments = [&TPCH[..], &["--json", &file], arguments].concat();
     (home.ok(&arguments), json(&file))
 }
 
@@ -21,6 +24,8 @@ fn every_answer_is_right_and_the_report_has_its_shape() {
     assert_eq!(report["experiment"], "tpch");
     assert!(report["machine"]["cpus"].as_u64().expect("cpus") > 0);
     assert_eq!(report["config"]["dram_bytes"], 256 << 20);
+    assert_eq!(report["config"]["encoding"], "compact");
+    assert!(out.contains("compact tables"), "{out}");
     let summary = &report["summary"];
     assert_eq!(summary["correct"], 22, "{out}");
     assert_eq!(summary["total"], 22);
@@ -62,10 +67,25 @@ fn a_wrong_answer_fails_the_run_and_is_named() {
     run(&home, &arguments);
     // Orders keep their count and their keys; some change their priority.
     home.rows("UPDATE orders SET o_orderpriority = '1-URGENT' WHERE o_orderkey < 1000");
-    let ran = home.run(&[&["tpch"], &arguments[..], &["--allow-failures"]].concat());
+    let ran = home.run(&[&TPCH[..], &arguments[..], &["--allow-failures"]].concat());
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.out.contains("WRONG"), "{ran:?}");
     assert!(ran.out.contains("0 of 1 right") && ran.out.contains("1 wrong"), "{ran:?}");
+}
+
+#[test]
+fn duckdb_judges_where_it_is_and_its_absence_is_said() {
+    let home = Home::new();
+    let arguments = ["tpch", "--scale", "0.01", "--dram", "128MiB", "--queries", "6"];
+    let without = |more: &[&str]| {
+        let mut command = home.command(&[&arguments[..], more].concat());
+        command.env("PATH", home.path("nothing")).env("XDG_CACHE_HOME", home.path("cache"));
+        crate::harness::Ran::of(command.output().expect("started"))
+    };
+    let ran = without(&[]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.out.contains("DataFusion's") && ran.out.contains("for want of DuckDB"), "{ran:?}");
+    without(&["--answers", "duckdb"]).refused(1, &["python3"]);
 }
 
 #[test]
@@ -76,7 +96,7 @@ fn failed_queries_are_listed_and_fail_the_run_unless_allowed() {
     let arguments = ["--scale", "0.01", "--dram", "128MiB", "--data", &data, "--queries", "1,6"];
     run(&home, &arguments);
     damage(&format!("{data}/store.terrace"));
-    let arguments = [&["tpch", "--json", &file], &arguments[..]].concat();
+    let arguments = [&TPCH[..], &["--json", &file], &arguments[..]].concat();
     let ran = home.run(&arguments);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let ran = home.run(&[&arguments[..], &["--allow-failures"]].concat());
@@ -112,8 +132,8 @@ fn memory_stays_within_the_budget_and_its_allowance() {
 fn kept_tables_are_found_again() {
     let home = Home::new();
     let temporary = home.write("tmp/x", "").parent().expect("directory").to_path_buf();
-    let mut command =
-        home.command(&["tpch", "--scale", "0.01", "--dram", "128MiB", "--queries", "6", "--keep"]);
+    let arguments = ["--scale", "0.01", "--dram", "128MiB", "--queries", "6", "--keep"];
+    let mut command = home.command(&[&TPCH[..], &arguments[..]].concat());
     let ran = crate::harness::Ran::of(command.env("TMPDIR", &temporary).output().expect("started"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let kept = ran.err.split("kept in ").nth(1).expect("named").trim().to_string();

@@ -1,0 +1,220 @@
+//! Control groups that limit the memory of one process, its part of the page cache included.
+//!
+//! A budget that an engine keeps by itself says nothing of what the kernel caches for it: files
+//! that are read through the page cache stay in DRAM beside the budget. The memory controller
+//! counts both. Version 2 and version 1 of it serve; making a group takes the rights to do so,
+//! which usually are those of root.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Tells the groups of one process apart.
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// Enters a group and becomes the command, whose words follow.
+const ENTER: &str = r#"echo $$ > "$0" && exec "$@""#;
+
+/// How often a group is tried to be removed, and how long between: the kernel may take a moment to
+/// let go of a process that has ended.
+const REMOVE_TRIES: usize = 50;
+const REMOVE_WAIT: Duration = Duration::from_millis(10);
+
+/// Which interface the kernel offers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    One,
+    Two,
+}
+
+/// A group below which groups with limits of memory can be made.
+#[derive(Clone, Debug)]
+pub struct MemoryController {
+    version: Version,
+    parent: PathBuf,
+}
+
+impl MemoryController {
+    /// The controller, if groups can be made in it now.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn find() -> Result<MemoryController, String> {
+        let read = |path| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
+        let (groups, mounts) = (read("/proc/self/cgroup")?, read("/proc/self/mounts")?);
+        let found = unified(&groups, &mounts).or_else(|| legacy(&groups, &mounts));
+        let controller = found.ok_or(
+            "no control group of this process hands on the memory controller \
+             (cgroup.subtree_control)",
+        )?;
+        // Making one tells whether they can be made, and removes it again.
+        controller.group(1 << 30).map(|_| controller)
+    }
+
+    /// A new group of at most so many bytes of memory and page cache, and no swap.
+    ///
+    /// # Errors
+    /// When it cannot be made or limited, in words.
+    pub fn group(&self, limit_bytes: u64) -> Result<ControlGroup, String> {
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("terrace-bench-{}-{count}", std::process::id());
+        let path = self.parent.join(name);
+        let failed = |path: &Path, error| format!("{}: {error}", path.display());
+        fs::create_dir(&path).map_err(|error| failed(&path, error))?;
+        let group = ControlGroup { path };
+        let (limit, swap) = match self.version {
+            // The limit of memory and swap together cannot be below that of memory.
+            Version::One => {
+                ("memory.limit_in_bytes", ("memory.memsw.limit_in_bytes", limit_bytes.to_string()))
+            }
+            Version::Two => ("memory.max", ("memory.swap.max", "0".to_owned())),
+        };
+        let limit = group.path.join(limit);
+        fs::write(&limit, limit_bytes.to_string()).map_err(|error| failed(&limit, error))?;
+        let file = group.path.join(swap.0);
+        // Kernels that do not count swap have no such file.
+        if file.exists() {
+            fs::write(&file, swap.1).map_err(|error| failed(&file, error))?;
+        }
+        Ok(group)
+    }
+
+    /// What a report calls it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self.version {
+            Version::One => "cgroup v1",
+            Version::Two => "cgroup v2",
+        }
+    }
+}
+
+/// The nearest group of version 2 above this process whose children have the controller. A group
+/// that has processes itself hands nothing on, unless it is the root.
+fn unified(groups: &str, mounts: &str) -> Option<MemoryController> {
+    let mount = mount_point(mounts, |kind, _| kind == "cgroup2")?;
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let hands_on = |group: &&Path| {
+        let controllers = fs::read_to_string(group.join("cgroup.subtree_control"));
+        controllers.is_ok_and(|text| text.split_whitespace().any(|word| word == "memory"))
+    };
+    let own = mount.join(own);
+    let parent = own.ancestors().take_while(|group| group.starts_with(&mount)).find(hands_on)?;
+    Some(MemoryController { version: Version::Two, parent: parent.to_path_buf() })
+}
+
+/// The group of this process in the hierarchy of version 1 that has the controller, or its root
+/// where a container does not show the group.
+fn legacy(groups: &str, mounts: &str) -> Option<MemoryController> {
+    let has_memory = |options: &str| options.split(',').any(|option| option == "memory");
+    let mount = mount_point(mounts, |kind, options| kind == "cgroup" && has_memory(options))?;
+    let own = groups.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        has_memory(controllers).then(|| path.trim_start_matches('/'))
+    })?;
+    let own = mount.join(own);
+    let parent = if own.exists() { own } else { mount };
+    Some(MemoryController { version: Version::One, parent })
+}
+
+/// Where the first file system of a kind and with options is mounted.
+fn mount_point(mounts: &str, is_it: impl Fn(&str, &str) -> bool) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let (place, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+        is_it(kind, options).then(|| PathBuf::from(place))
+    })
+}
+
+/// A group, removed with the value. Its processes must have ended by then.
+#[derive(Debug)]
+pub struct ControlGroup {
+    path: PathBuf,
+}
+
+impl ControlGroup {
+    /// The command as one that enters the group before it begins.
+    #[must_use]
+    pub fn inside(&self, command: &Command) -> Command {
+        let mut entering = Command::new("/bin/sh");
+        entering.args(["-c", ENTER]).arg(self.path.join("cgroup.procs"));
+        entering.arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => entering.env(name, value),
+                None => entering.env_remove(name),
+            };
+        }
+        entering
+    }
+}
+
+impl Drop for ControlGroup {
+    fn drop(&mut self) {
+        for _ in 0..REMOVE_TRIES {
+            // A group that cannot be removed is empty and costs the kernel a few KiB.
+            if fs::remove_dir(&self.path).is_ok() {
+                return;
+            }
+            std::thread::sleep(REMOVE_WAIT);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::child;
+
+    const MOUNTS: &str = "proc /proc proc rw 0 0\n\
+         cgroup /groups/cpu cgroup rw,relatime,cpu 0 0\n\
+         cgroup /groups/memory cgroup rw,relatime,memory 0 0\n";
+
+    #[test]
+    fn the_hierarchy_with_the_controller_is_found() {
+        let groups = "5:cpu:/\n4:memory:/not/shown\n0::/\n";
+        let found = legacy(groups, MOUNTS).expect("found");
+        assert_eq!((found.version, found.parent), (Version::One, "/groups/memory".into()));
+        assert!(legacy("5:cpu:/\n0::/\n", MOUNTS).is_none());
+        assert!(unified(groups, MOUNTS).is_none());
+    }
+
+    #[test]
+    fn the_nearest_group_that_hands_the_controller_on_is_found() {
+        let root = crate::scratch::Scratch::of(None, "groups").expect("made");
+        let (slice, own) = (root.path().join("slice"), root.path().join("slice/own"));
+        fs::create_dir_all(&own).expect("made");
+        fs::write(slice.join("cgroup.subtree_control"), "cpu memory\n").expect("written");
+        fs::write(own.join("cgroup.subtree_control"), "\n").expect("written");
+        let mounts = format!("cgroup2 {} cgroup2 rw 0 0\n", root.path().display());
+        let found = unified("0::/slice/own\n", &mounts).expect("found");
+        assert_eq!((found.version, found.parent), (Version::Two, slice.clone()));
+        fs::write(slice.join("cgroup.subtree_control"), "cpu\n").expect("written");
+        assert!(unified("0::/slice/own\n", &mounts).is_none());
+    }
+
+    /// Where groups cannot be made, as for users without privileges, the reason is in words.
+    #[tokio::test]
+    async fn a_process_that_takes_more_than_its_group_has_ends() {
+        let controller = match MemoryController::find() {
+            Ok(controller) => controller,
+            Err(reason) => return assert!(!reason.is_empty()),
+        };
+        let group = controller.group(64 << 20).expect("made");
+        let shell = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            group.inside(&command)
+        };
+        let little = child::output(shell("echo said"), Vec::new(), "it").await;
+        assert_eq!(little.expect("ran"), b"said\n");
+        let much = shell("head -c 300000000 /dev/zero | tail -c 200000000 > /dev/null");
+        let ended = child::output(much, Vec::new(), "it").await;
+        assert!(ended.is_err(), "200 MB are more than 64 MiB");
+        let path = group.path.clone();
+        drop(group);
+        assert!(!path.exists());
+    }
+}

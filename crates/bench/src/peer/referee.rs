@@ -1,0 +1,173 @@
+//! The answers of several engines to the same queries, which must be the same.
+
+use std::collections::BTreeMap;
+
+use crate::error::{BenchError, Result};
+use crate::peer::Reply;
+use crate::peer::engine::Contender;
+use crate::suite::answer::Answer;
+use crate::suite::reference::Reference;
+use crate::tpcds::check::check as check_rows;
+use crate::tpcds::shape::Shape;
+use crate::tpch::check::{Precision, check};
+use crate::tpch::official::{OFFICIAL_SCALE, official_answer};
+use crate::tpch::query::Query;
+
+/// A query that several engines answer.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// What reports and errors call it.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// The query of TPC-H that it is, if it is one.
+    query: Option<Query>,
+}
+
+impl Question {
+    /// A query of TPC-H at a scale.
+    pub fn of(query: Query, scale: f64) -> Question {
+        let name = format!("query {}", query.number);
+        Question { name, text: query.text(scale), query: Some(query) }
+    }
+
+    /// Another query.
+    pub fn named(name: &str, text: &str) -> Question {
+        Question { name: name.to_owned(), text: text.to_owned(), query: None }
+    }
+
+    /// Compares an answer with another engine's.
+    fn compare(&self, expected: &Answer, found: &Answer) -> std::result::Result<(), String> {
+        match &self.query {
+            Some(query) => check(query, Precision::Digits, expected, found),
+            None => {
+                let width = expected.rows.first().map_or(0, Vec::len);
+                let columns = vec![String::new(); width];
+                let expected = Reference { columns, answer: expected.clone() };
+                check_rows(&Shape::of(&self.text), &expected, found)
+            }
+        }
+    }
+}
+
+/// Holds every answer to the specification's, where it has one at this scale, and to the first
+/// answer that an engine gave.
+#[derive(Debug)]
+pub struct Referee {
+    scale: f64,
+    first: BTreeMap<String, (Contender, Answer)>,
+}
+
+impl Referee {
+    /// A referee of queries at a scale.
+    #[must_use]
+    pub fn new(scale: f64) -> Referee {
+        Referee { scale, first: BTreeMap::new() }
+    }
+
+    /// Judges a reply to a query: its rows where they came with it, and their count in any case. A
+    /// reply with an error is none.
+    ///
+    /// # Errors
+    /// [`BenchError::Engine`] that names the query and the first difference.
+    pub fn judge(&mut self, question: &Question, by: Contender, reply: &Reply) -> Result<()> {
+        if reply.error.is_some() {
+            return Ok(());
+        }
+        let wrong = |difference: String| {
+            Err(BenchError::Engine(format!("{}, {}: {difference}", question.name, by.name())))
+        };
+        if let Some(answer) = &reply.answer
+            && let Err(difference) = self.listed(question, answer)
+        {
+            return wrong(format!("not the specification's answer: {difference}"));
+        }
+        match (self.first.get(&question.name), &reply.answer) {
+            (Some((other, expected)), answer) => {
+                let same = match answer {
+                    Some(answer) => question.compare(expected, answer),
+                    None if reply.rows == expected.rows.len() => Ok(()),
+                    None => Err(format!("{} rows instead of {}", reply.rows, expected.rows.len())),
+                };
+                same.or_else(|difference| {
+                    wrong(format!("not the answer of {}: {difference}", other.name()))
+                })
+            }
+            (None, Some(answer)) => {
+                self.first.insert(question.name.clone(), (by, answer.clone()));
+                Ok(())
+            }
+            (None, None) => Ok(()),
+        }
+    }
+
+    fn listed(&self, question: &Question, answer: &Answer) -> std::result::Result<(), String> {
+        let query = question.query.filter(|_| self.scale.total_cmp(&OFFICIAL_SCALE).is_eq());
+        let Some(query) = query else { return Ok(()) };
+        let Some(listed) = official_answer(query.number) else { return Ok(()) };
+        check(&query, Precision::Hundredths, &listed, &answer.trimmed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(rows: &[&[&str]]) -> Reply {
+        let rows: Vec<Vec<String>> =
+            rows.iter().map(|row| row.iter().map(ToString::to_string).collect()).collect();
+        Reply { rows: rows.len(), answer: Some(Answer { rows }), ..Reply::default() }
+    }
+
+    fn question(number: u32) -> Question {
+        Question::of(Query::of(number).expect("query"), 0.01)
+    }
+
+    #[test]
+    fn another_answer_with_the_same_count_of_rows_is_refused_by_name() {
+        let mut referee = Referee::new(0.01);
+        let query = question(4);
+        let right = reply(&[&["1-URGENT", "93"], &["2-HIGH", "103"]]);
+        referee.judge(&query, Contender::Terrace, &right).expect("the first");
+        referee.judge(&query, Contender::DuckDb, &right).expect("the same");
+        let wrong = reply(&[&["1-URGENT", "93"], &["2-HIGH", "104"]]);
+        let refused = referee.judge(&query, Contender::DuckDb, &wrong).expect_err("wrong");
+        let message = refused.to_string();
+        for word in ["query 4", "DuckDB", "terrace", "104"] {
+            assert!(message.contains(word), "{word}: {message}");
+        }
+        // Of another query nothing is known.
+        referee.judge(&question(6), Contender::DuckDb, &reply(&[&["1.5"]])).expect("the first");
+    }
+
+    #[test]
+    fn replies_without_rows_are_counted_and_errors_are_no_answers() {
+        let mut referee = Referee::new(0.01);
+        let query = question(4);
+        referee.judge(&query, Contender::Terrace, &reply(&[&["a", "1"]])).expect("the first");
+        let counted = |rows| Reply { rows, ..Reply::default() };
+        referee.judge(&query, Contender::DuckDb, &counted(1)).expect("as many");
+        assert!(referee.judge(&query, Contender::DuckDb, &counted(2)).is_err());
+        let failed = Reply { error: Some("no memory".into()), ..counted(2) };
+        referee.judge(&query, Contender::DuckDb, &failed).expect("no answer");
+    }
+
+    #[test]
+    fn at_the_scale_of_the_specification_its_answers_are_right() {
+        let mut referee = Referee::new(1.0);
+        let query = Question::of(Query::of(6).expect("query"), 1.0);
+        let found = |value: &str| reply(&[&[value]]);
+        referee.judge(&query, Contender::Terrace, &found("123141078.2283")).expect("right");
+        let refused = referee.judge(&query, Contender::Terrace, &found("123141079.23"));
+        assert!(refused.expect_err("wrong").to_string().contains("specification"));
+    }
+
+    #[test]
+    fn other_queries_are_compared_row_by_row() {
+        let mut referee = Referee::new(1.0);
+        let sort = Question::named("the sort", "SELECT max(place), count(*) FROM sorted");
+        referee.judge(&sort, Contender::Terrace, &reply(&[&["7", "7"]])).expect("the first");
+        let refused = referee.judge(&sort, Contender::DuckDb, &reply(&[&["6", "7"]]));
+        assert!(refused.expect_err("wrong").to_string().contains("the sort, DuckDB"));
+    }
+}

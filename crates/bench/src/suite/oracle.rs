@@ -1,0 +1,62 @@
+//! The engine whose answers over the same data are taken to be right.
+
+use crate::duckdb::answers as duckdb;
+use crate::duckdb::package::Packages;
+use crate::error::{BenchError, Result};
+use crate::suite::feed::Generator;
+use crate::suite::reference::{self, Answers, DATAFUSION, Texts};
+use crate::suite::table::Generated;
+
+/// The engine that is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Oracle {
+    /// DuckDB where it is there or can be installed, DataFusion otherwise.
+    #[default]
+    Auto,
+    /// DuckDB, which shares no code with ours.
+    DuckDb,
+    /// DataFusion, whose parser, planner and kernels ours uses.
+    DataFusion,
+}
+
+/// Answers, and the engine that gave them.
+pub struct Given {
+    /// The answers.
+    pub answers: Answers,
+    /// What reports call them.
+    pub source: String,
+    /// Whether they are DuckDB's.
+    pub by_duckdb: bool,
+}
+
+impl Oracle {
+    /// The answers of the oracle over the generator's tables; DuckDB is one of these packages.
+    ///
+    /// # Errors
+    /// When the engine that was named cannot answer.
+    pub async fn ask<T: Generated>(
+        self,
+        packages: Packages,
+        generator: &Generator,
+        texts: &Texts,
+    ) -> Result<Given> {
+        let because = match self {
+            Oracle::DataFusion => None,
+            Oracle::DuckDb | Oracle::Auto => {
+                match duckdb::ask::<T>(packages, generator, texts).await {
+                    Ok(answers) => {
+                        let source = format!("DuckDB {}'s, over the same data", packages.version);
+                        return Ok(Given { answers, source, by_duckdb: true });
+                    }
+                    Err(error) if self == Oracle::DuckDb => return Err(error),
+                    Err(error) => Some(error),
+                }
+            }
+        };
+        let answers = reference::ask::<T>(generator, texts).await?;
+        let source = because.map_or(DATAFUSION.to_string(), |error: BenchError| {
+            format!("{DATAFUSION}, for want of DuckDB ({error})")
+        });
+        Ok(Given { answers, source, by_duckdb: false })
+    }
+}

@@ -1,0 +1,216 @@
+//! The paged recursive query: `WITH RECURSIVE t AS (... UNION ALL ...)`.
+//!
+//! The rows of one iteration are the *working table* of the next. DataFusion's keeps both on the
+//! heap and fails when they exceed its memory; [`PagedRecursionExec`] keeps what its grant has no
+//! room for in blocks of pages that nobody pins. Each batch goes to the reader as soon as it is
+//! made, so a query that has no end gives its first rows, holds two working tables, and can be
+//! cancelled at any time.
+//!
+//! A recursion by UNION without ALL stays DataFusion's: the rows that it compares all others with
+//! are counted, and end the query with an error when memory has no room for them.
+
+mod backlog;
+mod work_table;
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::execution_plan::{ReplaceChildrenOptions, reset_plan_states};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::work_table::WorkTableExec;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
+use futures::StreamExt;
+
+use crate::bounded::bounded;
+use crate::memory::{QueryExtension, Watched};
+use crate::stock::node_of_stock;
+use crate::stream::{Emitter, generate, give_way};
+use backlog::Backlog;
+use work_table::{PagedWorkTableExec, WorkTable};
+
+type Node = Arc<dyn ExecutionPlan>;
+
+/// A recursive query whose working table may be in pages.
+#[derive(Debug)]
+pub struct PagedRecursionExec {
+    /// The node it stands in for, whose recursive term reads `table`.
+    stock: Arc<RecursiveQueryExec>,
+    table: Arc<WorkTable>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl PagedRecursionExec {
+    /// The paged node in place of `stock`; `None` if that leaves out rows that it has had before,
+    /// or has a working table whose columns cannot be told apart by their names.
+    ///
+    /// # Errors
+    /// When the plan below cannot be changed.
+    pub fn new(stock: &RecursiveQueryExec) -> Result<Option<Self>> {
+        if stock.is_distinct() {
+            return Ok(None);
+        }
+        let table = Arc::new(WorkTable::default());
+        let (mut found, schema) = (0, stock.schema());
+        let stands_in = stand_in(stock, |node| {
+            let own = node.downcast_ref::<WorkTableExec>();
+            let own = own.filter(|own| own.name() == stock.name())?;
+            let reader = PagedWorkTableExec::new(own, &schema, &table)?;
+            found += 1;
+            Some(Arc::new(reader))
+        })?;
+        let node = Self { stock: stands_in, table, metrics: ExecutionPlanMetricsSet::new() };
+        Ok((found <= 1).then_some(node))
+    }
+
+    /// The node over other inputs, with a working table of its own.
+    fn again(&self, stock: Node) -> Result<Node> {
+        let any: Arc<dyn std::any::Any + Send + Sync> = stock;
+        let Ok(stock) = any.downcast::<RecursiveQueryExec>() else {
+            return internal_err!("a recursive query became something else");
+        };
+        let table = Arc::new(WorkTable::default());
+        let stock = stand_in(&stock, |node| {
+            let reader = node.downcast_ref::<PagedWorkTableExec>()?;
+            Some(Arc::new(reader.instead(&self.table, &table)?))
+        })?;
+        Ok(Arc::new(Self { stock, table, metrics: ExecutionPlanMetricsSet::new() }))
+    }
+}
+
+/// The node with other readers of its working table.
+fn stand_in(
+    stock: &RecursiveQueryExec,
+    mut reader: impl FnMut(&dyn ExecutionPlan) -> Option<Node>,
+) -> Result<Arc<RecursiveQueryExec>> {
+    let term = Arc::clone(stock.recursive_term());
+    let term = term.transform_up(|node| {
+        Ok(match reader(node.as_ref()) {
+            Some(reader) => Transformed::yes(reader),
+            None => Transformed::no(node),
+        })
+    });
+    let (name, term) = (stock.name().to_owned(), term.data()?);
+    let base = Arc::clone(stock.static_term());
+    Ok(Arc::new(RecursiveQueryExec::try_new(name, stock.schema(), base, term, false)?))
+}
+
+impl DisplayAs for PagedRecursionExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match t {
+            DisplayFormatType::TreeRender => Ok(()),
+            _ => write!(f, "PagedRecursionExec: name={}", self.stock.name()),
+        }
+    }
+}
+
+impl ExecutionPlan for PagedRecursionExec {
+    fn name(&self) -> &'static str {
+        "PagedRecursionExec"
+    }
+
+    node_of_stock!();
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        self.stock.maintains_input_order()
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        self.stock.benefits_from_input_partitioning()
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Node>) -> Result<Node> {
+        let stock: Node = Arc::clone(&self.stock) as _;
+        #[expect(deprecated, reason = "the trait has it")]
+        self.again(stock.with_new_children(children)?)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Node>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Node> {
+        let stock: Node = Arc::clone(&self.stock) as _;
+        self.again(stock.replace_children(children, options)?)
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Node> {
+        let stock: Node = Arc::clone(&self.stock) as _;
+        self.again(stock)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        if partition != 0 {
+            return internal_err!("a recursive query has one partition, and not {partition}");
+        }
+        let memory = QueryExtension::find(&context)?;
+        let grant = memory.register("PagedRecursion");
+        let grant = Watched::of(grant, &self.metrics, partition);
+        let backlog = || Backlog::new(memory.space(), &grant, &self.schema());
+        let run = Run {
+            term: Arc::clone(self.stock.recursive_term()),
+            table: Arc::clone(&self.table),
+            backlog: backlog(),
+            rows: self.stock.static_term().execute(0, Arc::clone(&context))?,
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+            context,
+        };
+        let run = move |emitter| run.run(emitter);
+        Ok(generate("PagedRecursionExec", &memory, self.schema(), run))
+    }
+}
+
+/// A recursive query that runs.
+struct Run {
+    term: Node,
+    table: Arc<WorkTable>,
+    /// What this iteration has made so far.
+    backlog: Backlog,
+    /// What this iteration makes.
+    rows: SendableRecordBatchStream,
+    context: Arc<TaskContext>,
+    metrics: BaselineMetrics,
+}
+
+impl Run {
+    async fn run(mut self, emitter: Emitter) -> Result<()> {
+        loop {
+            self.iterate(&emitter).await?;
+            if self.backlog.is_empty() {
+                return Ok(());
+            }
+            let next = self.backlog.empty();
+            self.table.fill(std::mem::replace(&mut self.backlog, next));
+            let term = reset_plan_states(Arc::clone(&self.term))?;
+            // The iteration before has ended with its stream.
+            self.rows = term.execute(0, Arc::clone(&self.context))?;
+            // An iteration without a batch for the reader gives way all the same.
+            give_way().await;
+        }
+    }
+
+    /// Hands on what an iteration makes, and keeps it for the next.
+    async fn iterate(&mut self, emitter: &Emitter) -> Result<()> {
+        let ended =
+            Box::pin(datafusion::physical_plan::EmptyRecordBatchStream::new(self.rows.schema()));
+        let mut rows = bounded(std::mem::replace(&mut self.rows, ended));
+        while let Some(batch) = rows.next().await {
+            let batch = batch?;
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            self.backlog.let_go_if_suspended().await?;
+            self.backlog.put(batch.clone())?;
+            self.metrics.record_output(batch.num_rows());
+            emitter.emit(batch).await;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! Batches that wait for the next iteration, in memory or in pages.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use terrace_pool::Space;
+use terrace_sys::size::to_u64;
+
+use crate::block::batch::{fitted, load, store};
+use crate::block::{Block, Lease};
+use crate::memory::Grant;
+use crate::sort::piece::batch_bytes;
+
+/// Blocks that are brought nearer before it is their turn.
+const AHEAD: usize = 2;
+
+#[derive(Debug)]
+enum Item {
+    /// In memory, counted.
+    Held(Lease, RecordBatch),
+    /// In pages that nobody pins.
+    Stored(Block),
+}
+
+/// The batches, first come first served.
+#[derive(Debug)]
+pub(super) struct Backlog {
+    items: VecDeque<Item>,
+    space: Space,
+    grant: Arc<dyn Grant>,
+    schema: SchemaRef,
+}
+
+impl Backlog {
+    /// None yet. They will be of this schema, in pages of `space` and memory of `grant`.
+    pub(super) fn new(space: &Space, grant: &Arc<dyn Grant>, schema: &SchemaRef) -> Self {
+        let (space, grant, schema) = (space.clone(), Arc::clone(grant), Arc::clone(schema));
+        Self { items: VecDeque::new(), space, grant, schema }
+    }
+
+    /// Another one for batches of the same kind.
+    pub(super) fn empty(&self) -> Self {
+        Self::new(&self.space, &self.grant, &self.schema)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Puts a batch behind the others: into memory if there is room, otherwise into pages.
+    ///
+    /// # Errors
+    /// When it cannot be stored.
+    pub(super) fn put(&mut self, batch: RecordBatch) -> Result<()> {
+        let batch = fitted(batch)?;
+        let item = match Lease::ask_heap(&self.grant, to_u64(batch_bytes(&batch))) {
+            Some(lease) => Item::Held(lease, batch),
+            None if batch.num_columns() == 0 => Item::Held(Lease::take(&self.grant, 0), batch),
+            None => Item::Stored(store(&self.space, &self.grant, &batch)?),
+        };
+        self.items.push_back(item);
+        self.let_go_while(|grant| grant.excess_bytes() > 0)
+    }
+
+    /// Stores batches, the last first, for as long as `wanted` says so.
+    fn let_go_while(&mut self, wanted: impl Fn(&dyn Grant) -> bool) -> Result<()> {
+        for item in self.items.iter_mut().rev() {
+            if !wanted(self.grant.as_ref()) {
+                break;
+            }
+            if let Item::Held(_, batch) = item
+                && batch.num_columns() > 0
+            {
+                *item = Item::Stored(store(&self.space, &self.grant, batch)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds nothing for as long as the query is suspended.
+    ///
+    /// # Errors
+    /// When a batch cannot be stored.
+    pub(super) async fn let_go_if_suspended(&mut self) -> Result<()> {
+        if let Some(resumed) = self.grant.suspended() {
+            self.let_go_while(|_| true)?;
+            resumed.await;
+        }
+        Ok(())
+    }
+
+    /// Takes the first batch.
+    ///
+    /// # Errors
+    /// When it cannot be read back.
+    pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        self.let_go_if_suspended().await?;
+        let Some(item) = self.items.pop_front() else { return Ok(None) };
+        for next in self.items.iter().take(AHEAD) {
+            if let Item::Stored(block) = next {
+                block.prefetch();
+            }
+        }
+        Ok(Some(match item {
+            Item::Held(_lease, batch) => batch,
+            Item::Stored(block) => load(&self.schema, &self.grant, &block).await?,
+        }))
+    }
+}

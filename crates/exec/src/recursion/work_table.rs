@@ -1,0 +1,131 @@
+//! The working table: what the iteration before has made, and the node that reads it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, internal_datafusion_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::work_table::WorkTableExec;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+use super::backlog::Backlog;
+use crate::memory::QueryExtension;
+use crate::stream::generate;
+
+/// Rows for the iteration that begins next.
+#[derive(Debug, Default)]
+pub(super) struct WorkTable(Mutex<Option<Backlog>>);
+
+impl WorkTable {
+    /// Puts the rows of an iteration in place of those before.
+    pub(super) fn fill(&self, rows: Backlog) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(rows);
+    }
+
+    /// Takes the rows; none where nothing was put there.
+    fn take(&self) -> Option<Backlog> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Reads the working table once in each iteration. It counts nothing: metrics of each iteration
+/// would add up for as long as the query runs.
+#[derive(Debug)]
+pub(super) struct PagedWorkTableExec {
+    name: String,
+    table: Arc<WorkTable>,
+    /// Positions of its columns in the table.
+    columns: Arc<[usize]>,
+    properties: Arc<PlanProperties>,
+}
+
+impl PagedWorkTableExec {
+    /// The node in place of `stock`, which reads some columns of a table of this schema; `None` if
+    /// names do not tell which. DataFusion keeps the positions to itself.
+    pub(super) fn new(
+        stock: &WorkTableExec,
+        schema: &SchemaRef,
+        table: &Arc<WorkTable>,
+    ) -> Option<Self> {
+        let position = |name: &str| {
+            let mut named =
+                (0..schema.fields().len()).filter(|at| schema.field(*at).name() == name);
+            named.next().filter(|_| named.next().is_none())
+        };
+        let fields = stock.schema();
+        let columns = fields.fields().iter().map(|field| position(field.name()));
+        Some(Self {
+            name: stock.name().to_owned(),
+            table: Arc::clone(table),
+            columns: columns.collect::<Option<_>>()?,
+            properties: Arc::clone(stock.properties()),
+        })
+    }
+
+    /// The same node for another table, if it reads this one.
+    pub(super) fn instead(&self, before: &Arc<WorkTable>, table: &Arc<WorkTable>) -> Option<Self> {
+        Arc::ptr_eq(&self.table, before).then(|| Self {
+            name: self.name.clone(),
+            table: Arc::clone(table),
+            columns: Arc::clone(&self.columns),
+            properties: Arc::clone(&self.properties),
+        })
+    }
+}
+
+impl DisplayAs for PagedWorkTableExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match t {
+            DisplayFormatType::TreeRender => write!(f, "name={}", self.name),
+            _ => write!(f, "PagedWorkTableExec: name={}", self.name),
+        }
+    }
+}
+
+impl ExecutionPlan for PagedWorkTableExec {
+    fn name(&self) -> &'static str {
+        "PagedWorkTableExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(
+        &self,
+        _partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let memory = QueryExtension::find(&context)?;
+        let missing = || internal_datafusion_err!("the working table {} is read twice", self.name);
+        let mut rows = self.table.take().ok_or_else(missing)?;
+        let columns = Arc::clone(&self.columns);
+        Ok(generate("PagedWorkTableExec", &memory, self.schema(), move |emitter| async move {
+            while let Some(batch) = rows.next().await? {
+                emitter.emit(batch.project(&columns)?).await;
+            }
+            Ok(())
+        }))
+    }
+}
