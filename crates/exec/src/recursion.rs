@@ -2,7 +2,7 @@
 //!
 //! The rows of one iteration are the *working table* of the next. DataFusion's keeps both on the
 //! heap and fails when they exceed its memory; [`PagedRecursionExec`] keeps what its grant has no
-//! room for in blocks of pages that nobody pins. Each batch goes to the reader as soon as it is
+//! room for in blocks of unpinned pages. Each batch goes to the reader as soon as it is
 //! made, so a query that has no end gives its first rows, holds two working tables, and can be
 //! cancelled at any time.
 //!

@@ -101,3 +101,26 @@ async fn the_best_numbers_prune_chunks() {
     let best = "SELECT x FROM f ORDER BY x LIMIT 2";
     assert_eq!(show(&session, best).await, "1.0\n2.0");
 }
+
+/// Statistics of Parquet leave NaN out, and a NaN of a file may have any bits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_nan_of_a_file_is_found() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("numbers.parquet");
+    let file = file.display();
+    let make = format!(
+        "COPY (SELECT CASE WHEN value = 3 THEN CAST('NaN' AS DOUBLE) ELSE value END AS v
+               FROM generate_series(1, 50)) TO '{file}'"
+    );
+    show(&session, &make).await;
+    for (filter, rows) in
+        [("v > 100", "1"), ("NOT (v < 100)", "1"), ("v <> 1", "49"), ("v > 49", "2")]
+    {
+        let query = format!("SELECT count(*) FROM '{file}' WHERE {filter}");
+        assert_eq!(show(&session, &query).await, rows, "{filter}");
+    }
+    let best = format!("SELECT v FROM '{file}' ORDER BY v DESC LIMIT 1");
+    assert_eq!(show(&session, &best).await, "NaN");
+}

@@ -11,11 +11,17 @@
 //!   and of CASE with an operand, have no negative zero. DataFusion's comparisons see to that
 //!   themselves; groups and joins do it in their operators.
 //!
+//! - Floating-point numbers of a file are read with the NaN that stands for all. That keeps filters
+//!   over them from the statistics of Parquet as well, which leave NaN out: a row group whose
+//!   greatest number is 50 may have a NaN, which is above 100.
+//!
 //! It runs after types have been coerced, and before the optimizer folds constants.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
+use datafusion::datasource::listing::ListingTable;
+use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr::{
     AggregateFunction, InList, ScalarFunction, Sort as SortExpr, WindowFunction,
 };
@@ -66,6 +72,11 @@ impl AnalyzerRule for CanonicalFloats {
 }
 
 fn of_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if let LogicalPlan::TableScan(scan) = &plan
+        && source_as_provider(&scan.source).is_ok_and(|source| source.is::<ListingTable>())
+    {
+        return with_values(plan, |_| true);
+    }
     let inputs = merge_schema(&plan.inputs());
     let all = plan.expressions();
     let has_any =
@@ -243,11 +254,23 @@ fn of_results(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         LogicalPlan::Window(window) => &window.window_expr,
         _ => return Ok(Transformed::no(plan)),
     };
+    let computes = |index: usize| {
+        let call = index.checked_sub(first).and_then(|call| calls.get(call));
+        call.is_some_and(|call| !is_selecting(call))
+    };
+    let computed: Vec<_> = (0..plan.schema().fields().len()).map(computes).collect();
+    with_values(plan, |index| computed[index])
+}
+
+/// The node below a projection that gives NaNs in some of its columns the bits that stand for all.
+fn with_values(
+    plan: LogicalPlan,
+    is_odd: impl Fn(usize) -> bool,
+) -> Result<Transformed<LogicalPlan>> {
     let mut is_changed = false;
     let columns = plan.schema().iter().enumerate().map(|(index, (qualifier, field))| {
         let column = Expr::from((qualifier, field));
-        let call = index.checked_sub(first).and_then(|call| calls.get(call));
-        if !has_floats(field.data_type()) || call.is_none_or(is_selecting) {
+        if !has_floats(field.data_type()) || !is_odd(index) {
             return column;
         }
         is_changed = true;
