@@ -7,8 +7,11 @@
 //!
 //! Before its parts each engine answers every query once, in a process of its own, and the answers
 //! are compared as a whole ([`Referee`]), also with DataFusion's. In the parts ours gives its
-//! answers again, which are compared too; of DuckDB the rows are counted. The engines run in
-//! control groups that limit their memory and page cache, where groups can be made.
+//! answers again, which are compared too; of DuckDB the rows are counted. DuckDB
+//! runs in a control group of as many bytes as ours had resident, page cache included, where groups
+//! can be made: ours reads past the page cache.
+
+mod questions;
 
 use std::time::{Duration, Instant};
 
@@ -22,11 +25,11 @@ use crate::experiment::{Finding, Setting};
 use crate::grid::Grid;
 use crate::peer::Reply;
 use crate::peer::engine::{Arena, Contender};
-use crate::peer::process::Client;
+use crate::peer::process::{Client, Peer};
 use crate::peer::referee::{Question, Referee};
 use crate::report::Report;
 use crate::statistic::{RateRatio, percentile};
-use crate::tpch::query::Query;
+use questions::{heavy_questions, short_questions};
 
 /// Who is compared; ours first.
 const CONTENDERS: [Contender; 2] = [Contender::Terrace, Contender::DuckDb];
@@ -39,31 +42,6 @@ const JUDGE_DRAM_BYTES: u64 = 6 * GIB;
 
 /// The budget, unless one is named: 500 MB.
 const DRAM_BYTES: u64 = 500_000_000;
-
-/// TPC-H queries with large joins and groupings.
-const HEAVY_QUERIES: [u32; 3] = [18, 21, 9];
-
-/// A sort of the whole table, a join of it with itself, and strings that grow without bound.
-const STRESS: [(&str, &str); 3] = [
-    (
-        "the sort of lineitem",
-        "SELECT max(place), count(*) FROM (SELECT row_number() OVER \
-     (ORDER BY l_extendedprice, l_comment) AS place FROM lineitem) AS sorted",
-    ),
-    (
-        "the join of lineitem with itself",
-        "SELECT count(*), max(l.l_comment), max(r.l_comment) FROM lineitem AS l JOIN lineitem AS r \
-     ON l.l_orderkey = r.l_orderkey AND l.l_linenumber = r.l_linenumber",
-    ),
-    (
-        "the comments of each part",
-        "SELECT count(*), max(length(words)) FROM (SELECT l_partkey, \
-     string_agg(l_comment, ',') AS words FROM lineitem GROUP BY l_partkey) AS parts",
-    ),
-];
-
-/// TPC-H queries of a few milliseconds.
-const SHORT_QUERIES: [u32; 5] = [6, 12, 14, 2, 11];
 
 /// Clients that run heavy queries at once, with nobody beside them and beside the short ones.
 const HEAVY_CLIENTS: usize = 4;
@@ -127,9 +105,37 @@ struct Config {
     rounds: usize,
     /// The encoding of our tables.
     encoding: String,
-    /// What limits the memory of the engines beside their budgets.
+    /// What limits DuckDB's memory beside its budget.
     memory_limit: String,
+    /// The bytes of its control group: what ours had resident at most.
+    duckdb_limit_bytes: u64,
     missing: Option<String>,
+}
+
+impl Config {
+    /// DuckDB is to have as many bytes as ours, page cache included.
+    fn limit_duckdb(&mut self, resident_bytes: u64, arena: &Arena) {
+        self.duckdb_limit_bytes = resident_bytes.max(self.dram_bytes);
+        let bytes = format_bytes(self.duckdb_limit_bytes);
+        self.memory_limit = arena.memory_limit(&format!(
+            "DuckDB runs in a control group of {bytes}, which terrace had resident at most"
+        ));
+    }
+
+    async fn start(
+        &self,
+        arena: &Arena,
+        contender: Contender,
+        clients: usize,
+    ) -> Result<(Peer, Vec<Client>)> {
+        match contender {
+            Contender::DuckDb => {
+                let limit_bytes = self.duckdb_limit_bytes;
+                arena.start_limited(contender, self.dram_bytes, clients, limit_bytes).await
+            }
+            _ => arena.start(contender, self.dram_bytes, clients).await,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -220,13 +226,14 @@ type Quantile = fn(&Row) -> Option<f64>;
 /// names it. A query that fails is counted.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let arena = Arena::prepare(setting, "clients", observe).await?;
-    let config = Config {
+    let mut config = Config {
         scale: setting.scale,
         dram_bytes: if setting.dram_is_named { setting.engine.dram_bytes } else { DRAM_BYTES },
         threads: setting.engine.threads,
         rounds: setting.rounds.get(),
         encoding: arena.encoding().to_owned(),
-        memory_limit: arena.memory_limit(),
+        memory_limit: String::new(),
+        duckdb_limit_bytes: u64::MAX,
         missing: arena.missing(),
     };
     let mut rows = Vec::new();
@@ -242,24 +249,12 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
             observe(&format!("short queries on {}, {}", contender.name(), rule.name));
             rows.extend(short(&arena, (contender, *rule), &config, &mut referee).await?);
         }
+        if contender == Contender::Terrace {
+            let resident = rows.iter().map(|row: &Row| row.peak_rss_bytes).max();
+            config.limit_duckdb(resident.unwrap_or_default(), &arena);
+        }
     }
     finding(&config, &rows)
-}
-
-/// The heavy queries, beginning with another one for each client.
-fn heavy_questions(scale: f64, client: usize) -> Result<Vec<Question>> {
-    let mut questions = Vec::new();
-    for (number, (name, text)) in HEAVY_QUERIES.iter().zip(STRESS) {
-        questions.extend([Question::of(Query::of(*number)?, scale), Question::named(name, text)]);
-    }
-    let by = client % questions.len();
-    questions.rotate_left(by);
-    Ok(questions)
-}
-
-fn short_questions(scale: f64) -> Result<Vec<Question>> {
-    let question = |number| Ok(Question::of(Query::of(number)?, scale));
-    SHORT_QUERIES.into_iter().map(question).collect()
 }
 
 /// Asks an engine every query once, of which nothing is measured.
@@ -287,7 +282,7 @@ async fn heavy(
     config: &Config,
     referee: &mut Referee,
 ) -> Result<Row> {
-    let (peer, mut clients) = arena.start(contender, config.dram_bytes, HEAVY_CLIENTS).await?;
+    let (peer, mut clients) = config.start(arena, contender, HEAVY_CLIENTS).await?;
     if let (Some(first), Some(rule)) = (clients.first_mut(), rules(contender).first()) {
         say(first, rule.all).await?;
     }
@@ -317,7 +312,7 @@ async fn short(
     let (contender, rule) = how;
     let rounds = u64::try_from(config.rounds).unwrap_or(u64::MAX);
     let time = Duration::from_secs(SHORT_SECONDS_PER_ROUND.saturating_mul(rounds));
-    let (peer, mut clients) = arena.start(contender, config.dram_bytes, 1 + HEAVY_BESIDE).await?;
+    let (peer, mut clients) = config.start(arena, contender, 1 + HEAVY_BESIDE).await?;
     let others = clients.split_off(1);
     let Some(client) = clients.pop() else { return Ok(Vec::new()) };
     let mut client = client;
@@ -570,16 +565,5 @@ mod tests {
         assert!(finding.notes[0].contains("no memory"), "{:?}", finding.notes);
         assert_eq!(finding.picture.series.len(), 1);
         assert_eq!(finding.picture.series[0].values.len(), finding.picture.categories.len());
-    }
-
-    #[test]
-    fn clients_begin_with_different_queries() {
-        let firsts: Vec<String> = (0..HEAVY_CLIENTS)
-            .map(|client| heavy_questions(1.0, client).expect("texts")[0].text.clone())
-            .collect();
-        for (index, first) in firsts.iter().enumerate() {
-            assert!(!firsts[..index].contains(first), "{index}");
-        }
-        assert_eq!(heavy_questions(1.0, 0).expect("texts").len(), 6);
     }
 }

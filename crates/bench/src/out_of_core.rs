@@ -32,6 +32,16 @@ const CONTENDERS: [Contender; 3] = [Contender::Terrace, Contender::DuckDb, Conte
 /// Budgets to compare at, unless one is named. The first is more than any query wants at scale 1.
 const DRAM_BYTES: [u64; 5] = [6 * GIB, 512 * MIB, 256 * MIB, 128 * MIB, 64 * MIB];
 
+/// What a process may take beside the budget of its engine: the program, its threads and what it
+/// does not account for, which grows with the work. At least so many bytes, and one part in so many
+/// of the budget.
+const PROGRAM_BYTES_MIN: u64 = 128 * MIB;
+const PROGRAM_SHARE: u64 = 2;
+
+/// The same in words.
+const LIMIT: &str = "each engine runs in a control group of its budget and half as much, 128MiB at \
+     least, for the program";
+
 /// One query on one engine at one budget.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
@@ -95,7 +105,7 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
         threads: setting.engine.threads,
         rounds: setting.rounds.get(),
         encoding: arena.encoding().to_owned(),
-        memory_limit: arena.memory_limit(),
+        memory_limit: arena.memory_limit(LIMIT),
         missing: arena.missing(),
     };
     let (mut rows, mut peaks) = (Vec::new(), Peaks::new());
@@ -103,7 +113,7 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
     for dram_bytes in budgets {
         let mut field = Vec::new();
         for contender in CONTENDERS.into_iter().filter(|contender| arena.has(*contender)) {
-            let (peer, clients) = arena.start(contender, dram_bytes, 1).await?;
+            let (peer, clients) = start(&arena, contender, dram_bytes).await?;
             field.push(Entrant { contender, peer, clients, peak_bytes: 0, ended: false });
         }
         for number in &setting.queries {
@@ -147,7 +157,7 @@ impl Entrant {
         self.peak_bytes = self.peak_bytes();
         self.ended = false;
         self.peer.end();
-        (self.peer, self.clients) = arena.start(self.contender, dram_bytes, 1).await?;
+        (self.peer, self.clients) = start(arena, self.contender, dram_bytes).await?;
         Ok(())
     }
 
@@ -164,6 +174,17 @@ impl Entrant {
             Reply { error: Some(error.to_string()), ..Reply::default() }
         }))
     }
+}
+
+/// Starts an engine with one client, in a control group.
+async fn start(
+    arena: &Arena,
+    contender: Contender,
+    dram_bytes: u64,
+) -> Result<(Peer, Vec<Client>)> {
+    let limit_bytes =
+        dram_bytes.saturating_add((dram_bytes / PROGRAM_SHARE).max(PROGRAM_BYTES_MIN));
+    arena.start_limited(contender, dram_bytes, 1, limit_bytes).await
 }
 
 /// The budgets, the ample one first.

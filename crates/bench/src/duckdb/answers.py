@@ -23,6 +23,8 @@ spill = os.path.join(directory, "spill")
 con = duckdb.connect(
     config={"memory_limit": memory, "threads": int(threads), "temp_directory": spill}
 )
+# Long queries would draw a bar into the output.
+con.execute("SET enable_progress_bar = false")
 # What the standard leaves open is as in DataFusion.
 con.execute("SET default_null_order = 'nulls_last_on_asc_first_on_desc'")
 for name in sorted(os.listdir(directory)):

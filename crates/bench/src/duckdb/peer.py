@@ -73,6 +73,8 @@ def say(client, seconds=0.0, rows=0, error=None, answer=None):
 
 
 def attend(client, con, requests):
+    # Long queries would draw a bar between the replies.
+    con.execute("SET enable_progress_bar = false")
     say(client)
     for request in iter(requests.get, None):
         sql = request["sql"]

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde::Serialize;
 use terrace_sql::{Engine, EngineConfig};
 use terrace_sys::page_cache::drop_pages;
-use terrace_sys::size::{GIB, MIB, format_bytes};
+use terrace_sys::size::{GIB, format_bytes};
 
 use crate::duckdb::package::{DUCKDB, Python};
 use crate::error::{BenchError, Result};
@@ -28,10 +28,6 @@ const PEER: &str = concat!(include_str!("../duckdb/values.py"), include_str!("..
 
 /// Budget under which our tables are loaded.
 const LOAD_DRAM_BYTES: u64 = GIB;
-
-/// What a process may take beside the budget of its engine, in a control group: the program, its
-/// threads and what it does not account for.
-const PROGRAM_BYTES: u64 = 128 * MIB;
 
 /// An engine that runs as a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -153,14 +149,14 @@ impl Arena {
         &self.encoding
     }
 
-    /// What limits the memory of the engines, the page cache included, in a line for a report.
-    pub fn memory_limit(&self) -> String {
+    /// What limits the memory of engines, in a line for a report: `rule` says which engines run in
+    /// a control group, and of how many bytes.
+    pub fn memory_limit(&self, rule: &str) -> String {
         match &self.groups {
             Ok(groups) => format!(
-                "each engine runs in a control group ({}) of its budget and {} for the program, \
-                 page cache included, and finds none of its files in the page cache",
+                "{rule} ({}), page cache included; at the start none of its files is in the page \
+                 cache",
                 groups.name(),
-                format_bytes(PROGRAM_BYTES)
             ),
             Err(reason) => format!(
                 "NOT LIMITED: DuckDB and DataFusion read their files through the page cache of the \
@@ -186,19 +182,38 @@ impl Arena {
         dram_bytes: u64,
         clients: usize,
     ) -> Result<(Peer, Vec<Client>)> {
-        let command = match contender {
-            Contender::DuckDb => self.duckdb_command(dram_bytes, clients)?,
-            Contender::Terrace => self.own_command("terrace", dram_bytes, clients),
-            Contender::DataFusion => self.own_command("datafusion", dram_bytes, clients),
-        };
+        let command = self.command(contender, dram_bytes, clients)?;
+        Peer::start(contender.name(), command, clients).await
+    }
+
+    /// As [`Arena::start`], in a control group of so many bytes where groups can be made.
+    ///
+    /// # Errors
+    /// As [`Peer::start`], and when the group cannot be made now.
+    pub async fn start_limited(
+        &self,
+        contender: Contender,
+        dram_bytes: u64,
+        clients: usize,
+        limit_bytes: u64,
+    ) -> Result<(Peer, Vec<Client>)> {
         let Ok(groups) = &self.groups else {
-            return Peer::start(contender.name(), command, clients).await;
+            return self.start(contender, dram_bytes, clients).await;
         };
         // What another group has in the page cache would be read for nothing.
         self.forget_files(contender)?;
-        let group = groups.group(dram_bytes.saturating_add(PROGRAM_BYTES));
+        let group = groups.group(limit_bytes);
         let group = group.map_err(|error| BenchError::Peer(format!("a control group: {error}")))?;
+        let command = self.command(contender, dram_bytes, clients)?;
         Peer::start_in(Some(group), contender.name(), command, clients).await
+    }
+
+    fn command(&self, contender: Contender, dram_bytes: u64, clients: usize) -> Result<Command> {
+        Ok(match contender {
+            Contender::DuckDb => self.duckdb_command(dram_bytes, clients)?,
+            Contender::Terrace => self.own_command("terrace", dram_bytes, clients),
+            Contender::DataFusion => self.own_command("datafusion", dram_bytes, clients),
+        })
     }
 
     /// Takes the files that a contender reads through the page cache out of it.
