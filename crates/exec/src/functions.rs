@@ -9,7 +9,7 @@
 //!
 //! A [`SqlAggregate`] is DataFusion's function with other accumulators. Everything else - names,
 //! types, what optimizer rules ask - is what it was. [`aggregates`] has those that a session
-//! registers; [`stock`] tells the operators here what stands behind one.
+//! registers; `stock` tells the operators here what stands behind one.
 
 mod adapter;
 mod canonical;

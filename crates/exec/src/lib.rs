@@ -34,7 +34,7 @@
 //! | `words` | large tables of words |
 
 pub mod aggregate;
-mod any_order;
+pub mod any_order;
 pub mod arithmetic;
 mod aside;
 pub mod block;
