@@ -314,3 +314,27 @@ async fn keys_of_an_order_may_come_again() {
                 FROM z GROUP BY d";
     check(&session, &[(on, "-1.25"), (same, "-1.25 -1.25")]).await;
 }
+
+/// An aggregate without groups is one row for each outer row, also over no rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memberships_in_an_aggregate_of_no_rows_see_its_row() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let make = "CREATE TABLE w AS SELECT * FROM (VALUES (0), (1), (NULL)) v(id);
+                CREATE TABLE u AS SELECT * FROM (VALUES (1, 1), (1, 1)) v(name, x)";
+    show(&session, make).await;
+    let of = |condition: &str| format!("SELECT count(*) FROM w WHERE {condition}");
+    let max = "(SELECT max(x) FROM u WHERE u.name = w.id)";
+    let count = "(SELECT count(*) FROM u WHERE u.name = w.id)";
+    let cases = [
+        (of(&format!("id NOT IN {max}")), "0"),
+        (of(&format!("id IN {max}")), "1"),
+        (of(&format!("id IN {count}")), "1"),
+        (of(&format!("id NOT IN {count}")), "1"),
+        (of(&format!("NOT (id = ANY {count})")), "1"),
+        (of(&format!("(id IN {max}) IS NULL")), "2"),
+    ];
+    for (query, answer) in cases {
+        assert_eq!(show(&session, &query).await, answer, "{query}");
+    }
+}

@@ -265,8 +265,32 @@ fn has_comparison(expr: &Expr) -> Result<bool> {
     })
 }
 
-/// `= ANY` and `<> ALL` as IN and NOT IN; any other expression as it is.
+/// `= ANY` and `<> ALL` as IN and NOT IN, and those as `=` and `<>` where the subquery is one row
+/// for each outer row; any other expression as it is.
 fn as_in(expr: Expr) -> Expr {
+    match as_set(expr) {
+        Expr::InSubquery(InSubquery { expr, subquery, negated })
+            if !subquery.outer_ref_columns.is_empty() && is_one_row(&subquery.subquery) =>
+        {
+            // A join would take an aggregate of no rows for no row.
+            let op = if negated { Operator::NotEq } else { Operator::Eq };
+            binary_expr(*expr, op, Expr::ScalarSubquery(subquery))
+        }
+        other => other,
+    }
+}
+
+/// Whether a plan is an aggregation without groups.
+fn is_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(projection) => is_one_row(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => is_one_row(&alias.input),
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        _ => false,
+    }
+}
+
+fn as_set(expr: Expr) -> Expr {
     match expr {
         Expr::SetComparison(SetComparison { expr, subquery, op, quantifier }) => {
             let negated = match (op, quantifier) {

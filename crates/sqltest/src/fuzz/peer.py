@@ -7,6 +7,7 @@ import decimal
 import json
 import os
 import sys
+import tempfile
 import threading
 
 import duckdb
@@ -54,7 +55,10 @@ def fetched(con, statement):
 replies = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 seconds, most = float(sys.argv[1]), int(sys.argv[2])
-con = duckdb.connect(config={"memory_limit": "2GiB", "threads": 1})
+# What leaves memory goes away with this process, not into the directory that it was started in.
+spill = tempfile.TemporaryDirectory(prefix="terrace-sqltest-")
+config = {"memory_limit": "2GiB", "threads": 1, "temp_directory": spill.name}
+con = duckdb.connect(config=config)
 con.execute("SET TimeZone = 'UTC'")
 con.execute("SET enable_progress_bar = false")
 for line in sys.stdin:
