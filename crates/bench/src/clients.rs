@@ -7,9 +7,9 @@
 //!
 //! Before its parts each engine answers every query once, in a process of its own, and the answers
 //! are compared as a whole ([`Referee`]), also with DataFusion's. In the parts ours gives its
-//! answers again, which are compared too; of DuckDB the rows are counted. DuckDB
-//! runs in a control group of as many bytes as ours had resident, page cache included, where groups
-//! can be made: ours reads past the page cache.
+//! answers again, which are compared too; of DuckDB the rows are counted. DuckDB runs in a control
+//! group of as many bytes as ours had resident, page cache included, where groups can be made: ours
+//! reads past the page cache.
 
 mod questions;
 
@@ -105,7 +105,7 @@ struct Config {
     rounds: usize,
     /// The encoding of our tables.
     encoding: String,
-    /// What limits DuckDB's memory beside its budget.
+    /// The limit of DuckDB's memory beside its budget.
     memory_limit: String,
     /// The bytes of its control group: what ours had resident at most.
     duckdb_limit_bytes: u64,
@@ -168,7 +168,7 @@ struct Summary {
 struct Seen {
     seconds: Vec<f64>,
     errors: Vec<String>,
-    /// What is judged when the time is over.
+    /// The answers that are judged when the time is over.
     replies: Vec<(Question, Reply)>,
 }
 
@@ -222,7 +222,7 @@ type Quantile = fn(&Row) -> Option<f64>;
 /// Runs the experiment.
 ///
 /// # Errors
-/// When the tables cannot be loaded, an engine ends, or two answer a query differently: the error
+/// If the tables cannot be loaded, an engine ends, or two answer a query differently: the error
 /// names it. A query that fails is counted.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let arena = Arena::prepare(setting, "clients", observe).await?;

@@ -32,9 +32,9 @@ const CONTENDERS: [Contender; 3] = [Contender::Terrace, Contender::DuckDb, Conte
 /// Budgets to compare at, unless one is named. The first is more than any query wants at scale 1.
 const DRAM_BYTES: [u64; 5] = [6 * GIB, 512 * MIB, 256 * MIB, 128 * MIB, 64 * MIB];
 
-/// What a process may take beside the budget of its engine: the program, its threads and what it
-/// does not account for, which grows with the work. At least so many bytes, and one part in so many
-/// of the budget.
+/// Bytes that a process may take beside the budget of its engine: the program, its threads and
+/// memory that it does not account for, which grows with the work. At least so many bytes, and one
+/// part in so many of the budget.
 const PROGRAM_BYTES_MIN: u64 = 128 * MIB;
 const PROGRAM_SHARE: u64 = 2;
 
@@ -61,7 +61,7 @@ struct Config {
     rounds: usize,
     /// The encoding of our tables.
     encoding: String,
-    /// What limits the memory of the engines beside their budgets.
+    /// The limit of the engines' memory beside their budgets.
     memory_limit: String,
     missing: Option<String>,
 }
@@ -94,7 +94,7 @@ type Peaks = BTreeMap<(u64, Contender), u64>;
 /// Runs the experiment.
 ///
 /// # Errors
-/// When the tables cannot be loaded, or two engines answer a query differently: the error names it.
+/// If the tables cannot be loaded, or two engines answer a query differently: the error names it.
 /// A query that fails is a row.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let arena = Arena::prepare(setting, "out-of-core", observe).await?;

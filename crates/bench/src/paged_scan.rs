@@ -28,7 +28,7 @@ use crate::twin::TwinTable;
 /// stay in DRAM beside the working memory of any query.
 const DRAM_BYTES_PER_SCALE: u64 = 5 * GIB;
 
-/// What the ratio is of: engines, and not scans alone.
+/// A note under the ratio: it is one of engines, and not of scans alone.
 const ENGINES: &str = "terrace runs with its own operators, optimiser rules and filters of joins \
      at scans; DataFusion as it comes, with the statistics of terrace's tables";
 

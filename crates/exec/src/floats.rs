@@ -37,12 +37,12 @@ pub(crate) trait Float: Copy + PartialOrd + Default {
         }
     }
 
-    /// Whether two values are equal in SQL.
+    /// True if two values are equal in SQL.
     fn is_same(self, other: Self) -> bool {
         self == other || (self.is_nan() && other.is_nan())
     }
 
-    /// Whether another value is before this one in the order of SQL, NaN being the greatest.
+    /// True if another value is before this one in the order of SQL, NaN being the greatest.
     fn is_above(self, other: Self) -> bool {
         self > other || (self.is_nan() && !other.is_nan())
     }
@@ -75,7 +75,7 @@ impl Float for f64 {
     }
 }
 
-/// Whether values of a type are, or have in them, floating-point numbers.
+/// True if values of a type are, or have in them, floating-point numbers.
 pub fn has_floats(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => has_floats(values),
@@ -92,7 +92,7 @@ pub fn has_floats(data_type: &DataType) -> bool {
     }
 }
 
-/// Which numbers are given the bits of those that they are equal to.
+/// The numbers that are given the bits of those that they are equal to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     /// NaNs.

@@ -26,7 +26,7 @@ use datafusion::logical_expr::AggregateUDF;
 pub use adapter::SqlAggregate;
 pub(crate) use wide::{Wide, array, natives, out_of_range, state_type};
 
-/// What is other than in DataFusion's function.
+/// The difference to DataFusion's function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// A sum that does not wrap around.
@@ -84,7 +84,7 @@ pub(crate) fn stock(function: &AggregateUDF) -> &AggregateUDF {
     }
 }
 
-/// What is other than in DataFusion's function, if anything is.
+/// The difference to DataFusion's function, if there is one.
 pub(crate) fn kind(function: &AggregateUDF) -> Option<Kind> {
     function.inner().downcast_ref::<SqlAggregate>().map(SqlAggregate::kind)
 }

@@ -6,9 +6,9 @@
 //! outermost stream of a query, where panics in tasks of DataFusion's operators come out: those
 //! tasks hand a panic on to whoever waits for them.
 //!
-//! What was being changed when an operator panicked is never seen again: its query ends, and drops
-//! it. That is why it is fine to assert unwind safety here. Structures that several queries share
-//! take locks by `PoisonError::into_inner` and change state only where nothing can panic.
+//! Data that an operator was changing when it panicked is never seen again: its query ends, and
+//! drops it. That is why it is fine to assert unwind safety here. Structures that several queries
+//! share take locks by `PoisonError::into_inner` and change state only where nothing can panic.
 //!
 //! The message of a panic is the query's error, so it is not printed as well: the first use of this
 //! module puts a panic hook in front of the one that is there, which notes the message of a panic
@@ -41,7 +41,7 @@ pub struct Panic {
     /// The operator, or what else the query was doing. What was polled inside of it, its inputs
     /// among them, may be what panicked: the location tells.
     pub operator: String,
-    /// What the panic says.
+    /// The message of the panic.
     pub message: String,
     /// Source file, line and column, where they are known.
     pub location: Option<String>,
@@ -65,9 +65,9 @@ impl From<Panic> for DataFusionError {
 }
 
 thread_local! {
-    /// How many calls of `catch` this thread is in.
+    /// Calls of `catch` that this thread is in.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-    /// Where the last panic of this thread that is caught was.
+    /// The place of the last caught panic of this thread.
     static LAST: RefCell<Option<Note>> = const { RefCell::new(None) };
 }
 
@@ -209,7 +209,7 @@ fn remember(note: Note) {
     notes.push_back(note);
 }
 
-/// Where a panic with this message was, on this thread or in a task.
+/// The place of a panic with this message, on this thread or in a task.
 fn location_of(message: &str) -> Option<String> {
     let last = LAST.with(|last| last.borrow_mut().take());
     if let Some(note) = last.filter(|note| note.message == message) {

@@ -48,7 +48,7 @@ impl PagedRecursionExec {
     /// or has a working table whose columns cannot be told apart by their names.
     ///
     /// # Errors
-    /// When the plan below cannot be changed.
+    /// If the plan below cannot be changed.
     pub fn new(stock: &RecursiveQueryExec) -> Result<Option<Self>> {
         if stock.is_distinct() {
             return Ok(None);
@@ -171,9 +171,9 @@ impl ExecutionPlan for PagedRecursionExec {
 struct Run {
     term: Node,
     table: Arc<WorkTable>,
-    /// What this iteration has made so far.
+    /// The rows that this iteration has made so far.
     backlog: Backlog,
-    /// What this iteration makes.
+    /// The stream of this iteration's rows.
     rows: SendableRecordBatchStream,
     context: Arc<TaskContext>,
     metrics: BaselineMetrics,

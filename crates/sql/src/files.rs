@@ -20,19 +20,19 @@ pub trait Files: std::fmt::Debug + Send + Sync {
     /// Makes a directory with those above it that are missing; all of them are durable then.
     ///
     /// # Errors
-    /// When the file system refuses.
+    /// If the file system refuses.
     fn make_directory(&self, path: &Path) -> io::Result<()>;
 
     /// The names of a directory's entries.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// If the directory cannot be read.
     fn names(&self, directory: &Path) -> io::Result<Vec<String>>;
 
-    /// Whether there is a file of this name.
+    /// True if there is a file of this name.
     ///
     /// # Errors
-    /// When the directory cannot be read.
+    /// If the directory cannot be read.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
     /// Locks the file at `path`, created when missing, against every other process until the value
@@ -51,13 +51,13 @@ pub trait Files: std::fmt::Debug + Send + Sync {
     /// Writes a file that holds `bytes` and nothing else, created when missing.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
 
     /// Gives a file another name.
     ///
     /// # Errors
-    /// When the file system refuses.
+    /// If the file system refuses.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
@@ -69,13 +69,13 @@ pub trait Files: std::fmt::Debug + Send + Sync {
     /// Makes the names of a directory durable.
     ///
     /// # Errors
-    /// When the device fails.
+    /// If the device fails.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
 
     /// Opens the catalog's file, created when missing.
     ///
     /// # Errors
-    /// When it cannot be opened or is no file of redb.
+    /// If it cannot be opened or is no file of redb.
     fn open_catalog(&self, path: &Path, builder: &Builder) -> Result<Database, DatabaseError>;
 
     /// Opens the store's file. `create` says that it may be missing.

@@ -7,7 +7,7 @@ use terrace_exec::functions::aggregates;
 /// Registers the aggregate functions whose answers are other than DataFusion's.
 ///
 /// # Errors
-/// What the registry says.
+/// Those of the registry.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     for function in aggregates() {
         state.register_udaf(function)?;

@@ -6,11 +6,46 @@ mod timezone;
 
 use std::sync::Arc;
 
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::logical_expr::{ColumnarValue, Expr, ScalarUDF};
 
 pub(crate) use canonical::Canonical;
 pub(crate) use round::RoundToInteger;
 use timezone::TimeZoneConversion;
+
+/// The type of a function's one argument, which its result has too.
+fn type_of_one(function: &str, arg_types: &[DataType]) -> Result<DataType> {
+    match arg_types {
+        [value] => Ok(value.clone()),
+        _ => internal_err!("{function} takes 1 value"),
+    }
+}
+
+/// Applies a function of one argument to an array, or to a value.
+fn apply_to_one(
+    function: &str,
+    args: &[ColumnarValue],
+    apply: impl Fn(&ArrayRef) -> Result<ArrayRef>,
+) -> Result<ColumnarValue> {
+    match args {
+        [ColumnarValue::Array(array)] => Ok(ColumnarValue::Array(apply(array)?)),
+        [ColumnarValue::Scalar(scalar)] => {
+            let array = apply(&scalar.to_array_of_size(1)?)?;
+            Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))
+        }
+        _ => internal_err!("{function} takes 1 value"),
+    }
+}
+
+/// The name of a function's one argument, for a function that a plan does not show.
+fn name_of_one(function: &str, args: &[Expr]) -> Result<String> {
+    match args {
+        [value] => Ok(value.schema_name().to_string()),
+        _ => internal_err!("{function} takes 1 value"),
+    }
+}
 
 /// The functions that every session has beside DataFusion's.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {

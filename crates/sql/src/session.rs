@@ -18,6 +18,7 @@ pub(crate) mod floats;
 mod group_filters;
 mod heap;
 pub(crate) mod hint;
+mod join_constraint;
 mod modify;
 mod multiplicity;
 mod normalize;

@@ -53,7 +53,7 @@ async fn a_sum_that_does_not_fit_is_an_error() {
     assert_eq!(show(&session, &wide).await, "9223372036854775813");
 }
 
-/// What matters is the sum, not the sums of the parts of the rows that some thread saw first.
+/// The whole sum matters, not the sums of the parts of the rows that a thread saw first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_order_of_rows_does_not_make_a_sum_overflow() {
     let session = session(64 * MIB);

@@ -119,7 +119,7 @@ async fn a_panic_of_the_planner_is_an_error_too() {
     nothing_is_held(&engine).await;
 }
 
-/// What a panic prints, as a child process sees it.
+/// The output of a panic, as a child process sees it.
 #[test]
 fn a_panic_is_not_printed_beside_its_error() {
     const CHILD: &str = "TERRACE_TEST_PANIC_CHILD";

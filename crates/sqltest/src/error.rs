@@ -36,7 +36,7 @@ pub enum CheckError {
     Download {
         /// The address.
         url: String,
-        /// What each tool said.
+        /// The message of each tool.
         what: String,
     },
     /// The database that answers are compared with failed.

@@ -64,7 +64,7 @@ pub struct FuzzOptions {
     /// Print an example for each reason of refusals
     #[arg(long)]
     pub examples: bool,
-    /// Where the process that is watched notes its cases
+    /// File in which the process that is watched notes its cases
     #[arg(long, hide = true)]
     journal: Option<PathBuf>,
 }
@@ -119,7 +119,7 @@ async fn work(options: &FuzzOptions, journal: Journal) -> Result<()> {
     }
 }
 
-/// What workers share.
+/// The state that workers share.
 struct Shared {
     options: FuzzOptions,
     seed: u64,
@@ -246,7 +246,7 @@ fn tables(seed: u64, group: u64) -> Vec<Table> {
     schema::tables(&mut random, is_large(group))
 }
 
-/// Whether a group has a large table.
+/// True if a group has a large table.
 fn is_large(group: u64) -> bool {
     group % LARGE_GROUPS == LARGE_GROUPS - 1
 }

@@ -11,7 +11,7 @@ use terrace_sql::{Session, SqlError};
 /// A statement that takes longer hangs.
 pub const HANG: Duration = Duration::from_secs(60);
 
-/// How a statement ended.
+/// The end of a statement.
 #[derive(Debug)]
 pub enum Outcome {
     /// With these batches, which may be none.

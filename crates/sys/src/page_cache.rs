@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 /// that are not on the device yet. Pages that a process has mapped stay.
 ///
 /// # Errors
-/// When the file cannot be written back, or is none that the advice is for.
+/// If the file cannot be written back, or is none that the advice is for.
 pub fn drop_pages(file: &File) -> io::Result<()> {
     file.sync_all()?;
     // SAFETY: the call takes numbers alone; the descriptor is that of a file borrowed for it.

@@ -230,7 +230,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = query_number)]
     pub queries: Vec<u32>,
 
-    /// How the tables of an experiment over TPC-H are stored: plain or compact; where none is
+    /// Encoding of the tables of an experiment over TPC-H: plain or compact; where none is
     /// given, plain in paged-scan, paged-operators and segments (always), compact elsewhere
     #[arg(long, value_name = "ENCODING")]
     pub encoding: Option<Encoding>,

@@ -40,9 +40,9 @@ pub enum Operation {
     Write {
         /// The file.
         file: usize,
-        /// Where.
+        /// The offset in bytes.
         offset: usize,
-        /// What.
+        /// The bytes.
         bytes: Vec<u8>,
     },
     /// A file was cut or extended by zeros.
@@ -56,9 +56,9 @@ pub enum Operation {
     Punch {
         /// The file.
         file: usize,
-        /// Where it begins.
+        /// Its offset in bytes.
         offset: usize,
-        /// How long it is.
+        /// Its length in bytes.
         len: usize,
     },
     /// A file is on the device as it was when so many operations had been recorded.
@@ -158,7 +158,7 @@ impl RecordedDisk {
         self.state().record.clone()
     }
 
-    /// How many operations there were so far.
+    /// The number of operations so far.
     #[must_use]
     pub fn record_len(&self) -> usize {
         self.state().record.len()
@@ -231,13 +231,13 @@ pub struct RecordedFile {
 }
 
 impl RecordedFile {
-    /// How many bytes it has.
+    /// Its length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.disk.state().image.files[self.file].len()
     }
 
-    /// Whether it has no bytes.
+    /// True if it has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -1,4 +1,4 @@
-//! What a device may hold after a power loss, built of the record of a [`crate::disk`].
+//! The states of a device after a power loss, built from the record of a [`crate::disk`].
 //!
 //! # The model
 //!
@@ -20,7 +20,7 @@ use crate::seed::Rng;
 
 const SECTOR_BYTES: usize = 512;
 
-/// Which syncs of a record take place.
+/// The syncs of a record that take place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syncs {
     /// All of them.
@@ -35,7 +35,7 @@ impl Syncs {
     }
 }
 
-/// What survives of the operations on one file, or on the names, that were not synced.
+/// The part of the operations on one file, or on the names, that survives without a sync.
 #[derive(Clone, Copy, Debug)]
 enum Survival {
     /// Those before this place in the record.
@@ -56,7 +56,7 @@ impl Survival {
     }
 }
 
-/// What the device holds when the power goes after `record`, where it began with `base`.
+/// The contents of the device if the power goes after `record`, where it began with `base`.
 #[must_use]
 pub fn after_power_loss(base: &Image, record: &[Operation], syncs: Syncs, rng: &mut Rng) -> Image {
     let (files, names) = durable(record, syncs);
@@ -95,7 +95,7 @@ pub fn after_power_loss(base: &Image, record: &[Operation], syncs: Syncs, rng: &
     image
 }
 
-/// Which operations on one file, or on the names, the device holds.
+/// The operations on one file, or on the names, that the device holds.
 struct Durable {
     /// Those before this place in the record were synced.
     until: usize,
@@ -103,7 +103,7 @@ struct Durable {
 }
 
 impl Durable {
-    /// Whether the operation `at` its place in the record is there; `draw` says it of one that is
+    /// True if the operation `at` its place in the record is there; `draw` says it of one that is
     /// drawn by itself.
     fn keeps(&self, at: usize, draw: impl FnOnce() -> bool) -> bool {
         at < self.until
@@ -113,7 +113,7 @@ impl Durable {
             }
     }
 
-    /// Whether the change of a length or a hole `at` its place in the record is there.
+    /// True if the change of a length or a hole `at` its place in the record is there.
     fn keeps_length(&self, at: usize) -> bool {
         let (Survival::Before(end) | Survival::Some(end)) = self.survival;
         at < self.until.max(end)
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::disk::RecordedDisk;
 
-    /// What is found in `path` after many losses of power after the record of `disk`.
+    /// The findings in `path` after many losses of power after the record of `disk`.
     fn found(disk: &RecordedDisk, path: &str, syncs: Syncs) -> BTreeSet<Option<Vec<u8>>> {
         let (mut rng, record) = (Rng::new(1), disk.record());
         let found = (0..500).map(|_| {

@@ -1,4 +1,4 @@
-//! What the clients ask.
+//! The queries of the clients.
 
 use crate::error::Result;
 use crate::peer::referee::Question;

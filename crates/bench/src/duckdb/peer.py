@@ -49,7 +49,7 @@ pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def drain(con, sql):
-    # What a relation's __arrow_c_stream__ does, without the relation, which binds the text twice.
+    # As a relation's __arrow_c_stream__, without the relation, which binds the text twice.
     capsule = con._submit(sql, None, "stream").arrow_capsule()
     stream = ctypes.cast(pointer_of(capsule, b"arrow_array_stream"), StreamPointer)
     rows = 0

@@ -17,12 +17,12 @@ static COUNT: AtomicU64 = AtomicU64::new(0);
 /// Enters a group and becomes the command, whose words follow.
 const ENTER: &str = r#"echo $$ > "$0" && exec "$@""#;
 
-/// How often a group is tried to be removed, and how long between: the kernel may take a moment to
+/// Attempts to remove a group, and the pause between them: the kernel may take a moment to
 /// let go of a process that has ended.
 const REMOVE_TRIES: usize = 50;
 const REMOVE_WAIT: Duration = Duration::from_millis(10);
 
-/// Which interface the kernel offers.
+/// The interface that the kernel offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Version {
     One,
@@ -40,7 +40,7 @@ impl MemoryController {
     /// The controller, if groups can be made in it now.
     ///
     /// # Errors
-    /// Why not, in words.
+    /// The reason in words.
     pub fn find() -> Result<MemoryController, String> {
         let read = |path| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
         let (groups, mounts) = (read("/proc/self/cgroup")?, read("/proc/self/mounts")?);
@@ -56,7 +56,7 @@ impl MemoryController {
     /// A new group of at most so many bytes of memory and page cache, and no swap.
     ///
     /// # Errors
-    /// When it cannot be made or limited, in words.
+    /// The reason in words if it cannot be made or limited.
     pub fn group(&self, limit_bytes: u64) -> Result<ControlGroup, String> {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("terrace-bench-{}-{count}", std::process::id());
@@ -81,7 +81,7 @@ impl MemoryController {
         Ok(group)
     }
 
-    /// What a report calls it.
+    /// Its name in reports.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self.version {
@@ -119,7 +119,7 @@ fn legacy(groups: &str, mounts: &str) -> Option<MemoryController> {
     Some(MemoryController { version: Version::One, parent })
 }
 
-/// Where the first file system of a kind and with options is mounted.
+/// The mount point of the first file system of a kind and with options.
 fn mount_point(mounts: &str, is_it: impl Fn(&str, &str) -> bool) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut fields = line.split(' ').skip(1);
@@ -195,7 +195,7 @@ mod tests {
         assert!(unified("0::/slice/own\n", &mounts).is_none());
     }
 
-    /// Where groups cannot be made, as for users without privileges, the reason is in words.
+    /// If groups cannot be made, as for users without privileges, the reason is in words.
     #[tokio::test]
     async fn a_process_that_takes_more_than_its_group_has_ends() {
         let controller = match MemoryController::find() {

@@ -51,7 +51,7 @@ impl Contender {
         }
     }
 
-    /// Whether rows become text after the time is taken. DuckDB's driver makes Python objects of
+    /// True if rows become text after the time is taken. DuckDB's driver makes Python objects of
     /// them while it runs the query.
     pub fn answers_untimed(self) -> bool {
         self != Contender::DuckDb
@@ -149,7 +149,7 @@ impl Arena {
         &self.encoding
     }
 
-    /// What limits the memory of engines, in a line for a report: `rule` says which engines run in
+    /// The limit of the engines' memory, as a line of a report: `rule` says which engines run in
     /// a control group, and of how many bytes.
     pub fn memory_limit(&self, rule: &str) -> String {
         match &self.groups {

@@ -22,7 +22,7 @@ pub struct Request {
     pub client: usize,
     /// Its text.
     pub sql: String,
-    /// Whether the reply is to have the rows. They are turned into text after the time is taken.
+    /// True if the reply is to have the rows. They are turned into text after the time is taken.
     pub answer: bool,
 }
 

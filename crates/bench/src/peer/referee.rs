@@ -16,7 +16,7 @@ use crate::tpch::query::Query;
 /// A query that several engines answer.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// What reports and errors call it.
+    /// Its name in reports and errors.
     pub name: String,
     /// Its text.
     pub text: String,

@@ -23,9 +23,9 @@ pub enum Oracle {
 pub struct Given {
     /// The answers.
     pub answers: Answers,
-    /// What reports call them.
+    /// Their name in reports.
     pub source: String,
-    /// Whether they are DuckDB's.
+    /// True if they are DuckDB's.
     pub by_duckdb: bool,
 }
 
@@ -33,7 +33,7 @@ impl Oracle {
     /// The answers of the oracle over the generator's tables; DuckDB is one of these packages.
     ///
     /// # Errors
-    /// When the engine that was named cannot answer.
+    /// If the engine that was named cannot answer.
     pub async fn ask<T: Generated>(
         self,
         packages: Packages,

@@ -186,7 +186,7 @@ fn close(expected: &str, found: &str, distance: impl Fn(f64) -> f64) -> bool {
     }
 }
 
-/// Whether two numbers differ by what types of averages and quotients explain.
+/// True if two numbers differ by no more than types of averages and quotients explain.
 fn same_digits(expected: &str, found: &str) -> bool {
     match (expected.parse::<f64>(), found.parse::<f64>()) {
         (Ok(expected), Ok(found)) => {

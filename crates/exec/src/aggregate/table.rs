@@ -314,7 +314,7 @@ impl Table {
         self.beside_bytes >= HANDED_ON_MAX || (pressed && self.is_worth_letting_go())
     }
 
-    /// Whether the groups are enough for the pages that letting them go takes: their rows are, or
+    /// True if the groups are enough for the pages that letting them go takes: their rows are, or
     /// the long values beside them.
     fn is_worth_letting_go(&self) -> bool {
         self.used_bytes() >= self.program.options().let_go_bytes_min

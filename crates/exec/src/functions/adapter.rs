@@ -43,7 +43,7 @@ impl SqlAggregate {
         self.kind
     }
 
-    /// Whether equal arguments must be made to have equal bits.
+    /// True if equal arguments must be made to have equal bits.
     fn looks_at_floats(&self, args: &AccumulatorArgs<'_>) -> bool {
         let matters = match self.kind {
             Kind::Sum | Kind::Moving => false,

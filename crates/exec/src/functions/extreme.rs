@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::PrimitiveArray;
 use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray};
-use datafusion::arrow::buffer::{BooleanBuffer, NullBuffer};
 use datafusion::arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
 use datafusion::common::Result;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 
-use super::sum::taken;
+use super::sum::{nulls_of_taken, taken};
 use crate::floats::Float;
 
 /// The accumulator of the least number, or of the greatest; none for types that are not floats.
@@ -83,10 +82,8 @@ where
         filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
         let values = values[0].as_primitive::<T>();
-        let mut valid = vec![false; values.len()];
-        taken(values.nulls(), filter, values.len()).for_each(|row| valid[row] = true);
-        let nulls = NullBuffer::new(BooleanBuffer::from(valid));
-        Ok(vec![Arc::new(PrimitiveArray::<T>::new(values.values().clone(), Some(nulls)))])
+        let nulls = nulls_of_taken(values.nulls(), filter, values.len());
+        Ok(vec![Arc::new(PrimitiveArray::<T>::new(values.values().clone(), nulls))])
     }
 
     fn size(&self) -> usize {

@@ -20,18 +20,18 @@ use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::{Accumulator, AggregateUDF};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 
-/// How rows are added up.
+/// A way to add rows up.
 pub(super) trait Fold: fmt::Debug + Send + Sync + 'static {
-    /// What rows come to.
+    /// The sum of rows, in a wide sense.
     type State: Clone + fmt::Debug + Send + Sync;
 
-    /// What no rows come to.
+    /// The state of no rows.
     fn nothing(&self) -> Result<Self::State>;
 
     /// Adds the rows of some arguments.
     fn add(&self, state: &mut Self::State, arguments: &[ArrayRef]) -> Result<()>;
 
-    /// What the rows of two states come to as a value.
+    /// The value of the rows of two states together.
     fn result(&self, older: &Self::State, newer: &Self::State) -> Result<ScalarValue>;
 
     /// Bytes of a state on the heap.
@@ -42,9 +42,9 @@ pub(super) trait Fold: fmt::Debug + Send + Sync + 'static {
 #[derive(Debug)]
 pub(super) struct Sliding<F: Fold> {
     fold: F,
-    /// Of the older rows, the oldest last, what each and all newer ones among them come to.
+    /// Of the older rows, the oldest last, the state of each with all newer ones among them.
     older: Vec<F::State>,
-    /// What the newer rows come to.
+    /// The state of the newer rows.
     newer: F::State,
     /// The arguments of the newer rows, in pieces.
     arguments: Vec<Vec<ArrayRef>>,

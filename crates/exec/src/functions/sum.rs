@@ -20,7 +20,7 @@ use datafusion::logical_expr::{Accumulator, GroupsAccumulator};
 use super::wide::{Wide, array, natives, out_of_range, state_type};
 use distinct::{distinct, sliding_distinct};
 use groups::many;
-pub(super) use groups::taken;
+pub(super) use groups::{nulls_of_taken, taken};
 
 /// Calls a generic function with the types of a result's values and of the sums it comes from.
 macro_rules! of_type {
@@ -88,7 +88,7 @@ where
     Box::new(Sum { types, sum, count: 0, values: PhantomData::<fn(V)> })
 }
 
-/// What a sum is of.
+/// The types of a sum.
 #[derive(Clone, Debug)]
 struct Types {
     result: DataType,

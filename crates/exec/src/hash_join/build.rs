@@ -101,12 +101,12 @@ impl Build {
         }
     }
 
-    /// Whether some stream has seen a probe row.
+    /// True once a stream has seen a probe row.
     pub(super) fn has_probe_rows(&self) -> bool {
         self.probe_rows.load(Ordering::Acquire)
     }
 
-    /// Whether some stream has seen a probe row whose key is null.
+    /// True once a stream has seen a probe row whose key is null.
     pub(super) fn has_probe_nulls(&self) -> bool {
         self.probe_nulls.load(Ordering::Acquire)
     }

@@ -184,7 +184,7 @@ impl Spec {
     }
 }
 
-/// Whether equal values of a type are the same: not floating-point numbers, for their zeros.
+/// True if equal values of a type are the same: not floating-point numbers, for their zeros.
 fn is_one_of_a_kind(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => is_one_of_a_kind(values),

@@ -21,7 +21,7 @@ const AHEAD: usize = 2;
 enum Item {
     /// In memory, counted.
     Held(Lease, RecordBatch),
-    /// In pages that nobody pins.
+    /// In unpinned pages.
     Stored(Block),
 }
 
@@ -53,7 +53,7 @@ impl Backlog {
     /// Puts a batch behind the others: into memory if there is room, otherwise into pages.
     ///
     /// # Errors
-    /// When it cannot be stored.
+    /// If it cannot be stored.
     pub(super) fn put(&mut self, batch: RecordBatch) -> Result<()> {
         let batch = fitted(batch)?;
         let item = match Lease::ask_heap(&self.grant, to_u64(batch_bytes(&batch))) {
@@ -83,7 +83,7 @@ impl Backlog {
     /// Holds nothing for as long as the query is suspended.
     ///
     /// # Errors
-    /// When a batch cannot be stored.
+    /// If a batch cannot be stored.
     pub(super) async fn let_go_if_suspended(&mut self) -> Result<()> {
         if let Some(resumed) = self.grant.suspended() {
             self.let_go_while(|_| true)?;
@@ -95,7 +95,7 @@ impl Backlog {
     /// Takes the first batch.
     ///
     /// # Errors
-    /// When it cannot be read back.
+    /// If it cannot be read back.
     pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         self.let_go_if_suspended().await?;
         let Some(item) = self.items.pop_front() else { return Ok(None) };

@@ -2,7 +2,7 @@
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExpressionPlacement, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
@@ -10,7 +10,9 @@ use datafusion::logical_expr::{
 };
 use terrace_exec::floats::{canonical, canonical_nans};
 
-/// What equal numbers are made the same for.
+use super::{apply_to_one, name_of_one, type_of_one};
+
+/// The use that equal numbers are made the same for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Purpose {
     /// To be seen: a NaN has no sign, a zero keeps its own.
@@ -73,7 +75,7 @@ impl Canonical {
     }
 }
 
-/// Whether a literal may have other bits than its key.
+/// True if a literal may have other bits than its key.
 fn is_odd(value: &ScalarValue) -> bool {
     match value {
         ScalarValue::Float64(Some(value)) => value.is_nan() || *value == 0.0,
@@ -92,10 +94,7 @@ impl ScalarUDFImpl for Canonical {
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        match args {
-            [value] => Ok(value.schema_name().to_string()),
-            _ => internal_err!("{} takes 1 value", self.name()),
-        }
+        name_of_one(self.name(), args)
     }
 
     fn signature(&self) -> &Signature {
@@ -103,10 +102,7 @@ impl ScalarUDFImpl for Canonical {
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        match arg_types {
-            [value] => Ok(value.clone()),
-            _ => internal_err!("{} takes 1 value", self.name()),
-        }
+        type_of_one(self.name(), arg_types)
     }
 
     fn is_strict(&self) -> bool {
@@ -131,15 +127,6 @@ impl ScalarUDFImpl for Canonical {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [value] = args.args.as_slice() else {
-            return internal_err!("{} takes 1 value", self.name());
-        };
-        match value {
-            ColumnarValue::Array(array) => Ok(ColumnarValue::Array(self.apply(array)?)),
-            ColumnarValue::Scalar(scalar) => {
-                let array = self.apply(&scalar.to_array_of_size(1)?)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))
-            }
-        }
+        apply_to_one(self.name(), &args.args, |array| self.apply(array))
     }
 }

@@ -6,10 +6,12 @@ use datafusion::arrow::datatypes::{
     Float64Type, i256,
 };
 use datafusion::arrow::error::ArrowError;
-use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+
+use super::{apply_to_one, name_of_one, type_of_one};
 
 /// Rounds a value that is about to be cast to an integer, as PostgreSQL does: floating point to the
 /// nearest even integer where two are as near, decimals away from zero. Arrow's cast truncates.
@@ -41,10 +43,7 @@ impl ScalarUDFImpl for RoundToInteger {
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        match args {
-            [value] => Ok(value.schema_name().to_string()),
-            _ => internal_err!("{} takes 1 value", self.name()),
-        }
+        name_of_one(self.name(), args)
     }
 
     fn signature(&self) -> &Signature {
@@ -52,10 +51,7 @@ impl ScalarUDFImpl for RoundToInteger {
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        match arg_types {
-            [value] => Ok(value.clone()),
-            _ => internal_err!("{} takes 1 value", self.name()),
-        }
+        type_of_one(self.name(), arg_types)
     }
 
     fn is_strict(&self) -> bool {
@@ -63,16 +59,7 @@ impl ScalarUDFImpl for RoundToInteger {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [value] = args.args.as_slice() else {
-            return internal_err!("{} takes 1 value", self.name());
-        };
-        match value {
-            ColumnarValue::Array(array) => Ok(ColumnarValue::Array(rounded(array)?)),
-            ColumnarValue::Scalar(scalar) => {
-                let array = rounded(&scalar.to_array_of_size(1)?)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?))
-            }
-        }
+        apply_to_one(self.name(), &args.args, rounded)
     }
 }
 

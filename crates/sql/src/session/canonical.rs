@@ -17,8 +17,11 @@
 //!
 //! It runs after types have been coerced, and before the optimizer folds constants.
 
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock};
+
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode as _};
+use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::source_as_provider;
@@ -32,8 +35,6 @@ use datafusion::logical_expr::{
     BinaryExpr, Distinct, Expr, ExprSchemable as _, LogicalPlan, Operator, when,
 };
 use datafusion::optimizer::AnalyzerRule;
-use std::collections::HashSet;
-use std::sync::{Arc, LazyLock};
 use terrace_exec::floats::has_floats;
 
 use crate::scalar::Canonical;
@@ -78,10 +79,8 @@ fn of_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         return with_values(plan, |_| true);
     }
     let inputs = merge_schema(&plan.inputs());
-    let all = plan.expressions();
-    let has_any =
-        inputs.fields().iter().any(|field| has_floats(field.data_type())) || mentions_floats(&all)?;
-    if !has_any {
+    let is_of_inputs = inputs.fields().iter().any(|field| has_floats(field.data_type()));
+    if !is_of_inputs && !mentions_floats(&plan)? {
         return Ok(Transformed::no(plan));
     }
     let schema = match &plan {
@@ -240,7 +239,7 @@ fn of_sort_keys(plan: LogicalPlan, schema: &DFSchema) -> Result<Transformed<Logi
     Ok(if is_changed { Transformed::yes(plan) } else { Transformed::no(plan) })
 }
 
-/// What aggregate and window functions compute, in a projection above their node.
+/// The results of aggregate and window functions, in a projection above their node.
 fn of_results(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let first = match &plan {
         LogicalPlan::Aggregate(aggregate) => {
@@ -294,10 +293,11 @@ fn is_selecting(call: &Expr) -> bool {
     SELECTING.contains(&name.as_str())
 }
 
-/// Whether expressions may have floats that their inputs do not have.
-fn mentions_floats(exprs: &[Expr]) -> Result<bool> {
-    for expr in exprs {
-        let mentions = expr.exists(|part| {
+/// True if the expressions of a node may have floats that its inputs do not have.
+fn mentions_floats(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_expressions(|expr| {
+        found |= expr.exists(|part| {
             Ok(match part {
                 Expr::Literal(value, _) => has_floats(&value.data_type()),
                 Expr::Cast(cast) => has_floats(cast.field.data_type()),
@@ -308,9 +308,7 @@ fn mentions_floats(exprs: &[Expr]) -> Result<bool> {
                 _ => false,
             })
         })?;
-        if mentions {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
 }

@@ -238,7 +238,7 @@ fn as_float(expr: Expr) -> Expr {
     cast(expr, DataType::Float64)
 }
 
-/// Whether an expression may have floats and decimals, by its leaves. A function may return either.
+/// True if an expression may have floats and decimals, by its leaves. A function may return either.
 fn mentions_both(expr: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
     let (mut floats, mut decimals) = (false, false);
     expr.exists(|part| {

@@ -26,7 +26,7 @@ const COPIES: [&str; 2] = ["__number of copy, left", "__number of copy, right"];
 /// The plan with the multiplicities of EXCEPT ALL and INTERSECT ALL.
 ///
 /// # Errors
-/// What DataFusion says of the joins.
+/// DataFusion's about the joins.
 pub(super) fn by_multiplicity(plan: LogicalPlan) -> Result<LogicalPlan> {
     let changed = plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Join(join) if is_all(&join) => Ok(Transformed::yes(numbered(join)?)),
@@ -35,7 +35,7 @@ pub(super) fn by_multiplicity(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(changed?.data)
 }
 
-/// Whether a join of a statement's first plan is EXCEPT ALL or INTERSECT ALL.
+/// True if a join of a statement's first plan is EXCEPT ALL or INTERSECT ALL.
 fn is_all(join: &Join) -> bool {
     let columns = join.on.len();
     matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)

@@ -28,6 +28,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::dialect::{TerraceDialect, call, double};
+use super::join_constraint::constraint;
 use crate::error::SqlError;
 
 /// Operands of AND, OR and UNION from which a chain of them is balanced.
@@ -143,30 +144,16 @@ impl VisitorMut for Normalizer {
     }
 }
 
+/// The error of a statement that has no meaning here, and the one to write instead.
 pub(super) fn refused(what: &str, instead: &str) -> SqlError {
     SqlError::Refused { what: what.to_owned(), instead: instead.to_owned() }
 }
 
 /// Refuses a join that pairs all rows without saying so.
 fn refuse_join(operator: &JoinOperator) -> Result<(), SqlError> {
-    let constraint = match operator {
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint)
-        | JoinOperator::Semi(constraint)
-        | JoinOperator::LeftSemi(constraint)
-        | JoinOperator::RightSemi(constraint)
-        | JoinOperator::Anti(constraint)
-        | JoinOperator::LeftAnti(constraint)
-        | JoinOperator::RightAnti(constraint) => constraint,
-        _ => return Ok(()),
-    };
-    match constraint {
-        JoinConstraint::None => Err(refused(
+    let is_cross = matches!(operator, JoinOperator::CrossJoin(_));
+    match constraint(operator) {
+        Some(JoinConstraint::None) if !is_cross => Err(refused(
             "a JOIN without a condition",
             "give it ON or USING, or say CROSS JOIN for all pairs of rows",
         )),

@@ -68,7 +68,7 @@ fn spelled(join: Join) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Join(join)))
 }
 
-/// Whether a comparison can be the key of a hash join.
+/// True if a comparison can be the key of a hash join.
 fn is_key(expr: &Expr, left: &Arc<DFSchema>, right: &Arc<DFSchema>) -> Result<bool> {
     let Expr::BinaryExpr(BinaryExpr { left: one, op: Operator::Eq, right: other }) = expr else {
         return Ok(false);

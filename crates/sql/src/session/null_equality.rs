@@ -1,6 +1,6 @@
 //! Joins by equality and joins by IS NOT DISTINCT FROM in one statement.
 //!
-//! Whether nulls are equal is a property of a join, not of a pair of keys. DataFusion's rule
+//! A join, not a pair of its keys, has the property that nulls are equal. DataFusion's rule
 //! `eliminate_cross_join` takes all inner joins below each other apart and gives the joins that it
 //! makes of them the property of the outermost, and moves equalities of WHERE into them; and
 //! `extract_equijoin_predicate` adds equalities to the keys of a join by IS NOT DISTINCT FROM. The

@@ -280,7 +280,7 @@ fn as_in(expr: Expr) -> Expr {
     }
 }
 
-/// Whether a plan is an aggregation without groups.
+/// True if a plan is an aggregation without groups.
 fn is_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Projection(projection) => is_one_row(&projection.input),
@@ -307,7 +307,7 @@ fn as_set(expr: Expr) -> Expr {
     }
 }
 
-/// Whether a NOT IN is an anti join: something depends on the outer row. The join is null-aware, or
+/// True if a NOT IN is an anti join: something depends on the outer row. The join is null-aware, or
 /// its condition is spelled out (`not_in`).
 fn is_anti_join(comparison: &InSubquery) -> bool {
     comparison.expr.any_column_refs() || !comparison.subquery.outer_ref_columns.is_empty()
@@ -336,7 +336,7 @@ fn scalar(rows: LogicalPlanBuilder, aggregate: Expr) -> Result<Expr> {
     Ok(Expr::ScalarSubquery(as_subquery(plan)))
 }
 
-/// Whether a plan returns a row, in a form that has a plan at this position.
+/// The test that a plan returns a row, in a form that has a plan at this position.
 fn exists(plan: LogicalPlan, position: Position) -> Result<Expr> {
     match position {
         // Without outer rows there is nothing to join, and one row is enough.
@@ -347,7 +347,7 @@ fn exists(plan: LogicalPlan, position: Position) -> Result<Expr> {
     }
 }
 
-/// Whether a plan returns a row, by a scalar subquery.
+/// The test that a plan returns a row, by a scalar subquery.
 fn has_rows(plan: LogicalPlan) -> Result<Expr> {
     let is_correlated = !plan.all_out_ref_exprs().is_empty();
     let rows = LogicalPlanBuilder::from(plan);

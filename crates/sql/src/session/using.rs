@@ -20,8 +20,8 @@ use std::ops::ControlFlow;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, GroupByExpr, Ident, JoinConstraint, OrderByKind, Query, Select, SelectItem,
-    SetExpr, TableWithJoins, Visit, VisitMut, Visitor, VisitorMut, WildcardAdditionalOptions,
+    Distinct, Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr,
+    TableWithJoins, Visit, VisitMut, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::normalize::refused;
@@ -317,27 +317,5 @@ impl VisitorMut for Replacer<'_> {
             *expr = value.clone();
         }
         ControlFlow::Continue(())
-    }
-}
-
-/// The condition of a join, where it has one.
-fn constraint(operator: &datafusion::sql::sqlparser::ast::JoinOperator) -> Option<&JoinConstraint> {
-    use datafusion::sql::sqlparser::ast::JoinOperator as Op;
-    match operator {
-        Op::Join(constraint)
-        | Op::Inner(constraint)
-        | Op::Left(constraint)
-        | Op::LeftOuter(constraint)
-        | Op::Right(constraint)
-        | Op::RightOuter(constraint)
-        | Op::FullOuter(constraint)
-        | Op::CrossJoin(constraint)
-        | Op::Semi(constraint)
-        | Op::LeftSemi(constraint)
-        | Op::RightSemi(constraint)
-        | Op::Anti(constraint)
-        | Op::LeftAnti(constraint)
-        | Op::RightAnti(constraint) => Some(constraint),
-        _ => None,
     }
 }

@@ -19,12 +19,12 @@ const MERGE_PATIENCE: Duration = Duration::from_secs(20);
 pub struct Life {
     runtime: Handle,
     syncs: Syncs,
-    /// What the device held when the machine was started, and the operations since.
+    /// The contents of the device when the machine was started, and the operations since.
     base: Image,
     record: Vec<Operation>,
-    /// How many operations there were when the database was first open.
+    /// Operations before the database was first open.
     opened: usize,
-    /// What the database held after each statement, and how many operations there were when the
+    /// The rows of the database after each statement, and the number of operations when the
     /// statement began.
     states: Vec<Contents>,
     begun: Vec<usize>,

@@ -84,7 +84,7 @@ pub fn small_insertion(number: i64, contents: &mut Contents) -> String {
     }
 }
 
-/// Whether the background has merged chunks of some table since the database was opened.
+/// True if the background has merged chunks of a table since the database was opened.
 pub async fn has_merged(session: &Session) -> bool {
     let outputs = session.sql("SELECT 1 FROM terrace.merges WHERE merges > 0").await;
     outputs.is_ok_and(|outputs| outputs[0].batches.iter().any(|batch| batch.num_rows() > 0))
@@ -134,7 +134,7 @@ fn source(number: i64, rng: &mut Rng) -> (String, Vec<Row>) {
     (text, rows.collect())
 }
 
-/// What a database holds, with every row of every table read.
+/// The contents of a database, with every row of every table read.
 pub async fn contents(engine: &Engine, session: &Session) -> Result<Contents, SqlError> {
     let catalog = engine.catalog();
     let mut contents = Contents { has_schema: catalog.has_schema(SCHEMA), ..Contents::default() };

@@ -34,7 +34,7 @@ use super::random::Random;
 use super::schema::Table;
 use super::types::{ColumnType, Kind};
 
-/// How deep queries and expressions are nested.
+/// Depth to which queries and expressions are nested.
 const DEPTH_MAX: usize = 3;
 
 /// Statements whose last one gives rows that are compared; those before change a table of the case.

@@ -54,7 +54,7 @@ pub fn statements(table: &Table, dialect: Dialect, file: &Path) -> Vec<String> {
     statements
 }
 
-/// Whether a table is loaded from a file.
+/// True if a table is loaded from a file.
 #[must_use]
 pub fn from_file(table: &Table) -> bool {
     table.rows.len() > INSERT_ROWS_MAX

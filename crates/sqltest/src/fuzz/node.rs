@@ -179,7 +179,7 @@ impl Node {
         found
     }
 
-    /// What may stand in the place of this node itself.
+    /// The nodes that may stand in the place of this one.
     fn cuts(&self) -> Vec<Node> {
         match self {
             Self::Optional(_) => vec![Self::Parts(Vec::new())],

@@ -67,7 +67,7 @@ impl Pair {
     /// Opens a database and loads tables into both.
     ///
     /// # Errors
-    /// When one of them refuses a table.
+    /// If one of them refuses a table.
     pub async fn open(setup: &Setup, tables: Vec<Table>, peer: Peer) -> Result<Self> {
         let database = Database::open(setup.dram_bytes, setup.partitions)?;
         let files = tempfile::tempdir();
@@ -93,7 +93,7 @@ impl Pair {
     /// Replaces all tables.
     ///
     /// # Errors
-    /// When one of the databases refuses a table.
+    /// If one of the databases refuses a table.
     pub async fn load(&mut self, tables: Vec<Table>) -> Result<()> {
         self.tables = tables;
         for place in 0..self.tables.len() {
@@ -105,7 +105,7 @@ impl Pair {
     /// Replaces one table.
     ///
     /// # Errors
-    /// When one of the databases refuses it.
+    /// If one of the databases refuses it.
     pub async fn replace(&mut self, place: usize, table: Table) -> Result<()> {
         self.tables[place] = table;
         self.load_one(place).await
@@ -126,7 +126,7 @@ impl Pair {
     /// Applies settings to Terrace's session.
     ///
     /// # Errors
-    /// When the session refuses one.
+    /// If the session refuses one.
     pub async fn set(&self, setup: &Setup) -> Result<()> {
         for statement in setup.statements() {
             self.must(&statement).await?;
@@ -147,7 +147,7 @@ impl Pair {
     /// Runs a case in both.
     ///
     /// # Errors
-    /// When the peer itself fails.
+    /// If the peer itself fails.
     pub async fn verdict(&mut self, case: &Case) -> Result<Verdict> {
         let render = |dialect| {
             let statements = case.statements.iter();

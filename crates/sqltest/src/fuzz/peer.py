@@ -51,11 +51,11 @@ def fetched(con, statement):
     ]
 
 
-# What DuckDB itself prints, such as the progress of a slow query, goes to standard error.
+# Output of DuckDB itself, such as the progress of a slow query, goes to standard error.
 replies = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 seconds, most = float(sys.argv[1]), int(sys.argv[2])
-# What leaves memory goes away with this process, not into the directory that it was started in.
+# Spill files go away with this process, and not into the directory that it was started in.
 spill = tempfile.TemporaryDirectory(prefix="terrace-sqltest-")
 config = {"memory_limit": "2GiB", "threads": 1, "temp_directory": spill.name}
 con = duckdb.connect(config=config)

@@ -46,7 +46,7 @@ impl Peer {
     /// Runs statements; the rows are those of the last one.
     ///
     /// # Errors
-    /// When the peer itself fails; what it refuses is an [`Answer`].
+    /// If the peer itself fails; what it refuses is an [`Answer`].
     pub async fn ask(&mut self, statements: &[String]) -> Result<Answer> {
         match self {
             Self::Duck(duck) => tokio::task::block_in_place(|| duck.ask(statements)),
@@ -57,7 +57,7 @@ impl Peer {
     /// Makes a table with its rows.
     ///
     /// # Errors
-    /// When the peer refuses it.
+    /// If the peer refuses it.
     pub async fn load(&mut self, table: &Table, file: &std::path::Path) -> Result<()> {
         match self {
             Self::Duck(_) => {

@@ -4,7 +4,7 @@
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
-    /// Whether floats are NaN, infinite or negative zero now and then.
+    /// True if floats are NaN, infinite or negative zero now and then.
     pub special: bool,
 }
 
@@ -51,7 +51,7 @@ impl Random {
     /// One of some.
     ///
     /// # Panics
-    /// When there are none.
+    /// If there are none.
     pub fn one<'a, T>(&mut self, of: &'a [T]) -> &'a T {
         &of[self.below(of.len())]
     }

@@ -24,7 +24,7 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// A value, or null, for each column.
     pub rows: Vec<Vec<Option<Value>>>,
-    /// Whether Terrace stores it plain instead of compact.
+    /// True if Terrace stores it plain instead of compact.
     pub plain: bool,
     /// Number of INSERTs that write it.
     pub inserts: usize,

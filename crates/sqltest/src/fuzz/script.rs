@@ -59,7 +59,7 @@ pub fn script(
     out
 }
 
-/// Whether a table stands in a text as a word.
+/// True if a table stands in a text as a word.
 fn names(text: &str, table: &str) -> bool {
     text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').any(|word| word == table)
 }

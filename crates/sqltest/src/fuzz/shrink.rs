@@ -20,7 +20,7 @@ pub struct Shrunk {
 /// Looks for the smallest case and tables that fail in the same way.
 ///
 /// # Errors
-/// When the peer or the loading of a table fails.
+/// If the peer or the loading of a table fails.
 pub async fn shrink(
     pair: &mut Pair,
     case: Case,

@@ -146,7 +146,8 @@ fn long(bytes: &[u8], at: usize) -> u32 {
 mod tests {
     use super::*;
 
-    /// A zip file of one stored entry, as `zip -0` writes it, without the fields nobody reads.
+    /// A zip file of one stored entry, as `zip -0` writes it, without the fields that are not read
+    /// here.
     fn packed(name: &str, text: &str) -> Vec<u8> {
         let length = |text: &str| u32::try_from(text.len()).expect("short").to_le_bytes();
         let mut local = vec![0; 30];

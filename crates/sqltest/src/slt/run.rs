@@ -22,7 +22,7 @@ const INSERT_ROWS_MAX: usize = 1000;
 /// Runs a script and counts its records.
 ///
 /// # Errors
-/// When no database can be opened; what the script's statements do is in the report.
+/// If no database can be opened; the ends of the script's statements are in the report.
 pub async fn script(name: &str, text: &str, sample: u32) -> Result<FileReport> {
     let mut report = FileReport::new(name);
     let records = match script::parse(text) {

@@ -93,7 +93,7 @@ fn number(text: &str) -> f64 {
 /// Compares rows with what a script expects; the error shows both.
 ///
 /// # Errors
-/// What was expected and what was found.
+/// The expected and the found value.
 pub fn compare(mut rows: Vec<Vec<String>>, sort: Sort, expected: &Expected) -> Result<(), String> {
     if sort == Sort::Rows {
         rows.sort_unstable();

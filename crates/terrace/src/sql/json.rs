@@ -9,7 +9,7 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::json::writer::{NullableEncoder, make_encoder};
 use datafusion::arrow::json::{Encoder, EncoderFactory, EncoderOptions};
 
-/// How finite numbers are written: as Arrow does.
+/// The format of finite numbers, which is Arrow's.
 static PLAIN: LazyLock<EncoderOptions> = LazyLock::new(EncoderOptions::default);
 
 /// Writes floats that JSON has no number for as `"NaN"`, `"Infinity"` and `"-Infinity"`, wherever

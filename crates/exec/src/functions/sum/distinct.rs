@@ -84,7 +84,7 @@ where
 struct SlidingDistinct<V: ArrowPrimitiveType, S> {
     types: Types,
     sum: S,
-    /// How often each value is in the frame.
+    /// The number of times that each value is in the frame.
     counts: HashMap<Bits, (V::Native, usize)>,
     values: PhantomData<fn(V)>,
 }

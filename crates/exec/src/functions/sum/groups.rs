@@ -93,10 +93,9 @@ where
         filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
         let values = values[0].as_primitive::<V>();
-        let mut seen = vec![false; values.len()];
-        taken(values.nulls(), filter, values.len()).for_each(|row| seen[row] = true);
         let sums: Vec<S> = values.values().iter().map(|value| (*value).into()).collect();
-        Ok(vec![array(&self.types.sum, sums, nulls(seen))?])
+        let nulls = nulls_of_taken(values.nulls(), filter, values.len());
+        Ok(vec![array(&self.types.sum, sums, nulls)?])
     }
 
     fn size(&self) -> usize {
@@ -107,6 +106,17 @@ where
 fn nulls(seen: Vec<bool>) -> Option<NullBuffer> {
     let nulls = NullBuffer::new(BooleanBuffer::from(seen));
     (nulls.null_count() > 0).then_some(nulls)
+}
+
+/// The nulls of states that rows become one by one: those that are null or filtered out.
+pub(in crate::functions) fn nulls_of_taken(
+    of_values: Option<&NullBuffer>,
+    filter: Option<&BooleanArray>,
+    rows: usize,
+) -> Option<NullBuffer> {
+    let mut seen = vec![false; rows];
+    taken(of_values, filter, rows).for_each(|row| seen[row] = true);
+    nulls(seen)
 }
 
 /// Rows that are neither null nor filtered out.

@@ -8,9 +8,9 @@ use datafusion::sql::sqlparser::ast::{
     TableWithJoins, Value, WildcardAdditionalOptions,
 };
 
-use super::constraint;
 use crate::error::SqlError;
 use crate::session::dialect::call;
+use crate::session::join_constraint::{constraint, constraint_mut};
 use crate::session::normalize::refused;
 
 /// Functions in FROM whose one column has this name.
@@ -21,7 +21,7 @@ const SERIES: (&[&str], &str) = (&["generate_series", "range"], "value");
 pub(super) struct Visible {
     /// Its name.
     pub(super) name: String,
-    /// What its value is.
+    /// Its value.
     pub(super) expr: Expr,
 }
 
@@ -49,12 +49,12 @@ pub(super) struct Names {
 /// Replaces names of merged columns in the condition of a join.
 pub(super) type Replace<'a> = &'a mut dyn FnMut(&mut Names, &mut Expr, &HashMap<String, Expr>);
 
-/// Whether a join of a FROM item merges columns.
+/// True if a join of a FROM item merges columns.
 pub(super) fn merges(table: &TableWithJoins) -> bool {
     any_join(table, &|join| is_merging(&join.join_operator))
 }
 
-/// Whether a join that merges columns returns rows that one side has no row for.
+/// True if a join that merges columns returns rows that one side has no row for.
 pub(super) fn merges_rows_of_one_side(table: &TableWithJoins) -> bool {
     any_join(table, &|join| {
         is_merging(&join.join_operator)
@@ -105,7 +105,7 @@ impl Names {
         self.scopes.pop();
     }
 
-    /// Whether a name may be a column of a query's FROM items or of its result.
+    /// True if a name may be a column of a query's FROM items or of its result.
     pub(super) fn may_have(&mut self, query: &Query, name: &str) -> bool {
         self.enter(query);
         let may_have = self.body_may_have(&query.body, name);
@@ -295,7 +295,7 @@ impl Names {
             if let Some(JoinConstraint::On(condition)) = constraint_mut(operator) {
                 replace(self, condition, &merged);
             }
-            return Ok(Some(self.joined(left, right, Vec::new(), merged, operator)));
+            return Ok(Some(joined(left, right, Vec::new(), merged, operator)));
         }
         let (mut condition, mut first) = (None, Vec::new());
         for name in names {
@@ -325,29 +325,7 @@ impl Names {
             }
             None => set_condition(operator, Expr::Value(Value::Boolean(true).into())),
         }
-        Ok(Some(self.joined(left, right, first, merged, operator)))
-    }
-
-    /// The columns of a join: those that were merged, then the others of each side.
-    #[expect(clippy::unused_self, reason = "it belongs to join_sides")]
-    fn joined(
-        &self,
-        left: Joined,
-        right: Joined,
-        first: Vec<Visible>,
-        merged: HashMap<String, Expr>,
-        operator: &JoinOperator,
-    ) -> Joined {
-        use JoinOperator::{Anti, LeftAnti, LeftSemi, RightAnti, RightSemi, Semi};
-        match operator {
-            Semi(_) | LeftSemi(_) | Anti(_) | LeftAnti(_) => return left,
-            RightSemi(_) | RightAnti(_) => return right,
-            _ => {}
-        }
-        let is_other = |column: &Visible| first.iter().all(|merged| merged.name != column.name);
-        let others = left.columns.into_iter().chain(right.columns).filter(is_other);
-        let others: Vec<_> = others.collect();
-        Joined { columns: first.into_iter().chain(others).collect(), merged }
+        Ok(Some(joined(left, right, first, merged, operator)))
     }
 
     /// The columns of a table, a subquery or a function. A subquery without a name is given one.
@@ -413,6 +391,26 @@ impl Names {
     }
 }
 
+/// The columns of a join: those that were merged, then the others of each side.
+fn joined(
+    left: Joined,
+    right: Joined,
+    first: Vec<Visible>,
+    merged: HashMap<String, Expr>,
+    operator: &JoinOperator,
+) -> Joined {
+    use JoinOperator::{Anti, LeftAnti, LeftSemi, RightAnti, RightSemi, Semi};
+    match operator {
+        Semi(_) | LeftSemi(_) | Anti(_) | LeftAnti(_) => return left,
+        RightSemi(_) | RightAnti(_) => return right,
+        _ => {}
+    }
+    let is_other = |column: &Visible| first.iter().all(|merged| merged.name != column.name);
+    let others = left.columns.into_iter().chain(right.columns).filter(is_other);
+    let others: Vec<_> = others.collect();
+    Joined { columns: first.into_iter().chain(others).collect(), merged }
+}
+
 fn collect<'a>(table: &'a TableWithJoins, sources: &mut Vec<&'a TableFactor>) {
     let factors = table.joins.iter().map(|join| &join.relation);
     for factor in std::iter::once(&table.relation).chain(factors) {
@@ -461,27 +459,5 @@ fn and(before: Option<Expr>, condition: Expr) -> Expr {
 fn set_condition(operator: &mut JoinOperator, condition: Expr) {
     if let Some(constraint) = constraint_mut(operator) {
         *constraint = JoinConstraint::On(condition);
-    }
-}
-
-/// The condition of a join, to be changed.
-fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
-    use JoinOperator as Op;
-    match operator {
-        Op::Join(constraint)
-        | Op::Inner(constraint)
-        | Op::Left(constraint)
-        | Op::LeftOuter(constraint)
-        | Op::Right(constraint)
-        | Op::RightOuter(constraint)
-        | Op::FullOuter(constraint)
-        | Op::CrossJoin(constraint)
-        | Op::Semi(constraint)
-        | Op::LeftSemi(constraint)
-        | Op::RightSemi(constraint)
-        | Op::Anti(constraint)
-        | Op::LeftAnti(constraint)
-        | Op::RightAnti(constraint) => Some(constraint),
-        _ => None,
     }
 }

@@ -267,10 +267,10 @@ type Columns = (Node, Vec<Node>, Behind, Vec<(String, Kind)>);
 /// A column and its name.
 type Named = (Node, String);
 
-/// What stands behind FROM and WHERE.
+/// The clauses behind FROM and WHERE.
 struct Behind {
     node: Node,
-    /// Whether it has an order.
+    /// True if it has an order.
     ordered: bool,
 }
 

@@ -1,0 +1,35 @@
+//! The condition of a join that was parsed.
+
+use datafusion::sql::sqlparser::ast::{JoinConstraint, JoinOperator};
+
+macro_rules! constraint_of {
+    ($operator:expr) => {
+        match $operator {
+            JoinOperator::Join(constraint)
+            | JoinOperator::Inner(constraint)
+            | JoinOperator::Left(constraint)
+            | JoinOperator::LeftOuter(constraint)
+            | JoinOperator::Right(constraint)
+            | JoinOperator::RightOuter(constraint)
+            | JoinOperator::FullOuter(constraint)
+            | JoinOperator::CrossJoin(constraint)
+            | JoinOperator::Semi(constraint)
+            | JoinOperator::LeftSemi(constraint)
+            | JoinOperator::RightSemi(constraint)
+            | JoinOperator::Anti(constraint)
+            | JoinOperator::LeftAnti(constraint)
+            | JoinOperator::RightAnti(constraint) => Some(constraint),
+            _ => None,
+        }
+    };
+}
+
+/// The condition, where the kind of join has one.
+pub(super) fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
+    constraint_of!(operator)
+}
+
+/// The condition, to be changed.
+pub(super) fn constraint_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    constraint_of!(operator)
+}
