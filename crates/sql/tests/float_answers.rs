@@ -54,6 +54,7 @@ async fn a_computed_nan_is_above_all_numbers() {
     zeros(&session).await;
     show(&session, "CREATE TABLE n AS SELECT k - k AS x, -(k - k) AS y, v FROM t").await;
     let cases = [
+        ("SELECT CAST('-nan' AS DOUBLE) > 5, TRY_CAST('-NaN' AS REAL) > 5", "true true"),
         ("SELECT count(*) FROM t WHERE k - k > 5", "1"),
         ("SELECT count(*) FROM t WHERE -(k - k) > 5", "1"),
         ("SELECT count(*) FROM t WHERE k BETWEEN 1 AND k - k", "1"),

@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{MIB, engine, show, try_show};
+use common::{MIB, engine, error, show, try_show};
 use terrace_sql::Session;
 use terrace_testkit::{Rng, soak_rounds, with_seed};
 
@@ -224,4 +224,20 @@ async fn a_map_is_a_key_of_a_join() {
         Ok(found) => assert_eq!(found, "1000"),
         Err(error) => panic!("{join}\n{error}"),
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_set_operation_that_names_outer_columns_on_its_right_is_refused() {
+    let engine = engine(64 * MIB);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE t AS SELECT 1 AS x; CREATE TABLE u AS SELECT 4 AS y").await;
+    for operation in ["EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT ALL"] {
+        let set = format!("((SELECT 4 FROM u) {operation} (SELECT 9 FROM u WHERE u.y <= t.x))");
+        for condition in [format!("3 IN {set}"), format!("EXISTS {set}")] {
+            let refused = error(&session, &format!("SELECT x FROM t WHERE {condition}")).await;
+            assert!(refused.contains("names columns of the outer query"), "{refused}");
+        }
+    }
+    let left = "SELECT x FROM t WHERE 4 IN ((SELECT y FROM u WHERE u.y > t.x) EXCEPT (SELECT 9))";
+    assert_eq!(show(&session, left).await, "1");
 }

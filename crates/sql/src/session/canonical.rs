@@ -5,8 +5,9 @@
 //! is below all numbers. A processor returns that one for `0.0 / 0.0` and for infinity less
 //! infinity.
 //!
-//! - What computes floating-point numbers returns the NaN that stands for all: arithmetic, the
-//!   functions of mathematics, aggregate and window functions. Tables hold no other one either.
+//! - The sources of floating-point numbers return the NaN that stands for all: arithmetic, the
+//!   functions of mathematics, casts of texts, aggregate and window functions. Tables hold no other
+//!   one either.
 //! - Keys of sorts, of windows, of ordered aggregates and DISTINCT ON, and the values of IN lists
 //!   and of CASE with an operand, have no negative zero. DataFusion's comparisons see to that
 //!   themselves; groups and joins do it in their operators.
@@ -32,7 +33,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{DistinctOn, Projection};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, Distinct, Expr, ExprSchemable as _, LogicalPlan, Operator, when,
+    BinaryExpr, Cast, Distinct, Expr, ExprSchemable as _, LogicalPlan, Operator, TryCast, when,
 };
 use datafusion::optimizer::AnalyzerRule;
 use terrace_exec::floats::has_floats;
@@ -128,6 +129,8 @@ fn of_expression(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr
             computed(Expr::ScalarFunction(ScalarFunction { func, args }), schema)
         }
         Expr::ScalarFunction(call) if call.func.name() == "nullif" => of_nullif(call, schema),
+        // A text may name a NaN with a sign.
+        Expr::Cast(_) | Expr::TryCast(_) if is_of_text(&expr, schema)? => computed(expr, schema),
         Expr::InList(InList { expr, list, negated }) if is_float(&expr, schema)? => {
             let expr = Box::new(Canonical::key(*expr));
             let list = list.into_iter().map(Canonical::key).collect();
@@ -162,6 +165,16 @@ fn of_nullif(call: ScalarFunction, schema: &dyn ExprSchema) -> Result<Transforme
             Ok(Transformed::yes(when(is_equal, null).otherwise(value.clone())?))
         }
         _ => Ok(Transformed::no(Expr::ScalarFunction(call))),
+    }
+}
+
+/// True if a cast is one of a text.
+fn is_of_text(cast: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
+    match cast {
+        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
+            Ok(field.data_type().is_floating() && expr.get_type(schema)?.is_string())
+        }
+        _ => Ok(false),
     }
 }
 

@@ -25,15 +25,16 @@ use std::sync::Arc;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{
-    Column, DFSchema, ExprSchema as _, Result, ScalarValue, Spans, internal_err, plan_err,
+    Column, DFSchema, ExprSchema as _, Result, ScalarValue, Spans, internal_err, not_impl_err,
+    plan_err,
 };
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::{Case, Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable as _, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
-    binary_expr, lit, not,
+    BinaryExpr, Expr, ExprSchemable as _, JoinType, LogicalPlan, LogicalPlanBuilder, Operator,
+    Subquery, binary_expr, lit, not,
 };
 use datafusion::optimizer::AnalyzerRule;
 use terrace_exec::functions::aggregates;
@@ -70,6 +71,7 @@ struct Rewriter {
 
 impl Rewriter {
     fn plan(&mut self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        refuse_correlated_set(&plan)?;
         let mut found = false;
         plan.apply_expressions(|expr| {
             found |= has_comparison(expr)?;
@@ -304,6 +306,24 @@ fn as_set(expr: Expr) -> Expr {
             Expr::InSubquery(InSubquery { expr, subquery, negated })
         }
         other => other,
+    }
+}
+
+/// Refuses EXCEPT and INTERSECT, which are joins here, whose right side names columns of the outer
+/// query: DataFusion moves the conditions on those out of the join, where its right side is not
+/// seen, and panics or looks for columns that are not there.
+fn refuse_correlated_set(plan: &LogicalPlan) -> Result<()> {
+    match plan {
+        LogicalPlan::Join(join)
+            if matches!(join.join_type, JoinType::LeftAnti | JoinType::LeftSemi)
+                && !join.right.all_out_ref_exprs().is_empty() =>
+        {
+            not_impl_err!(
+                "EXCEPT and INTERSECT in a subquery whose right side names columns of the outer \
+                 query; write it as NOT EXISTS or EXISTS with a condition for each column"
+            )
+        }
+        _ => Ok(()),
     }
 }
 
