@@ -17,7 +17,7 @@
 //! | `date_trunc` of a DATE is a DATE or a TIMESTAMP | a cast to TIMESTAMP before |
 //! | names of functions: `first(x ORDER BY y)`, `bool_and` | each database's own |
 //! | a name of a semi join: `SEMI JOIN`, `LEFT SEMI JOIN` | each database's own |
-//! | `t.k` behind `FULL` or `RIGHT JOIN ... USING (k)` | USING for other joins alone |
+//! | `t.k` behind `FULL` or `RIGHT JOIN ... USING (k)` | `k` alone |
 //! | a scalar subquery of two rows | aggregates, or a limit of one row |
 //! | text compared with numbers | none |
 

@@ -10,6 +10,15 @@ struct Source {
     names: Vec<Name>,
 }
 
+/// Leaves the column that an outer join has merged to be named without its tables.
+fn merge(scope: &mut Vec<Name>, column: &str) {
+    let Some(first) = scope.iter().position(|name| name.column == column) else { return };
+    let kind = scope[first].kind;
+    scope.retain(|name| name.column != column);
+    let (text, column) = (column.to_owned(), column.to_owned());
+    scope.push(Name { text, column, kind, exact: None });
+}
+
 impl Generator<'_> {
     /// FROM with up to four sources, and the columns that may be named behind it.
     pub(super) fn from(&mut self, depth: usize) -> (Node, Vec<Name>) {
@@ -81,21 +90,23 @@ impl Generator<'_> {
             }
         };
         let head = Node::Each(terrace.to_owned(), duck.to_owned());
-        let using = !(9..=12).contains(&kind);
-        let condition = self.condition(scope, &right.names, depth, using);
+        let using =
+            if self.random.percent(25) { self.using(scope, &right.names) } else { Vec::new() };
+        let condition = match using.is_empty() {
+            true => self.condition(scope, &right.names, depth),
+            false => text(format!(" USING ({})", using.join(", "))),
+        };
+        let is_outer = (9..=12).contains(&kind);
         if kind < 13 {
             scope.extend(right.names);
+        }
+        if is_outer {
+            using.iter().for_each(|column| merge(scope, column));
         }
         optional(parts([head, right.node, condition]))
     }
 
-    fn condition(&mut self, left: &[Name], right: &[Name], depth: usize, using: bool) -> Node {
-        if using
-            && self.random.percent(25)
-            && let Some(using) = self.using(left, right)
-        {
-            return using;
-        }
+    fn condition(&mut self, left: &[Name], right: &[Name], depth: usize) -> Node {
         let mut terms = Vec::new();
         let equal = if self.random.percent(92) { self.random.between(1, 2) } else { 0 };
         for _ in 0..equal {
@@ -104,7 +115,7 @@ impl Generator<'_> {
         if terms.is_empty() || self.random.percent(20) {
             let both = left.iter().chain(right).cloned().collect();
             self.scopes.push(both);
-            // Subqueries in the condition of a join are of no use to anybody.
+            // Subqueries in the condition of a join are of no use.
             terms.push(self.predicate(depth.max(super::DEPTH_MAX), 1));
             self.scopes.pop();
         }
@@ -112,20 +123,19 @@ impl Generator<'_> {
         parts([text(" ON "), expression(Kind::Bool, all)])
     }
 
-    /// USING, where the names are unambiguous and of one kind.
-    fn using(&mut self, left: &[Name], right: &[Name]) -> Option<Node> {
+    /// Columns for USING, of names that are unambiguous and of one kind; none where there are none.
+    fn using(&mut self, left: &[Name], right: &[Name]) -> Vec<String> {
         let fits = |name: &&Name| {
             let same: Vec<_> = left.iter().filter(|other| other.column == name.column).collect();
             same.len() == 1 && same[0].kind == name.kind
         };
         let shared: Vec<_> = right.iter().filter(fits).collect();
         if shared.is_empty() {
-            return None;
+            return Vec::new();
         }
         let count = self.random.between(1, 2.min(shared.len()));
         let places = self.random.some(count, shared.len());
-        let names: Vec<_> = places.iter().map(|place| shared[*place].column.clone()).collect();
-        Some(text(format!(" USING ({})", names.join(", "))))
+        places.iter().map(|place| shared[*place].column.clone()).collect()
     }
 
     fn equality(&mut self, left: &[Name], right: &[Name]) -> Option<Node> {
