@@ -33,3 +33,4 @@ mod table;
 mod values;
 
 pub use node::{AggregateOptions, PagedAggregateExec};
+pub(crate) use values::is_ordered_list;

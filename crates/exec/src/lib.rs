@@ -21,6 +21,7 @@
 //! | [`loop_join`] | joins by comparing every pair, cross joins |
 //! | [`memory`] | what an operator may hold, and whom it asks |
 //! | [`merge`] | merging sorted partitions |
+//! | [`ordered_lists`] | `array_agg` and `string_agg` with ORDER BY in one stage |
 //! | [`panics`] | panics of operators as errors of their query |
 //! | [`recursion`] | recursive queries, whose working table may be in pages |
 //! | [`repartition`] | handing rows to other partitions |
@@ -48,6 +49,7 @@ pub mod loop_join;
 pub mod memory;
 pub mod merge;
 mod options;
+pub mod ordered_lists;
 pub mod panics;
 pub mod recursion;
 pub mod repartition;
@@ -68,6 +70,7 @@ pub use hash_join::PagedHashJoinExec;
 pub use loop_join::PagedLoopJoinExec;
 pub use memory::{FixedMemory, Grant, QueryExtension, QueryMemory};
 pub use options::{PagedOptions, options_of};
+pub use ordered_lists::OrderedLists;
 pub use recursion::PagedRecursionExec;
 pub use repartition::PagedRepartitionExec;
 pub use rule::PagedOperators;

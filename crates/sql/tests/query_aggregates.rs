@@ -234,6 +234,53 @@ async fn ordered_aggregates_of_groups_that_spill_are_right() {
     assert!(spilled_in_all > 50 * MIB, "{spilled_in_all} bytes spilled");
 }
 
+/// Lists of 600,000 values in order need no more memory than the values.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ordered_lists_of_many_values_fit_a_small_budget() {
+    const ROWS: usize = 600_000;
+    let session = session(64 * MIB);
+    show(&session, "SET datafusion.execution.target_partitions = 3").await;
+    let rows = format!(
+        "CREATE TABLE s AS SELECT value AS id, value * 7919 % 600011 AS k, \
+         value % 100 || '' AS p FROM generate_series(1, {ROWS})"
+    );
+    show(&session, &rows).await;
+    let mut sorted: Vec<_> = (1..=ROWS).map(|id| (id * 7919 % 600_011, id)).collect();
+    sorted.sort_unstable();
+    let list = |keep: &dyn Fn(usize) -> bool, text: &dyn Fn(usize) -> usize| {
+        let kept = sorted.iter().filter(|(_, id)| keep(*id));
+        kept.map(|(_, id)| text(*id).to_string()).collect::<Vec<_>>()
+    };
+    let all = list(&|_| true, &|id| id % 100).join(",");
+    assert_eq!(show(&session, "SELECT string_agg(p, ',' ORDER BY k) FROM s").await, all);
+    let mut ids = list(&|id| id % 5 > 0, &|id| id);
+    ids.reverse();
+    let array = "SELECT array_to_string(array_agg(id ORDER BY k DESC) FILTER (WHERE id % 5 > 0), \
+                 ' '), count(*) FROM s";
+    assert_eq!(show(&session, array).await, format!("{} {ROWS}", ids.join(" ")));
+    let groups = "SELECT id % 3 AS g, string_agg(p, '' ORDER BY k), max(k) FROM s \
+                  GROUP BY GROUPING SETS ((id % 3), ()) ORDER BY g NULLS LAST";
+    let of = |g: Option<usize>| {
+        let texts = list(&|id| g.is_none_or(|g| id % 3 == g), &|id| id % 100).concat();
+        let last = sorted.iter().rev().find(|(_, id)| g.is_none_or(|g| id % 3 == g));
+        let name = g.map_or_else(String::new, |g| g.to_string());
+        format!("{name} {texts} {}", last.map_or(0, |(k, _)| *k))
+    };
+    let expected = [Some(0), Some(1), Some(2), None].map(of).join("\n");
+    assert_eq!(show(&session, groups).await, expected);
+    // Two orders, of which the input can have one.
+    let two = "SELECT id % 3 AS g, array_to_string(array_agg(id ORDER BY k), ' '), \
+               array_to_string(array_agg(id ORDER BY k DESC), ' ') \
+               FROM s WHERE id < 1000 GROUP BY 1 ORDER BY 1";
+    let of = |g: usize| {
+        let mut ids = list(&|id| id < 1000 && id % 3 == g, &|id| id);
+        let up = ids.join(" ");
+        ids.reverse();
+        format!("{g} {up} {}", ids.join(" "))
+    };
+    assert_eq!(show(&session, two).await, [0, 1, 2].map(of).join("\n"));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_filter_of_constants_stays_above_a_row_of_no_rows() {
     let session = session(64 * MIB);

@@ -1,9 +1,11 @@
 //! Comparing an answer with that of another engine over the same data.
 //!
 //! Engines give averages and quotients of decimals different types, and so different last digits:
-//! columns with fractions are compared with a small tolerance, all others to the letter. Rows are
-//! compared as a multiset, because ORDER BY leaves ties open; that they are in order is checked
-//! beside it, by the keys that are columns of the answer.
+//! columns with fractions are compared with a small tolerance, all others to the letter. A column
+//! that is `round(value, digits)` may differ by one unit of its last digit: where the value lies in
+//! the middle, as 23.00 / 40 does, a decimal is rounded up, and its nearest double may be below.
+//! Rows are compared as a multiset, because ORDER BY leaves ties open; that they are in order is
+//! checked beside it, by the keys that are columns of the answer.
 //!
 //! Where a LIMIT cuts through a tie, engines may let other rows through. The expected answer
 //! therefore has more rows than the LIMIT lets through: rows before the tie must be there, and
@@ -42,7 +44,7 @@ pub fn check(shape: &Shape, expected: &Reference, found: &Answer) -> Result<(), 
     }
     let keys = shape.keys(&expected.columns);
     check_order(&keys, found)?;
-    let rules = Rules::of(width, all, &found.rows);
+    let rules = Rules::of(shape.rounded(width), all, &found.rows);
     let last = all[..count].last().filter(|_| all.len() > count);
     let tied = |row: &[String]| last.is_some_and(|last| rules.ties(&keys, last, row));
     let mut given = rules.pile(found.rows.iter());
@@ -98,28 +100,32 @@ fn is_fraction(text: &str) -> bool {
     text.contains(['.', 'e', 'E']) && number(text).is_some_and(f64::is_finite)
 }
 
-fn close(left: &str, right: &str) -> bool {
+fn close(left: &str, right: &str, unit: f64) -> bool {
     if left == right {
         return true;
     }
     let Some((left, right)) = number(left).zip(number(right)) else { return false };
-    (left - right).abs() <= ABSOLUTE + RELATIVE * left.abs().max(right.abs())
+    (left - right).abs() <= unit + ABSOLUTE + RELATIVE * left.abs().max(right.abs())
 }
 
-/// Which columns are compared to the letter; the others are fractions.
+/// Columns that are compared to the letter; the others are fractions.
 struct Rules {
     exact: Vec<bool>,
+    /// One unit of the last digit of a rounded column, and 0 of any other.
+    units: Vec<f64>,
 }
 
 impl Rules {
-    fn of(width: usize, expected: &[Vec<String>], found: &[Vec<String>]) -> Rules {
+    fn of(rounded: Vec<Option<i32>>, expected: &[Vec<String>], found: &[Vec<String>]) -> Rules {
         let rows = || expected.iter().chain(found);
         let exact = |column: usize| !rows().any(|row| is_fraction(&row[column]));
-        Rules { exact: (0..width).map(exact).collect() }
+        let exact = (0..rounded.len()).map(exact).collect();
+        let unit = |digits: Option<i32>| digits.map_or(0.0, |digits| 10_f64.powi(-digits));
+        Rules { exact, units: rounded.into_iter().map(unit).collect() }
     }
 
     fn equal(&self, column: usize, left: &str, right: &str) -> bool {
-        if self.exact[column] { left == right } else { close(left, right) }
+        if self.exact[column] { left == right } else { close(left, right, self.units[column]) }
     }
 
     fn same(&self, left: &[String], right: &[String]) -> bool {
@@ -202,6 +208,15 @@ mod tests {
         assert!(same("2001-01-01", "2001-01-02").is_err());
         let swapped = verdict(ALL, &[&["a", "1.5"], &["b", "2"]], &[&["a", "2"], &["b", "1.5"]]);
         assert!(swapped.expect_err("wrong").contains("should be"));
+    }
+
+    #[test]
+    fn rounded_columns_may_differ_by_their_last_digit() {
+        let text = "SELECT k, round(v, 2) FROM t ORDER BY k";
+        let same = |left: &str, right: &str| verdict(text, &[&["a", left]], &[&["a", right]]);
+        assert_eq!(same("0.57", "0.58"), Ok(()));
+        assert!(same("0.57", "0.59").is_err());
+        assert!(verdict(ALL, &[&["a", "0.57"]], &[&["a", "0.58"]]).is_err());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The ORDER BY and LIMIT of a query text, which decide how its answer is compared.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, OrderByExpr, OrderByKind,
+    Query, SelectItem, SetExpr, Statement,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -57,6 +58,32 @@ impl Shape {
         let OrderByKind::Expressions(order) = &order.kind else { return Vec::new() };
         let items = items(&query, columns.len());
         order.iter().map_while(|key| as_key(key, &items, columns)).collect()
+    }
+
+    /// The digits that a column is rounded to, for each of `columns` whose expression is
+    /// `round(value, digits)`.
+    pub fn rounded(&self, columns: usize) -> Vec<Option<i32>> {
+        let items = parse(&self.head).map_or_else(Vec::new, |query| items(&query, columns));
+        let digits = |column| items.get(column).and_then(rounded_to);
+        (0..columns).map(digits).collect()
+    }
+}
+
+/// The digits of an item that is `round(value, digits)`.
+fn rounded_to(item: &SelectItem) -> Option<i32> {
+    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+        return None;
+    };
+    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr else {
+        return None;
+    };
+    match list.args.as_slice() {
+        [_, FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(digits)))]
+            if name.to_string().eq_ignore_ascii_case("round") =>
+        {
+            digits.to_string().parse().ok()
+        }
+        _ => None,
     }
 }
 
@@ -166,6 +193,13 @@ mod tests {
         assert_eq!(keys(two, &["a", "a"]), [(1, false, false)]);
         assert_eq!(keys("SELECT a FROM t", &["a"]), []);
         assert_eq!(keys("this is no query ORDER BY 1", &["a"]), []);
+    }
+
+    #[test]
+    fn rounded_columns_say_their_digits() {
+        let text = "SELECT a, round(b / c, 2) ratio, ROUND(d, 1), round(e), b FROM t LIMIT 5";
+        assert_eq!(Shape::of(text).rounded(5), [None, Some(2), Some(1), None, None]);
+        assert_eq!(Shape::of("SELECT * FROM t").rounded(2), [None, None]);
     }
 
     #[test]

@@ -11,11 +11,11 @@ use datafusion::common::Result;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr};
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{
     AggregateExec, AggregateInputMode, AggregateOutputMode, PhysicalGroupBy, aggregate_expressions,
     evaluate_group_by,
 };
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use super::cell::{self, Cell, Input, Room};
 use super::giant::Picker;
@@ -118,9 +118,22 @@ impl Program {
         let merges = stock.mode().input_mode() == AggregateInputMode::Partial;
         let count = group_by.num_group_exprs();
         let arguments = aggregate_expressions(stock.aggr_expr(), stock.mode(), count)?;
+        let in_order = |function: &Arc<AggregateFunctionExpr>| match merges || hands_on {
+            // States come from, and go to, operators that know the function with its ORDER BY.
+            true => Ok(None),
+            false => {
+                let properties = stock.input().equivalence_properties();
+                values::in_input_order(function, properties, &value_schema)
+            }
+        };
         let aggregates = stock.aggr_expr().iter().zip(arguments).zip(stock.filter_expr());
-        let aggregates = aggregates.map(|((function, arguments), filter)| {
+        let aggregates = aggregates.map(|((function, mut arguments), filter)| {
             let filter = filter.clone().filter(|_| !merges);
+            let plain = in_order(function)?;
+            if let Some(plain) = &plain {
+                arguments.truncate(plain.expressions().len());
+            }
+            let function = plain.as_ref().unwrap_or(function);
             Aggregate::new(function, arguments, filter, merges)
         });
         let aggregates = aggregates.collect::<Result<_>>()?;

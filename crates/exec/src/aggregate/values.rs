@@ -11,11 +11,12 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use datafusion::arrow::compute::interleave;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::functions_aggregate as functions;
 use datafusion::logical_expr::AggregateUDF;
-use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion::physical_expr::expressions::Literal;
 
 use crate::functions::stock;
@@ -49,11 +50,10 @@ pub(super) fn wants(function: &AggregateFunctionExpr, state_types: &[DataType]) 
     if !lists || state_types.is_empty() {
         return None;
     }
-    // By name: one of a list that comes in order already is another function to DataFusion.
-    let is = |other: Arc<AggregateUDF>| stock(function.fun()).name() == other.name();
+    let is = |other: Arc<AggregateUDF>| is_same(function, &other);
     let distinct = function.is_distinct();
     let plain = state_types.len() == 1 && !function.ignore_nulls();
-    if is(functions::array_agg::array_agg_udaf()) || is(functions::string_agg::string_agg_udaf()) {
+    if is_list(function) {
         return Some(Wants::All);
     }
     if plain && is(functions::median::median_udaf()) {
@@ -66,6 +66,46 @@ pub(super) fn wants(function: &AggregateFunctionExpr, state_types: &[DataType]) 
         || is(functions::sum::sum_udaf())
         || is(functions::average::avg_udaf());
     (plain && distinct && sums).then_some(Wants::Distinct)
+}
+
+/// True for `array_agg` and `string_agg`, whose results hold every value of their group.
+fn is_list(function: &AggregateFunctionExpr) -> bool {
+    is_same(function, &functions::array_agg::array_agg_udaf())
+        || is_same(function, &functions::string_agg::string_agg_udaf())
+}
+
+/// Compares by name: DataFusion makes another function of a list whose input is ordered already.
+fn is_same(function: &AggregateFunctionExpr, other: &AggregateUDF) -> bool {
+    stock(function.fun()).name() == other.name()
+}
+
+/// True for `array_agg` and `string_agg` with ORDER BY and without DISTINCT.
+pub(crate) fn is_ordered_list(function: &AggregateFunctionExpr) -> bool {
+    is_list(function) && !function.order_bys().is_empty() && !function.is_distinct()
+}
+
+/// The function without ORDER BY, for an ordered list over input that has this order: it appends
+/// values as they come. None for any other function.
+///
+/// # Errors
+/// DataFusion's, when it cannot make the function.
+pub(super) fn in_input_order(
+    function: &AggregateFunctionExpr,
+    input: &EquivalenceProperties,
+    input_schema: &SchemaRef,
+) -> Result<Option<Arc<AggregateFunctionExpr>>> {
+    if !is_ordered_list(function) || function.is_reversed() {
+        return Ok(None);
+    }
+    if !input.ordering_satisfy(function.order_bys().iter().cloned())? {
+        return Ok(None);
+    }
+    let stock = Arc::new(function.fun().clone());
+    let plain = AggregateExprBuilder::new(stock, function.expressions())
+        .schema(Arc::clone(input_schema))
+        .alias(function.name())
+        .with_ignore_nulls(function.ignore_nulls());
+    Ok(Some(Arc::new(plain.build()?)))
 }
 
 /// Whether the state of an aggregate grows with its group.
