@@ -116,6 +116,33 @@ async fn comparisons_with_subqueries_have_three_truth_values() {
     .await;
 }
 
+/// A value may be null though none of its columns is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nulls_of_expressions_are_in_no_list_but_the_empty_one() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE o (k BIGINT NOT NULL, g BIGINT NOT NULL)").await;
+    show(&session, "INSERT INTO o VALUES (1, 1), (2, 1), (3, 2), (4, 3)").await;
+    show(&session, "CREATE TABLE s (v BIGINT NOT NULL, g BIGINT NOT NULL)").await;
+    show(&session, "INSERT INTO s VALUES (2, 1), (5, 1), (3, 2)").await;
+    let of_filter = [
+        // No row of `s` has g = 3: an empty list.
+        ("CAST(NULL AS BIGINT) NOT IN (SELECT v FROM s WHERE s.g = o.g)", "4"),
+        ("CAST(NULL AS BIGINT) NOT IN (SELECT DISTINCT 5 FROM s WHERE s.g < o.g)", "1 2"),
+        ("CAST(NULL AS BIGINT) <> ALL (SELECT v FROM s WHERE s.g = o.g)", "4"),
+        ("nullif(k, 1) NOT IN (SELECT v FROM s WHERE s.g = o.g)", "4"),
+        ("nullif(k, 1) NOT IN (SELECT v FROM s)", "4"),
+        ("nullif(k, 1) NOT IN (SELECT v FROM s WHERE v > 9)", "1 2 3 4"),
+        ("CASE WHEN k > 1 THEN k END NOT IN (SELECT v FROM s WHERE s.g = o.g)", "4"),
+        ("NOT (nullif(k, 1) IN (SELECT v FROM s WHERE s.g = o.g AND v = 5))", "2 3 4"),
+        ("nullif(k, 9) NOT IN (SELECT v FROM s WHERE s.g = o.g)", "1 4"),
+    ];
+    for (condition, keys) in of_filter {
+        let query = format!("SELECT k FROM o WHERE {condition} ORDER BY k");
+        assert_eq!(show(&session, &query).await.replace('\n', " "), keys, "{condition}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbers_that_do_not_fit_are_errors() {
     let engine = engine(DRAM);

@@ -110,7 +110,7 @@ impl Rewriter {
             },
             other => match as_in(other) {
                 Expr::InSubquery(comparison) if comparison.negated && is_anti_join(&comparison) => {
-                    Ok(Expr::InSubquery(comparison))
+                    anti_join(comparison, schema)
                 }
                 other => self.truth(other, schema),
             },
@@ -331,6 +331,31 @@ fn refuse_correlated_set(plan: &LogicalPlan) -> Result<()> {
 /// its condition is spelled out (`not_in`).
 fn is_anti_join(comparison: &InSubquery) -> bool {
     comparison.expr.any_column_refs() || !comparison.subquery.outer_ref_columns.is_empty()
+}
+
+/// A NOT IN as the condition of an anti join. DataFusion makes the join null-aware if a column of
+/// the comparison may be null. Where the compared value may be, and none of its columns, as in
+/// `nullif(x, y)`, that a null is in no list but the empty one is said beside it.
+fn anti_join(comparison: InSubquery, schema: &DFSchema) -> Result<Expr> {
+    let value = comparison.expr.as_ref().clone();
+    if !hides_null(&value, schema)? {
+        return Ok(Expr::InSubquery(comparison));
+    }
+    let rows = comparison.subquery.subquery.as_ref().clone();
+    let is_empty = not(exists(rows, Position::Filter)?);
+    Ok(Expr::InSubquery(comparison).and(value.is_not_null().or(is_empty)))
+}
+
+/// True if an expression may be null, and none of its columns.
+fn hides_null(value: &Expr, schema: &DFSchema) -> Result<bool> {
+    let mut from_column = false;
+    value.apply(|expr| {
+        if let Expr::Column(column) = expr {
+            from_column |= schema.field_from_column(column)?.is_nullable();
+        }
+        Ok(if from_column { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(!from_column && value.nullable(schema).unwrap_or(true))
 }
 
 /// The expression with columns of `schema` as seen from inside of a subquery.
