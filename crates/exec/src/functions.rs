@@ -6,6 +6,8 @@
 //! | `min`, `max` of floats | by the order of rows beside NaN | NaN is above infinity |
 //! | `DISTINCT` over floats | by bits | zeros are equal, NaNs are equal |
 //! | floats over frames that move | what leaves is subtracted | what stays is added |
+//! | lists of opposite orders in one query | one is read backwards, also of `DISTINCT` | each in its own |
+//! | texts of several orders in one query | refused | each in its own |
 //!
 //! A [`SqlAggregate`] is DataFusion's function with other accumulators. Everything else - names,
 //! types, what optimizer rules ask - is what it was. [`aggregates`] has those that a session
@@ -51,6 +53,7 @@ pub fn aggregates() -> Vec<Arc<AggregateUDF>> {
         (functions::min_max::max_udaf(), Kind::Max),
         (functions::count::count_udaf(), Kind::Distinct),
         (functions::array_agg::array_agg_udaf(), Kind::Distinct),
+        (functions::string_agg::string_agg_udaf(), Kind::Distinct),
         (functions::median::median_udaf(), Kind::Distinct),
         (functions::percentile_cont::percentile_cont_udaf(), Kind::Distinct),
     ];

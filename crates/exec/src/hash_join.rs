@@ -39,7 +39,7 @@ use crate::memory::{QueryExtension, Watched};
 use crate::rows::RowPages;
 use crate::shared_side::{Collecting, SharedSide};
 use crate::stock::{node_of_stock, statistics_of_stock};
-use crate::stream::generate;
+use crate::stream::{execute_input, generate};
 pub(crate) use bounds::partitions;
 use bounds::{KeyBounds, SharedFilter};
 use build::{Build, Collector};
@@ -142,7 +142,7 @@ impl PagedHashJoinExec {
         let probes = if is_shared { partitions(self.stock.right()) } else { 1 };
         let (spec, open_bytes) = (Arc::clone(spec), AtomicUsize::new(0));
         let collector = Collector { spec, memory, grant, bounds, probes, open_bytes };
-        let input = bounded(left.execute(from, Arc::clone(context))?);
+        let input = bounded(execute_input(left, from, Arc::clone(context))?);
         let (metrics, told) = (metrics.clone(), Told { filter, is_told: false });
         let collect = async move {
             let timer = metrics.build_time.timer();
@@ -239,7 +239,7 @@ impl ExecutionPlan for PagedHashJoinExec {
         let collect = || self.collect(partition, &spec, &metrics, &context);
         let build = if self.is_build_shared() { self.build.get(collect)? } else { collect()? };
         let filter = self.shared_filter(&spec)?;
-        let input = bounded(self.stock.right().execute(partition, context)?);
+        let input = bounded(execute_input(self.stock.right(), partition, context)?);
         let grant = memory.register(&format!("PagedHashJoinProbe[{partition}]"));
         let grant = Watched::of(grant, &self.metrics, partition);
         let share = self.build.share();

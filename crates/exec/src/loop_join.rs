@@ -25,7 +25,7 @@ use crate::hash_join::{JoinMetrics, Output, partitions};
 use crate::memory::{QueryExtension, Watched};
 use crate::shared_side::{Collecting, SharedSide};
 use crate::stock::{node_of_stock, statistics_of_stock};
-use crate::stream::generate;
+use crate::stream::{execute_input, generate};
 use build::Left;
 use run::Runner;
 use spec::{Inputs, LoopSpec};
@@ -66,7 +66,7 @@ impl PagedLoopJoinExec {
     ) -> Result<Collecting<Left>> {
         let memory = QueryExtension::find(context)?;
         let grant = Watched::of(memory.register("PagedLoopJoin[0]"), &self.metrics, 0);
-        let input = bounded(self.inputs.left.execute(0, Arc::clone(context))?);
+        let input = bounded(execute_input(&self.inputs.left, 0, Arc::clone(context))?);
         let (spec, metrics) = (Arc::clone(spec), metrics.clone());
         let streams = partitions(&self.inputs.right);
         let collect = async move {
@@ -133,7 +133,7 @@ impl ExecutionPlan for PagedLoopJoinExec {
         let spec = Arc::new(LoopSpec::new(&self.inputs, self.schema(), batch_size));
         let metrics = JoinMetrics::new(&self.metrics, partition);
         let left = self.left.get(|| self.collect(&spec, &metrics, &context))?;
-        let input = bounded(self.inputs.right.execute(partition, context)?);
+        let input = bounded(execute_input(&self.inputs.right, partition, context)?);
         let grant = memory.register(&format!("PagedLoopJoinRight[{partition}]"));
         let grant = Watched::of(grant, &self.metrics, partition);
         let share = self.left.share();

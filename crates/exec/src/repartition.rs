@@ -28,7 +28,7 @@ use crate::bounded::bounded;
 use crate::hash_join::partitions;
 use crate::memory::{QueryExtension, Watched};
 use crate::stock::{node_of_stock, statistics_of_stock};
-use crate::stream::generate;
+use crate::stream::{execute_input, generate};
 use exchange::{Exchange, Input, Reader};
 
 /// A repartitioning whose waiting batches may be in pages.
@@ -72,7 +72,7 @@ impl PagedRepartitionExec {
             let time = MetricBuilder::new(&self.metrics).subset_time("repartition_time", partition);
             let partitioning = key::canonical(self.stock.partitioning(), &input.schema())?;
             Ok(Input {
-                stream: bounded(input.execute(partition, Arc::clone(context))?),
+                stream: bounded(execute_input(input, partition, Arc::clone(context))?),
                 partitioner: BatchPartitioner::try_new(partitioning, time, partition, inputs)?,
             })
         };

@@ -16,13 +16,37 @@ use std::task::{Context, Poll, ready};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
-use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
-use datafusion::physical_plan::coop::cooperative;
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
 use futures::Stream;
 use futures::future::BoxFuture;
+use tokio::task::coop::poll_proceed;
 
 use crate::QueryMemory;
 use crate::panics::catch;
+
+/// Stack that has to be left for an operator and those of DataFusion between it and the next one
+/// here. A query of hundreds of joins polls them all inside each other.
+const STACK_LEFT_BYTES: usize = 256 << 10;
+/// Stack that is added where less is left.
+const STACK_BYTES: usize = 8 << 20;
+
+/// Runs what recurses from operator to operator with stack enough for the next one.
+fn on_ample_stack<T>(run: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(STACK_LEFT_BYTES, STACK_BYTES, run)
+}
+
+/// Starts the input of an operator that hundreds of others may be inputs of.
+///
+/// # Errors
+/// Those of the input.
+pub(crate) fn execute_input(
+    input: &Arc<dyn ExecutionPlan>,
+    partition: usize,
+    context: Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream> {
+    on_ample_stack(|| input.execute(partition, context))
+}
 
 /// Where the batches of a stream come from.
 #[derive(Clone, Debug, Default)]
@@ -71,8 +95,8 @@ where
     let future: BoxFuture<'static, Result<()>> = Box::pin(run(emitter.clone()));
     let memory = Arc::clone(memory);
     let future = Some(future);
-    let generated = Generated { operator, memory, schema, emitter, future, paused: None };
-    Box::pin(cooperative(generated))
+    let (paused, has_emitted) = (None, false);
+    Box::pin(Generated { operator, memory, schema, emitter, future, paused, has_emitted })
 }
 
 struct Generated {
@@ -83,12 +107,21 @@ struct Generated {
     future: Option<BoxFuture<'static, Result<()>>>,
     /// The end of the pause it is in.
     paused: Option<BoxFuture<'static, ()>>,
+    /// It has emitted a batch that tokio's budget of the task has not been charged for. A batch is
+    /// charged for when the next one is asked for, and a poll without one is free: streams poll each
+    /// other, and hundreds of them would spend the budget before the innermost is reached, each
+    /// time anew.
+    has_emitted: bool,
 }
 
 impl Stream for Generated {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.has_emitted {
+            ready!(poll_proceed(context)).made_progress();
+            self.has_emitted = false;
+        }
         if self.paused.is_none() {
             self.paused = self.memory.paused();
         }
@@ -98,9 +131,10 @@ impl Stream for Generated {
         }
         let operator = self.operator;
         let Some(future) = &mut self.future else { return Poll::Ready(None) };
-        let polled = catch(operator, || future.as_mut().poll(context));
+        let polled = catch(operator, || on_ample_stack(|| future.as_mut().poll(context)));
         let polled = polled.unwrap_or_else(|panic| Poll::Ready(Err(panic.into())));
         let emitted = self.emitter.slot().take();
+        self.has_emitted = emitted.is_some();
         match (emitted, polled) {
             (Some(batch), Poll::Pending) => Poll::Ready(Some(Ok(batch))),
             (None, Poll::Pending) => Poll::Pending,

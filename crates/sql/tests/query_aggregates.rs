@@ -281,6 +281,45 @@ async fn ordered_lists_of_many_values_fit_a_small_budget() {
     assert_eq!(show(&session, two).await, [0, 1, 2].map(of).join("\n"));
 }
 
+/// Each list has its own order, also with DISTINCT and beside a list of the opposite order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_of_several_orders_stand_side_by_side() {
+    let session = session(64 * MIB);
+    let rows = "CREATE TABLE l AS SELECT * FROM (VALUES (1, 'a', 3), (1, 'b', 2), (1, 'c', 2), \
+                (2, 'd', 1), (2, 'e', NULL), (2, 'b', 7), (1, NULL, 1)) v(g, s, x)";
+    show(&session, rows).await;
+    let cases = [
+        (
+            "SELECT string_agg(DISTINCT s, ',' ORDER BY s DESC) AS a, \
+             string_agg(DISTINCT s, ',' ORDER BY s) AS b FROM l",
+            "e,d,c,b,a a,b,c,d,e",
+        ),
+        (
+            "SELECT string_agg(s, ',' ORDER BY s DESC) AS a, \
+             string_agg(DISTINCT s, ',' ORDER BY s) AS b FROM l",
+            "e,d,c,b,b,a a,b,c,d,e",
+        ),
+        (
+            "SELECT g, array_agg(DISTINCT x ORDER BY x DESC NULLS LAST) AS a, \
+             array_agg(DISTINCT x ORDER BY x NULLS FIRST) AS b FROM l GROUP BY g ORDER BY g",
+            "1 [3, 2, 1] [1, 2, 3]\n2 [7, 1, ] [, 1, 7]",
+        ),
+        (
+            "SELECT g, string_agg(s, ',' ORDER BY x, s) AS a, \
+             string_agg(s, ',' ORDER BY x DESC, s) AS b FROM l GROUP BY g ORDER BY g",
+            "1 b,c,a a,b,c\n2 d,b,e e,b,d",
+        ),
+        (
+            "SELECT string_agg(s, ',' ORDER BY x, s) AS a, string_agg(s, ',' ORDER BY s DESC) AS b \
+             FROM l",
+            "d,b,c,a,b,e e,d,c,b,b,a",
+        ),
+    ];
+    for (query, answer) in cases {
+        assert_eq!(show(&session, query).await, answer, "{query}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_filter_of_constants_stays_above_a_row_of_no_rows() {
     let session = session(64 * MIB);

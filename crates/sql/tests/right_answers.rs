@@ -143,6 +143,127 @@ async fn nulls_of_expressions_are_in_no_list_but_the_empty_one() {
     }
 }
 
+/// An aggregation without groups returns a row, also of no rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn existence_of_aggregates_and_of_rows_behind_an_offset() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE q AS SELECT * FROM (VALUES (1, 1), (2, 2), (3, NULL)) v(id, a)")
+        .await;
+    show(&session, "CREATE TABLE r AS SELECT * FROM (VALUES (1, 10), (1, 20)) v(a, c)").await;
+    let of_filter = [
+        ("EXISTS (SELECT count(*) FROM r WHERE r.a = q.a)", "1 2 3"),
+        ("EXISTS (SELECT sum(c) FROM r WHERE r.a = q.a) OR id = 9", "1 2 3"),
+        ("NOT EXISTS (SELECT max(c) + 1 FROM r WHERE r.a = q.a)", ""),
+        ("EXISTS (SELECT 1 FROM r WHERE r.a = q.a HAVING count(*) = 0)", "2 3"),
+        ("NOT EXISTS (SELECT 1 FROM r WHERE r.a = q.a HAVING count(*) > 1)", "2 3"),
+        ("EXISTS (SELECT c FROM r WHERE r.a = q.a GROUP BY c)", "1"),
+        ("EXISTS (SELECT 1 FROM r WHERE r.a = q.a OFFSET 1)", "1"),
+        ("EXISTS (SELECT 1 FROM r WHERE r.a = q.a OFFSET 2)", ""),
+        ("EXISTS (SELECT 1 FROM r WHERE r.a = q.a LIMIT 0)", ""),
+        ("NOT EXISTS (SELECT 1 FROM r WHERE r.a = q.a ORDER BY c LIMIT 1)", "2 3"),
+    ];
+    for (condition, ids) in of_filter {
+        let query = format!("SELECT id FROM q WHERE {condition} ORDER BY id");
+        assert_eq!(show(&session, &query).await.replace('\n', " "), ids, "{condition}");
+    }
+    let values = "SELECT EXISTS (SELECT sum(c) FROM r WHERE r.a = q.a) FROM q";
+    assert_eq!(show(&session, values).await, "true\ntrue\ntrue");
+    let delete = "DELETE FROM q WHERE NOT EXISTS (SELECT sum(c) FROM r WHERE r.a = q.a)";
+    assert_eq!(show(&session, delete).await, "0");
+}
+
+/// Rows are compared by their columns, whose nulls are unknown.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_are_compared_by_their_columns() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE p (a INT, b INT)").await;
+    show(&session, "INSERT INTO p VALUES (1, NULL), (1, 2), (NULL, NULL), (3, 1)").await;
+    let of_filter = [
+        ("(a, b) = (1, 2)", 1),
+        ("(a, b) = (1, NULL)", 0),
+        ("(a, b) <> (1, 2)", 1),
+        ("NOT ((a, b) = (1, 2))", 1),
+        ("(a, b) < (1, 3)", 1),
+        ("(a, b) <= (3, 1)", 3),
+        ("(a, b) > (1, 1)", 2),
+        ("(a, b) >= (3, 1)", 1),
+        ("(a, b) IN ((1, 2), (3, 1))", 2),
+        ("(a, b) NOT IN ((1, 2), (3, 4))", 1),
+        ("(a, b) IS NULL", 1),
+        ("(a, b) IS NOT NULL", 2),
+    ];
+    for (condition, rows) in of_filter {
+        let query = format!("SELECT count(*) FROM p WHERE {condition}");
+        assert_eq!(show(&session, &query).await, rows.to_string(), "{condition}");
+    }
+    let joined = "SELECT count(*) FROM p x JOIN p y ON (x.a, x.b) = (y.a, y.b)";
+    assert_eq!(show(&session, joined).await, "2");
+    let unknown = "SELECT ((1, NULL) = (1, 2)) IS NULL AS a, \
+                   ((1, NULL) IN ((1, 2))) IS NULL AS b, ((NULL, 1) < (1, 2)) IS NULL AS c, \
+                   (1, NULL) = (2, 2) AS d";
+    assert_eq!(show(&session, unknown).await, "true true true false");
+    let lengths = error(&session, "SELECT (1, 2) = (1, 2, 3)").await;
+    assert!(lengths.contains("a row of 2 with a row of 3"), "{lengths}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn similar_to_matches_the_whole_value() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let cases = [
+        ("'abc' SIMILAR TO 'a%'", "true"),
+        ("'abc' SIMILAR TO '(a|b)%'", "true"),
+        ("'abc' SIMILAR TO 'b'", "false"),
+        ("'abc' SIMILAR TO 'a_c'", "true"),
+        ("'abc' NOT SIMILAR TO 'a%'", "false"),
+        ("'a.c' SIMILAR TO 'a.c'", "true"),
+        ("'abc' SIMILAR TO 'a.c'", "false"),
+        ("'50%' SIMILAR TO '[0-9]+x%' ESCAPE 'x'", "true"),
+        ("CAST(NULL AS VARCHAR) SIMILAR TO 'a'", ""),
+    ];
+    for (condition, answer) in cases {
+        assert_eq!(show(&session, &format!("SELECT {condition}")).await, answer, "{condition}");
+    }
+    let pattern = error(&session, "SELECT x SIMILAR TO x FROM (VALUES ('a')) v(x)").await;
+    assert!(pattern.contains("SIMILAR TO"), "{pattern}");
+}
+
+/// Local times that a change of clocks leaves out, or brings twice, as PostgreSQL 15 takes them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn local_times_at_changes_of_clocks() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let cases = [
+        ("2024-10-27 02:30:00", "Europe/Berlin", "2024-10-27T02:30:00+01:00"),
+        ("2024-03-31 02:30:00", "Europe/Berlin", "2024-03-31T03:30:00+02:00"),
+        ("2024-07-31 02:30:00", "Europe/Berlin", "2024-07-31T02:30:00+02:00"),
+        ("2024-03-10 02:15:00", "America/New_York", "2024-03-10T03:15:00-04:00"),
+        ("2024-11-03 01:15:00", "America/New_York", "2024-11-03T01:15:00-05:00"),
+        ("2024-11-03 01:15:00", "+05:30", "2024-11-03T01:15:00+05:30"),
+    ];
+    for (time, zone, moment) in cases {
+        let query = format!("SELECT TIMESTAMP '{time}' AT TIME ZONE '{zone}'");
+        assert_eq!(show(&session, &query).await, moment, "{query}");
+    }
+}
+
+/// Operators are streams that poll each other: the task's budget of tokio and the thread's stack
+/// suffice for any number of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hundreds_of_tables_are_joined() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE t AS SELECT 1 AS a").await;
+    for tables in [150, 300] {
+        let join = |n: usize| format!("JOIN t t{n} ON t{n}.a = t{}.a", n - 1);
+        let joins = (1..tables).map(join).collect::<Vec<_>>().join(" ");
+        let query = format!("SELECT count(*) FROM t t0 {joins}");
+        assert_eq!(show(&session, &query).await, "1", "{tables} tables");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbers_that_do_not_fit_are_errors() {
     let engine = engine(DRAM);

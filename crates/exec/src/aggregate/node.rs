@@ -22,6 +22,7 @@ use crate::bounded::bounded;
 use crate::memory::QueryExtension;
 use crate::rows::RowLayout;
 use crate::stock::{node_of_stock, statistics_of_stock};
+use crate::stream::execute_input;
 
 /// Aggregation by groups whose states are in pages; in place of an [`AggregateExec`].
 #[derive(Clone, Debug)]
@@ -188,7 +189,8 @@ impl ExecutionPlan for PagedAggregateExec {
     ) -> Result<SendableRecordBatchStream> {
         let memory = QueryExtension::find(&context)?;
         let program = Program::new(&self.stock, self.options)?;
-        let input = bounded(self.stock.input().execute(partition, Arc::clone(&context))?);
+        let input = execute_input(self.stock.input(), partition, Arc::clone(&context))?;
+        let input = bounded(input);
         let config = context.session_config();
         let execution = &config.options().execution;
         let probe = Probe {

@@ -43,6 +43,11 @@ impl SqlAggregate {
         self.kind
     }
 
+    /// True for `array_agg` and `string_agg`.
+    fn is_list(&self) -> bool {
+        matches!(self.stock.name(), "array_agg" | "string_agg")
+    }
+
     /// True if equal arguments must be made to have equal bits.
     fn looks_at_floats(&self, args: &AccumulatorArgs<'_>) -> bool {
         let matters = match self.kind {
@@ -184,12 +189,19 @@ impl AggregateUDFImpl for SqlAggregate {
         beneficial_ordering: bool,
     ) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
         let stock = self.stock.clone().with_beneficial_ordering(beneficial_ordering)?;
+        // One that is sensitive to order has to have a function for this; `string_agg` has none, and
+        // sorts what is in order again.
+        let stock = stock.or_else(|| self.is_list().then(|| self.stock.clone()));
         let again = |stock| Arc::new(Self { stock, kind: self.kind }) as Arc<dyn AggregateUDFImpl>;
         Ok(stock.map(again))
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        self.stock.order_sensitivity()
+        match self.is_list() {
+            // It sorts what does not come in order.
+            true => AggregateOrderSensitivity::SoftRequirement,
+            false => self.stock.order_sensitivity(),
+        }
     }
 
     fn simplify(&self) -> Option<AggregateFunctionSimplification> {
@@ -209,6 +221,8 @@ impl AggregateUDFImpl for SqlAggregate {
 
     fn reverse_expr(&self) -> ReversedUDAF {
         match self.stock.reverse_udf() {
+            // With DISTINCT it would be given out backwards.
+            _ if self.is_list() => ReversedUDAF::NotSupported,
             ReversedUDAF::Reversed(stock) => {
                 ReversedUDAF::Reversed(Arc::new(Self::over(&stock, self.kind)))
             }

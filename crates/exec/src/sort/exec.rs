@@ -26,7 +26,7 @@ use super::top::Top;
 use crate::bounded::bounded;
 use crate::memory::{Grant, ObliviousGrant, QueryExtension};
 use crate::stock::node_of_stock;
-use crate::stream::{Emitter, generate};
+use crate::stream::{Emitter, execute_input, generate};
 
 /// How a sort treats its grant.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -176,7 +176,8 @@ impl ExecutionPlan for PagedSortExec {
             Adaptivity::Adaptive => grant,
             Adaptivity::Oblivious => Arc::new(ObliviousGrant::new(grant)),
         };
-        let input = bounded(self.stock.input().execute(partition, Arc::clone(&context))?);
+        let input = execute_input(self.stock.input(), partition, Arc::clone(&context))?;
+        let input = bounded(input);
         let schema = input.schema();
         let keys = Arc::new(SortKeys::new(&schema, self.stock.expr())?);
         let width = schema.fields().len();

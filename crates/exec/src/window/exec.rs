@@ -24,7 +24,7 @@ use crate::bounded::bounded;
 use crate::memory::{Grant, QueryExtension};
 use crate::sort::piece::batch_bytes;
 use crate::stock::node_of_stock;
-use crate::stream::{Emitter, generate};
+use crate::stream::{Emitter, execute_input, generate};
 
 /// Window functions one partition at a time; stands for a [`WindowAggExec`].
 #[derive(Debug)]
@@ -90,7 +90,8 @@ impl ExecutionPlan for PagedWindowExec {
         let memory = QueryExtension::find(&context)?;
         let functions = self.stock.window_expr().to_vec();
         let partition_by = functions.first().map(|it| it.partition_by().to_vec());
-        let input = bounded(self.stock.input().execute(partition, Arc::clone(&context))?);
+        let input = execute_input(self.stock.input(), partition, Arc::clone(&context))?;
+        let input = bounded(input);
         let schema = self.stock.schema();
         let work = Work {
             input_schema: input.schema(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use chrono::{LocalResult, NaiveDateTime, Offset as _, TimeDelta, TimeZone as _};
 use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, TimestampNanosecondArray};
 use datafusion::arrow::compute::cast;
@@ -117,6 +118,29 @@ fn converted(array: &ArrayRef, zone: &str) -> Result<ArrayRef> {
         let local = local.collect::<Result<TimestampNanosecondArray>>()?;
         return Ok(Arc::new(local));
     }
-    let zoned = DataType::Timestamp(TimeUnit::Nanosecond, Some(Arc::from(zone)));
-    Ok(cast(array, &zoned)?)
+    let local = cast(array, &DataType::Timestamp(TimeUnit::Nanosecond, None))?;
+    let local = local.as_primitive::<TimestampNanosecondType>();
+    let parsed = parsed(zone)?;
+    let moments = (0..local.len()).map(|row| match local.value_as_datetime(row) {
+        Some(time) if local.is_valid(row) => moment(time, parsed)
+            .map(Some)
+            .ok_or_else(|| exec_datafusion_err!("{time} in the time zone {zone} is out of range")),
+        _ => Ok(None),
+    });
+    let moments = moments.collect::<Result<TimestampNanosecondArray>>()?;
+    Ok(Arc::new(moments.with_timezone(zone)))
+}
+
+/// The moment of a local time, in nanoseconds since 1970 in UTC. A time that a change of clocks
+/// leaves out is taken by the offset before the change, and one that comes twice is the second, as
+/// in PostgreSQL.
+fn moment(local: NaiveDateTime, zone: Tz) -> Option<i64> {
+    let offset = match zone.offset_from_local_datetime(&local) {
+        LocalResult::Single(offset) | LocalResult::Ambiguous(_, offset) => offset,
+        LocalResult::None => {
+            zone.offset_from_utc_datetime(&local.checked_sub_signed(TimeDelta::days(1))?)
+        }
+    };
+    let moment = local.checked_sub_offset(offset.fix())?;
+    moment.and_utc().timestamp_nanos_opt()
 }

@@ -6,6 +6,8 @@
 //! - `x AT TIME ZONE z` becomes `timezone(z, x)`, which converts as PostgreSQL does.
 //! - `UPDATE t SET ... FROM u` becomes an UPDATE of `t CROSS JOIN u`.
 //! - `DELETE ... USING u WHERE c` becomes a DELETE of rows for which a row of `u` satisfies `c`.
+//! - Comparisons of rows are written out by their columns (`row_values`).
+//! - `x SIMILAR TO pattern` becomes a match with a regular expression (`similar_to`).
 //! - A number with an exponent is double precision.
 //! - Chains of AND, OR and UNION become balanced trees, so that their length is not the depth
 //!   of the plan.
@@ -29,6 +31,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use super::dialect::{TerraceDialect, call, double};
 use super::join_constraint::constraint;
+use super::{row_values, similar_to};
 use crate::error::SqlError;
 
 /// Operands of AND, OR and UNION from which a chain of them is balanced.
@@ -140,7 +143,7 @@ impl VisitorMut for Normalizer {
             let timestamp = mem::replace(timestamp, null());
             *expr = call("timezone", [*zone, *timestamp]);
         }
-        ControlFlow::Continue(())
+        as_visited(row_values::write_out(expr).and_then(|()| similar_to::write_out(expr)))
     }
 }
 
@@ -319,7 +322,7 @@ fn is_balanced(expr: &Expr, op: &BinaryOperator, len: usize) -> bool {
 }
 
 /// A tree over the items, in their order, that is as shallow as can be.
-fn balanced<T>(items: Vec<T>, join: &impl Fn(T, T) -> T) -> Option<T> {
+pub(super) fn balanced<T>(items: Vec<T>, join: &impl Fn(T, T) -> T) -> Option<T> {
     let mut level = items;
     while level.len() > 1 {
         let mut next = Vec::with_capacity(level.len().div_ceil(2));

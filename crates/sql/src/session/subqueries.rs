@@ -18,6 +18,10 @@
 //!                   ELSE true END
 //! ```
 //!
+//! An EXISTS over an aggregation without groups, which returns a row whatever it is of, is true,
+//! or as true as its HAVING; one over rows behind an OFFSET counts them. DataFusion looks for rows
+//! of the aggregation's input.
+//!
 //! Rows of `S` are reached under a name that nothing else has.
 
 use std::sync::Arc;
@@ -33,8 +37,8 @@ use datafusion::logical_expr::expr::{Case, Exists, InSubquery, SetComparison, Se
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable as _, JoinType, LogicalPlan, LogicalPlanBuilder, Operator,
-    Subquery, binary_expr, lit, not,
+    BinaryExpr, Expr, ExprSchemable as _, FetchType, JoinType, LogicalPlan, LogicalPlanBuilder,
+    Operator, SkipType, Subquery, binary_expr, lit, not,
 };
 use datafusion::optimizer::AnalyzerRule;
 use terrace_exec::functions::aggregates;
@@ -85,6 +89,7 @@ impl Rewriter {
         let is_filter = matches!(plan, LogicalPlan::Filter(_));
         let rewritten = plan.map_expressions(|expr| {
             let name = names.save(&expr);
+            let expr = expr.transform_up(existence)?.data;
             let rewritten = match is_filter {
                 true => self.conjunct(expr, &schema)?,
                 false => self.value(expr, &schema, Position::Value)?,
@@ -279,6 +284,51 @@ fn as_in(expr: Expr) -> Expr {
             binary_expr(*expr, op, Expr::ScalarSubquery(subquery))
         }
         other => other,
+    }
+}
+
+/// A correlated EXISTS whose rows do not depend on there being rows below: as the condition that it
+/// comes to. Any other expression stays as it is.
+fn existence(expr: Expr) -> Result<Transformed<Expr>> {
+    let Expr::Exists(Exists { subquery, negated }) = &expr else {
+        return Ok(Transformed::no(expr));
+    };
+    if subquery.outer_ref_columns.is_empty() {
+        return Ok(Transformed::no(expr));
+    }
+    let exists = match as_many_rows(&subquery.subquery) {
+        plan if is_one_row(plan) => lit(true),
+        LogicalPlan::Filter(filter) if is_one_row(&filter.input) => {
+            let rows = LogicalPlanBuilder::from(filter.input.as_ref().clone());
+            let having = filter.predicate.clone().alias("having");
+            Expr::ScalarSubquery(as_subquery(rows.project([having])?.build()?)).is_true()
+        }
+        LogicalPlan::Limit(limit) => match (limit.get_skip_type()?, limit.get_fetch_type()?) {
+            (_, FetchType::Literal(Some(0))) => lit(false),
+            (SkipType::Literal(0), FetchType::Literal(_)) => {
+                let subquery = as_subquery(as_many_rows(&limit.input).clone());
+                let exists = Expr::Exists(Exists { subquery, negated: *negated });
+                return Ok(Transformed::yes(exists));
+            }
+            (SkipType::Literal(skip), _) => {
+                let skipped = i64::try_from(skip).unwrap_or(i64::MAX);
+                let rows = LogicalPlanBuilder::from(limit.input.as_ref().clone());
+                scalar(rows, count(lit(1_i64)))?.gt(lit(skipped))
+            }
+            _ => return not_impl_err!("EXISTS over an OFFSET that is no constant"),
+        },
+        _ => return Ok(Transformed::no(expr)),
+    };
+    Ok(Transformed::yes(if *negated { not(exists) } else { exists }))
+}
+
+/// The plan below projections, names and orders, which returns as many rows.
+fn as_many_rows(plan: &LogicalPlan) -> &LogicalPlan {
+    match plan {
+        LogicalPlan::Projection(projection) => as_many_rows(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => as_many_rows(&alias.input),
+        LogicalPlan::Sort(sort) if sort.fetch.is_none() => as_many_rows(&sort.input),
+        plan => plan,
     }
 }
 

@@ -1,0 +1,112 @@
+//! `x SIMILAR TO pattern` as a match of the whole value with a regular expression.
+//!
+//! DataFusion takes the pattern for a regular expression that any part of the value may match. In
+//! the standard `%` stands for any text, `_` for any character, and the rest of the pattern - `|`,
+//! `*`, `+`, `?`, `{}`, `()`, `[]` - for what it does in regular expressions.
+
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value, ValueWithSpan};
+
+use super::normalize::refused;
+use crate::error::SqlError;
+
+/// Writes a SIMILAR TO as a match with `^(?s:...)$`; any other expression stays as it is.
+///
+/// # Errors
+/// [`SqlError::Refused`] for a pattern or an escape that is no constant.
+pub(super) fn write_out(expr: &mut Expr) -> Result<(), SqlError> {
+    let Expr::SimilarTo { negated, expr: value, pattern, escape_char } = expr else {
+        return Ok(());
+    };
+    let text = match pattern.as_ref() {
+        Expr::Value(ValueWithSpan { value: Value::Null, .. }) => None,
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => Some(text),
+        _ => {
+            return Err(refused(
+                "SIMILAR TO with a pattern that is no constant",
+                "compare with a regular expression by ~",
+            ));
+        }
+    };
+    let escape = match escape_char.as_ref().map(|escape| &escape.value) {
+        None => Some('\\'),
+        Some(Value::SingleQuotedString(text)) if text.chars().count() <= 1 => text.chars().next(),
+        Some(other) => {
+            return Err(refused(&format!("ESCAPE {other}"), "an escape is one character, or none"));
+        }
+    };
+    let regex = match text {
+        Some(text) => Value::SingleQuotedString(regex_of(text, escape)?),
+        None => Value::Null,
+    };
+    let op = match negated {
+        true => BinaryOperator::PGRegexNotMatch,
+        false => BinaryOperator::PGRegexMatch,
+    };
+    let left = std::mem::replace(value, Box::new(Expr::Value(Value::Null.into())));
+    let right = Box::new(Expr::Value(regex.into()));
+    *expr = Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }));
+    Ok(())
+}
+
+fn regex_of(pattern: &str, escape: Option<char>) -> Result<String, SqlError> {
+    let mut regex = String::from("^(?s:");
+    let mut in_brackets = false;
+    let mut characters = pattern.chars();
+    while let Some(character) = characters.next() {
+        if Some(character) == escape {
+            let Some(literal) = characters.next() else {
+                let what = format!("the pattern '{pattern}' of SIMILAR TO");
+                return Err(refused(&what, "it ends with its escape character"));
+            };
+            put_literal(literal, &mut regex);
+            continue;
+        }
+        match character {
+            ']' if in_brackets => {
+                in_brackets = false;
+                regex.push(']');
+            }
+            // A class such as [:alpha:] stays one; other sets inside of sets are not the standard's.
+            '[' if in_brackets && characters.as_str().starts_with(':') => regex.push('['),
+            '[' | '&' | '~' | '\\' if in_brackets => put_literal(character, &mut regex),
+            _ if in_brackets => regex.push(character),
+            '[' => {
+                in_brackets = true;
+                regex.push('[');
+            }
+            '%' => regex.push_str(".*"),
+            '_' => regex.push('.'),
+            // A group, and none of the special ones of regular expressions.
+            '(' => regex.push_str("(?:"),
+            '.' | '^' | '$' | '\\' => put_literal(character, &mut regex),
+            _ => regex.push(character),
+        }
+    }
+    regex.push_str(")$");
+    Ok(regex)
+}
+
+fn put_literal(character: char, regex: &mut String) {
+    if character.is_ascii_punctuation() {
+        regex.push('\\');
+    }
+    regex.push(character);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_become_regular_expressions() {
+        let of = |pattern| regex_of(pattern, Some('\\')).expect("a pattern");
+        assert_eq!(of("a%"), "^(?s:a.*)$");
+        assert_eq!(of("(a|b)_"), "^(?s:(?:a|b).)$");
+        assert_eq!(of("a.c^$"), "^(?s:a\\.c\\^\\$)$");
+        assert_eq!(of("[a-c%_]+"), "^(?s:[a-c%_]+)$");
+        assert_eq!(of("[[:alpha:]&]_"), "^(?s:[[:alpha:]\\&].)$");
+        assert_eq!(of("10\\%"), "^(?s:10\\%)$");
+        assert!(regex_of("a\\", Some('\\')).is_err());
+        assert_eq!(regex_of("a\\%", None).expect("a pattern"), "^(?s:a\\\\.*)$");
+    }
+}
