@@ -6,8 +6,8 @@
 //! | `min`, `max` of floats | by the order of rows beside NaN | NaN is above infinity |
 //! | `DISTINCT` over floats | by bits | zeros are equal, NaNs are equal |
 //! | floats over frames that move | what leaves is subtracted | what stays is added |
-//! | lists of opposite orders in one query | one is read backwards, also of `DISTINCT` | each in its own |
-//! | texts of several orders in one query | refused | each in its own |
+//! | lists of opposite orders side by side | one is reversed, also `DISTINCT` | each in its own |
+//! | texts of several orders side by side | refused | each in its own |
 //!
 //! A [`SqlAggregate`] is DataFusion's function with other accumulators. Everything else - names,
 //! types, what optimizer rules ask - is what it was. [`aggregates`] has those that a session

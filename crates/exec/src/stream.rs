@@ -107,10 +107,9 @@ struct Generated {
     future: Option<BoxFuture<'static, Result<()>>>,
     /// The end of the pause it is in.
     paused: Option<BoxFuture<'static, ()>>,
-    /// It has emitted a batch that tokio's budget of the task has not been charged for. A batch is
-    /// charged for when the next one is asked for, and a poll without one is free: streams poll each
-    /// other, and hundreds of them would spend the budget before the innermost is reached, each
-    /// time anew.
+    /// True from a batch to the next poll, which charges tokio's budget of the task for it. Polls
+    /// that emit nothing are free: streams poll each other, and hundreds of them would spend the
+    /// budget before the innermost is reached, each time anew.
     has_emitted: bool,
 }
 

@@ -189,8 +189,8 @@ impl AggregateUDFImpl for SqlAggregate {
         beneficial_ordering: bool,
     ) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
         let stock = self.stock.clone().with_beneficial_ordering(beneficial_ordering)?;
-        // One that is sensitive to order has to have a function for this; `string_agg` has none, and
-        // sorts what is in order again.
+        // One that is sensitive to order has to have a function for this; `string_agg` has none,
+        // and sorts what is in order again.
         let stock = stock.or_else(|| self.is_list().then(|| self.stock.clone()));
         let again = |stock| Arc::new(Self { stock, kind: self.kind }) as Arc<dyn AggregateUDFImpl>;
         Ok(stock.map(again))

@@ -21,6 +21,7 @@ use terrace_exec::sort::{Adaptivity, PagedSortExec, SortSizes};
 use terrace_exec::{FixedMemory, QueryExtension};
 use terrace_pool::Pool;
 use terrace_testkit::{Rng, soak_rounds, with_seed};
+use tokio::task::coop::unconstrained;
 
 use crate::common::{array, assert_freed, comes_to_be_empty, memory, pool, types};
 
@@ -268,9 +269,10 @@ async fn a_suspended_sort_stops_within_a_block() {
         if is_stop {
             memory.suspend();
         }
-        // Until it gives way, waits or hands a batch on.
+        // Until it gives way, waits or hands a batch on. The loop does not go back to the runtime,
+        // which would give it a new budget.
         for _ in 0..2 {
-            match poll!(stream.next()) {
+            match poll!(unconstrained(stream.next())) {
                 Poll::Ready(None) => break 'rows,
                 Poll::Ready(Some(batch)) => batches.push(batch.unwrap()),
                 Poll::Pending => {}

@@ -66,8 +66,15 @@ fn regex_of(pattern: &str, escape: Option<char>) -> Result<String, SqlError> {
                 in_brackets = false;
                 regex.push(']');
             }
-            // A class such as [:alpha:] stays one; other sets inside of sets are not the standard's.
-            '[' if in_brackets && characters.as_str().starts_with(':') => regex.push('['),
+            // A class such as [:alpha:] stays one; the standard has no other set inside of a set.
+            '[' if in_brackets && characters.as_str().starts_with(':') => {
+                regex.push('[');
+                if let Some((class, rest)) = characters.as_str().split_once(":]") {
+                    regex.push_str(class);
+                    regex.push_str(":]");
+                    characters = rest.chars();
+                }
+            }
             '[' | '&' | '~' | '\\' if in_brackets => put_literal(character, &mut regex),
             _ if in_brackets => regex.push(character),
             '[' => {
