@@ -63,28 +63,27 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// Makes an arena over hooks: for its data alone, or for its metadata as well.
+    /// Makes an arena over hooks for its data, and for its metadata unless those lie in blocks of
+    /// their own.
     ///
     /// # Safety
     /// The hooks work, and stay where they are until the arena is destroyed.
     pub(crate) unsafe fn create(
-        hooks: *mut extent_hooks_t,
-        metadata_too: bool,
+        data: *mut extent_hooks_t,
+        metadata: Option<*mut extent_hooks_t>,
     ) -> Result<Self, Refused> {
         let mut index: c_uint = 0;
-        let early = if metadata_too { hooks } else { base::hooks() };
+        // An arena's metadata come from the hooks it was made with, its data from those it has.
+        let first = metadata.unwrap_or_else(base::hooks);
         // SAFETY: the control reads a pointer to hooks and gives an `unsigned`.
-        unsafe { control("arenas.create".to_owned(), Some(early), Some(&mut index)) }?;
+        unsafe { control("arenas.create".to_owned(), Some(first), Some(&mut index)) }?;
         let arena = Self { index };
-        if !metadata_too {
-            // An arena's metadata come from the hooks it was made with, its data from those it has.
-            let key = arena.key("extent_hooks");
-            // SAFETY: the control takes a pointer to hooks; the old ones are not asked for.
-            let set = unsafe { control::<*mut extent_hooks_t, ()>(key, Some(hooks), None) };
-            if let Err(refused) = set {
-                arena.destroy()?;
-                return Err(refused);
-            }
+        let key = arena.key("extent_hooks");
+        // SAFETY: the control takes a pointer to hooks; the old ones are not asked for.
+        let set = unsafe { control::<*mut extent_hooks_t, ()>(key, Some(data), None) };
+        if let Err(refused) = set {
+            arena.destroy()?;
+            return Err(refused);
         }
         Ok(arena)
     }

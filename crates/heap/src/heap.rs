@@ -7,6 +7,8 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use terrace_market::Class;
 use terrace_region::{Part, Pin, Region, RegionError};
@@ -22,7 +24,7 @@ use crate::blocks::UsedBlocks;
 use crate::cache::{self, CachesOfHeap};
 use crate::config::{HeapConfig, HeapMemory, Metadata, Retain};
 use crate::error::HeapError;
-use crate::hooks::{Memory, Range};
+use crate::hooks::{self, Memory, Range};
 use crate::stats::{self, HeapStats};
 
 /// Alignment that every object of so many bytes or more has by itself.
@@ -32,6 +34,9 @@ const ALIGN_ALWAYS: usize = 16;
 const TOGETHER_SHARE: usize = 8;
 /// Times that an arena is asked for its free pages while another thread takes them from it.
 const PURGES_MAX: usize = 10_000;
+/// How long pages are waited for that other threads are giving back, and how long at a time.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_micros(50);
 /// What is kept in memory of a region while an arena's first block is written there.
 const FIRST_BLOCK_BYTES: usize = 4 << 20;
 
@@ -74,10 +79,11 @@ impl Heap {
         let together = config.metadata == Metadata::Together;
         // Threads that page must not find a lock of the allocator's held by who waits for them.
         let _first = if together { first_block(&config)? } else { None };
-        let hooks = Arc::as_ptr(&range).cast_mut().cast();
+        let data = Arc::as_ptr(&range).cast_mut().cast();
+        let metadata = together.then(|| hooks::metadata_hooks(data));
         // SAFETY: the range begins with its hooks, and stays where it is until the arena is gone:
         // below where it fails, in the inner's drop otherwise. Nobody changes it but by its lock.
-        let arena = unsafe { Arena::create(hooks, together) };
+        let arena = unsafe { Arena::create(data, metadata) };
         let arena = arena.map_err(refused(&config.name))?;
         let inner = Inner {
             kind: config.memory.kind(),
@@ -165,20 +171,32 @@ impl Heap {
         }
         // SAFETY: the size is not zero; the flags name an arena that lives and a cache of it that
         // is this thread's.
-        let place = unsafe { mallocx(layout.size(), flags) };
-        NonNull::new(place.cast()).or_else(|| self.take_from_trimmed(layout, flags))
+        let take = || NonNull::new(unsafe { mallocx(layout.size(), flags) }.cast());
+        take().or_else(|| self.take_from_trimmed(layout.size(), take))
     }
 
-    /// As [`Heap::take_by`], once what is free was given back: freed pages that are kept for their
-    /// next use lie in parts, and count against the budget.
+    /// Once what is free was given back: freed pages that are kept for their next use lie in parts,
+    /// and count against the budget. Pages that another thread is giving back, jemalloc's own among
+    /// them, are nowhere to be had until it has.
     #[cold]
-    fn take_from_trimmed(&self, layout: Layout, flags: c_int) -> Option<NonNull<u8>> {
-        if layout.size() > self.inner.range.len() {
+    fn take_from_trimmed(
+        &self,
+        bytes: usize,
+        take: impl Fn() -> Option<NonNull<u8>>,
+    ) -> Option<NonNull<u8>> {
+        if bytes > self.inner.range.len() {
             return None;
         }
-        self.trim();
-        // SAFETY: as in `take_by`.
-        NonNull::new(unsafe { mallocx(layout.size(), flags) }.cast())
+        let start = Instant::now();
+        loop {
+            self.trim();
+            let is_all_back = self.inner.is_all_back() || start.elapsed() > PATIENCE;
+            let taken = take();
+            if taken.is_some() || is_all_back {
+                return taken;
+            }
+            thread::sleep(PAUSE);
+        }
     }
 
     /// Frees an object, from any thread.
@@ -252,10 +270,7 @@ impl Heap {
             let place = unsafe { rallocx(object.as_ptr().cast(), new.size(), self.flags(new)) };
             NonNull::new(place.cast())
         };
-        let resized = resize().or_else(|| {
-            self.trim();
-            resize()
-        });
+        let resized = resize().or_else(|| self.take_from_trimmed(new.size(), resize));
         resized.ok_or_else(|| self.no_room(new))
     }
 
@@ -363,7 +378,7 @@ impl Inner {
                 return Ok(());
             }
             // A thread of jemalloc's own is at it.
-            std::thread::yield_now();
+            thread::yield_now();
         }
         let source = io::Error::other("it keeps pages that are free");
         Err(refused(&self.name)(Refused { key: "purge".to_owned(), source }))
@@ -386,6 +401,15 @@ impl Inner {
     pub(crate) fn stats(&self) -> Result<HeapStats, HeapError> {
         arena::take_statistics().map_err(refused(&self.name))?;
         self.taken_stats()
+    }
+
+    /// Whether the arena has no pages but those of objects and of metadata.
+    fn is_all_back(&self) -> bool {
+        let active = arena::take_statistics().and_then(|()| self.arena.statistic("pactive"));
+        let (taken, _) = self.range.used();
+        let unused =
+            |active| taken.saturating_sub(self.range.metadata_bytes() + active * PAGE_BYTES);
+        active.is_ok_and(|active| unused(active) == 0)
     }
 
     /// A number of the arena's statistics that were taken last.

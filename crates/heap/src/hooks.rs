@@ -24,6 +24,9 @@ use crate::lock;
 #[repr(C)]
 pub(crate) struct Range {
     hooks: extent_hooks_t,
+    /// Those of an arena's metadata that lie in the range; right behind `hooks`, see
+    /// [`metadata_hooks`].
+    metadata_hooks: extent_hooks_t,
     start: *mut u8,
     len: usize,
     memory: Memory,
@@ -37,6 +40,8 @@ pub(crate) struct Range {
     /// Bytes of pages that the arena uses, and those up to the last page that it ever used.
     used_bytes: AtomicUsize,
     used_end: AtomicUsize,
+    /// Of the bytes in use, those of metadata.
+    metadata_bytes: AtomicUsize,
     /// Bytes of the extent that the arena takes at first, see [`Range::begin`]; none afterwards.
     first_bytes: AtomicUsize,
     /// Whether it has that extent with pages that nobody counts.
@@ -85,9 +90,21 @@ impl Range {
             split: Some(split),
             merge: Some(merge),
         };
+        let metadata_hooks = extent_hooks_t {
+            alloc: Some(alloc_metadata),
+            dalloc: Some(dalloc_metadata),
+            destroy: None,
+            commit: None,
+            decommit: None,
+            purge_lazy: None,
+            purge_forced: None,
+            split: None,
+            merge: None,
+        };
         let extents = Mutex::new(Extents::new(len / PAGE_BYTES));
         Self {
             hooks,
+            metadata_hooks,
             start,
             len,
             memory,
@@ -97,6 +114,7 @@ impl Range {
             unpaid: AtomicUsize::new(0),
             used_bytes: AtomicUsize::new(0),
             used_end: AtomicUsize::new(0),
+            metadata_bytes: AtomicUsize::new(0),
             first_bytes: AtomicUsize::new(0),
             has_first: AtomicBool::new(false),
             calls: AtomicU64::new(0),
@@ -131,6 +149,11 @@ impl Range {
     pub(crate) fn used(&self) -> (usize, usize) {
         let [used, end] = [&self.used_bytes, &self.used_end];
         (used.load(Ordering::Relaxed), end.load(Ordering::Relaxed))
+    }
+
+    /// Of the bytes in use, those of metadata.
+    pub(crate) fn metadata_bytes(&self) -> usize {
+        self.metadata_bytes.load(Ordering::Relaxed)
     }
 
     /// Bytes that were never taken, from some page on.
@@ -314,6 +337,49 @@ unsafe extern "C" fn alloc(
     }
     // SAFETY: jemalloc passes the hooks it was given, and two places of its own.
     unsafe { range(hooks).alloc(size, align, &mut *zero, &mut *commit) }
+}
+
+/// The hooks for metadata that lie in the range of these.
+pub(crate) fn metadata_hooks(hooks: *mut extent_hooks_t) -> *mut extent_hooks_t {
+    hooks.wrapping_add(1)
+}
+
+/// The hooks of the range that hooks for metadata belong to.
+fn data_hooks(metadata_hooks: *mut extent_hooks_t) -> *mut extent_hooks_t {
+    metadata_hooks.wrapping_sub(1)
+}
+
+// SAFETY: jemalloc alone calls it, with hooks for metadata of a range that lives.
+unsafe extern "C" fn alloc_metadata(
+    hooks: *mut extent_hooks_t,
+    new_address: *mut c_void,
+    size: usize,
+    align: usize,
+    zero: *mut bool,
+    commit: *mut bool,
+    arena: c_uint,
+) -> *mut c_void {
+    let hooks = data_hooks(hooks);
+    // SAFETY: the caller's promise.
+    let place = unsafe { alloc(hooks, new_address, size, align, zero, commit, arena) };
+    if !place.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { range(hooks) }.metadata_bytes.fetch_add(size, Ordering::Relaxed);
+    }
+    place
+}
+
+// SAFETY: jemalloc alone calls it, with hooks for metadata of a range that lives, once the arena is
+// gone.
+unsafe extern "C" fn dalloc_metadata(
+    hooks: *mut extent_hooks_t,
+    place: *mut c_void,
+    size: usize,
+    committed: bool,
+    _arena: c_uint,
+) -> bool {
+    // SAFETY: the caller's promise.
+    !unsafe { range(data_hooks(hooks)) }.give(place.cast(), size, committed)
 }
 
 // SAFETY: jemalloc alone calls it, with hooks of a range that lives.

@@ -3,6 +3,7 @@
 use std::alloc::Layout;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use terrace_heap::{Heap, HeapConfig, HeapMemory, Metadata, Retain};
 use terrace_market::Ledger;
@@ -59,6 +60,31 @@ fn large_objects_follow_small_ones() {
             free(&heap, fill(&heap, sizes));
             assert_eq!(largest(&heap), first, "{metadata:?}, {retain:?}, {sizes:?}");
         }
+    }
+}
+
+/// While another thread gives pages back, the arena has them nowhere.
+#[test]
+fn what_another_thread_gives_back_is_waited_for() {
+    for metadata in [Metadata::Separate, Metadata::Together] {
+        let memory = HeapMemory::Dram { bytes: BYTES };
+        let heap = Heap::new(HeapConfig { metadata, ..HeapConfig::new("shared", memory) });
+        let heap = heap.expect("a heap");
+        let size = layout(largest(&heap) * MIB);
+        for round in 0..50 {
+            free(&heap, fill(&heap, &[100 * KIB]));
+            let object = std::thread::scope(|threads| {
+                threads.spawn(|| heap.trim());
+                heap.allocate(size)
+            });
+            let object = object.unwrap_or_else(|error| panic!("round {round}: {error}"));
+            free(&heap, vec![(object, size.size())]);
+        }
+        let objects = fill(&heap, &[100 * KIB]);
+        let start = Instant::now();
+        heap.allocate(size).expect_err("full");
+        assert!(start.elapsed() < Duration::from_millis(100), "{:?}", start.elapsed());
+        free(&heap, objects);
     }
 }
 
