@@ -16,6 +16,8 @@
 //! | precision and scale of quotients and averages of decimals | none; averages of doubles |
 //! | `date_trunc` of a DATE is a DATE or a TIMESTAMP | a cast to TIMESTAMP before |
 //! | names of functions: `first(x ORDER BY y)`, `bool_and` | each database's own |
+//! | nulls of rows are equal in DuckDB | `a = c AND b = d` for DuckDB |
+//! | `SIMILAR TO` takes a regular expression in DuckDB | `regexp_full_match` for DuckDB |
 //! | a name of a semi join: `SEMI JOIN`, `LEFT SEMI JOIN` | each database's own |
 //! | `t.k` behind `FULL` or `RIGHT JOIN ... USING (k)` | `k` alone |
 //! | a scalar subquery of two rows | aggregates, or a limit of one row |

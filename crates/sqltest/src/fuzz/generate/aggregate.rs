@@ -15,7 +15,8 @@ impl Generator<'_> {
             (Kind::Float, 3..=5) => self.statistic(depth),
             (Kind::Decimal, 0..=4) => self.sum(Kind::Decimal),
             (Kind::Bool, 0..=5) => self.truths(),
-            (Kind::Text, 0..=2) => self.joined_text(),
+            (Kind::Text, 0 | 1) => self.joined_text(),
+            (Kind::Text, 2 | 3) => self.list(),
             (Kind::Bool, _) | (_, 7) => self.first_or_last(kind),
             (kind, _) => {
                 let name = *self.random.one(&["min", "max"]);
@@ -103,6 +104,19 @@ impl Generator<'_> {
             text(format!(" {direction} NULLS LAST)")),
         ]);
         self.filtered(aggregate)
+    }
+
+    /// A list in an order of all columns, as a text.
+    fn list(&mut self) -> Node {
+        let (argument, order) = (self.argument(Kind::Text), self.total_order());
+        let (head, tail) = match self.random.percent(50) {
+            true => ("string_agg((", format!("), '|' ORDER BY {order})")),
+            false => {
+                let tail = format!(", '?') ORDER BY {order}), '|')");
+                ("array_to_string(array_agg(coalesce(", tail)
+            }
+        };
+        parts([text(head), argument, text(tail)])
     }
 
     /// The first or last value in an order of all columns.

@@ -1,6 +1,6 @@
 //! Predicates, with and without subqueries.
 
-use super::super::node::{Node, commas, expression, parts, text};
+use super::super::node::{Dialect, Node, commas, expression, optional, parts, text};
 use super::super::types::Kind;
 use super::{DEPTH_MAX, Generator};
 
@@ -9,7 +9,7 @@ const COMPARISONS: [&str; 8] = [" = ", " <> ", " < ", " <= ", " > ", " >= ", " <
 impl Generator<'_> {
     /// A predicate; `level` says how deep it is in others, `depth` how deep its query.
     pub(super) fn predicate(&mut self, depth: usize, level: usize) -> Node {
-        let node = match self.random.below(20) {
+        let node = match self.random.below(21) {
             0..=3 if level < 3 => self.logic(depth, level),
             4 if level < 3 => {
                 let inner = self.predicate(depth, level + 1);
@@ -26,6 +26,7 @@ impl Generator<'_> {
                 None => self.comparison(level, depth),
             },
             16 => self.truth(depth, level),
+            17 => self.rows(),
             _ => self.comparison(level, depth),
         };
         match node {
@@ -109,7 +110,55 @@ impl Generator<'_> {
         parts([text("("), left, text(negation), list, text("))")])
     }
 
+    /// Rows compared, which are structs in DuckDB, whose nulls are equal.
+    fn rows(&mut self) -> Node {
+        let kinds = [self.some_kind(), self.some_kind()];
+        let mut operand = |kind| match self.column_of(kind) {
+            Some(column) if self.random.percent(75) => column,
+            _ => self.constant(kind),
+        };
+        let [a, b] = kinds.map(&mut operand);
+        let [c, d] = kinds.map(&mut operand);
+        let terrace = |node: &Node| node.render(Dialect::Terrace);
+        let duck = |node: &Node| node.render(Dialect::Duck);
+        let row = |left: &Node, right: &Node| format!("({}, {})", terrace(left), terrace(right));
+        let [left, right] = [row(&a, &b), row(&c, &d)];
+        let [a, b, c, d] = [duck(&a), duck(&b), duck(&c), duck(&d)];
+        let equal = format!("({a} = {c} AND {b} = {d})");
+        let (terrace, duck) = match self.random.below(6) {
+            0 => (format!("{left} IN ({right})"), equal),
+            1 => (format!("{left} NOT IN ({right})"), format!("NOT {equal}")),
+            2 => (format!("{left} = {right}"), equal),
+            3 => (format!("{left} <> {right}"), format!("NOT {equal}")),
+            _ => {
+                let operator = *self.random.one(&["<", "<=", ">", ">="]);
+                let strict = &operator[..1];
+                let first = format!("{a} {strict} {c} OR {a} = {c} AND {b} {operator} {d}");
+                (format!("{left} {operator} {right}"), first)
+            }
+        };
+        Node::Each(format!("({terrace})"), format!("({duck})"))
+    }
+
+    /// Patterns that are regular expressions in DuckDB.
+    fn similar(&mut self, level: usize, depth: usize) -> Node {
+        let inner = self.scalar(Kind::Text, level + 1, depth);
+        let patterns =
+            [("a%", "a.*"), ("(a|b)_", "(a|b)."), ("%[ab]", ".*[ab]"), ("a{1,2}b?", "a{1,2}b?")];
+        let (pattern, regex) = *self.random.one(&patterns);
+        let negation = if self.random.percent(30) { "NOT " } else { "" };
+        let call = |before: &str, behind| Node::Each(before.to_owned(), behind);
+        parts([
+            call("(", format!("({negation}regexp_full_match(")),
+            inner,
+            call(&format!(" {negation}SIMILAR TO '{pattern}')"), format!(", '{regex}', 's'))")),
+        ])
+    }
+
     fn like(&mut self, level: usize, depth: usize) -> Node {
+        if self.random.percent(20) {
+            return self.similar(level, depth);
+        }
         let inner = self.scalar(Kind::Text, level + 1, depth);
         let pattern = *self.random.one(&["'a%'", "'%b'", "'%a%'", "'_'", "'a_%'", "'%'", "'ab'"]);
         let negation = if self.random.percent(30) { " NOT LIKE " } else { " LIKE " };
@@ -118,14 +167,15 @@ impl Generator<'_> {
 
     fn with_subquery(&mut self, depth: usize) -> Node {
         let kind = self.some_kind();
-        match self.random.below(8) {
+        match self.random.below(9) {
+            8 => self.existence(depth),
             0 | 1 => {
                 let made = self.query(depth + 1, None, false);
                 let negation = if self.random.percent(45) { "NOT " } else { "" };
                 parts([text(format!("({negation}EXISTS (")), made.node, text("))")])
             }
             2..=4 => {
-                let left = self.scalar(kind, 2, DEPTH_MAX);
+                let left = self.scalar(kind, 1, DEPTH_MAX);
                 let made = self.query(depth + 1, Some(&[kind]), false);
                 let test = if self.random.percent(50) { " IN (" } else { " NOT IN (" };
                 parts([text("("), left, text(test), made.node, text("))")])
@@ -144,6 +194,34 @@ impl Generator<'_> {
                 parts([text("("), left, text(operator), right, text(")")])
             }
         }
+    }
+
+    /// EXISTS over rows that are there, or are not, whatever rows are below: aggregates without
+    /// groups, and what stands behind an OFFSET.
+    fn existence(&mut self, depth: usize) -> Node {
+        let (from, scope) = self.from(depth + 1);
+        self.scopes.push(scope);
+        let correlation = self.correlation().unwrap_or_else(|| self.predicate(depth + 1, 1));
+        let kind = self.some_kind();
+        let (item, rest) = match self.random.below(5) {
+            0 => (self.aggregate(kind, DEPTH_MAX), text("")),
+            1 => (parts([text("DISTINCT "), self.aggregate(kind, DEPTH_MAX)]), text("")),
+            2 => {
+                let having = self.aggregate_comparison(DEPTH_MAX);
+                (self.constant(kind), parts([text(" HAVING "), having]))
+            }
+            3 => (text("1"), text(format!(" OFFSET {}", self.random.between(1, 3)))),
+            _ => {
+                let order = optional(text(format!(" ORDER BY {}", self.total_order())));
+                let limit = text(format!(" LIMIT {}", self.random.below(3)));
+                (text("1"), parts([order, limit]))
+            }
+        };
+        self.scopes.pop();
+        let filter = optional(parts([text(" WHERE "), correlation]));
+        let negation = if self.random.percent(45) { "NOT " } else { "" };
+        let head = text(format!("({negation}EXISTS (SELECT "));
+        parts([head, item, from, filter, rest, text("))")])
     }
 
     /// A subquery of one row at most.
