@@ -6,7 +6,7 @@
 //! | `min`, `max` of floats | by the order of rows beside NaN | NaN is above infinity |
 //! | `DISTINCT` over floats | by bits | zeros are equal, NaNs are equal |
 //! | floats over frames that move | what leaves is subtracted | what stays is added |
-//! | lists of opposite orders side by side | one is reversed, also `DISTINCT` | each in its own |
+//! | `DISTINCT` lists of opposite orders | one is given out backwards | each in its own order |
 //! | texts of several orders side by side | refused | each in its own |
 //!
 //! A [`SqlAggregate`] is DataFusion's function with other accumulators. Everything else - names,
@@ -85,6 +85,12 @@ pub(crate) fn stock(function: &AggregateUDF) -> &AggregateUDF {
         Some(own) => own.stock(),
         None => function,
     }
+}
+
+/// True for `array_agg` and `string_agg`, whose results hold every value of their group. By name:
+/// DataFusion makes another function of a list whose input is ordered already.
+pub(crate) fn is_list(stock: &AggregateUDF) -> bool {
+    matches!(stock.name(), "array_agg" | "string_agg")
 }
 
 /// The difference to DataFusion's function, if there is one.

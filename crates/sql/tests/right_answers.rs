@@ -158,6 +158,8 @@ async fn existence_of_aggregates_and_of_rows_behind_an_offset() {
         ("EXISTS (SELECT 1 FROM r WHERE r.a = q.a HAVING count(*) = 0)", "2 3"),
         ("NOT EXISTS (SELECT 1 FROM r WHERE r.a = q.a HAVING count(*) > 1)", "2 3"),
         ("EXISTS (SELECT c FROM r WHERE r.a = q.a GROUP BY c)", "1"),
+        ("EXISTS (SELECT DISTINCT count(*) FROM r WHERE r.a = q.a)", "1 2 3"),
+        ("EXISTS (SELECT count(*) FROM r WHERE r.a = q.a LIMIT 1)", "1 2 3"),
         ("EXISTS (SELECT 1 FROM r WHERE r.a = q.a OFFSET 1)", "1"),
         ("EXISTS (SELECT 1 FROM r WHERE r.a = q.a OFFSET 2)", ""),
         ("EXISTS (SELECT 1 FROM r WHERE r.a = q.a LIMIT 0)", ""),
@@ -204,6 +206,8 @@ async fn rows_are_compared_by_their_columns() {
                    ((1, NULL) IN ((1, 2))) IS NULL AS b, ((NULL, 1) < (1, 2)) IS NULL AS c, \
                    (1, NULL) = (2, 2) AS d";
     assert_eq!(show(&session, unknown).await, "true true true false");
+    let deep = format!("SELECT ({0}) < ({0})", vec!["1"; 5000].join(", "));
+    assert!(error(&session, &deep).await.contains("nested"));
     let lengths = error(&session, "SELECT (1, 2) = (1, 2, 3)").await;
     assert!(lengths.contains("a row of 2 with a row of 3"), "{lengths}");
 }

@@ -19,7 +19,7 @@ use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion::physical_expr::expressions::Literal;
 
-use crate::functions::stock;
+use crate::functions::{is_list, stock};
 
 /// Values of a piece at most.
 const PIECE_VALUES: usize = 1 << 16;
@@ -50,10 +50,11 @@ pub(super) fn wants(function: &AggregateFunctionExpr, state_types: &[DataType]) 
     if !lists || state_types.is_empty() {
         return None;
     }
-    let is = |other: Arc<AggregateUDF>| is_same(function, &other);
+    let stock = stock(function.fun());
+    let is = |other: Arc<AggregateUDF>| stock.name() == other.name();
     let distinct = function.is_distinct();
     let plain = state_types.len() == 1 && !function.ignore_nulls();
-    if is_list(function) {
+    if is_list(stock) {
         return Some(Wants::All);
     }
     if plain && is(functions::median::median_udaf()) {
@@ -68,20 +69,9 @@ pub(super) fn wants(function: &AggregateFunctionExpr, state_types: &[DataType]) 
     (plain && distinct && sums).then_some(Wants::Distinct)
 }
 
-/// True for `array_agg` and `string_agg`, whose results hold every value of their group.
-fn is_list(function: &AggregateFunctionExpr) -> bool {
-    is_same(function, &functions::array_agg::array_agg_udaf())
-        || is_same(function, &functions::string_agg::string_agg_udaf())
-}
-
-/// Compares by name: DataFusion makes another function of a list whose input is ordered already.
-fn is_same(function: &AggregateFunctionExpr, other: &AggregateUDF) -> bool {
-    stock(function.fun()).name() == other.name()
-}
-
 /// True for `array_agg` and `string_agg` with ORDER BY and without DISTINCT.
 pub(crate) fn is_ordered_list(function: &AggregateFunctionExpr) -> bool {
-    is_list(function) && !function.order_bys().is_empty() && !function.is_distinct()
+    is_list(stock(function.fun())) && !function.order_bys().is_empty() && !function.is_distinct()
 }
 
 /// The function without ORDER BY, for an ordered list over input that has this order: it appends
@@ -112,8 +102,7 @@ pub(super) fn in_input_order(
 pub(super) fn grows(function: &AggregateFunctionExpr) -> bool {
     let Ok(fields) = function.state_fields() else { return false };
     let types: Vec<_> = fields.iter().map(|field| field.data_type().clone()).collect();
-    let is_text = function.fun().name() == functions::string_agg::string_agg_udaf().name();
-    is_text || wants(function, &types).is_some()
+    is_list(stock(function.fun())) || wants(function, &types).is_some()
 }
 
 /// The fraction of a percentile, counted from the least value.

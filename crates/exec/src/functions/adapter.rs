@@ -15,11 +15,12 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Expr, GroupsAccumulator, Operator,
     ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs,
 };
+use datafusion::physical_expr::PhysicalSortExpr;
 
 use super::canonical::Canonical;
 use super::sliding::{Merging, Sliding, Totals};
 use super::wide::state_type;
-use super::{Kind, extreme, sum};
+use super::{Kind, extreme, is_list, sum};
 use crate::floats::has_floats;
 
 /// A function of DataFusion's with other accumulators; see the [module](super).
@@ -41,11 +42,6 @@ impl SqlAggregate {
 
     pub(super) fn kind(&self) -> Kind {
         self.kind
-    }
-
-    /// True for `array_agg` and `string_agg`.
-    fn is_list(&self) -> bool {
-        matches!(self.stock.name(), "array_agg" | "string_agg")
     }
 
     /// True if equal arguments must be made to have equal bits.
@@ -138,6 +134,14 @@ impl AggregateUDFImpl for SqlAggregate {
             let stock = self.stock.accumulator(args.clone())?;
             return sum::accumulator(&args, stock);
         }
+        // A list of input in the opposite order is read backwards; one of what differs, which sorts
+        // its values by itself, would be given out backwards.
+        let order_bys: Vec<_> = args.order_bys.iter().map(PhysicalSortExpr::reverse).collect();
+        let is_turned = is_list(&self.stock) && args.is_distinct && args.is_reversed;
+        let args = match is_turned {
+            true => AccumulatorArgs { order_bys: &order_bys, is_reversed: false, ..args },
+            false => args,
+        };
         let stock = self.stock.accumulator(args.clone())?;
         Ok(self.over_floats(&args, stock))
     }
@@ -191,13 +195,13 @@ impl AggregateUDFImpl for SqlAggregate {
         let stock = self.stock.clone().with_beneficial_ordering(beneficial_ordering)?;
         // One that is sensitive to order has to have a function for this; `string_agg` has none,
         // and sorts what is in order again.
-        let stock = stock.or_else(|| self.is_list().then(|| self.stock.clone()));
+        let stock = stock.or_else(|| is_list(&self.stock).then(|| self.stock.clone()));
         let again = |stock| Arc::new(Self { stock, kind: self.kind }) as Arc<dyn AggregateUDFImpl>;
         Ok(stock.map(again))
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        match self.is_list() {
+        match is_list(&self.stock) {
             // It sorts what does not come in order.
             true => AggregateOrderSensitivity::SoftRequirement,
             false => self.stock.order_sensitivity(),
@@ -222,7 +226,6 @@ impl AggregateUDFImpl for SqlAggregate {
     fn reverse_expr(&self) -> ReversedUDAF {
         match self.stock.reverse_udf() {
             // With DISTINCT it would be given out backwards.
-            _ if self.is_list() => ReversedUDAF::NotSupported,
             ReversedUDAF::Reversed(stock) => {
                 ReversedUDAF::Reversed(Arc::new(Self::over(&stock, self.kind)))
             }

@@ -121,11 +121,12 @@ fn converted(array: &ArrayRef, zone: &str) -> Result<ArrayRef> {
     let local = cast(array, &DataType::Timestamp(TimeUnit::Nanosecond, None))?;
     let local = local.as_primitive::<TimestampNanosecondType>();
     let parsed = parsed(zone)?;
-    let moments = (0..local.len()).map(|row| match local.value_as_datetime(row) {
-        Some(time) if local.is_valid(row) => moment(time, parsed)
+    let moment = |row| local.value_as_datetime(row).and_then(|time| moment(time, parsed));
+    let moments = (0..local.len()).map(|row| match local.is_null(row) {
+        true => Ok(None),
+        false => moment(row)
             .map(Some)
-            .ok_or_else(|| exec_datafusion_err!("{time} in the time zone {zone} is out of range")),
-        _ => Ok(None),
+            .ok_or_else(|| exec_datafusion_err!("a local time of {zone} is out of range")),
     });
     let moments = moments.collect::<Result<TimestampNanosecondArray>>()?;
     Ok(Arc::new(moments.with_timezone(zone)))

@@ -124,9 +124,11 @@ impl VisitorMut for Normalizer {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> Visited {
+        // What these write is visited next, and its depth measured.
+        let written = row_values::write_out(expr).and_then(|()| similar_to::write_out(expr));
         balance_chain(expr);
         self.enter(1);
-        ControlFlow::Continue(())
+        as_visited(written)
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> Visited {
@@ -143,7 +145,7 @@ impl VisitorMut for Normalizer {
             let timestamp = mem::replace(timestamp, null());
             *expr = call("timezone", [*zone, *timestamp]);
         }
-        as_visited(row_values::write_out(expr).and_then(|()| similar_to::write_out(expr)))
+        ControlFlow::Continue(())
     }
 }
 

@@ -296,7 +296,7 @@ fn existence(expr: Expr) -> Result<Transformed<Expr>> {
     if subquery.outer_ref_columns.is_empty() {
         return Ok(Transformed::no(expr));
     }
-    let exists = match as_many_rows(&subquery.subquery) {
+    let exists = match below(&subquery.subquery) {
         plan if is_one_row(plan) => lit(true),
         LogicalPlan::Filter(filter) if is_one_row(&filter.input) => {
             let rows = LogicalPlanBuilder::from(filter.input.as_ref().clone());
@@ -306,9 +306,9 @@ fn existence(expr: Expr) -> Result<Transformed<Expr>> {
         LogicalPlan::Limit(limit) => match (limit.get_skip_type()?, limit.get_fetch_type()?) {
             (_, FetchType::Literal(Some(0))) => lit(false),
             (SkipType::Literal(0), FetchType::Literal(_)) => {
-                let subquery = as_subquery(as_many_rows(&limit.input).clone());
-                let exists = Expr::Exists(Exists { subquery, negated: *negated });
-                return Ok(Transformed::yes(exists));
+                let subquery = as_subquery(below(&limit.input).clone());
+                let exists = existence(Expr::Exists(Exists { subquery, negated: *negated }))?;
+                return Ok(Transformed::yes(exists.data));
             }
             (SkipType::Literal(skip), _) => {
                 let skipped = i64::try_from(skip).unwrap_or(i64::MAX);
@@ -322,12 +322,13 @@ fn existence(expr: Expr) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(if *negated { not(exists) } else { exists }))
 }
 
-/// The plan below projections, names and orders, which returns as many rows.
-fn as_many_rows(plan: &LogicalPlan) -> &LogicalPlan {
+/// The plan below projections, names, DISTINCT and orders, which returns rows where those do.
+fn below(plan: &LogicalPlan) -> &LogicalPlan {
     match plan {
-        LogicalPlan::Projection(projection) => as_many_rows(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => as_many_rows(&alias.input),
-        LogicalPlan::Sort(sort) if sort.fetch.is_none() => as_many_rows(&sort.input),
+        LogicalPlan::Projection(projection) => below(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => below(&alias.input),
+        LogicalPlan::Distinct(distinct) => below(distinct.input()),
+        LogicalPlan::Sort(sort) if sort.fetch.is_none() => below(&sort.input),
         plan => plan,
     }
 }
