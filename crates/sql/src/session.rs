@@ -241,7 +241,10 @@ impl Session {
         };
         using::write_out(&state, &mut statement).await?;
         let plan = match state.statement_to_plan(statement.clone()).await {
-            Ok(plan) => multiplicity::by_multiplicity(snapshot::unpin(plan)?)?,
+            Ok(plan) => {
+                depth::check_plan(&plan)?;
+                multiplicity::by_multiplicity(snapshot::unpin(plan)?)?
+            }
             Err(error) => {
                 return Err(view::cause(&state, &snapshot, &statement, error).await.into());
             }

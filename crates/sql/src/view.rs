@@ -25,7 +25,7 @@ use crate::session::{self, SessionStatement, using};
 
 const SCHEMA_NOTE: &str = "-- names without a schema are in ";
 
-/// Views that may stand on views that stand on views before something is wrong.
+/// Views that may stand on each other below a view.
 const DEPTH_MAX: usize = 64;
 
 /// The text that the catalog keeps of a view whose statement is `definition`.
@@ -136,10 +136,17 @@ pub(crate) fn refuse_cycle(
         let (schema, statement) = parts(&text)?;
         for reference in state.resolve_table_references(&query(statement)?)? {
             let used = reference.resolve(CATALOG, schema);
-            if (used.schema.as_ref(), used.table.as_ref()) == target || depth > DEPTH_MAX {
-                return exec_err!("view {}.{} would be made of itself", target.0, target.1);
+            let view = format!("view {}.{}", target.0, target.1);
+            if (used.schema.as_ref(), used.table.as_ref()) == target {
+                return exec_err!("{view} would be made of itself");
             }
             if let Some(inner) = catalog.view(&used.schema, &used.table) {
+                if depth == DEPTH_MAX {
+                    return exec_err!(
+                        "{view} would stand on more than {DEPTH_MAX} views that stand on each \
+                         other: write some of their queries into it"
+                    );
+                }
                 open.push((inner, depth + 1));
             }
         }

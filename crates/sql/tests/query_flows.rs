@@ -102,6 +102,19 @@ async fn create_table_keeps_replaces_or_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn views_stand_on_some_number_of_views() {
+    let session = engine(DRAM).session().expect("session");
+    show(&session, "CREATE TABLE t AS SELECT 7 AS a").await;
+    for number in 0..65 {
+        let below = if number == 0 { "t".to_owned() } else { format!("on{}", number - 1) };
+        show(&session, &format!("CREATE VIEW on{number} AS SELECT * FROM {below}")).await;
+    }
+    let above = error(&session, "CREATE VIEW above AS SELECT * FROM on64").await;
+    assert!(above.contains("more than 64 views"), "{above}");
+    assert_eq!(show(&session, "SELECT a FROM on64").await, "7");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn schemas_and_views() {
     let engine = engine(DRAM);
     let session = engine.session().expect("session");

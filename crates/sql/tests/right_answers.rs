@@ -426,6 +426,17 @@ async fn deep_statements_run_or_are_refused() {
     assert_eq!(show(&session, &list).await, "1000");
     let nested = format!("SELECT {}1{}", "(".repeat(300), ")".repeat(300));
     assert_eq!(show(&session, &nested).await, "1");
+    let within = |open: &str, n: usize, core: &str, close: &str| {
+        format!("SELECT 1 WHERE {}{core}{}", open.repeat(n), close.repeat(n))
+    };
+    let exists = |n| within("EXISTS (SELECT 1 WHERE ", n, "true", ")");
+    assert_eq!(show(&session, &exists(16)).await, "1");
+    let calls = |n| within("abs(", n, "1", ")") + " = 1";
+    assert_eq!(show(&session, &calls(100)).await, "1");
+    for (deep, most) in [(exists(30), "at most 16"), (calls(900), "at most 200")] {
+        let message = error(&session, &deep).await;
+        assert!(message.contains(most), "{message}");
+    }
     let sum = format!("SELECT sum({}) FROM t", many(100, "a", " + "));
     assert_eq!(show(&session, &sum).await, (500_500_u64 * 100).to_string());
     for deep in [

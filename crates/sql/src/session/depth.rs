@@ -8,6 +8,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use datafusion::common::DataFusionError;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion, TreeNodeVisitor};
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::dialect::TerraceDialect;
@@ -16,6 +20,14 @@ use crate::error::SqlError;
 /// Expressions and queries that may be nested in each other, in the statement as it is planned. An
 /// executor thread evaluates them recursively on a stack of 2 MiB.
 pub(super) const DEPTH_MAX: usize = 1000;
+
+/// Subqueries in expressions that may be nested in each other: DataFusion checks each once for each
+/// way to it, in time that doubles with each.
+const SUBQUERIES_MAX: usize = 16;
+
+/// Calls of functions that may be nested in each other: DataFusion writes their names out anew for
+/// each, in time that grows with the third power.
+const CALLS_MAX: usize = 200;
 
 /// Calls of the parser that may be nested. It grows the stack, and [`DEPTH_MAX`] bounds the result.
 pub(super) const PARSER_DEPTH_MAX: usize = 100_000;
@@ -66,6 +78,74 @@ pub(super) fn check(depth: usize) -> Result<(), SqlError> {
         what: format!("a statement whose expressions and queries are nested {depth} deep"),
         instead: format!("at most {DEPTH_MAX} are possible: split it, or put values into a table"),
     })
+}
+
+/// Refuses a plan whose subqueries or calls are nested deeper than DataFusion can plan soon.
+pub(super) fn check_plan(plan: &LogicalPlan) -> Result<(), SqlError> {
+    let mut nesting = Nesting::default();
+    nesting.measure(plan)?;
+    let Nesting { subqueries, calls_max, .. } = nesting;
+    for (what, depth, most) in [
+        ("subqueries in expressions", subqueries, SUBQUERIES_MAX),
+        ("calls of functions", calls_max, CALLS_MAX),
+    ] {
+        if depth > most {
+            return Err(SqlError::Refused {
+                what: format!("a statement whose {what} are nested {depth} deep"),
+                instead: format!("at most {most} are possible: use common table expressions"),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// How deep subqueries, and calls of functions, are nested in each other.
+#[derive(Default)]
+struct Nesting {
+    subqueries: usize,
+    calls: usize,
+    calls_max: usize,
+}
+
+impl Nesting {
+    fn measure(&mut self, plan: &LogicalPlan) -> Result<(), DataFusionError> {
+        plan.apply(|node| {
+            node.apply_expressions(|expr| {
+                expr.visit(self)?;
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })?;
+        Ok(())
+    }
+}
+
+impl<'a> TreeNodeVisitor<'a> for Nesting {
+    type Node = Expr;
+
+    fn f_down(&mut self, expr: &'a Expr) -> Result<TreeNodeRecursion, DataFusionError> {
+        match expr {
+            Expr::ScalarFunction(_) => {
+                self.calls += 1;
+                self.calls_max = self.calls_max.max(self.calls);
+            }
+            Expr::ScalarSubquery(subquery)
+            | Expr::Exists(Exists { subquery, .. })
+            | Expr::InSubquery(InSubquery { subquery, .. })
+            | Expr::SetComparison(SetComparison { subquery, .. }) => {
+                let mut inner = Self::default();
+                inner.measure(&subquery.subquery)?;
+                self.subqueries = self.subqueries.max(1 + inner.subqueries);
+                self.calls_max = self.calls_max.max(inner.calls_max);
+            }
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn f_up(&mut self, expr: &'a Expr) -> Result<TreeNodeRecursion, DataFusionError> {
+        self.calls -= usize::from(matches!(expr, Expr::ScalarFunction(_)));
+        Ok(TreeNodeRecursion::Continue)
+    }
 }
 
 /// The text of a statement of any allowed depth.
