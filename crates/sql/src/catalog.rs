@@ -79,6 +79,8 @@ pub enum IfExists {
 #[derive(Default)]
 struct Names {
     next_table: u64,
+    /// How often the names have changed since the catalog was opened.
+    changes: u64,
     schemas: Schemas,
     tenants: BTreeMap<String, Tenant>,
 }
@@ -134,7 +136,7 @@ impl Catalog {
         // takes the name, and the one that it replaces forgets its rows after that.
         let names = self.names();
         let versions = self.journal.versions.snapshot();
-        Snapshot::new(names.schemas.clone(), versions)
+        Snapshot::new(names.schemas.clone(), versions, names.changes)
     }
 
     /// The names of all schemas, in order.
@@ -575,7 +577,9 @@ impl Catalog {
     }
 
     fn names_mut(&self) -> RwLockWriteGuard<'_, Names> {
-        self.names.write().unwrap_or_else(PoisonError::into_inner)
+        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        names.changes += 1;
+        names
     }
 }
 

@@ -39,4 +39,4 @@ pub use error::SqlError;
 pub use memory::ProcessMemory;
 pub use query::{Output, QueryHandle};
 pub use segment::{Encoding, SegmentError};
-pub use session::Session;
+pub use session::{Prepared, Session};

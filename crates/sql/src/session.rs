@@ -26,6 +26,7 @@ mod not_in;
 mod null_equality;
 mod options;
 mod order_keys;
+mod prepared;
 mod row_values;
 mod rules;
 mod selectivity;
@@ -52,7 +53,9 @@ use datafusion::datasource::dynamic_file::DynamicListTableFactory;
 use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
-use datafusion::execution::{FunctionRegistry as _, SessionStateBuilder, TaskContext};
+use datafusion::execution::{
+    FunctionRegistry as _, SessionState, SessionStateBuilder, TaskContext,
+};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -60,12 +63,12 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::prelude::SessionConfig;
-use datafusion::sql::parser::DFParserBuilder;
+use datafusion::sql::parser::{DFParserBuilder, Statement};
 use object_store::memory::InMemory;
 use terrace_exec::{GroupingSetOrder, OrderedLists, PagedOperators, PagedOptions};
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
 
-use crate::catalog::DEFAULT_SCHEMA;
+use crate::catalog::{DEFAULT_SCHEMA, Snapshot};
 use crate::engine::EngineState;
 use crate::error::SqlError;
 use crate::functions;
@@ -86,6 +89,7 @@ use semantics::PostgresSemantics;
 use subqueries::SubqueryComparisons;
 
 pub use heap::HeapStatement;
+pub use prepared::Prepared;
 pub(crate) use settings::{
     MARKET as MARKET_SETTING, TENANT as TENANT_SETTING, check as check_settings,
 };
@@ -202,11 +206,22 @@ impl Session {
     /// Those of planning, and of what is done at once.
     pub async fn execute(&self, statement: SessionStatement) -> Result<QueryHandle, SqlError> {
         let text = depth::text_of(&statement);
+        self.start(text, |reader| self.plan(statement, reader)).await
+    }
+
+    /// Registers a query, plans it and starts it.
+    async fn start<'a, P>(
+        &self,
+        text: String,
+        plan: impl FnOnce(Arc<Reader>) -> P,
+    ) -> Result<QueryHandle, SqlError>
+    where
+        P: Future<Output = Result<Planned, SqlError>> + Send + 'a,
+    {
         let (queries, resources) = (self.engine.queries(), self.engine.resources());
         let base = self.context.runtime_env();
         let running = RunningQuery::begin(queries, resources, &base, text.clone(), self.claim())?;
-        let reader = running.reader();
-        let planning = supervised(Box::pin(self.plan(statement, reader)));
+        let planning = supervised(Box::pin(plan(running.reader())));
         let Planned { plan, watched } = OnStack::new(&text, planning).await?;
         let context = TaskContext::from(&self.context.state());
         Ok(running.start(plan, watched, context)?)
@@ -235,38 +250,53 @@ impl Session {
         let mut state = self.context.state();
         self.names.resolve_in(&mut state, &snapshot);
         state.config_mut().set_extension(Arc::clone(&reader));
+        match self.logical_plan(&state, &snapshot, statement).await? {
+            LogicalPlan::Ddl(definition) => {
+                self.define(&state, &snapshot, definition, encoding).await
+            }
+            plan => self.physical_plan(plan, &snapshot, reader).await,
+        }
+    }
+
+    /// The logical plan of a statement; names are resolved in the state's snapshot.
+    async fn logical_plan(
+        &self,
+        state: &SessionState,
+        snapshot: &Snapshot,
+        statement: Statement,
+    ) -> Result<LogicalPlan, SqlError> {
         let mut statement = match self.shown(&statement) {
             Some(text) => state.sql_to_statement(&text, &Dialect::Generic)?,
             None => statement,
         };
-        using::write_out(&state, &mut statement).await?;
-        let plan = match state.statement_to_plan(statement.clone()).await {
+        using::write_out(state, &mut statement).await?;
+        match state.statement_to_plan(statement.clone()).await {
             Ok(plan) => {
                 depth::check_plan(&plan)?;
-                multiplicity::by_multiplicity(snapshot::unpin(plan)?)?
+                Ok(multiplicity::by_multiplicity(snapshot::unpin(plan)?)?)
             }
-            Err(error) => {
-                return Err(view::cause(&state, &snapshot, &statement, error).await.into());
-            }
-        };
-        match plan {
-            LogicalPlan::Ddl(definition) => {
-                self.define(&state, &snapshot, definition, encoding).await
-            }
-            plan => {
-                // Settings and prepared statements are the context's own; anything else this wraps
-                // without running it.
-                self.settle(&plan)?;
-                let (mut state, plan) = self.context.execute_logical_plan(plan).await?.into_parts();
-                state.config_mut().set_extension(reader);
-                let plan = snapshot::pin(plan, &snapshot)?;
-                if let Some(planned) = self.modify(&state, &plan).await? {
-                    return Ok(planned);
-                }
-                let plan = state.create_physical_plan(&plan).await?;
-                Ok(Planned { plan, watched: None })
-            }
+            Err(error) => Err(view::cause(state, snapshot, &statement, error).await.into()),
         }
+    }
+
+    /// The physical plan of one that defines nothing, over tables as of `snapshot`.
+    async fn physical_plan(
+        &self,
+        plan: LogicalPlan,
+        snapshot: &Snapshot,
+        reader: Arc<Reader>,
+    ) -> Result<Planned, SqlError> {
+        // Settings and prepared statements are the context's own; anything else this wraps
+        // without running it.
+        self.settle(&plan)?;
+        let (mut state, plan) = self.context.execute_logical_plan(plan).await?.into_parts();
+        state.config_mut().set_extension(reader);
+        let plan = snapshot::pin(plan, snapshot)?;
+        if let Some(planned) = self.modify(&state, &plan).await? {
+            return Ok(planned);
+        }
+        let plan = state.create_physical_plan(&plan).await?;
+        Ok(Planned { plan, watched: None })
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) fn names(
             tenant.map_err(|what| journal.file.damaged(format!("tenant {name}: {what}")))?;
         tenants.insert(name, tenant);
     }
-    Ok(Names { next_table: loaded.next_table, schemas, tenants })
+    Ok(Names { next_table: loaded.next_table, changes: 0, schemas, tenants })
 }
 
 fn adopt(loaded: LoadedTable, journal: &Arc<Journal>, pool: &Pool) -> Result<Arc<Table>, SqlError> {

@@ -72,11 +72,19 @@ impl Versions {
 pub struct Snapshot {
     schemas: Schemas,
     versions: VersionMap,
+    changes: u64,
 }
 
 impl Snapshot {
-    pub(super) fn new(schemas: Schemas, versions: VersionMap) -> Self {
-        Self { schemas, versions }
+    pub(super) fn new(schemas: Schemas, versions: VersionMap, changes: u64) -> Self {
+        Self { schemas, versions, changes }
+    }
+
+    /// How often names had changed. Two snapshots with the same number have the same schemas,
+    /// tables and views, with other rows.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// The names of all schemas, in order.

@@ -34,11 +34,14 @@ pub(super) fn repin(plan: LogicalPlan, snapshot: &Snapshot) -> Result<LogicalPla
 /// The plan of a PREPARE without versions of tables; any other as it is.
 pub(super) fn unpin(plan: LogicalPlan) -> Result<LogicalPlan> {
     match plan {
-        LogicalPlan::Statement(Statement::Prepare(_)) => {
-            replace(plan, &mut |stored| Ok(stored.at(None)))
-        }
+        LogicalPlan::Statement(Statement::Prepare(_)) => unpinned(plan),
         plan => Ok(plan),
     }
+}
+
+/// The plan without versions of tables.
+pub(super) fn unpinned(plan: LogicalPlan) -> Result<LogicalPlan> {
+    replace(plan, &mut |stored| Ok(stored.at(None)))
 }
 
 type Replace<'a> = &'a mut dyn FnMut(&StoredTable) -> Result<StoredTable>;

@@ -1,0 +1,138 @@
+//! Statements that are planned once and run many times.
+
+mod common;
+
+use common::{engine, error, lines, show};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use terrace_sql::{Prepared, Session, SqlError};
+
+const DRAM: u64 = 64 << 20;
+
+async fn prepare(session: &Session, text: &str, types: &[Option<DataType>]) -> Prepared {
+    try_prepare(session, text, types).await.unwrap_or_else(|error| panic!("{text}\n{error}"))
+}
+
+async fn try_prepare(
+    session: &Session,
+    text: &str,
+    types: &[Option<DataType>],
+) -> Result<Prepared, SqlError> {
+    let statement = session.parse(text)?.into_iter().next().expect("a statement");
+    session.prepare(statement, types).await
+}
+
+async fn run(session: &Session, prepared: &Prepared, values: Vec<ScalarValue>) -> String {
+    try_run(session, prepared, values).await.expect("run")
+}
+
+async fn try_run(
+    session: &Session,
+    prepared: &Prepared,
+    values: Vec<ScalarValue>,
+) -> Result<String, SqlError> {
+    let output = session.execute_prepared(prepared, values).await?.collect().await?;
+    Ok(output.batches.iter().flat_map(lines).collect::<Vec<_>>().join("\n"))
+}
+
+fn int(value: i64) -> ScalarValue {
+    ScalarValue::from(value)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn parameters_have_types_and_take_values() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE t (k BIGINT, name TEXT, d DATE, x DECIMAL(9,2))").await;
+    show(&session, "INSERT INTO t VALUES (1, 'a', '2024-01-01', 1.5), (2, 'b', NULL, 2)").await;
+    let select = "SELECT name, x FROM t WHERE k = $1 AND (d < $2 OR d IS NULL) LIMIT $3";
+    let prepared = prepare(&session, select, &[]).await;
+    assert_eq!(prepared.parameters(), [DataType::Int64, DataType::Date32, DataType::Int64]);
+    let columns = prepared.schema().expect("columns");
+    assert_eq!(columns.field(1).data_type(), &DataType::Decimal128(9, 2));
+    let later = ScalarValue::Date32(Some(20_000));
+    let values = |k| vec![int(k), later.clone(), int(5)];
+    assert_eq!(run(&session, &prepared, values(1)).await, "a 1.50");
+    assert_eq!(run(&session, &prepared, values(2)).await, "b 2.00");
+    assert_eq!(run(&session, &prepared, values(3)).await, "");
+    let few = try_run(&session, &prepared, vec![int(1)]).await.expect_err("two are missing");
+    assert!(few.to_string().contains("it has 3 parameters"), "{few}");
+
+    // A type that nothing says is a text, unless the caller knows better.
+    assert_eq!(prepare(&session, "SELECT $1", &[]).await.parameters(), [DataType::Utf8]);
+    let known = prepare(&session, "SELECT $2 + 1, $1", &[None, Some(DataType::Int32)]).await;
+    assert_eq!(known.parameters(), [DataType::Utf8, DataType::Int32]);
+    let values = vec![ScalarValue::from("x"), ScalarValue::Int32(Some(6))];
+    assert_eq!(run(&session, &known, values).await, "7 x");
+    for (text, why) in [("SELECT $0", "$0"), ("SELECT $x", "$x"), ("SELECT nothing", "nothing")] {
+        let refused = try_prepare(&session, text, &[]).await.expect_err(text).to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_run_sees_the_tables_of_its_time() {
+    let engine = engine(DRAM);
+    let (session, other) = (engine.session().expect("a session"), engine.session().expect("two"));
+    show(&session, "CREATE TABLE t AS SELECT 1 AS k; CREATE VIEW v AS SELECT k FROM t").await;
+    let tables = prepare(&session, "SELECT count(*) FROM t WHERE k < $1", &[]).await;
+    let view = prepare(&session, "SELECT max(k) FROM v", &[]).await;
+    let rows = prepare(&session, "SELECT k FROM t", &[]).await;
+    let insert = prepare(&session, "INSERT INTO t VALUES ($1)", &[]).await;
+    let update = prepare(&session, "UPDATE t SET k = k + $1 WHERE k = $2", &[]).await;
+    assert!(insert.schema().is_none() && update.schema().is_none());
+    assert_eq!(run(&session, &insert, vec![int(2)]).await, "1");
+    assert_eq!(run(&session, &insert, vec![int(3)]).await, "1");
+    assert_eq!(run(&session, &update, vec![int(10), int(3)]).await, "1");
+    show(&other, "INSERT INTO t VALUES (4)").await;
+    assert_eq!(run(&session, &tables, vec![int(10)]).await, "3");
+    assert_eq!(run(&session, &view, vec![]).await, "13");
+
+    // What names stand for changes.
+    show(&other, "CREATE OR REPLACE VIEW v AS SELECT k * 2 AS k FROM t").await;
+    assert_eq!(run(&session, &view, vec![]).await, "26");
+    show(&other, "CREATE OR REPLACE TABLE t AS SELECT 'x' AS more, CAST(7 AS BIGINT) AS k").await;
+    assert_eq!(run(&session, &tables, vec![int(10)]).await, "1");
+    assert_eq!(run(&session, &view, vec![]).await, "14");
+    show(&session, "CREATE SCHEMA s; CREATE TABLE s.t AS SELECT CAST(5 AS BIGINT) AS k").await;
+    show(&session, "SET datafusion.catalog.default_schema = 's'").await;
+    assert_eq!(run(&session, &tables, vec![int(6)]).await, "1");
+    show(&session, "RESET datafusion.catalog.default_schema").await;
+    show(&other, "CREATE OR REPLACE TABLE t AS SELECT 'x' AS k").await;
+    let other_types = try_run(&session, &rows, vec![]).await.expect_err("a text");
+    assert!(other_types.to_string().contains("prepare it again"), "{other_types}");
+    let unusable = try_run(&session, &view, vec![]).await.expect_err("a text is not doubled");
+    assert!(unusable.to_string().contains("view public.v"), "{unusable}");
+    show(&other, "DROP VIEW v; DROP TABLE t").await;
+    let gone = try_run(&session, &tables, vec![int(6)]).await.expect_err("no table");
+    assert!(gone.to_string().contains("not found"), "{gone}");
+    show(&other, "CREATE TABLE t AS SELECT CAST(1 AS BIGINT) AS k").await;
+    assert_eq!(run(&session, &tables, vec![int(6)]).await, "1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_of_all_kinds_are_prepared() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let define = prepare(&session, "CREATE TABLE t (k BIGINT)", &[]).await;
+    assert!(define.schema().is_none());
+    assert!(error(&session, "SELECT * FROM t").await.contains("not found"), "it has not run");
+    run(&session, &define, vec![]).await;
+    assert!(try_run(&session, &define, vec![]).await.is_err(), "it is there");
+    for text in ["SET terrace.tenant = 'default'", "CREATE TENANT q", "DROP TENANT q"] {
+        let prepared = prepare(&session, text, &[]).await;
+        assert!(prepared.schema().is_none(), "{text}");
+        let _either = try_run(&session, &prepared, vec![]).await;
+    }
+    let explain = prepare(&session, "EXPLAIN SELECT * FROM t WHERE k = $1", &[]).await;
+    assert!(run(&session, &explain, vec![int(77)]).await.contains("77"));
+    let values = prepare(&session, "VALUES ($1, 1)", &[Some(DataType::Int64)]).await;
+    assert_eq!(run(&session, &values, vec![int(3)]).await, "3 1");
+    let now = prepare(&session, "SELECT now()", &[]).await;
+    let first = run(&session, &now, vec![]).await;
+    assert_ne!(run(&session, &now, vec![]).await, first, "the time of its run");
+    let nested = "SELECT k FROM t WHERE k IN (SELECT max(k) FROM t WHERE k > $1) UNION SELECT $2";
+    let nested = prepare(&session, nested, &[]).await;
+    assert_eq!(nested.parameters(), [DataType::Int64, DataType::Int64]);
+    assert_eq!(run(&session, &nested, vec![int(1), int(2)]).await, "2");
+}
