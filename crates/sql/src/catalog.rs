@@ -241,9 +241,7 @@ impl Catalog {
         })?;
         self.names_mut().schemas.remove_mut(&name);
         tables.iter().for_each(|table| table.retire());
-        if !tables.is_empty() {
-            self.journal.store().trim();
-        }
+        self.journal.store().trim();
         Ok(true)
     }
 
@@ -369,8 +367,7 @@ impl Catalog {
             }
             catalog.journal.settle(&[], |change| change.remove_view(&schema, &name))?;
             let mut names = catalog.names_mut();
-            let views = names.schemas.get_mut(&schema).map(|schema| &mut schema.views);
-            Ok(views.is_some_and(|views| views.remove_mut(&name)))
+            Ok(names.schemas.get_mut(&schema).is_some_and(|home| home.views.remove_mut(&name)))
         })
         .await
     }
