@@ -17,6 +17,7 @@ use terrace_tier::TierSpec;
 use terrace_workload::ycsb::Mix;
 
 use crate::answers::Answers;
+use crate::serve::ServeArgs;
 
 /// One memory budget over several tiers, and SQL on top of it.
 #[derive(Debug, Parser)]
@@ -83,6 +84,8 @@ pub struct Options {
 pub enum Command {
     /// Run SQL: statements from the command line, from files, or at a prompt
     Sql(SqlArgs),
+    /// Serve clients of PostgreSQL's protocol, such as psql, over one engine
+    Serve(ServeArgs),
     /// Generate TPC-H, load it, run its 22 queries and check every answer
     Tpch(TpchArgs),
     /// Generate TPC-DS, load it, run its 99 queries and compare every answer with DuckDB's

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use datafusion::arrow::error::ArrowError;
 use terrace_bench::BenchError;
+use terrace_server::ServerError;
 use terrace_sql::SqlError;
 use terrace_tier::TierError;
 use thiserror::Error;
@@ -41,6 +42,9 @@ pub enum CliError {
     /// The engine.
     #[error(transparent)]
     Sql(#[from] SqlError),
+    /// The server.
+    #[error(transparent)]
+    Server(#[from] ServerError),
     /// An experiment.
     #[error(transparent)]
     Bench(#[from] BenchError),

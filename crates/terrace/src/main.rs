@@ -10,6 +10,7 @@ mod doctor;
 mod error;
 mod interrupt;
 mod log;
+mod serve;
 mod settings;
 mod sql;
 mod suite;
@@ -66,6 +67,7 @@ fn run(cli: &Cli) -> Result<()> {
 fn dispatch(cli: &Cli, runtime: &Runtime, settings: &Settings) -> Result<()> {
     match &cli.command {
         Command::Sql(args) => sql::run(runtime, settings, args),
+        Command::Serve(args) => serve::run(runtime, settings, args),
         Command::Tpch(args) => tpch::run(runtime, settings, args),
         Command::Tpcds(args) => tpcds::run(runtime, settings, args),
         Command::Doctor(args) => doctor::run(settings, args),

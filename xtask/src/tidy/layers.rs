@@ -24,6 +24,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("terrace-sql", 5),
     ("terrace-workload", 5),
     ("terrace-bench", 6),
+    ("terrace-server", 6),
     ("terrace-sqltest", 6),
     ("terrace", 7),
 ];

@@ -8,6 +8,7 @@ mod memory;
 mod model;
 mod prompt;
 mod refusals;
+mod serve;
 mod sql;
 mod tpcds;
 mod tpch;

@@ -1,0 +1,15 @@
+//! The database server: clients connect to one engine by the protocol of PostgreSQL.
+//!
+//! A [`Server`] listens at addresses and Unix sockets. Each connection has a session of the engine
+//! of its own, so all clients share the engine's budget of memory.
+
+#![forbid(unsafe_code)]
+
+mod limits;
+mod postgres;
+mod registry;
+mod server;
+mod stream;
+
+pub use limits::Limits;
+pub use server::{Listener, Server, ServerError, SocketFile};

@@ -1,0 +1,20 @@
+//! The protocol of PostgreSQL, version 3.
+//!
+//! The messages are pgwire's, the order of them is kept here: one task for each connection reads
+//! messages, runs statements in the connection's session and writes rows as they come. Nothing
+//! holds more of a result than a batch of rows and 64 KiB of messages.
+
+mod cell;
+mod command;
+mod connection;
+mod date_time;
+mod execute;
+mod failure;
+mod login;
+mod number;
+mod parameter;
+mod settings;
+mod types;
+mod wire;
+
+pub(crate) use connection::{Shared, refuse, serve};

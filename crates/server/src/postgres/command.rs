@@ -1,0 +1,70 @@
+//! What a statement is called when it is done (its command tag), and whether it returns rows.
+
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{ObjectType, Statement as SqlStatement};
+use terrace_sql::session::SessionStatement;
+
+/// What a statement answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    /// Rows; the tag says how many.
+    Rows(&'static str),
+    /// The number of rows that it has changed.
+    Changes(&'static str),
+    /// That it is done.
+    Done(String),
+}
+
+impl Command {
+    /// That of a statement.
+    pub(super) fn of(statement: &SessionStatement) -> Self {
+        let SessionStatement::Sql(parsed) = statement else { return Self::by_words(statement) };
+        match parsed.as_ref() {
+            Statement::CopyTo(_) => Self::Changes("COPY"),
+            Statement::Explain(_) => Self::Rows("EXPLAIN"),
+            Statement::Statement(parsed) => match parsed.as_ref() {
+                SqlStatement::Query(_) => Self::Rows("SELECT"),
+                SqlStatement::Insert(_) => Self::Changes("INSERT 0"),
+                SqlStatement::Update(_) => Self::Changes("UPDATE"),
+                SqlStatement::Delete(_) => Self::Changes("DELETE"),
+                SqlStatement::Execute { .. } => Self::Rows("EXECUTE"),
+                SqlStatement::Explain { .. } | SqlStatement::ExplainTable { .. } => {
+                    Self::Rows("EXPLAIN")
+                }
+                SqlStatement::ShowVariable { .. }
+                | SqlStatement::ShowVariables { .. }
+                | SqlStatement::ShowTables { .. }
+                | SqlStatement::ShowColumns { .. }
+                | SqlStatement::ShowFunctions { .. }
+                | SqlStatement::ShowCreate { .. } => Self::Rows("SHOW"),
+                SqlStatement::Drop { object_type: ObjectType::Table, .. } => done("DROP TABLE"),
+                SqlStatement::Set(_) => done("SET"),
+                SqlStatement::Truncate(_) => done("TRUNCATE TABLE"),
+                SqlStatement::Prepare { .. } => done("PREPARE"),
+                SqlStatement::Deallocate { .. } => done("DEALLOCATE"),
+                _ => Self::by_words(statement),
+            },
+            _ => Self::by_words(statement),
+        }
+    }
+
+    /// The first two words, without `OR REPLACE`: `CREATE VIEW`.
+    fn by_words(statement: &SessionStatement) -> Self {
+        let text = statement.to_string();
+        let words = text.split_whitespace().map(str::to_uppercase);
+        let names = words.filter(|word| !["OR", "REPLACE", "EXTERNAL"].contains(&word.as_str()));
+        Self::Done(names.take(2).collect::<Vec<_>>().join(" "))
+    }
+
+    /// The tag of a statement that has returned or changed so many rows.
+    pub(super) fn tag(&self, rows: u64) -> String {
+        match self {
+            Self::Rows(name) | Self::Changes(name) => format!("{name} {rows}"),
+            Self::Done(name) => name.clone(),
+        }
+    }
+}
+
+fn done(name: &str) -> Command {
+    Command::Done(name.to_owned())
+}

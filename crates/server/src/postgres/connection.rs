@@ -1,0 +1,480 @@
+//! One connection: what it asks for, and what it is told.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::arrow::array::{ArrayRef, StringArray};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::ScalarValue;
+use datafusion::sql::parser::Statement as Parsed;
+use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
+use pgwire::api::Type;
+use pgwire::messages::data::{NoData, ParameterDescription};
+use pgwire::messages::extendedquery::{
+    Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete,
+    PortalSuspended,
+};
+use pgwire::messages::response::{
+    CommandComplete, EmptyQueryResponse, ReadyForQuery, TransactionStatus,
+};
+use pgwire::messages::startup::ParameterStatus;
+use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
+use terrace_sql::session::SessionStatement;
+use terrace_sql::{Engine, Prepared, Session};
+use tokio::time::{Instant, timeout};
+
+use super::cell::{ColumnWriter, Format};
+use super::command::Command;
+use super::execute::{Guard, Rows, description};
+use super::failure::{Failure, SqlState};
+use super::login::{Client, log_in};
+use super::parameter;
+use super::settings::{Access, Settings};
+use super::types::{arrow_type, pg_type};
+use super::wire::Wire;
+use crate::limits::Limits;
+use crate::registry::{Registered, Registry};
+use crate::stream::{Stream, Watch};
+
+/// `Describe` and `Close` of a statement; of a portal otherwise.
+const STATEMENT: u8 = b'S';
+/// The zone of what has none.
+const UTC: &str = "+00:00";
+/// Statements that a connection may have prepared, and portals.
+const NAMES_MAX: usize = 10_000;
+
+/// What all connections of a server share.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) limits: Limits,
+}
+
+/// Serves a connection until its client leaves, or what it does ends it.
+pub(crate) async fn serve(shared: &Shared, stream: Box<dyn Stream>, watch: Watch) {
+    let mut wire = Wire::new(stream, shared.limits.login_bytes);
+    let failure = match talk(shared, &mut wire, watch).await {
+        Ok(()) => return,
+        Err(failure) => failure,
+    };
+    tracing::debug!(state = failure.state().0, error = failure.text(), "a connection has ended");
+    // The client may be gone.
+    let told = async {
+        wire.put(failure.message())?;
+        wire.close().await
+    };
+    let _unheard = timeout(shared.limits.unread_time, told).await;
+}
+
+/// Tells a client that there is no place for it.
+pub(crate) async fn refuse(shared: &Shared, stream: Box<dyn Stream>) {
+    let Limits { connections, login_bytes, login_time, .. } = shared.limits;
+    let mut wire = Wire::new(stream, login_bytes);
+    let text = format!("the server has {connections} connections, as many as it takes");
+    let told = async {
+        // A client that is told before it has said anything may not listen.
+        wire.next().await?;
+        wire.put(Failure::fatal(SqlState::TOO_MANY, text).message())?;
+        wire.close().await
+    };
+    let _unheard = timeout(login_time, told).await;
+}
+
+async fn talk(shared: &Shared, wire: &mut Wire, watch: Watch) -> Result<(), Failure> {
+    let login = timeout(shared.limits.login_time, log_in(shared, wire)).await;
+    let Ok(login) = login else {
+        return Err(Failure::fatal(SqlState::CONNECTION, "logging in has taken too long"));
+    };
+    let Some(Client { registered, settings }) = login? else { return Ok(()) };
+    wire.allow_message_bytes(shared.limits.message_bytes);
+    let session = shared.engine.session()?;
+    let control = Control { watch, registered, unread_time: shared.limits.unread_time };
+    let connection = Connection {
+        wire,
+        control,
+        session,
+        settings,
+        statements: HashMap::new(),
+        portals: HashMap::new(),
+        skips: false,
+    };
+    connection.run().await
+}
+
+/// A client that has logged in.
+struct Connection<'a> {
+    wire: &'a mut Wire,
+    control: Control,
+    session: Session,
+    settings: Settings,
+    statements: HashMap<String, Arc<Statement>>,
+    portals: HashMap<String, Portal>,
+    /// A message has failed, and those up to the next `Sync` are left out.
+    skips: bool,
+}
+
+/// What may end the statements of a connection.
+struct Control {
+    watch: Watch,
+    registered: Registered,
+    unread_time: Duration,
+}
+
+/// A statement that the client has prepared.
+struct Statement {
+    /// None of an empty text.
+    prepared: Option<Prepared>,
+    command: Command,
+    /// Of a setting that is kept by the connection.
+    access: Option<Access>,
+}
+
+/// A statement with the values of its parameters.
+struct Portal {
+    statement: Arc<Statement>,
+    values: Vec<ScalarValue>,
+    formats: Vec<Format>,
+    state: State,
+}
+
+/// How far a portal is.
+enum State {
+    Bound,
+    Running(Box<Rows>),
+    Ended,
+}
+
+impl Control {
+    /// A statement begins.
+    fn guard(&self, settings: &Settings) -> Guard<'_> {
+        let timeout = settings.statement_timeout();
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let statement = self.registered.begin();
+        Guard { statement, watch: &self.watch, timeout, deadline, unread_time: self.unread_time }
+    }
+}
+
+impl Connection<'_> {
+    async fn run(mut self) -> Result<(), Failure> {
+        while let Some(message) = self.wire.next().await? {
+            if self.skips && !matches!(message, In::Sync(_) | In::Terminate(_)) {
+                continue;
+            }
+            let is_simple = matches!(message, In::Query(_));
+            let outcome = match message {
+                In::Terminate(_) => break,
+                In::Query(query) => self.simple(&query.query).await,
+                In::Parse(parse) => self.parse(parse).await,
+                In::Bind(bind) => self.bind(bind),
+                In::Describe(describe) => self.describe(&describe),
+                In::Execute(execute) => self.execute(&execute).await,
+                In::Close(close) => self.close(&close),
+                In::Flush(_) => self.wire.flush().await,
+                In::Sync(_) => {
+                    self.skips = false;
+                    // Nothing is in a transaction: portals end here.
+                    self.portals.clear();
+                    self.ready().await
+                }
+                // What is left of a COPY that has failed.
+                In::CopyData(_) | In::CopyDone(_) | In::CopyFail(_) => Ok(()),
+                _ => Err(Failure::fatal(SqlState::PROTOCOL, "a message that is not expected")),
+            };
+            let Err(failure) = outcome else { continue };
+            if failure.is_fatal() {
+                return Err(failure);
+            }
+            self.wire.put(failure.message())?;
+            match is_simple {
+                true => self.ready().await?,
+                false => {
+                    self.skips = true;
+                    self.wire.flush().await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn ready(&mut self) -> Result<(), Failure> {
+        self.wire.put(Out::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle)))?;
+        self.wire.flush().await
+    }
+
+    /// The statements of a text, one after the other.
+    async fn simple(&mut self, text: &str) -> Result<(), Failure> {
+        self.portals.remove("");
+        let statements = self.session.parse(text)?;
+        if statements.is_empty() {
+            self.wire.put(Out::EmptyQueryResponse(EmptyQueryResponse::new()))?;
+        }
+        for statement in statements {
+            refuse_transaction(&statement)?;
+            match Settings::access(&statement) {
+                Some(access) => {
+                    if let Access::Show(name) = access {
+                        self.describe_setting(name)?;
+                    }
+                    self.access(&access)?;
+                }
+                None => self.run_simple(statement).await?,
+            }
+        }
+        self.ready().await
+    }
+
+    async fn run_simple(&mut self, statement: SessionStatement) -> Result<(), Failure> {
+        let command = Command::of(&statement);
+        let guard = self.control.guard(&self.settings);
+        let handle = guard.wait(self.session.execute(statement)).await??;
+        let formats = vec![Format::Text; handle.schema.fields().len()];
+        let returns_rows = matches!(command, Command::Rows(_)) && !formats.is_empty();
+        let mut rows = Rows::new(handle, formats.clone(), &self.session)?;
+        let count = match returns_rows {
+            true => {
+                let columns = description(rows.schema(), &formats);
+                self.wire.put(Out::RowDescription(columns))?;
+                rows.send(self.wire, &guard, 0).await?;
+                rows.sent()
+            }
+            false => rows.finish(&guard).await?,
+        };
+        self.wire.put(Out::CommandComplete(CommandComplete::new(command.tag(count))))
+    }
+
+    /// Sets a setting, or shows one as the only row of a result.
+    fn access(&mut self, access: &Access) -> Result<(), Failure> {
+        let tag = match access {
+            Access::Set(name, value) => {
+                if let Some((name, value)) = self.settings.set(name, value)? {
+                    let status = ParameterStatus::new(name.to_owned(), value);
+                    self.wire.put(Out::ParameterStatus(status))?;
+                }
+                "SET"
+            }
+            Access::Show(name) => {
+                let shown: ArrayRef = Arc::new(StringArray::from(vec![self.settings.get(name)]));
+                let column = ColumnWriter::new(&shown, Format::Text, UTC.parse()?)?;
+                self.wire.put_row(&[column], 0)?;
+                "SHOW 1"
+            }
+        };
+        self.wire.put(Out::CommandComplete(CommandComplete::new(tag.to_owned())))
+    }
+
+    fn describe_setting(&mut self, name: &str) -> Result<(), Failure> {
+        let schema = Arc::new(Schema::new(vec![Field::new(name, DataType::Utf8, false)]));
+        self.wire.put(Out::RowDescription(description(&schema, &[Format::Text])))
+    }
+
+    async fn parse(&mut self, parse: Parse) -> Result<(), Failure> {
+        let name = parse.name.unwrap_or_default();
+        if !name.is_empty() && self.statements.contains_key(&name) {
+            let text = format!("there is a prepared statement {name} already");
+            return Err(Failure::new(SqlState::DUPLICATE_STATEMENT, text));
+        }
+        if self.statements.len() >= NAMES_MAX {
+            let text = format!("a connection has at most {NAMES_MAX} prepared statements");
+            return Err(Failure::new(SqlState::TOO_MANY, text));
+        }
+        let mut statements = self.session.parse(&parse.query)?;
+        if statements.len() > 1 {
+            let text = "a prepared statement is one statement; send several by themselves";
+            return Err(Failure::new(SqlState::SYNTAX, text));
+        }
+        let statement = match statements.pop() {
+            None => {
+                Statement { prepared: None, command: Command::Done(String::new()), access: None }
+            }
+            Some(statement) => {
+                refuse_transaction(&statement)?;
+                let (command, access) = (Command::of(&statement), Settings::access(&statement));
+                let prepared = match access {
+                    Some(_) => None,
+                    None => {
+                        let types: Vec<_> =
+                            parse.type_oids.iter().map(|oid| type_of(*oid)).collect();
+                        let types = types.into_iter().collect::<Result<Vec<_>, _>>()?;
+                        let guard = self.control.guard(&self.settings);
+                        Some(guard.wait(self.session.prepare(statement, &types)).await??)
+                    }
+                };
+                Statement { prepared, command, access }
+            }
+        };
+        self.statements.insert(name, Arc::new(statement));
+        self.wire.put(Out::ParseComplete(ParseComplete::new()))
+    }
+
+    fn bind(&mut self, bind: Bind) -> Result<(), Failure> {
+        let statement = self.statement(bind.statement_name.as_deref().unwrap_or_default())?;
+        let name = bind.portal_name.unwrap_or_default();
+        if self.portals.len() >= NAMES_MAX {
+            let text = format!("a connection has at most {NAMES_MAX} portals");
+            return Err(Failure::new(SqlState::TOO_MANY, text));
+        }
+        let types = statement.prepared.as_ref().map_or(&[][..], Prepared::parameters);
+        if types.len() != bind.parameters.len() {
+            let text = format!(
+                "the statement has {} parameters, and {} values are given",
+                types.len(),
+                bind.parameters.len()
+            );
+            return Err(Failure::new(SqlState::PROTOCOL, text));
+        }
+        let formats = formats_of(&bind.parameter_format_codes, types.len())?;
+        let values = bind.parameters.iter().zip(&formats).zip(types).enumerate();
+        let values = values.map(|(index, ((bytes, format), data_type))| {
+            parameter::value(bytes.as_ref(), *format, index + 1, data_type)
+        });
+        let values = values.collect::<Result<Vec<_>, _>>()?;
+        let formats = formats_of(&bind.result_column_format_codes, statement.columns())?;
+        let portal = Portal { statement, values, formats, state: State::Bound };
+        self.portals.insert(name, portal);
+        self.wire.put(Out::BindComplete(BindComplete::new()))
+    }
+
+    fn describe(&mut self, describe: &Describe) -> Result<(), Failure> {
+        let name = describe.name.as_deref().unwrap_or_default();
+        let (statement, formats) = match describe.target_type {
+            STATEMENT => {
+                let statement = self.statement(name)?;
+                let types = statement.prepared.as_ref().map_or(&[][..], Prepared::parameters);
+                let types = types.iter().map(|data_type| pg_type(data_type).oid()).collect();
+                self.wire.put(Out::ParameterDescription(ParameterDescription::new(types)))?;
+                let formats = vec![Format::Text; statement.columns()];
+                (statement, formats)
+            }
+            _ => {
+                let portal = self.portal(name)?;
+                (Arc::clone(&portal.statement), portal.formats.clone())
+            }
+        };
+        if let Some(Access::Show(name)) = statement.access {
+            return self.describe_setting(name);
+        }
+        match statement.prepared.as_ref().and_then(Prepared::schema) {
+            Some(schema) => self.wire.put(Out::RowDescription(description(schema, &formats))),
+            None => self.wire.put(Out::NoData(NoData::new())),
+        }
+    }
+
+    async fn execute(&mut self, execute: &Execute) -> Result<(), Failure> {
+        let name = execute.name.as_deref().unwrap_or_default();
+        let Some(portal) = self.portals.get_mut(name) else { return Err(no_portal(name)) };
+        let statement = Arc::clone(&portal.statement);
+        if let Some(access) = &statement.access {
+            return self.access(access);
+        }
+        let Some(prepared) = &statement.prepared else {
+            return self.wire.put(Out::EmptyQueryResponse(EmptyQueryResponse::new()));
+        };
+        let guard = self.control.guard(&self.settings);
+        if matches!(portal.state, State::Bound) {
+            let values = portal.values.clone();
+            let handle = guard.wait(self.session.execute_prepared(prepared, values)).await??;
+            let rows = Rows::new(handle, portal.formats.clone(), &self.session)?;
+            portal.state = State::Running(Box::new(rows));
+        }
+        let mut done = 0;
+        if let State::Running(rows) = &mut portal.state {
+            if prepared.schema().is_some() {
+                let limit = u64::try_from(execute.max_rows).unwrap_or(0);
+                let before = rows.sent();
+                if rows.send(self.wire, &guard, limit).await? {
+                    return self.wire.put(Out::PortalSuspended(PortalSuspended::new()));
+                }
+                done = rows.sent() - before;
+            } else {
+                done = rows.finish(&guard).await?;
+            }
+        }
+        portal.state = State::Ended;
+        self.wire.put(Out::CommandComplete(CommandComplete::new(statement.command.tag(done))))
+    }
+
+    fn close(&mut self, close: &Close) -> Result<(), Failure> {
+        let name = close.name.as_deref().unwrap_or_default();
+        match close.target_type {
+            STATEMENT => drop(self.statements.remove(name)),
+            _ => drop(self.portals.remove(name)),
+        }
+        self.wire.put(Out::CloseComplete(CloseComplete::new()))
+    }
+
+    fn statement(&self, name: &str) -> Result<Arc<Statement>, Failure> {
+        let missing = || {
+            let text = format!("there is no prepared statement {name:?}");
+            Failure::new(SqlState::NO_STATEMENT, text)
+        };
+        self.statements.get(name).cloned().ok_or_else(missing)
+    }
+
+    fn portal(&self, name: &str) -> Result<&Portal, Failure> {
+        self.portals.get(name).ok_or_else(|| no_portal(name))
+    }
+}
+
+impl Statement {
+    /// Number of columns that it returns.
+    fn columns(&self) -> usize {
+        let schema = self.prepared.as_ref().and_then(Prepared::schema);
+        schema.map_or(0, |schema| schema.fields().len())
+    }
+}
+
+fn no_portal(name: &str) -> Failure {
+    Failure::new(SqlState::NO_PORTAL, format!("there is no portal {name:?}"))
+}
+
+/// The type of a parameter that the client names; none that it leaves to the server.
+fn type_of(oid: u32) -> Result<Option<DataType>, Failure> {
+    let unknown = || {
+        let text = format!("parameters of the type with the number {oid} are not possible");
+        Failure::new(SqlState::UNSUPPORTED, text)
+    };
+    match Type::from_oid(oid) {
+        _ if oid == 0 => Ok(None),
+        Some(Type::UNKNOWN) => Ok(None),
+        // Its precision and scale are those of what it stands beside.
+        Some(Type::NUMERIC) => Ok(None),
+        Some(pg_type) => Ok(Some(arrow_type(&pg_type).ok_or_else(unknown)?)),
+        None => Err(unknown()),
+    }
+}
+
+/// The formats of so many values: none for all text, one for all, or one for each.
+fn formats_of(codes: &[i16], values: usize) -> Result<Vec<Format>, Failure> {
+    let format = |code: &i16| match code {
+        0 => Ok(Format::Text),
+        1 => Ok(Format::Binary),
+        code => Err(Failure::new(SqlState::PROTOCOL, format!("there is no format {code}"))),
+    };
+    match codes {
+        [] => Ok(vec![Format::Text; values]),
+        [code] => Ok(vec![format(code)?; values]),
+        codes if codes.len() == values => codes.iter().map(format).collect(),
+        codes => {
+            let text = format!("{} formats for {values} values", codes.len());
+            Err(Failure::new(SqlState::PROTOCOL, text))
+        }
+    }
+}
+
+fn refuse_transaction(statement: &SessionStatement) -> Result<(), Failure> {
+    let SessionStatement::Sql(parsed) = statement else { return Ok(()) };
+    let Parsed::Statement(parsed) = parsed.as_ref() else { return Ok(()) };
+    match parsed.as_ref() {
+        SqlStatement::StartTransaction { .. }
+        | SqlStatement::Commit { .. }
+        | SqlStatement::Rollback { .. }
+        | SqlStatement::Savepoint { .. }
+        | SqlStatement::ReleaseSavepoint { .. } => {
+            let text = "transactions of several statements are not possible; each statement is one \
+                        (autocommit)";
+            Err(Failure::new(SqlState::UNSUPPORTED, text))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,174 @@
+//! Statements that run: their rows, and what ends them early.
+
+use std::future::Future;
+use std::time::Duration;
+
+use datafusion::arrow::array::timezone::Tz;
+use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::datatypes::{SchemaRef, UInt64Type};
+use futures::StreamExt;
+use pgwire::messages::data::{FieldDescription, RowDescription};
+use terrace_sql::{QueryHandle, Session};
+use tokio::time::{Instant, sleep_until};
+
+use super::cell::{ColumnWriter, Format};
+use super::failure::{Failure, SqlState};
+use super::types::{pg_type, type_modifier, type_size};
+use super::wire::Wire;
+use crate::registry::RunningStatement;
+use crate::stream::Watch;
+
+/// What ends a statement before its time.
+pub(super) struct Guard<'a> {
+    pub(super) statement: RunningStatement,
+    pub(super) watch: &'a Watch,
+    pub(super) timeout: Option<Duration>,
+    pub(super) deadline: Option<Instant>,
+    pub(super) unread_time: Duration,
+}
+
+impl Guard<'_> {
+    /// Waits for a future, unless the client cancels the statement, is gone, or the statement has
+    /// run for too long.
+    pub(super) async fn wait<T>(&self, future: impl Future<Output = T>) -> Result<T, Failure> {
+        let late = async {
+            match self.deadline {
+                Some(deadline) => sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.statement.cancelled() => {
+                Err(Failure::new(SqlState::CANCELLED, "the client has cancelled the statement"))
+            }
+            result = future => Ok(result),
+            () = late => {
+                let limit = self.timeout.unwrap_or_default();
+                let text = format!("the statement has run for statement_timeout, {limit:?}");
+                Err(Failure::new(SqlState::CANCELLED, text))
+            }
+            () = self.watch.gone() => {
+                Err(Failure::fatal(SqlState::CONNECTION, "the client is gone"))
+            }
+        }
+    }
+
+    /// Sends what has gathered to a client that reads it.
+    async fn flush(&self, wire: &mut Wire) -> Result<(), Failure> {
+        let sent = tokio::time::timeout(self.unread_time, wire.flush());
+        match self.wait(sent).await? {
+            Ok(sent) => sent,
+            Err(_) => {
+                let text = format!("the client has read nothing for {:?}", self.unread_time);
+                Err(Failure::fatal(SqlState::CONNECTION, text))
+            }
+        }
+    }
+}
+
+/// The rows of a statement that has begun.
+pub(super) struct Rows {
+    handle: QueryHandle,
+    formats: Vec<Format>,
+    zone: Tz,
+    /// The batch that is being sent, with the row that is next.
+    batch: Option<(RecordBatch, usize)>,
+    sent: u64,
+}
+
+impl Rows {
+    /// # Errors
+    /// When the session's zone is none that Arrow knows.
+    pub(super) fn new(
+        handle: QueryHandle,
+        formats: Vec<Format>,
+        session: &Session,
+    ) -> Result<Self, Failure> {
+        Ok(Self { handle, formats, zone: zone(session)?, batch: None, sent: 0 })
+    }
+
+    /// The columns.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.handle.schema
+    }
+
+    /// Rows that have been sent.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Sends rows, `limit` at most unless it is zero. Returns whether there may be more.
+    ///
+    /// # Errors
+    /// What made the statement fail, or ended it.
+    pub(super) async fn send(
+        &mut self,
+        wire: &mut Wire,
+        guard: &Guard<'_>,
+        limit: u64,
+    ) -> Result<bool, Failure> {
+        let mut left = if limit == 0 { u64::MAX } else { limit };
+        while left > 0 {
+            let (batch, first) = match self.batch.take() {
+                Some(rest) => rest,
+                None => match guard.wait(self.handle.stream.next()).await? {
+                    Some(batch) => (batch?, 0),
+                    None => return Ok(false),
+                },
+            };
+            let columns = batch.columns().iter().zip(&self.formats);
+            let columns =
+                columns.map(|(array, format)| ColumnWriter::new(array, *format, self.zone));
+            let columns = columns.collect::<Result<Vec<_>, _>>()?;
+            for row in first..batch.num_rows() {
+                if left == 0 {
+                    self.batch = Some((batch, row));
+                    return Ok(true);
+                }
+                wire.put_row(&columns, row)?;
+                self.sent += 1;
+                left -= 1;
+                if wire.is_full() {
+                    guard.flush(wire).await?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Runs a statement that returns no rows to its end. Returns how many rows it has changed.
+    ///
+    /// # Errors
+    /// What made the statement fail, or ended it.
+    pub(super) async fn finish(&mut self, guard: &Guard<'_>) -> Result<u64, Failure> {
+        let mut changed = 0;
+        while let Some(batch) = guard.wait(self.handle.stream.next()).await? {
+            let batch = batch?;
+            if let Some(counts) =
+                batch.columns().first().and_then(|array| array.as_primitive_opt::<UInt64Type>())
+            {
+                changed += counts.iter().flatten().sum::<u64>();
+            }
+        }
+        Ok(changed)
+    }
+}
+
+/// The zone in which a session shows timestamps that have one.
+fn zone(session: &Session) -> Result<Tz, Failure> {
+    let state = session.context().state();
+    let name = state.config_options().execution.time_zone.as_deref();
+    Ok(name.unwrap_or("+00:00").parse()?)
+}
+
+/// The columns of a result, as a client is told of them.
+pub(super) fn description(schema: &SchemaRef, formats: &[Format]) -> RowDescription {
+    let fields = schema.fields().iter().zip(formats).map(|(field, format)| {
+        let of = pg_type(field.data_type());
+        let code = i16::from(*format == Format::Binary);
+        let (size, modifier) = (type_size(&of), type_modifier(field.data_type()));
+        FieldDescription::new(field.name().clone(), 0, 0, of.oid(), size, modifier, code)
+    });
+    RowDescription::new(fields.collect())
+}

@@ -1,0 +1,220 @@
+//! What a client is told of a failed statement.
+
+use std::io;
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::{DataFusionError, SchemaError};
+use pgwire::messages::PgWireBackendMessage;
+use pgwire::messages::response::ErrorResponse;
+use terrace_sql::SqlError;
+
+/// A class of errors by the five characters that PostgreSQL gives it (`SQLSTATE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SqlState(pub(super) &'static str);
+
+impl SqlState {
+    pub(super) const PROTOCOL: Self = Self("08P01");
+    pub(super) const CONNECTION: Self = Self("08006");
+    pub(super) const UNSUPPORTED: Self = Self("0A000");
+    pub(super) const OUT_OF_RANGE: Self = Self("22003");
+    pub(super) const ZERO_DIVISION: Self = Self("22012");
+    pub(super) const INVALID_PARAMETER: Self = Self("22023");
+    pub(super) const INVALID_TEXT: Self = Self("22P02");
+    pub(super) const INVALID_BINARY: Self = Self("22P03");
+    pub(super) const DATA: Self = Self("22000");
+    pub(super) const NOT_NULL: Self = Self("23502");
+    pub(super) const NO_STATEMENT: Self = Self("26000");
+    pub(super) const NO_PORTAL: Self = Self("34000");
+    pub(super) const NO_DATABASE: Self = Self("3D000");
+    pub(super) const NO_SCHEMA: Self = Self("3F000");
+    pub(super) const SYNTAX: Self = Self("42601");
+    pub(super) const NO_COLUMN: Self = Self("42703");
+    pub(super) const AMBIGUOUS_COLUMN: Self = Self("42702");
+    pub(super) const NO_FUNCTION: Self = Self("42883");
+    pub(super) const NO_TABLE: Self = Self("42P01");
+    pub(super) const DUPLICATE_TABLE: Self = Self("42P07");
+    pub(super) const DUPLICATE_SCHEMA: Self = Self("42P06");
+    pub(super) const DUPLICATE_OBJECT: Self = Self("42710");
+    pub(super) const DUPLICATE_STATEMENT: Self = Self("42P05");
+    pub(super) const NO_OBJECT: Self = Self("42704");
+    pub(super) const RULE: Self = Self("42000");
+    pub(super) const NOT_EMPTY: Self = Self("2BP01");
+    pub(super) const OUT_OF_MEMORY: Self = Self("53200");
+    pub(super) const TOO_MANY: Self = Self("53300");
+    pub(super) const TOO_LARGE: Self = Self("54000");
+    pub(super) const CANCELLED: Self = Self("57014");
+    pub(super) const IO: Self = Self("58030");
+    pub(super) const INTERNAL: Self = Self("XX000");
+    pub(super) const DAMAGED: Self = Self("XX001");
+}
+
+/// A failed statement, message or connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    state: SqlState,
+    text: String,
+    /// True if the connection ends with it.
+    is_fatal: bool,
+}
+
+impl Failure {
+    /// One that the connection survives.
+    pub(super) fn new(state: SqlState, text: impl Into<String>) -> Self {
+        Self { state, text: text.into(), is_fatal: false }
+    }
+
+    /// One that ends the connection.
+    pub(super) fn fatal(state: SqlState, text: impl Into<String>) -> Self {
+        Self { state, text: text.into(), is_fatal: true }
+    }
+
+    pub(super) fn is_fatal(&self) -> bool {
+        self.is_fatal
+    }
+
+    /// Its class.
+    pub(super) fn state(&self) -> SqlState {
+        self.state
+    }
+
+    /// What it says.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The message that tells the client.
+    pub(super) fn message(&self) -> PgWireBackendMessage {
+        let severity = if self.is_fatal { "FATAL" } else { "ERROR" };
+        // Messages of PostgreSQL's protocol end texts by a zero.
+        let text = self.text.replace('\0', "\u{fffd}");
+        let fields = [
+            (b'S', severity.to_owned()),
+            (b'V', severity.to_owned()),
+            (b'C', self.state.0.to_owned()),
+            (b'M', text),
+        ];
+        PgWireBackendMessage::ErrorResponse(ErrorResponse::new(fields.to_vec()))
+    }
+}
+
+/// A broken connection.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::fatal(SqlState::CONNECTION, error.to_string())
+    }
+}
+
+impl From<SqlError> for Failure {
+    fn from(error: SqlError) -> Self {
+        Self::new(state_of(&error), error.to_string())
+    }
+}
+
+impl From<DataFusionError> for Failure {
+    fn from(error: DataFusionError) -> Self {
+        Self::from(SqlError::from(error))
+    }
+}
+
+impl From<ArrowError> for Failure {
+    fn from(error: ArrowError) -> Self {
+        Self::from(SqlError::from(error))
+    }
+}
+
+fn state_of(error: &SqlError) -> SqlState {
+    match error {
+        SqlError::DataFusion(error) => state_of_datafusion(error),
+        SqlError::Arrow(error) => state_of_arrow(error),
+        SqlError::NotNull { .. } => SqlState::NOT_NULL,
+        SqlError::Columns { .. } | SqlError::Sla(_) => SqlState::RULE,
+        SqlError::ValueTooLarge { .. } => SqlState::TOO_LARGE,
+        SqlError::Exists { .. } => SqlState::DUPLICATE_TABLE,
+        SqlError::SchemaExists { .. } => SqlState::DUPLICATE_SCHEMA,
+        SqlError::TenantExists { .. } | SqlError::HeapExists { .. } => SqlState::DUPLICATE_OBJECT,
+        SqlError::MissingQuery { .. }
+        | SqlError::MissingTenant { .. }
+        | SqlError::MissingHeap { .. } => SqlState::NO_OBJECT,
+        SqlError::Missing { .. } | SqlError::Dropped { .. } => SqlState::NO_TABLE,
+        SqlError::MissingSchema { .. } => SqlState::NO_SCHEMA,
+        SqlError::SchemaNotEmpty { .. } => SqlState::NOT_EMPTY,
+        SqlError::Refused { .. } => SqlState::UNSUPPORTED,
+        SqlError::Segment { .. } | SqlError::CatalogDamaged { .. } => SqlState::DAMAGED,
+        SqlError::Pool(_) | SqlError::Store(_) | SqlError::Tier(_) | SqlError::Catalog { .. } => {
+            SqlState::IO
+        }
+        _ => SqlState::INTERNAL,
+    }
+}
+
+fn state_of_datafusion(error: &DataFusionError) -> SqlState {
+    match error.find_root() {
+        DataFusionError::SQL(..) => SqlState::SYNTAX,
+        DataFusionError::SchemaError(error, _) => match **error {
+            SchemaError::AmbiguousReference { .. } => SqlState::AMBIGUOUS_COLUMN,
+            _ => SqlState::NO_COLUMN,
+        },
+        DataFusionError::NotImplemented(_) => SqlState::UNSUPPORTED,
+        DataFusionError::ResourcesExhausted(_) => SqlState::OUT_OF_MEMORY,
+        DataFusionError::ArrowError(error, _) => state_of_arrow(error),
+        DataFusionError::Plan(text) if text.contains("not found") => SqlState::NO_TABLE,
+        DataFusionError::Plan(text) if text.contains("Invalid function") => SqlState::NO_FUNCTION,
+        DataFusionError::Plan(_) => SqlState::RULE,
+        DataFusionError::Execution(text) => state_of_text(text).unwrap_or(SqlState::DATA),
+        DataFusionError::IoError(_) | DataFusionError::ObjectStore(_) => SqlState::IO,
+        DataFusionError::External(error) => match error.downcast_ref::<SqlError>() {
+            Some(error) => state_of(error),
+            None => SqlState::INTERNAL,
+        },
+        _ => SqlState::INTERNAL,
+    }
+}
+
+fn state_of_arrow(error: &ArrowError) -> SqlState {
+    match error {
+        ArrowError::DivideByZero => SqlState::ZERO_DIVISION,
+        ArrowError::ArithmeticOverflow(_) => SqlState::OUT_OF_RANGE,
+        ArrowError::CastError(_) | ArrowError::ParseError(_) => SqlState::INVALID_TEXT,
+        ArrowError::ComputeError(text) | ArrowError::InvalidArgumentError(text) => {
+            state_of_text(text).unwrap_or(SqlState::DATA)
+        }
+        ArrowError::ExternalError(error) => match error.downcast_ref::<DataFusionError>() {
+            Some(error) => state_of_datafusion(error),
+            None => SqlState::INTERNAL,
+        },
+        ArrowError::IoError(..) => SqlState::IO,
+        _ => SqlState::INTERNAL,
+    }
+}
+
+/// The class of an error that has no type of its own.
+fn state_of_text(text: &str) -> Option<SqlState> {
+    let classes = [
+        ("ivide by zero", SqlState::ZERO_DIVISION),
+        ("ivision by zero", SqlState::ZERO_DIVISION),
+        ("verflow", SqlState::OUT_OF_RANGE),
+        ("out of range", SqlState::OUT_OF_RANGE),
+        ("non-nullable", SqlState::NOT_NULL),
+        ("cancelled", SqlState::CANCELLED),
+    ];
+    classes.iter().find(|(part, _)| text.contains(part)).map(|(_, state)| *state)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_classes() {
+        let refused = SqlError::Refused { what: "it".to_owned(), instead: "that".to_owned() };
+        assert_eq!(Failure::from(refused).state(), SqlState::UNSUPPORTED);
+        let zero = DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None);
+        let context = zero.context("while planning");
+        assert_eq!(Failure::from(context).state(), SqlState::ZERO_DIVISION);
+        let full = DataFusionError::ResourcesExhausted("no memory".to_owned());
+        assert_eq!(Failure::from(full).state(), SqlState::OUT_OF_MEMORY);
+        let missing = DataFusionError::Plan("table 'main.public.t' not found".to_owned());
+        assert_eq!(Failure::from(missing).state(), SqlState::NO_TABLE);
+        assert!(Failure::from(io::Error::other("broken")).is_fatal());
+    }
+}

@@ -1,0 +1,137 @@
+//! How a client begins: what it asks for before it may send statements.
+
+use std::fs::File;
+use std::io::Read as _;
+
+use pgwire::messages::response::{GssEncResponse, ReadyForQuery, SslResponse, TransactionStatus};
+use pgwire::messages::startup::{
+    Authentication, BackendKeyData, ParameterStatus, SecretKey, Startup,
+};
+use pgwire::messages::{
+    PgWireBackendMessage as Out, PgWireFrontendMessage as In, SslNegotiationMetaMessage as Before,
+};
+
+use super::connection::Shared;
+use super::failure::{Failure, SqlState};
+use super::settings::Settings;
+use super::wire::Wire;
+use crate::registry::Registered;
+
+/// The name of the database, which is that of its catalog.
+const DATABASE: &str = "main";
+/// The major version of the protocol.
+const PROTOCOL: u16 = 3;
+
+/// A client that has logged in.
+pub(super) struct Client {
+    pub(super) registered: Registered,
+    pub(super) settings: Settings,
+}
+
+/// Lets a client in; none of one that only cancels a statement, or leaves.
+///
+/// # Errors
+/// What the client asks for that there is not.
+pub(super) async fn log_in(shared: &Shared, wire: &mut Wire) -> Result<Option<Client>, Failure> {
+    let startup = loop {
+        match wire.next().await? {
+            None => return Ok(None),
+            Some(In::SslNegotiation(Before::PostgresSsl(_))) => {
+                wire.put(Out::SslResponse(SslResponse::Refuse))?;
+                wire.flush().await?;
+            }
+            Some(In::SslNegotiation(Before::PostgresGss(_))) => {
+                wire.put(Out::GssEncResponse(GssEncResponse::Refuse))?;
+                wire.flush().await?;
+            }
+            // It is none of the two, and is read again.
+            Some(In::SslNegotiation(_)) => wire.context().awaiting_frontend_ssl = false,
+            Some(In::CancelRequest(cancel)) => {
+                shared.registry.cancel(cancel.pid, &cancel.secret_key);
+                return Ok(None);
+            }
+            Some(In::Startup(startup)) => break startup,
+            Some(_) => return Err(Failure::fatal(SqlState::PROTOCOL, "no start of a connection")),
+        }
+    };
+    wire.context().awaiting_frontend_startup = false;
+    welcome(shared, wire, &startup).await.map(Some)
+}
+
+async fn welcome(shared: &Shared, wire: &mut Wire, startup: &Startup) -> Result<Client, Failure> {
+    if startup.protocol_number_major != PROTOCOL {
+        let text = format!("version {} of the protocol; it is 3.0", startup.protocol_number_major);
+        return Err(Failure::fatal(SqlState::UNSUPPORTED, text));
+    }
+    let given = |name: &str| startup.parameters.get(name).map(String::as_str);
+    let user = given("user").unwrap_or_default();
+    // Clients name the database like the user where they are told no name.
+    let database = given("database").unwrap_or(user);
+    if database != DATABASE && database != user {
+        let text = format!("there is no database {database:?}; there is {DATABASE}");
+        return Err(Failure::fatal(SqlState::NO_DATABASE, text));
+    }
+    if given("replication").is_some_and(|value| !["", "false", "off"].contains(&value)) {
+        return Err(Failure::fatal(SqlState::UNSUPPORTED, "replication is not possible"));
+    }
+    let mut settings = Settings::default();
+    let asked = startup.parameters.iter().filter(|(name, _)| {
+        !["user", "database", "replication", "options"].contains(&name.as_str())
+    });
+    let options = options(given("options").unwrap_or_default())?;
+    for (name, value) in asked.map(|(name, value)| (name.as_str(), value.as_str())).chain(options) {
+        settings
+            .set(name, value)
+            .map_err(|failure| Failure::fatal(failure.state(), failure.text()))?;
+    }
+    let secret = secret()?;
+    let registered = shared.registry.add(secret.clone());
+    wire.put(Out::Authentication(Authentication::Ok))?;
+    for (name, value) in settings.reported() {
+        let status = ParameterStatus::new(name.to_owned(), value.to_owned());
+        wire.put(Out::ParameterStatus(status))?;
+    }
+    wire.put(Out::BackendKeyData(BackendKeyData::new(registered.number(), secret)))?;
+    wire.put(Out::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle)))?;
+    wire.flush().await?;
+    Ok(Client { registered, settings })
+}
+
+/// The settings of `-c name=value --name=value`.
+fn options(text: &str) -> Result<Vec<(&str, &str)>, Failure> {
+    let mut words = text.split_whitespace();
+    let mut options = Vec::new();
+    while let Some(word) = words.next() {
+        let assignment = match word.strip_prefix("--") {
+            Some(assignment) => Some(assignment),
+            None if word == "-c" => words.next(),
+            None => word.strip_prefix("-c"),
+        };
+        let Some(option) = assignment.and_then(|assignment| assignment.split_once('=')) else {
+            let text = format!("the options {text:?}; they are -c name=value");
+            return Err(Failure::fatal(SqlState::INVALID_PARAMETER, text));
+        };
+        options.push(option);
+    }
+    Ok(options)
+}
+
+/// What a client has to know to cancel its statements from another connection.
+fn secret() -> Result<SecretKey, Failure> {
+    let mut bytes = [0; 4];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(SecretKey::I32(i32::from_be_bytes(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_settings() {
+        let of = options("-c a=1 -cb=2 --c=3").ok();
+        assert_eq!(of, Some(vec![("a", "1"), ("b", "2"), ("c", "3")]));
+        assert_eq!(options("").ok(), Some(vec![]));
+        assert!(options("-x").is_err() && options("-c a").is_err());
+    }
+}

@@ -1,0 +1,203 @@
+//! Values that clients send for parameters.
+
+use bytes::{Buf, Bytes};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use pgwire::api::Type;
+
+use super::cell::Format;
+use super::date_time::{EPOCH_DAYS, EPOCH_MICROS};
+use super::failure::{Failure, SqlState};
+use super::types::{arrow_type, pg_type};
+
+/// The value of a parameter of a type.
+///
+/// # Errors
+/// Bytes that are no value of the type, and types that have no binary format here.
+pub(super) fn value(
+    bytes: Option<&Bytes>,
+    format: Format,
+    number: usize,
+    data_type: &DataType,
+) -> Result<ScalarValue, Failure> {
+    let Some(bytes) = bytes else { return Ok(ScalarValue::try_from(data_type)?) };
+    let sent = match format {
+        Format::Text => text(bytes, number, data_type)?,
+        Format::Binary => binary(bytes, number, &pg_type(data_type))?,
+    };
+    let invalid = |error| {
+        let text = format!("parameter ${number} is no {}: {error}", pg_type(data_type).name());
+        Failure::new(SqlState::INVALID_TEXT, text)
+    };
+    sent.cast_to(data_type).map_err(invalid)
+}
+
+fn text(bytes: &Bytes, number: usize, data_type: &DataType) -> Result<ScalarValue, Failure> {
+    let not_utf8 = |_| {
+        let text = format!("parameter ${number} is not UTF-8");
+        Failure::new(SqlState::INVALID_TEXT, text)
+    };
+    let text = std::str::from_utf8(bytes).map_err(not_utf8)?;
+    if pg_type(data_type) != Type::BYTEA {
+        return Ok(ScalarValue::from(text));
+    }
+    match unescaped(text) {
+        Some(bytes) => Ok(ScalarValue::Binary(Some(bytes))),
+        None => {
+            let text = format!("parameter ${number} is no bytea; write bytes as \\x00ff");
+            Err(Failure::new(SqlState::INVALID_TEXT, text))
+        }
+    }
+}
+
+/// The bytes of `\x00ff`, or of a text whose bytes beyond ASCII are written as `\377`.
+fn unescaped(text: &str) -> Option<Vec<u8>> {
+    let hex = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    if let Some(digits) = text.strip_prefix("\\x") {
+        return digits
+            .as_bytes()
+            .chunks(2)
+            .map(|pair| hex(pair).filter(|_| pair.len() == 2))
+            .collect();
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, behind)) = rest.split_first() {
+        rest = behind;
+        if *byte != b'\\' {
+            bytes.push(*byte);
+        } else if let Some(behind) = rest.strip_prefix(b"\\") {
+            bytes.push(b'\\');
+            rest = behind;
+        } else {
+            let octal = std::str::from_utf8(rest.get(..3)?).ok()?;
+            bytes.push(u8::from_str_radix(octal, 8).ok()?);
+            rest = &rest[3..];
+        }
+    }
+    Some(bytes)
+}
+
+fn binary(bytes: &Bytes, number: usize, pg_type: &Type) -> Result<ScalarValue, Failure> {
+    let unsupported = || {
+        let text = format!("parameter ${number}, of type {pg_type}, is possible as text only");
+        Failure::new(SqlState::UNSUPPORTED, text)
+    };
+    let malformed = || {
+        let text = format!("parameter ${number} is no {pg_type}: {} bytes", bytes.len());
+        Failure::new(SqlState::INVALID_BINARY, text)
+    };
+    let known = arrow_type(pg_type).or((*pg_type == Type::NUMERIC).then_some(DataType::Utf8));
+    let Some(known) = known else { return Err(unsupported()) };
+    of_binary(bytes, pg_type, &known).ok_or_else(malformed)
+}
+
+fn of_binary(bytes: &Bytes, pg_type: &Type, known: &DataType) -> Option<ScalarValue> {
+    let micros = || i64::from_be_bytes(bytes.as_ref().try_into().ok()?).checked_add(EPOCH_MICROS);
+    Some(match *pg_type {
+        Type::BOOL => ScalarValue::Boolean(Some(*bytes.first()? != 0)),
+        Type::INT2 => ScalarValue::Int16(Some(i16::from_be_bytes(bytes.as_ref().try_into().ok()?))),
+        Type::INT4 => ScalarValue::Int32(Some(i32::from_be_bytes(bytes.as_ref().try_into().ok()?))),
+        Type::INT8 => ScalarValue::Int64(Some(i64::from_be_bytes(bytes.as_ref().try_into().ok()?))),
+        Type::FLOAT4 => {
+            ScalarValue::Float32(Some(f32::from_be_bytes(bytes.as_ref().try_into().ok()?)))
+        }
+        Type::FLOAT8 => {
+            ScalarValue::Float64(Some(f64::from_be_bytes(bytes.as_ref().try_into().ok()?)))
+        }
+        Type::BYTEA => ScalarValue::Binary(Some(bytes.to_vec())),
+        Type::DATE => {
+            let days = i32::from_be_bytes(bytes.as_ref().try_into().ok()?);
+            ScalarValue::Date32(Some(days.checked_add(EPOCH_DAYS)?))
+        }
+        Type::TIME => {
+            let micros = i64::from_be_bytes(bytes.as_ref().try_into().ok()?);
+            ScalarValue::Time64Microsecond(Some(micros))
+        }
+        Type::TIMESTAMP => ScalarValue::TimestampMicrosecond(Some(micros()?), None),
+        Type::TIMESTAMPTZ => ScalarValue::TimestampMicrosecond(Some(micros()?), Some("UTC".into())),
+        Type::NUMERIC => ScalarValue::from(numeric(bytes.clone())?),
+        _ if *known == DataType::Utf8 => ScalarValue::from(std::str::from_utf8(bytes).ok()?),
+        _ => return None,
+    })
+}
+
+/// A `numeric` in its binary format as digits: groups of four of them, the weight of the first,
+/// the sign and how many digits are behind the point.
+fn numeric(mut bytes: Bytes) -> Option<String> {
+    if bytes.len() < 8 {
+        return None;
+    }
+    let (count, weight) = (usize::from(bytes.get_u16()), i32::from(bytes.get_i16()));
+    let (sign, scale) = (bytes.get_u16(), usize::from(bytes.get_u16()));
+    if bytes.len() != 2 * count || ![0, 0x4000].contains(&sign) || scale > 1000 {
+        return None;
+    }
+    let groups: Vec<u16> = (0..count).map(|_| bytes.get_u16()).collect();
+    if groups.iter().any(|group| *group > 9999) {
+        return None;
+    }
+    let group = |place: i32| {
+        let index = usize::try_from(weight - place).ok();
+        index.and_then(|index| groups.get(index)).copied().unwrap_or(0)
+    };
+    let mut text = if sign == 0 { String::new() } else { "-".to_owned() };
+    let whole: String =
+        (0..=weight.max(0)).rev().map(|place| format!("{:04}", group(place))).collect();
+    let trimmed = whole.trim_start_matches('0');
+    text.push_str(if trimmed.is_empty() { "0" } else { trimmed });
+    let places = i32::try_from(scale.div_ceil(4)).ok()?;
+    let fraction: String = (1..=places).map(|place| format!("{:04}", group(-place))).collect();
+    if scale > 0 {
+        text.push('.');
+        text.push_str(fraction.get(..scale)?);
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+
+    use super::super::number::put_numeric;
+    use super::*;
+
+    fn of(bytes: &'static [u8], format: Format, data_type: &DataType) -> Option<ScalarValue> {
+        value(Some(&Bytes::from_static(bytes)), format, 1, data_type).ok()
+    }
+
+    #[test]
+    fn numerics_are_read_as_they_are_written() {
+        for (unscaled, scale, want) in [
+            (0_i128, 2_i8, "0.00"),
+            (12_345_678, 3, "12345.678"),
+            (-1, 4, "-0.0001"),
+            (10_000, 0, "10000"),
+            (123_456_789_012_345_678_901, 20, "1.23456789012345678901"),
+            (99_990_000, 0, "99990000"),
+        ] {
+            let mut bytes = BytesMut::new();
+            put_numeric(unscaled, scale, &mut bytes);
+            assert_eq!(numeric(bytes.freeze()).as_deref(), Some(want));
+        }
+        assert_eq!(numeric(Bytes::from_static(&[0, 1, 0, 0, 0, 0, 0, 0])), None);
+    }
+
+    #[test]
+    fn texts_and_bytes_become_values_of_the_type() {
+        let int = DataType::Int32;
+        assert_eq!(of(b"17", Format::Text, &int), Some(ScalarValue::Int32(Some(17))));
+        assert_eq!(of(&[0, 0, 0, 17], Format::Binary, &int), Some(ScalarValue::Int32(Some(17))));
+        assert_eq!(of(b"x", Format::Text, &int), None);
+        assert_eq!(of(&[0, 17], Format::Binary, &int), None);
+        let bytes = |bytes: &[u8]| Some(ScalarValue::Binary(Some(bytes.to_vec())));
+        assert_eq!(of(b"\\x00ff", Format::Text, &DataType::Binary), bytes(&[0, 255]));
+        assert_eq!(of(b"a\\\\\\377", Format::Text, &DataType::Binary), bytes(b"a\\\xff"));
+        assert_eq!(of(b"\\x0", Format::Text, &DataType::Binary), None);
+        let day = Some(ScalarValue::Date32(Some(EPOCH_DAYS + 1)));
+        assert_eq!(of(b"2000-01-02", Format::Text, &DataType::Date32), day);
+        assert_eq!(of(&[0, 0, 0, 1], Format::Binary, &DataType::Date32), day);
+        let null = value(None, Format::Text, 1, &int).ok();
+        assert_eq!(null, Some(ScalarValue::Int32(None)));
+    }
+}

@@ -1,0 +1,142 @@
+//! Types of columns, as PostgreSQL names them.
+
+use datafusion::arrow::datatypes::{DataType, Field};
+use pgwire::api::Type;
+
+/// The type that a client is told for a column.
+///
+/// Integers without sign get the next wider type; the widest become `numeric`. Types that
+/// PostgreSQL does not have, such as maps and unions, are sent as text.
+pub(crate) fn pg_type(data_type: &DataType) -> Type {
+    match data_type {
+        DataType::Boolean => Type::BOOL,
+        DataType::Int8 | DataType::Int16 | DataType::UInt8 => Type::INT2,
+        DataType::Int32 | DataType::UInt16 => Type::INT4,
+        DataType::Int64 | DataType::UInt32 => Type::INT8,
+        DataType::Float16 | DataType::Float32 => Type::FLOAT4,
+        DataType::Float64 => Type::FLOAT8,
+        DataType::UInt64
+        | DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..) => Type::NUMERIC,
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => Type::BYTEA,
+        DataType::Date32 | DataType::Date64 => Type::DATE,
+        DataType::Time32(_) | DataType::Time64(_) => Type::TIME,
+        DataType::Timestamp(_, None) => Type::TIMESTAMP,
+        DataType::Timestamp(_, Some(_)) => Type::TIMESTAMPTZ,
+        DataType::Interval(_) | DataType::Duration(_) => Type::INTERVAL,
+        DataType::Dictionary(_, value) => pg_type(value),
+        DataType::RunEndEncoded(_, value) => pg_type(value.data_type()),
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _) => array_of(item),
+        DataType::Struct(_) => Type::RECORD,
+        _ => Type::TEXT,
+    }
+}
+
+/// The type of arrays of an item. An array of arrays has the type of the innermost items, as
+/// PostgreSQL has it.
+fn array_of(item: &Field) -> Type {
+    let item = pg_type(item.data_type());
+    let arrays = [
+        (Type::BOOL, Type::BOOL_ARRAY),
+        (Type::INT2, Type::INT2_ARRAY),
+        (Type::INT4, Type::INT4_ARRAY),
+        (Type::INT8, Type::INT8_ARRAY),
+        (Type::FLOAT4, Type::FLOAT4_ARRAY),
+        (Type::FLOAT8, Type::FLOAT8_ARRAY),
+        (Type::NUMERIC, Type::NUMERIC_ARRAY),
+        (Type::BYTEA, Type::BYTEA_ARRAY),
+        (Type::DATE, Type::DATE_ARRAY),
+        (Type::TIME, Type::TIME_ARRAY),
+        (Type::TIMESTAMP, Type::TIMESTAMP_ARRAY),
+        (Type::TIMESTAMPTZ, Type::TIMESTAMPTZ_ARRAY),
+        (Type::INTERVAL, Type::INTERVAL_ARRAY),
+        (Type::RECORD, Type::RECORD_ARRAY),
+        (Type::TEXT, Type::TEXT_ARRAY),
+    ];
+    let found = arrays.iter().find(|(of, _)| *of == item);
+    // An array already: one more dimension is the same type.
+    found.map_or(item, |(_, array)| array.clone())
+}
+
+/// Bytes of a value of the type, and -1 where they vary (`pg_type.typlen`).
+pub(crate) fn type_size(pg_type: &Type) -> i16 {
+    match *pg_type {
+        Type::BOOL => 1,
+        Type::INT2 => 2,
+        Type::INT4 | Type::FLOAT4 | Type::DATE => 4,
+        Type::INT8 | Type::FLOAT8 | Type::TIME | Type::TIMESTAMP | Type::TIMESTAMPTZ => 8,
+        Type::INTERVAL => 16,
+        _ => -1,
+    }
+}
+
+/// Precision and scale of a `numeric` (`pg_attribute.atttypmod`), and -1 for a type without.
+pub(crate) fn type_modifier(data_type: &DataType) -> i32 {
+    match data_type {
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale)
+            if *scale >= 0 =>
+        {
+            ((i32::from(*precision) << 16) | i32::from(*scale)) + 4
+        }
+        DataType::Dictionary(_, value) => type_modifier(value),
+        DataType::RunEndEncoded(_, value) => type_modifier(value.data_type()),
+        _ => -1,
+    }
+}
+
+/// The type of a parameter that a client names by its number; none for one that is not known here.
+pub(crate) fn arrow_type(pg_type: &Type) -> Option<DataType> {
+    use datafusion::arrow::datatypes::{IntervalUnit, TimeUnit};
+    Some(match *pg_type {
+        Type::BOOL => DataType::Boolean,
+        Type::INT2 => DataType::Int16,
+        Type::INT4 => DataType::Int32,
+        Type::INT8 | Type::OID => DataType::Int64,
+        Type::FLOAT4 => DataType::Float32,
+        Type::FLOAT8 => DataType::Float64,
+        Type::TEXT | Type::VARCHAR | Type::BPCHAR | Type::NAME | Type::CHAR => DataType::Utf8,
+        Type::BYTEA => DataType::Binary,
+        Type::DATE => DataType::Date32,
+        Type::TIME => DataType::Time64(TimeUnit::Microsecond),
+        Type::TIMESTAMP => DataType::Timestamp(TimeUnit::Microsecond, None),
+        Type::TIMESTAMPTZ => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        Type::INTERVAL => DataType::Interval(IntervalUnit::MonthDayNano),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn modifiers_are_those_of_postgres() {
+        assert_eq!(type_modifier(&DataType::Decimal128(10, 2)), 655_366);
+        assert_eq!(type_modifier(&DataType::Utf8), -1);
+    }
+
+    #[test]
+    fn encoded_columns_have_the_type_of_their_values() {
+        let key = Box::new(DataType::Int32);
+        let texts = DataType::Dictionary(key, Box::new(DataType::Utf8));
+        assert_eq!(pg_type(&texts), Type::TEXT);
+        let lists = DataType::List(Arc::new(Field::new("item", texts, true)));
+        assert_eq!(pg_type(&lists), Type::TEXT_ARRAY);
+        let nested = DataType::List(Arc::new(Field::new("item", lists, true)));
+        assert_eq!(pg_type(&nested), Type::TEXT_ARRAY);
+    }
+}

@@ -1,0 +1,145 @@
+//! Messages from and to a client.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bytes::{BufMut, BytesMut};
+use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::cell::ColumnWriter;
+use super::failure::{Failure, SqlState};
+use crate::stream::Stream;
+
+/// Bytes that are gathered before they are sent.
+const OUTPUT_BYTES: usize = 64 << 10;
+
+/// A connection as messages.
+pub(super) struct Wire {
+    stream: Box<dyn Stream>,
+    input: BytesMut,
+    output: BytesMut,
+    context: DecodeContext,
+    message_bytes_max: usize,
+}
+
+impl Wire {
+    pub(super) fn new(stream: Box<dyn Stream>, message_bytes_max: usize) -> Self {
+        Self {
+            stream,
+            input: BytesMut::new(),
+            output: BytesMut::new(),
+            context: DecodeContext::default(),
+            message_bytes_max,
+        }
+    }
+
+    /// What messages are read as: it changes while a client logs in.
+    pub(super) fn context(&mut self) -> &mut DecodeContext {
+        &mut self.context
+    }
+
+    /// From now on messages may have so many bytes.
+    pub(super) fn allow_message_bytes(&mut self, bytes: usize) {
+        self.message_bytes_max = bytes;
+    }
+
+    /// The next message; none when the client has closed the connection.
+    ///
+    /// # Errors
+    /// A broken connection, and messages that are none or are too long. Nothing of the connection
+    /// can be used after that.
+    pub(super) async fn next(&mut self) -> Result<Option<PgWireFrontendMessage>, Failure> {
+        loop {
+            self.check_length()?;
+            if let Some(message) = self.decode()? {
+                return Ok(Some(message));
+            }
+            if self.stream.read_buf(&mut self.input).await? == 0 {
+                return match self.input.is_empty() {
+                    true => Ok(None),
+                    false => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                };
+            }
+        }
+    }
+
+    /// Refuses a message by its length, before its bytes are there.
+    fn check_length(&self) -> Result<(), Failure> {
+        let offset = usize::from(!self.context.awaiting_frontend_startup);
+        let Some(bytes) = self.input.get(offset..offset + 4) else { return Ok(()) };
+        let length = bytes.iter().fold(0_usize, |length, byte| length << 8 | usize::from(*byte));
+        if length < 4 {
+            return Err(Failure::fatal(SqlState::PROTOCOL, "a message without a length"));
+        }
+        if length > self.message_bytes_max {
+            let most = self.message_bytes_max;
+            let text = format!("a message of {length} bytes; at most {most} are possible");
+            return Err(Failure::fatal(SqlState::TOO_LARGE, text));
+        }
+        Ok(())
+    }
+
+    fn decode(&mut self) -> Result<Option<PgWireFrontendMessage>, Failure> {
+        let malformed = || Failure::fatal(SqlState::PROTOCOL, "a message that has no meaning");
+        // Lengths inside of a message that go beyond its end make the decoder panic. It changes
+        // nothing but the input, which nobody reads any more.
+        let decode = || PgWireFrontendMessage::decode(&mut self.input, &self.context);
+        match catch_unwind(AssertUnwindSafe(decode)) {
+            Ok(Ok(message)) => Ok(message),
+            Ok(Err(_)) | Err(_) => Err(malformed()),
+        }
+    }
+
+    /// Adds a message to those that are sent next.
+    ///
+    /// # Errors
+    /// When the message cannot be written, which its parts decide.
+    pub(super) fn put(&mut self, message: PgWireBackendMessage) -> Result<(), Failure> {
+        Ok(message.encode(&mut self.output).map_err(io::Error::other)?)
+    }
+
+    /// Adds a row of a batch.
+    pub(super) fn put_row(&mut self, columns: &[ColumnWriter], row: usize) -> Result<(), Failure> {
+        let start = self.output.len();
+        self.output.put_u8(b'D');
+        self.output.put_i32(0);
+        self.output.put_i16(i16::try_from(columns.len()).unwrap_or(i16::MAX));
+        for column in columns {
+            column.append_with_length(row, &mut self.output);
+        }
+        let length = self.output.len() - start - 1;
+        let Ok(length) = i32::try_from(length) else {
+            self.output.truncate(start);
+            let text = format!("a row of {length} bytes; messages have at most {}", i32::MAX);
+            return Err(Failure::new(SqlState::TOO_LARGE, text));
+        };
+        self.output[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
+        Ok(())
+    }
+
+    /// Whether enough has gathered to be sent.
+    pub(super) fn is_full(&self) -> bool {
+        self.output.len() >= OUTPUT_BYTES
+    }
+
+    /// Sends what has gathered.
+    ///
+    /// # Errors
+    /// A broken connection.
+    pub(super) async fn flush(&mut self) -> Result<(), Failure> {
+        self.stream.write_all_buf(&mut self.output).await?;
+        self.stream.flush().await?;
+        // A row of some MiB must not keep its memory.
+        if self.output.capacity() > 4 * OUTPUT_BYTES {
+            self.output = BytesMut::new();
+        }
+        Ok(())
+    }
+
+    /// Sends what has gathered, and closes the connection.
+    pub(super) async fn close(&mut self) -> Result<(), Failure> {
+        self.flush().await?;
+        Ok(self.stream.shutdown().await?)
+    }
+}

@@ -1,0 +1,215 @@
+//! Listening, and letting connections in.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use terrace_sql::Engine;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::limits::Limits;
+use crate::postgres::{self, Shared};
+use crate::registry::Registry;
+use crate::stream::{self, Stream, Watch};
+
+/// How long a listener waits after it could not take a connection, such as for want of
+/// descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Why a server does not listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// An address that other machines reach.
+    #[error(
+        "listening at {0} is not possible without logins: whoever reaches the address could read \
+         and change everything; listen at 127.0.0.1, [::1] or a Unix socket"
+    )]
+    Open(SocketAddr),
+    /// The system refuses an address.
+    #[error("listening at {place}: {source}")]
+    Listen {
+        /// The address or path.
+        place: String,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+/// A place that a server listens at.
+#[derive(Debug)]
+pub enum Listener {
+    /// An address of this machine.
+    Tcp(TcpListener),
+    /// A Unix socket, whose file is removed with the listener.
+    Unix(UnixListener, SocketFile),
+}
+
+/// The file of a Unix socket, which is removed when this is dropped.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    port: u16,
+}
+
+impl SocketFile {
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory that clients are told as their host.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// The port that clients are told, which is a part of the name alone.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "the socket's file stays");
+        }
+    }
+}
+
+impl Listener {
+    /// Listens at an address of this machine that no other machine reaches.
+    ///
+    /// # Errors
+    /// [`ServerError::Open`] for any other address, [`ServerError::Listen`] when it is taken.
+    pub async fn tcp(address: SocketAddr) -> Result<Self, ServerError> {
+        if !address.ip().is_loopback() {
+            return Err(ServerError::Open(address));
+        }
+        let failed = |source| ServerError::Listen { place: address.to_string(), source };
+        Ok(Self::Tcp(TcpListener::bind(address).await.map_err(failed)?))
+    }
+
+    /// Listens at a Unix socket of a directory, by the name that PostgreSQL's clients look for:
+    /// `.s.PGSQL.5432`. A socket of that name that nobody listens at is replaced.
+    ///
+    /// # Errors
+    /// [`ServerError::Listen`] when the path is taken or cannot be written.
+    pub fn unix(directory: &Path, port: u16) -> Result<Self, ServerError> {
+        let path = directory.join(format!(".s.PGSQL.{port}"));
+        let failed = |source| ServerError::Listen { place: path.display().to_string(), source };
+        remove_stale(&path).map_err(failed)?;
+        let listener = UnixListener::bind(&path).map_err(failed)?;
+        Ok(Self::Unix(listener, SocketFile { path, port }))
+    }
+
+    async fn accept(&self) -> io::Result<(Box<dyn Stream>, Watch)> {
+        match self {
+            Self::Tcp(listener) => stream::tcp(listener.accept().await?.0),
+            Self::Unix(listener, _) => stream::unix(listener.accept().await?.0),
+        }
+    }
+}
+
+/// Removes the file of a socket whose server has ended without removing it.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let is_socket = |meta: std::fs::Metadata| meta.file_type().is_socket();
+    if !std::fs::symlink_metadata(path).is_ok_and(is_socket) {
+        return Ok(());
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A server over one engine.
+pub struct Server {
+    shared: Arc<Shared>,
+    places: Arc<Semaphore>,
+}
+
+impl Server {
+    /// A server that gives each connection a session of the engine.
+    #[must_use]
+    pub fn new(engine: Engine, limits: Limits) -> Self {
+        let shared = Arc::new(Shared { engine, registry: Arc::new(Registry::default()), limits });
+        Self { shared, places: Arc::new(Semaphore::new(limits.connections)) }
+    }
+
+    /// Serves connections until `ends` does. Connections that are open then are closed, which
+    /// cancels their statements; nothing of the server uses the engine after that.
+    pub async fn run(self, listeners: Vec<Listener>, ends: impl Future<Output = ()>) {
+        let (stop, stopped) = watch::channel(());
+        let mut listening = JoinSet::new();
+        for listener in listeners {
+            let (shared, places) = (Arc::clone(&self.shared), Arc::clone(&self.places));
+            listening.spawn(listen(listener, shared, places, stopped.clone()));
+        }
+        drop(stopped);
+        ends.await;
+        let _every_listener = stop.send(());
+        while listening.join_next().await.is_some() {}
+    }
+}
+
+/// Lets connections in until it is told to stop, and ends them then.
+async fn listen(
+    listener: Listener,
+    shared: Arc<Shared>,
+    places: Arc<Semaphore>,
+    mut stopped: watch::Receiver<()>,
+) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, watch)) => {
+                    let place = Arc::clone(&places).try_acquire_owned().ok();
+                    connections.spawn(serve(Arc::clone(&shared), stream, watch, place));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be taken");
+                    sleep(PAUSE).await;
+                }
+            },
+            Some(ended) = connections.join_next() => {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "a connection has failed");
+                }
+            }
+            _ = stopped.changed() => break,
+        }
+    }
+    connections.shutdown().await;
+}
+
+async fn serve(
+    shared: Arc<Shared>,
+    stream: Box<dyn Stream>,
+    watch: Watch,
+    place: Option<OwnedSemaphorePermit>,
+) {
+    match place {
+        Some(_place) => postgres::serve(&shared, stream, watch).await,
+        None => postgres::refuse(&shared, stream).await,
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("free", &self.places.available_permits())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,57 @@
+//! Connections by TCP and by Unix sockets.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, Interest};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::sleep;
+
+/// How often a connection whose client has sent more is looked at.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// What bytes come from and go to.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// Tells when the client of a connection is gone, while another task writes to it.
+pub(crate) enum Watch {
+    /// A second descriptor of a TCP connection.
+    Tcp(TcpStream),
+    /// One of a Unix socket.
+    Unix(UnixStream),
+}
+
+impl Watch {
+    /// Ends when the client has closed its side, or the connection is broken.
+    pub(crate) async fn gone(&self) {
+        loop {
+            let ready = match self {
+                Self::Tcp(stream) => stream.ready(Interest::READABLE).await,
+                Self::Unix(stream) => stream.ready(Interest::READABLE).await,
+            };
+            match ready {
+                Ok(ready) if !ready.is_read_closed() && !ready.is_error() => {}
+                _ => return,
+            }
+            // Messages that nobody reads now keep it readable.
+            sleep(INTERVAL).await;
+        }
+    }
+}
+
+/// A TCP connection and what watches it. Messages are sent as they are flushed.
+pub(crate) fn tcp(stream: TcpStream) -> io::Result<(Box<dyn Stream>, Watch)> {
+    stream.set_nodelay(true)?;
+    let stream = stream.into_std()?;
+    let watch = TcpStream::from_std(stream.try_clone()?)?;
+    Ok((Box::new(TcpStream::from_std(stream)?), Watch::Tcp(watch)))
+}
+
+/// A connection by a Unix socket and what watches it.
+pub(crate) fn unix(stream: UnixStream) -> io::Result<(Box<dyn Stream>, Watch)> {
+    let stream = stream.into_std()?;
+    let watch = UnixStream::from_std(stream.try_clone()?)?;
+    Ok((Box::new(UnixStream::from_std(stream)?), Watch::Unix(watch)))
+}

@@ -1,0 +1,249 @@
+//! Clients of others connect, ask and cancel.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use terrace_server::{Limits, Listener, Server};
+use terrace_sql::{Engine, EngineConfig};
+use terrace_testkit::needs;
+use terrace_tier::store::MemoryBlocks;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
+
+const DRAM: u64 = 64 << 20;
+const STORE_BYTES: u64 = 1 << 30;
+
+fn engine() -> Engine {
+    let config = EngineConfig { threads: 2, ..EngineConfig::new(DRAM) };
+    let blocks = Arc::new(MemoryBlocks::new(STORE_BYTES));
+    Engine::over_blocks(&config, blocks, STORE_BYTES).expect("an engine")
+}
+
+/// Runs a test beside a server, and sees that the server lets go of the engine afterwards.
+async fn with_server<T: Future<Output = ()>>(limits: Limits, test: impl FnOnce(SocketAddr) -> T) {
+    let engine = engine();
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listener = Listener::tcp(address).await.expect("an address");
+    let Listener::Tcp(tcp) = &listener else { panic!("not by TCP") };
+    let address = tcp.local_addr().expect("an address");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let server = Server::new(engine.clone(), limits);
+    let server = tokio::spawn(server.run(vec![listener], async { drop(stopped.await) }));
+    test(address).await;
+    drop(stop);
+    server.await.expect("the server ends");
+    engine.close().expect("nobody uses the engine");
+}
+
+async fn connect(address: SocketAddr) -> Client {
+    let url = format!("postgres://someone@{address}/main?application_name=test");
+    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.expect("connected");
+    tokio::spawn(connection);
+    client
+}
+
+fn psql(address: SocketAddr, text: &str) -> (String, String) {
+    let (host, port) = (address.ip().to_string(), address.port().to_string());
+    let output = Command::new("psql")
+        .args(["-X", "-A", "-t", "-h", &host, "-p", &port, "-d", "main", "-c", text])
+        .output()
+        .expect("psql runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    (text(&output.stdout), text(&output.stderr))
+}
+
+fn has_psql() -> bool {
+    let found = Command::new("psql").arg("--version").output();
+    needs::or_skip("psql", found.map_err(|error| error.to_string())).is_some()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn psql_reads_and_changes_tables() {
+    if !has_psql() {
+        return;
+    }
+    with_server(Limits::default(), |address| async move {
+        let ask = move |text: &'static str| async move {
+            tokio::task::spawn_blocking(move || psql(address, text)).await.expect("psql")
+        };
+        let (out, errors) =
+            ask("CREATE TABLE t (k BIGINT, s TEXT, d DECIMAL(9,2), b BOOLEAN)").await;
+        assert_eq!((out.as_str(), errors.as_str()), ("CREATE TABLE", ""));
+        assert_eq!(
+            ask("INSERT INTO t VALUES (1, 'a', 1.5, true), (2, NULL, -0.25, false)").await.0,
+            "INSERT 0 2"
+        );
+        assert_eq!(ask("SELECT * FROM t ORDER BY k").await.0, "1|a|1.50|t\n2||-0.25|f");
+        assert_eq!(
+            ask("UPDATE t SET s = 'b' WHERE k = 2; SELECT s FROM t WHERE k = 2").await.0,
+            "UPDATE 1\nb"
+        );
+        assert_eq!(ask("SELECT 1 / 0").await.1, "ERROR:  Arrow error: Divide by zero error");
+        assert_eq!(ask("SET statement_timeout = '5s'; SHOW statement_timeout").await.0, "SET\n5s");
+        let (_, refused) = ask("BEGIN").await;
+        assert!(refused.contains("autocommit"), "{refused}");
+        let floats = "SELECT CAST(1 AS DOUBLE), CAST(0.1 AS DOUBLE), CAST('NaN' AS DOUBLE), 1e300";
+        assert_eq!(ask(floats).await.0, "1|0.1|NaN|1e+300");
+        let times = "SELECT DATE '2024-02-29', TIMESTAMP '2024-02-29 12:30:00.5', INTERVAL '1 day'";
+        assert_eq!(ask(times).await.0, "2024-02-29|2024-02-29 12:30:00.5|1 day");
+        assert_eq!(ask("SELECT [1, NULL, 3]").await.0, "{1,NULL,3}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_are_prepared_with_values_in_binary() {
+    with_server(Limits::default(), |address| async move {
+        let client = connect(address).await;
+        let done = client.execute("CREATE TABLE t (k BIGINT, s TEXT, x DOUBLE)", &[]).await;
+        assert_eq!(done.expect("created"), 0);
+        let insert = client.prepare("INSERT INTO t VALUES ($1, $2, $3)").await.expect("prepared");
+        assert_eq!(insert.params(), [Type::INT8, Type::TEXT, Type::FLOAT8]);
+        for k in 0..10_i64 {
+            let s = (k % 2 == 0).then(|| format!("row {k}"));
+            let rows = client.execute(&insert, &[&k, &s, &(k as f64 / 4.0)]).await;
+            assert_eq!(rows.expect("inserted"), 1);
+        }
+        let query = "SELECT k, s, x FROM t WHERE k >= $1 AND k < $2 ORDER BY k";
+        let rows = client.query(query, &[&3_i64, &5_i64]).await.expect("rows");
+        let rows: Vec<(i64, Option<String>, f64)> =
+            rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
+        assert_eq!(rows, [(3, None, 0.75), (4, Some("row 4".to_owned()), 1.0)]);
+        // What a failed statement leaves behind is a connection that goes on.
+        let missing = client.prepare("SELECT nothing FROM t").await.expect_err("no such column");
+        assert_eq!(missing.code(), Some(&SqlState::UNDEFINED_COLUMN));
+        let absent = client.query("SELECT * FROM absent", &[]).await.expect_err("no such table");
+        assert_eq!(absent.code(), Some(&SqlState::UNDEFINED_TABLE));
+        let wrong = client.simple_query("SELEC 1").await.expect_err("no such statement");
+        assert_eq!(wrong.code(), Some(&SqlState::SYNTAX_ERROR));
+        let all = client.simple_query("SELECT count(*) FROM t; SHOW application_name").await;
+        let rows: Vec<String> = all
+            .expect("two results")
+            .iter()
+            .filter_map(|message| match message {
+                SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(rows, ["10", "test"]);
+    })
+    .await;
+}
+
+/// The first message of a client of version 3 of the protocol.
+const STARTUP: &[u8] = b"\0\0\0\x10\0\x03\0\0user\0u\0\0";
+
+/// A statement that never ends.
+const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000000000) a";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_end_when_the_client_says_so_or_is_gone() {
+    with_server(Limits::default(), |address| async move {
+        let client = connect(address).await;
+        let cancel = client.cancel_token();
+        let asked = tokio::spawn(async move {
+            let ended = client.query(ENDLESS, &[]).await.expect_err("it never ends");
+            assert_eq!(ended.code(), Some(&SqlState::QUERY_CANCELED));
+            client.query_one("SELECT 7", &[]).await.expect("it goes on").get::<_, i64>(0)
+        });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        cancel.cancel_query(NoTls).await.expect("asked to cancel");
+        assert_eq!(timeout(Duration::from_secs(20), asked).await.expect("soon").expect("ended"), 7);
+
+        let client = connect(address).await;
+        client.simple_query("SET statement_timeout = 200").await.expect("set");
+        let late = client.simple_query(ENDLESS).await.expect_err("it never ends");
+        assert_eq!(late.code(), Some(&SqlState::QUERY_CANCELED));
+
+        let mut client = TcpStream::connect(address).await.expect("connected");
+        client.write_all(STARTUP).await.expect("sent");
+        let length = u32::try_from(ENDLESS.len() + 5).expect("short").to_be_bytes();
+        let query = [&b"Q"[..], &length, ENDLESS.as_bytes(), b"\0"].concat();
+        client.write_all(&query).await.expect("sent");
+        let running = "SELECT count(*) FROM terrace.queries WHERE statement LIKE '%1000000000000%' \
+                       AND statement NOT LIKE '%queries%'";
+        let watcher = connect(address).await;
+        let count =
+            || async { watcher.query_one(running, &[]).await.expect("queries").get::<_, i64>(0) };
+        while count().await == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        drop(client);
+        let start = Instant::now();
+        while count().await > 0 {
+            assert!(start.elapsed() < Duration::from_secs(20), "the query goes on");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_messages_end_their_own_connection_alone() {
+    let limits = Limits { connections: 3, message_bytes: 1 << 20, ..Limits::default() };
+    with_server(limits, |address| async move {
+        let client = connect(address).await;
+        let bad: [&[u8]; 5] = [
+            // A gigabyte before logging in.
+            b"\x3f\xff\xff\xff\0\x03\0\0user",
+            b"\0\0\0\0\0\0\0\0",
+            b"GET / HTTP/1.1\r\n\r\n",
+            // Another version of the protocol.
+            b"\0\0\0\x10\0\x02\0\0user\0u\0\0",
+            b"\0\0\0\x18\0\x03\0\0user\0u\0bad\0x\0\0\0\0\0",
+        ];
+        for bytes in bad {
+            assert_eq!(ends(address, &[bytes]).await, Some(b'E'), "{bytes:?}");
+        }
+        // Messages that end before what they announce, and some that are too long.
+        let broken: [&[u8]; 4] =
+            [b"B\0\0\0\x08\0\0\xff\xff", b"P\0\0\0\x04", b"Q\x7f\xff\xff\xff", b"?\0\0\0\x04"];
+        for bytes in broken {
+            assert_eq!(ends(address, &[STARTUP, bytes]).await, Some(b'R'), "{bytes:?}");
+        }
+        assert_eq!(client.query_one("SELECT 1", &[]).await.expect("served").get::<_, i64>(0), 1);
+        let (_two, _three) = (connect(address).await, connect(address).await);
+        let url = format!("postgres://u@{address}/main");
+        let full = tokio_postgres::connect(&url, NoTls).await.err().expect("no place");
+        assert_eq!(full.code(), Some(&SqlState::TOO_MANY_CONNECTIONS));
+    })
+    .await;
+}
+
+/// The first byte that a server answers before it closes the connection.
+async fn ends(address: SocketAddr, messages: &[&[u8]]) -> Option<u8> {
+    let mut stream = TcpStream::connect(address).await.expect("connected");
+    for message in messages {
+        stream.write_all(message).await.expect("sent");
+    }
+    let mut answer = Vec::new();
+    let closed = timeout(Duration::from_secs(10), stream.read_to_end(&mut answer)).await;
+    // A connection that is closed before all is read is reset.
+    let _read = closed.expect("the server closes the connection");
+    answer.first().copied()
+}
+
+#[tokio::test]
+async fn a_server_without_logins_is_for_its_machine_alone() {
+    let open = Listener::tcp(SocketAddr::from(([0, 0, 0, 0], 0))).await.expect_err("open");
+    assert!(open.to_string().contains("127.0.0.1"), "{open}");
+    let directory = tempfile::tempdir().expect("a directory");
+    let first = Listener::unix(directory.path(), 5432).expect("a socket");
+    assert!(Listener::unix(directory.path(), 5432).is_err(), "somebody listens");
+    let path: PathBuf = directory.path().join(".s.PGSQL.5432");
+    assert!(path.exists());
+    drop(first);
+    assert!(!path.exists());
+    drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket that stays"));
+    assert!(path.exists());
+    drop(Listener::unix(directory.path(), 5432).expect("nobody listens"));
+}
