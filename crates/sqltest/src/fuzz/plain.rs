@@ -1,10 +1,12 @@
 //! DataFusion over tables in memory, in one partition and without what Terrace adds.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::FutureExt as _;
 
 use super::cell;
 use super::load;
@@ -45,7 +47,10 @@ impl Plain {
     pub async fn ask(&self, statements: &[String]) -> Answer {
         let mut rows = Vec::new();
         for statement in statements {
-            rows = self.one(statement).await.map_err(|error| error.to_string())?;
+            // Some statements make its operators panic, on tasks of their own or on this one.
+            let asked = AssertUnwindSafe(self.one(statement)).catch_unwind().await;
+            let answer = asked.map_err(|_| "DataFusion panicked".to_owned())?;
+            rows = answer.map_err(|error| error.to_string())?;
         }
         Ok(rows)
     }
