@@ -1,5 +1,6 @@
 //! Clients of others connect, ask and cancel.
 
+use std::error::Error;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::{BufMut as _, BytesMut};
 use terrace_server::{Limits, Listener, Server};
 use terrace_sql::{Engine, EngineConfig};
 use terrace_testkit::needs;
@@ -16,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
 const DRAM: u64 = 64 << 20;
@@ -54,6 +56,7 @@ async fn connect(address: SocketAddr) -> Client {
 fn psql(address: SocketAddr, text: &str) -> (String, String) {
     let (host, port) = (address.ip().to_string(), address.port().to_string());
     let output = Command::new("psql")
+        .env("PGTZ", "Europe/Berlin")
         .args(["-X", "-A", "-t", "-h", &host, "-p", &port, "-d", "main", "-c", text])
         .output()
         .expect("psql runs");
@@ -89,6 +92,12 @@ async fn psql_reads_and_changes_tables() {
         );
         assert_eq!(ask("SELECT 1 / 0").await.1, "ERROR:  Arrow error: Divide by zero error");
         assert_eq!(ask("SET statement_timeout = '5s'; SHOW statement_timeout").await.0, "SET\n5s");
+        let zoned = "SHOW TIME ZONE; SELECT CAST('2024-07-01 00:00:00+00' AS TIMESTAMPTZ)";
+        assert_eq!(ask(zoned).await.0, "Europe/Berlin\n2024-07-01 02:00:00+02");
+        let nowhere = ask("SET timezone = 'Nowhere/Land'").await.1;
+        assert!(nowhere.contains("Europe/Berlin"), "{nowhere}");
+        let changed = "SET TIME ZONE '+03:00'; RESET timezone; SHOW timezone";
+        assert_eq!(ask(changed).await.0, "SET\nSET\nUTC");
         let (_, refused) = ask("BEGIN").await;
         assert!(refused.contains("autocommit"), "{refused}");
         let floats = "SELECT CAST(1 AS DOUBLE), CAST(0.1 AS DOUBLE), CAST('NaN' AS DOUBLE), 1e300";
@@ -135,6 +144,57 @@ async fn statements_are_prepared_with_values_in_binary() {
             })
             .collect();
         assert_eq!(rows, ["10", "test"]);
+    })
+    .await;
+}
+
+/// A `numeric` in its binary format: 1.504, or 1.5.
+#[derive(Debug)]
+struct Numeric(u16);
+
+impl ToSql for Numeric {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        for part in [2, 0, 0, 3, 1, self.0] {
+            out.put_u16(part);
+        }
+        Ok(IsNull::No)
+    }
+
+    fn accepts(pg_type: &Type) -> bool {
+        *pg_type == Type::NUMERIC
+    }
+
+    to_sql_checked!();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn numerics_keep_their_digits() {
+    with_server(Limits::default(), |address| async move {
+        let client = connect(address).await;
+        let made = "CREATE TABLE w AS SELECT CAST(1.5 AS DECIMAL(10,2)) AS n, 1 AS i";
+        client.simple_query(made).await.expect("made");
+        let cases = [("n = $1", 5040, 0), ("n = $1", 5000, 1), ("i < $1", 5040, 1)];
+        for (condition, fraction, want) in cases {
+            let count = format!("SELECT count(*) FROM w WHERE {condition}");
+            let count = client.prepare_typed(&count, &[Type::NUMERIC]).await.expect("prepared");
+            let row = client.query_one(&count, &[&Numeric(fraction)]).await.expect("a row");
+            assert_eq!(row.get::<_, i64>(0), want, "{condition}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_server_still_cancels() {
+    let limits = Limits { connections: 1, ..Limits::default() };
+    with_server(limits, |address| async move {
+        let client = connect(address).await;
+        let cancel = client.cancel_token();
+        let asked = tokio::spawn(async move { client.simple_query(ENDLESS).await });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        cancel.cancel_query(NoTls).await.expect("asked to cancel");
+        let ended = timeout(Duration::from_secs(20), asked).await.expect("soon").expect("no panic");
+        assert_eq!(ended.expect_err("cancelled").code(), Some(&SqlState::QUERY_CANCELED));
     })
     .await;
 }

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
+use bytes::Bytes;
 use datafusion::arrow::array::{ArrayRef, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
@@ -26,9 +26,9 @@ use tokio::time::{Instant, timeout};
 
 use super::cell::{ColumnWriter, Format};
 use super::command::Command;
-use super::execute::{Guard, Rows, description};
+use super::execute::{Guard, Rows, description, zone};
 use super::failure::{Failure, SqlState};
-use super::login::{Client, log_in};
+use super::login::{Client, first_message, log_in};
 use super::parameter;
 use super::settings::{Access, Settings};
 use super::types::{arrow_type, pg_type};
@@ -53,7 +53,7 @@ pub(crate) struct Shared {
 
 /// Serves a connection until its client leaves, or what it does ends it.
 pub(crate) async fn serve(shared: &Shared, stream: Box<dyn Stream>, watch: Watch) {
-    let mut wire = Wire::new(stream, shared.limits.login_bytes);
+    let mut wire = Wire::new(stream, &shared.limits);
     let failure = match talk(shared, &mut wire, watch).await {
         Ok(()) => return,
         Err(failure) => failure,
@@ -67,15 +67,15 @@ pub(crate) async fn serve(shared: &Shared, stream: Box<dyn Stream>, watch: Watch
     let _unheard = timeout(shared.limits.unread_time, told).await;
 }
 
-/// Tells a client that there is no place for it.
+/// Tells a client that there is no place for it; it may still cancel a statement.
 pub(crate) async fn refuse(shared: &Shared, stream: Box<dyn Stream>) {
-    let Limits { connections, login_bytes, login_time, .. } = shared.limits;
-    let mut wire = Wire::new(stream, login_bytes);
+    let Limits { connections, login_time, .. } = shared.limits;
+    let mut wire = Wire::new(stream, &shared.limits);
     let text = format!("the server has {connections} connections, as many as it takes");
     let told = async {
-        // A client that is told before it has said anything may not listen.
-        wire.next().await?;
-        wire.put(Failure::fatal(SqlState::TOO_MANY, text).message())?;
+        if first_message(shared, &mut wire).await?.is_some() {
+            wire.put(Failure::fatal(SqlState::TOO_MANY, text).message())?;
+        }
         wire.close().await
     };
     let _unheard = timeout(login_time, told).await;
@@ -89,7 +89,10 @@ async fn talk(shared: &Shared, wire: &mut Wire, watch: Watch) -> Result<(), Fail
     let Some(Client { registered, settings }) = login? else { return Ok(()) };
     wire.allow_message_bytes(shared.limits.message_bytes);
     let session = shared.engine.session()?;
-    let control = Control { watch, registered, unread_time: shared.limits.unread_time };
+    for statement in settings.changed().filter_map(|name| settings.of_session(name)) {
+        session.sql(&statement).await?;
+    }
+    let control = Control { watch, registered };
     let connection = Connection {
         wire,
         control,
@@ -118,7 +121,6 @@ struct Connection<'a> {
 struct Control {
     watch: Watch,
     registered: Registered,
-    unread_time: Duration,
 }
 
 /// A statement that the client has prepared.
@@ -128,6 +130,8 @@ struct Statement {
     command: Command,
     /// Of a setting that is kept by the connection.
     access: Option<Access>,
+    /// The types of parameters that the client has named, by their numbers.
+    oids: Vec<u32>,
 }
 
 /// A statement with the values of its parameters.
@@ -151,7 +155,7 @@ impl Control {
         let timeout = settings.statement_timeout();
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let statement = self.registered.begin();
-        Guard { statement, watch: &self.watch, timeout, deadline, unread_time: self.unread_time }
+        Guard { statement, watch: &self.watch, timeout, deadline }
     }
 }
 
@@ -166,7 +170,7 @@ impl Connection<'_> {
                 In::Terminate(_) => break,
                 In::Query(query) => self.simple(&query.query).await,
                 In::Parse(parse) => self.parse(parse).await,
-                In::Bind(bind) => self.bind(bind),
+                In::Bind(bind) => self.bind(bind).await,
                 In::Describe(describe) => self.describe(&describe),
                 In::Execute(execute) => self.execute(&execute).await,
                 In::Close(close) => self.close(&close),
@@ -181,6 +185,7 @@ impl Connection<'_> {
                 In::CopyData(_) | In::CopyDone(_) | In::CopyFail(_) => Ok(()),
                 _ => Err(Failure::fatal(SqlState::PROTOCOL, "a message that is not expected")),
             };
+            self.wire.flush_if_full().await?;
             let Err(failure) = outcome else { continue };
             if failure.is_fatal() {
                 return Err(failure);
@@ -216,24 +221,25 @@ impl Connection<'_> {
                     if let Access::Show(name) = access {
                         self.describe_setting(name)?;
                     }
-                    self.access(&access)?;
+                    self.access(&access).await?;
                 }
                 None => self.run_simple(statement).await?,
             }
+            self.wire.flush_if_full().await?;
         }
         self.ready().await
     }
 
     async fn run_simple(&mut self, statement: SessionStatement) -> Result<(), Failure> {
-        let command = Command::of(&statement);
+        let (command, zone) = (Command::of(&statement), zone(&self.session)?);
         let guard = self.control.guard(&self.settings);
         let handle = guard.wait(self.session.execute(statement)).await??;
         let formats = vec![Format::Text; handle.schema.fields().len()];
         let returns_rows = matches!(command, Command::Rows(_)) && !formats.is_empty();
-        let mut rows = Rows::new(handle, formats.clone(), &self.session)?;
+        let mut rows = Rows::new(handle, formats.clone(), zone);
         let count = match returns_rows {
             true => {
-                let columns = description(rows.schema(), &formats);
+                let columns = description(rows.schema(), &formats)?;
                 self.wire.put(Out::RowDescription(columns))?;
                 rows.send(self.wire, &guard, 0).await?;
                 rows.sent()
@@ -244,10 +250,14 @@ impl Connection<'_> {
     }
 
     /// Sets a setting, or shows one as the only row of a result.
-    fn access(&mut self, access: &Access) -> Result<(), Failure> {
+    async fn access(&mut self, access: &Access) -> Result<(), Failure> {
         let tag = match access {
             Access::Set(name, value) => {
-                if let Some((name, value)) = self.settings.set(name, value)? {
+                let reported = self.settings.set(name, value)?;
+                if let Some(statement) = self.settings.of_session(name) {
+                    self.session.sql(&statement).await?;
+                }
+                if let Some((name, value)) = reported {
                     let status = ParameterStatus::new(name.to_owned(), value);
                     self.wire.put(Out::ParameterStatus(status))?;
                 }
@@ -265,7 +275,7 @@ impl Connection<'_> {
 
     fn describe_setting(&mut self, name: &str) -> Result<(), Failure> {
         let schema = Arc::new(Schema::new(vec![Field::new(name, DataType::Utf8, false)]));
-        self.wire.put(Out::RowDescription(description(&schema, &[Format::Text])))
+        self.wire.put(Out::RowDescription(description(&schema, &[Format::Text])?))
     }
 
     async fn parse(&mut self, parse: Parse) -> Result<(), Failure> {
@@ -284,11 +294,15 @@ impl Connection<'_> {
             return Err(Failure::new(SqlState::SYNTAX, text));
         }
         let statement = match statements.pop() {
-            None => {
-                Statement { prepared: None, command: Command::Done(String::new()), access: None }
-            }
+            None => Statement {
+                prepared: None,
+                command: Command::Done(String::new()),
+                access: None,
+                oids: vec![],
+            },
             Some(statement) => {
                 refuse_transaction(&statement)?;
+                refuse_execute(&statement)?;
                 let (command, access) = (Command::of(&statement), Settings::access(&statement));
                 let prepared = match access {
                     Some(_) => None,
@@ -300,38 +314,38 @@ impl Connection<'_> {
                         Some(guard.wait(self.session.prepare(statement, &types)).await??)
                     }
                 };
-                Statement { prepared, command, access }
+                Statement { prepared, command, access, oids: parse.type_oids }
             }
         };
         self.statements.insert(name, Arc::new(statement));
         self.wire.put(Out::ParseComplete(ParseComplete::new()))
     }
 
-    fn bind(&mut self, bind: Bind) -> Result<(), Failure> {
+    async fn bind(&mut self, bind: Bind) -> Result<(), Failure> {
         let statement = self.statement(bind.statement_name.as_deref().unwrap_or_default())?;
-        let name = bind.portal_name.unwrap_or_default();
         if self.portals.len() >= NAMES_MAX {
             let text = format!("a connection has at most {NAMES_MAX} portals");
             return Err(Failure::new(SqlState::TOO_MANY, text));
         }
-        let types = statement.prepared.as_ref().map_or(&[][..], Prepared::parameters);
-        if types.len() != bind.parameters.len() {
-            let text = format!(
-                "the statement has {} parameters, and {} values are given",
-                types.len(),
-                bind.parameters.len()
-            );
+        let (wanted, given) = (statement.parameters().len(), bind.parameters.len());
+        if wanted != given {
+            let text =
+                format!("the statement has {wanted} parameters, and {given} values are given");
             return Err(Failure::new(SqlState::PROTOCOL, text));
         }
-        let formats = formats_of(&bind.parameter_format_codes, types.len())?;
-        let values = bind.parameters.iter().zip(&formats).zip(types).enumerate();
-        let values = values.map(|(index, ((bytes, format), data_type))| {
+        let formats = formats_of(&bind.parameter_format_codes, given)?;
+        let guard = self.control.guard(&self.settings);
+        let statement = statement.with_numerics(&self.session, &bind.parameters, &formats);
+        let statement = guard.wait(statement).await??;
+        drop(guard);
+        let sent = bind.parameters.iter().zip(&formats).zip(statement.parameters()).enumerate();
+        let values = sent.map(|(index, ((bytes, format), data_type))| {
             parameter::value(bytes.as_ref(), *format, index + 1, data_type)
         });
         let values = values.collect::<Result<Vec<_>, _>>()?;
         let formats = formats_of(&bind.result_column_format_codes, statement.columns())?;
         let portal = Portal { statement, values, formats, state: State::Bound };
-        self.portals.insert(name, portal);
+        self.portals.insert(bind.portal_name.unwrap_or_default(), portal);
         self.wire.put(Out::BindComplete(BindComplete::new()))
     }
 
@@ -340,8 +354,12 @@ impl Connection<'_> {
         let (statement, formats) = match describe.target_type {
             STATEMENT => {
                 let statement = self.statement(name)?;
-                let types = statement.prepared.as_ref().map_or(&[][..], Prepared::parameters);
-                let types = types.iter().map(|data_type| pg_type(data_type).oid()).collect();
+                let types = statement.parameters().iter().enumerate();
+                let types = types.map(|(index, data_type)| match statement.oids.get(index) {
+                    None | Some(0) => pg_type(data_type).oid(),
+                    Some(named) => *named,
+                });
+                let types = types.collect();
                 self.wire.put(Out::ParameterDescription(ParameterDescription::new(types)))?;
                 let formats = vec![Format::Text; statement.columns()];
                 (statement, formats)
@@ -355,7 +373,7 @@ impl Connection<'_> {
             return self.describe_setting(name);
         }
         match statement.prepared.as_ref().and_then(Prepared::schema) {
-            Some(schema) => self.wire.put(Out::RowDescription(description(schema, &formats))),
+            Some(schema) => self.wire.put(Out::RowDescription(description(schema, &formats)?)),
             None => self.wire.put(Out::NoData(NoData::new())),
         }
     }
@@ -365,16 +383,16 @@ impl Connection<'_> {
         let Some(portal) = self.portals.get_mut(name) else { return Err(no_portal(name)) };
         let statement = Arc::clone(&portal.statement);
         if let Some(access) = &statement.access {
-            return self.access(access);
+            return self.access(access).await;
         }
         let Some(prepared) = &statement.prepared else {
             return self.wire.put(Out::EmptyQueryResponse(EmptyQueryResponse::new()));
         };
         let guard = self.control.guard(&self.settings);
         if matches!(portal.state, State::Bound) {
-            let values = portal.values.clone();
+            let (values, zone) = (portal.values.clone(), zone(&self.session)?);
             let handle = guard.wait(self.session.execute_prepared(prepared, values)).await??;
-            let rows = Rows::new(handle, portal.formats.clone(), &self.session)?;
+            let rows = Rows::new(handle, portal.formats.clone(), zone);
             portal.state = State::Running(Box::new(rows));
         }
         let mut done = 0;
@@ -417,6 +435,39 @@ impl Connection<'_> {
 }
 
 impl Statement {
+    /// The types of its parameters.
+    fn parameters(&self) -> &[DataType] {
+        self.prepared.as_ref().map_or(&[], Prepared::parameters)
+    }
+
+    /// The statement planned for parameters that are `numeric`: only their values say how many
+    /// digits they have, and with fewer they would be rounded.
+    async fn with_numerics(
+        self: Arc<Self>,
+        session: &Session,
+        values: &[Option<Bytes>],
+        formats: &[Format],
+    ) -> Result<Arc<Statement>, Failure> {
+        let Some(prepared) = &self.prepared else { return Ok(self) };
+        let mut types: Vec<_> = prepared.parameters().iter().cloned().map(Some).collect();
+        let mut has_numerics = false;
+        let numeric = Type::NUMERIC.oid();
+        let oids = self.oids.iter().enumerate();
+        for (index, _) in oids.filter(|(_, oid)| **oid == numeric) {
+            if let Some(bytes) = values.get(index).and_then(Option::as_ref) {
+                types[index] = Some(parameter::numeric_type(bytes, formats[index], index + 1)?);
+                has_numerics = true;
+            }
+        }
+        if !has_numerics {
+            return Ok(self);
+        }
+        let again = session.prepare(prepared.statement().clone(), &types);
+        let prepared = Some(Box::pin(again).await?);
+        let (command, oids) = (self.command.clone(), self.oids.clone());
+        Ok(Arc::new(Self { prepared, command, access: None, oids }))
+    }
+
     /// Number of columns that it returns.
     fn columns(&self) -> usize {
         let schema = self.prepared.as_ref().and_then(Prepared::schema);
@@ -437,7 +488,7 @@ fn type_of(oid: u32) -> Result<Option<DataType>, Failure> {
     match Type::from_oid(oid) {
         _ if oid == 0 => Ok(None),
         Some(Type::UNKNOWN) => Ok(None),
-        // Its precision and scale are those of what it stands beside.
+        // Its precision and scale are those of its value.
         Some(Type::NUMERIC) => Ok(None),
         Some(pg_type) => Ok(Some(arrow_type(&pg_type).ok_or_else(unknown)?)),
         None => Err(unknown()),
@@ -459,6 +510,19 @@ fn formats_of(codes: &[i16], values: usize) -> Result<Vec<Format>, Failure> {
             let text = format!("{} formats for {values} values", codes.len());
             Err(Failure::new(SqlState::PROTOCOL, text))
         }
+    }
+}
+
+/// Refuses to prepare an EXECUTE: its columns are those of another statement.
+fn refuse_execute(statement: &SessionStatement) -> Result<(), Failure> {
+    let SessionStatement::Sql(parsed) = statement else { return Ok(()) };
+    match parsed.as_ref() {
+        Parsed::Statement(parsed) if matches!(parsed.as_ref(), SqlStatement::Execute { .. }) => {
+            let text = "EXECUTE as a prepared statement is not possible; send it by itself, or \
+                        prepare the statement that it executes";
+            Err(Failure::new(SqlState::UNSUPPORTED, text))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -24,7 +24,6 @@ pub(super) struct Guard<'a> {
     pub(super) watch: &'a Watch,
     pub(super) timeout: Option<Duration>,
     pub(super) deadline: Option<Instant>,
-    pub(super) unread_time: Duration,
 }
 
 impl Guard<'_> {
@@ -53,18 +52,6 @@ impl Guard<'_> {
             }
         }
     }
-
-    /// Sends what has gathered to a client that reads it.
-    async fn flush(&self, wire: &mut Wire) -> Result<(), Failure> {
-        let sent = tokio::time::timeout(self.unread_time, wire.flush());
-        match self.wait(sent).await? {
-            Ok(sent) => sent,
-            Err(_) => {
-                let text = format!("the client has read nothing for {:?}", self.unread_time);
-                Err(Failure::fatal(SqlState::CONNECTION, text))
-            }
-        }
-    }
 }
 
 /// The rows of a statement that has begun.
@@ -78,14 +65,8 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// # Errors
-    /// When the session's zone is none that Arrow knows.
-    pub(super) fn new(
-        handle: QueryHandle,
-        formats: Vec<Format>,
-        session: &Session,
-    ) -> Result<Self, Failure> {
-        Ok(Self { handle, formats, zone: zone(session)?, batch: None, sent: 0 })
+    pub(super) fn new(handle: QueryHandle, formats: Vec<Format>, zone: Tz) -> Self {
+        Self { handle, formats, zone, batch: None, sent: 0 }
     }
 
     /// The columns.
@@ -130,7 +111,7 @@ impl Rows {
                 self.sent += 1;
                 left -= 1;
                 if wire.is_full() {
-                    guard.flush(wire).await?;
+                    guard.wait(wire.flush()).await??;
                 }
             }
         }
@@ -156,19 +137,33 @@ impl Rows {
 }
 
 /// The zone in which a session shows timestamps that have one.
-fn zone(session: &Session) -> Result<Tz, Failure> {
+///
+/// # Errors
+/// When it is none that Arrow knows.
+pub(super) fn zone(session: &Session) -> Result<Tz, Failure> {
     let state = session.context().state();
     let name = state.config_options().execution.time_zone.as_deref();
     Ok(name.unwrap_or("+00:00").parse()?)
 }
 
 /// The columns of a result, as a client is told of them.
-pub(super) fn description(schema: &SchemaRef, formats: &[Format]) -> RowDescription {
+///
+/// # Errors
+/// More columns than the protocol can count.
+pub(super) fn description(
+    schema: &SchemaRef,
+    formats: &[Format],
+) -> Result<RowDescription, Failure> {
+    let columns = schema.fields().len();
+    if i16::try_from(columns).is_err() {
+        let text = format!("a result of {columns} columns; at most {} are possible", i16::MAX);
+        return Err(Failure::new(SqlState::TOO_LARGE, text));
+    }
     let fields = schema.fields().iter().zip(formats).map(|(field, format)| {
         let of = pg_type(field.data_type());
         let code = i16::from(*format == Format::Binary);
         let (size, modifier) = (type_size(&of), type_modifier(field.data_type()));
         FieldDescription::new(field.name().clone(), 0, 0, of.oid(), size, modifier, code)
     });
-    RowDescription::new(fields.collect())
+    Ok(RowDescription::new(fields.collect()))
 }

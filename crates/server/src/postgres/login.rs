@@ -33,7 +33,20 @@ pub(super) struct Client {
 /// # Errors
 /// What the client asks for that there is not.
 pub(super) async fn log_in(shared: &Shared, wire: &mut Wire) -> Result<Option<Client>, Failure> {
-    let startup = loop {
+    let Some(startup) = first_message(shared, wire).await? else { return Ok(None) };
+    welcome(shared, wire, &startup).await.map(Some)
+}
+
+/// What a client is and asks for; none of one that only cancels a statement, which is done, or
+/// leaves.
+///
+/// # Errors
+/// A message that is none of these, and a broken connection.
+pub(super) async fn first_message(
+    shared: &Shared,
+    wire: &mut Wire,
+) -> Result<Option<Startup>, Failure> {
+    loop {
         match wire.next().await? {
             None => return Ok(None),
             Some(In::SslNegotiation(Before::PostgresSsl(_))) => {
@@ -50,12 +63,13 @@ pub(super) async fn log_in(shared: &Shared, wire: &mut Wire) -> Result<Option<Cl
                 shared.registry.cancel(cancel.pid, &cancel.secret_key);
                 return Ok(None);
             }
-            Some(In::Startup(startup)) => break startup,
+            Some(In::Startup(startup)) => {
+                wire.context().awaiting_frontend_startup = false;
+                return Ok(Some(startup));
+            }
             Some(_) => return Err(Failure::fatal(SqlState::PROTOCOL, "no start of a connection")),
         }
-    };
-    wire.context().awaiting_frontend_startup = false;
-    welcome(shared, wire, &startup).await.map(Some)
+    }
 }
 
 async fn welcome(shared: &Shared, wire: &mut Wire, startup: &Startup) -> Result<Client, Failure> {

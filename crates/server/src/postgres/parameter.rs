@@ -1,7 +1,7 @@
 //! Values that clients send for parameters.
 
 use bytes::{Buf, Bytes};
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::ScalarValue;
 use pgwire::api::Type;
 
@@ -30,6 +30,37 @@ pub(super) fn value(
         Failure::new(SqlState::INVALID_TEXT, text)
     };
     sent.cast_to(data_type).map_err(invalid)
+}
+
+/// The type of a `numeric` that has all digits of a value.
+///
+/// # Errors
+/// Bytes that are no number, and numbers of more than 38 digits.
+pub(super) fn numeric_type(
+    bytes: &Bytes,
+    format: Format,
+    number: usize,
+) -> Result<DataType, Failure> {
+    let digits = match format {
+        Format::Text => std::str::from_utf8(bytes).ok().map(|text| text.trim().to_owned()),
+        Format::Binary => numeric(bytes.clone()),
+    };
+    digits.as_deref().and_then(type_of_digits).ok_or_else(|| {
+        let text = format!(
+            "parameter ${number} is no numeric of at most {DECIMAL128_MAX_PRECISION} digits"
+        );
+        Failure::new(SqlState::INVALID_TEXT, text)
+    })
+}
+
+fn type_of_digits(text: &str) -> Option<DataType> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let whole = whole.trim_start_matches(['+', '-']).trim_start_matches('0');
+    let is_number = [whole, fraction].iter().all(|part| part.bytes().all(|b| b.is_ascii_digit()));
+    let precision = u8::try_from((whole.len() + fraction.len()).max(1)).ok()?;
+    let scale = i8::try_from(fraction.len()).ok()?;
+    let fits = is_number && precision <= DECIMAL128_MAX_PRECISION;
+    fits.then_some(DataType::Decimal128(precision, scale))
 }
 
 fn text(bytes: &Bytes, number: usize, data_type: &DataType) -> Result<ScalarValue, Failure> {
@@ -181,6 +212,21 @@ mod tests {
             assert_eq!(numeric(bytes.freeze()).as_deref(), Some(want));
         }
         assert_eq!(numeric(Bytes::from_static(&[0, 1, 0, 0, 0, 0, 0, 0])), None);
+    }
+
+    #[test]
+    fn numerics_have_all_their_digits() {
+        for (text, want) in [
+            ("1.125", Some(DataType::Decimal128(4, 3))),
+            ("-0.05", Some(DataType::Decimal128(2, 2))),
+            ("0", Some(DataType::Decimal128(1, 0))),
+            ("12345678901234567890123456789012345678", Some(DataType::Decimal128(38, 0))),
+            ("123456789012345678901234567890123456789", None),
+            ("NaN", None),
+            ("1e5", None),
+        ] {
+            assert_eq!(type_of_digits(text), want, "{text}");
+        }
     }
 
     #[test]

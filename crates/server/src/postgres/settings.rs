@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use datafusion::sql::parser::Statement;
+use datafusion::arrow::array::timezone::Tz;
+use datafusion::sql::parser::{ResetStatement, Statement};
 use datafusion::sql::sqlparser::ast::{Expr, Set, Statement as SqlStatement, Value};
 use terrace_sql::session::SessionStatement;
 
@@ -22,6 +23,10 @@ enum Takes {
     Integer,
     /// A time: milliseconds, or a number with a unit.
     Time,
+    /// A time zone, which the session has as well.
+    Zone,
+    /// Schemas in which names are looked for; the session looks in the first.
+    Schemas,
 }
 
 struct Setting {
@@ -52,15 +57,21 @@ const SETTINGS: &[Setting] = &[
     setting("extra_float_digits", "1", Takes::Integer, false),
     setting("integer_datetimes", "on", Takes::One(&["on"]), true),
     setting("IntervalStyle", "postgres", Takes::One(&["postgres"]), true),
+    setting(SEARCH_PATH, "public", Takes::Schemas, false),
     setting("server_encoding", "UTF8", Takes::One(&["UTF8"]), true),
     setting("server_version", SERVER_VERSION, Takes::One(&[SERVER_VERSION]), true),
     setting("standard_conforming_strings", "on", Takes::One(&["on", "true", "1"]), true),
     setting(STATEMENT_TIMEOUT, "0", Takes::Time, false),
+    setting(TIME_ZONE, "UTC", Takes::Zone, true),
 ];
 
 /// The version of PostgreSQL whose clients the server is for, and its own.
 const SERVER_VERSION: &str = concat!("16.6 (Terrace ", env!("CARGO_PKG_VERSION"), ")");
+/// Bytes of a value: clients are told values, in messages that have a limit.
+const VALUE_BYTES_MAX: usize = 1024;
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
+const SEARCH_PATH: &str = "search_path";
+const TIME_ZONE: &str = "TimeZone";
 
 /// The settings of one connection.
 #[derive(Debug, Default)]
@@ -81,17 +92,29 @@ impl Settings {
     /// Whether a statement reads or changes one of these settings.
     pub(super) fn access(statement: &SessionStatement) -> Option<Access> {
         let SessionStatement::Sql(statement) = statement else { return None };
-        let Statement::Statement(statement) = statement.as_ref() else { return None };
+        let statement = match statement.as_ref() {
+            Statement::Statement(statement) => statement,
+            Statement::Reset(ResetStatement::Variable(name)) => {
+                return Some(Access::Set(find(&name.to_string())?.name, "default".to_owned()));
+            }
+            _ => return None,
+        };
         match statement.as_ref() {
             SqlStatement::Set(Set::SingleAssignment { variable, values, .. }) => {
                 let setting = find(&variable.to_string())?;
                 let value = values.iter().map(text_of).collect::<Vec<_>>().join(", ");
                 Some(Access::Set(setting.name, value))
             }
-            SqlStatement::ShowVariable { variable } => match variable.as_slice() {
-                [name] => Some(Access::Show(find(&name.value)?.name)),
-                _ => None,
-            },
+            SqlStatement::Set(Set::SetTimeZone { value, .. }) => {
+                let value = text_of(value);
+                let is_local = value.eq_ignore_ascii_case("local");
+                Some(Access::Set(TIME_ZONE, if is_local { "default".to_owned() } else { value }))
+            }
+            SqlStatement::ShowVariable { variable } => {
+                // `SHOW TIME ZONE` is two words.
+                let words = variable.iter().map(|word| word.value.as_str());
+                Some(Access::Show(find(&words.collect::<String>())?.name))
+            }
             _ => None,
         }
     }
@@ -119,7 +142,12 @@ impl Settings {
             let text = format!("{name} = {value} is not possible; it takes {takes}");
             Err(Failure::new(SqlState::INVALID_PARAMETER, text))
         };
-        let value = value.trim();
+        // Some clients quote what they send when they connect.
+        let value = value.trim().trim_matches('\'');
+        if value.len() > VALUE_BYTES_MAX {
+            let text = format!("{name} takes at most {VALUE_BYTES_MAX} bytes");
+            return Err(Failure::new(SqlState::INVALID_PARAMETER, text));
+        }
         let value = match setting.takes {
             _ if value.eq_ignore_ascii_case("default") => setting.default,
             Takes::Text => value,
@@ -133,10 +161,35 @@ impl Settings {
             Takes::Time if time(value).is_none() => {
                 return refused("milliseconds, or a number with ms, s, min or h".to_owned());
             }
-            Takes::Integer | Takes::Time => value,
+            Takes::Zone if value.parse::<Tz>().is_err() => {
+                return refused(
+                    "a name such as Europe/Berlin, or an offset such as +02:00".to_owned(),
+                );
+            }
+            Takes::Integer | Takes::Time | Takes::Zone | Takes::Schemas => value,
         };
         self.changed.insert(setting.name, value.to_owned());
         Ok(setting.is_reported.then(|| (setting.name, value.to_owned())))
+    }
+
+    /// The statement that has the session know a setting as well, if it does.
+    pub(super) fn of_session(&self, name: &str) -> Option<String> {
+        let (key, value) = match name {
+            TIME_ZONE => ("datafusion.execution.time_zone", self.get(name)),
+            SEARCH_PATH => {
+                let schemas =
+                    self.get(name).split(',').map(|schema| schema.trim().trim_matches('"'));
+                let schema = schemas.into_iter().find(|schema| *schema != "$user")?;
+                ("datafusion.catalog.default_schema", schema)
+            }
+            _ => return None,
+        };
+        Some(format!("SET {key} = '{}'", value.replace('\'', "''")))
+    }
+
+    /// The names of what the client has changed.
+    pub(super) fn changed(&self) -> impl Iterator<Item = &'static str> {
+        self.changed.keys().copied()
     }
 
     /// What clients are told when they have logged in.
@@ -191,7 +244,16 @@ mod tests {
         assert_eq!(reported, Ok(Some(("DateStyle", "ISO, MDY".to_owned()))));
         assert!(settings.set("datestyle", "German").is_err());
         assert!(settings.set("client_encoding", "LATIN1").is_err());
+        assert!(settings.set("client_encoding", "'utf-8'").is_ok());
+        assert!(settings.set("application_name", &"x".repeat(2000)).is_err());
         assert!(settings.set("no_such", "1").is_err());
+        assert!(settings.set("timezone", "Nowhere/Land").is_err());
+        assert!(settings.set("TimeZone", "Europe/Berlin").is_ok());
+        assert!(settings.set("search_path", "\"$user\", \"it's\"").is_ok());
+        let zone = "SET datafusion.execution.time_zone = 'Europe/Berlin'";
+        assert_eq!(settings.of_session("TimeZone").as_deref(), Some(zone));
+        let schema = "SET datafusion.catalog.default_schema = 'it''s'";
+        assert_eq!(settings.of_session("search_path").as_deref(), Some(schema));
         assert!(settings.set("extra_float_digits", "x").is_err());
         assert_eq!(settings.set("extra_float_digits", "3"), Ok(None));
         assert_eq!(settings.statement_timeout(), None);

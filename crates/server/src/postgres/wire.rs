@@ -2,13 +2,16 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
 
 use super::cell::ColumnWriter;
 use super::failure::{Failure, SqlState};
+use crate::limits::Limits;
 use crate::stream::Stream;
 
 /// Bytes that are gathered before they are sent.
@@ -21,16 +24,19 @@ pub(super) struct Wire {
     output: BytesMut,
     context: DecodeContext,
     message_bytes_max: usize,
+    unread_time: Duration,
 }
 
 impl Wire {
-    pub(super) fn new(stream: Box<dyn Stream>, message_bytes_max: usize) -> Self {
+    /// Messages of a client that has yet to log in.
+    pub(super) fn new(stream: Box<dyn Stream>, limits: &Limits) -> Self {
         Self {
             stream,
             input: BytesMut::new(),
             output: BytesMut::new(),
             context: DecodeContext::default(),
-            message_bytes_max,
+            message_bytes_max: limits.login_bytes,
+            unread_time: limits.unread_time,
         }
     }
 
@@ -53,6 +59,10 @@ impl Wire {
         loop {
             self.check_length()?;
             if let Some(message) = self.decode()? {
+                // A message of some MiB must not keep its memory.
+                if self.input.is_empty() && self.input.capacity() > 4 * OUTPUT_BYTES {
+                    self.input = BytesMut::new();
+                }
                 return Ok(Some(message));
             }
             if self.stream.read_buf(&mut self.input).await? == 0 {
@@ -94,9 +104,13 @@ impl Wire {
     /// Adds a message to those that are sent next.
     ///
     /// # Errors
-    /// When the message cannot be written, which its parts decide.
+    /// A message that is longer than clients take; nothing of it is sent.
     pub(super) fn put(&mut self, message: PgWireBackendMessage) -> Result<(), Failure> {
-        Ok(message.encode(&mut self.output).map_err(io::Error::other)?)
+        let start = self.output.len();
+        message.encode(&mut self.output).map_err(|error| {
+            self.output.truncate(start);
+            Failure::new(SqlState::TOO_LARGE, error.to_string())
+        })
     }
 
     /// Adds a row of a batch.
@@ -126,15 +140,32 @@ impl Wire {
     /// Sends what has gathered.
     ///
     /// # Errors
-    /// A broken connection.
+    /// A broken connection, and a client that reads nothing.
     pub(super) async fn flush(&mut self) -> Result<(), Failure> {
-        self.stream.write_all_buf(&mut self.output).await?;
-        self.stream.flush().await?;
+        let sent = async {
+            self.stream.write_all_buf(&mut self.output).await?;
+            self.stream.flush().await
+        };
+        match timeout(self.unread_time, sent).await {
+            Ok(sent) => sent?,
+            Err(_) => {
+                let text = format!("the client has read nothing for {:?}", self.unread_time);
+                return Err(Failure::fatal(SqlState::CONNECTION, text));
+            }
+        }
         // A row of some MiB must not keep its memory.
         if self.output.capacity() > 4 * OUTPUT_BYTES {
             self.output = BytesMut::new();
         }
         Ok(())
+    }
+
+    /// Sends what has gathered, if it is much.
+    ///
+    /// # Errors
+    /// As [`Wire::flush`].
+    pub(super) async fn flush_if_full(&mut self) -> Result<(), Failure> {
+        if self.is_full() { self.flush().await } else { Ok(()) }
     }
 
     /// Sends what has gathered, and closes the connection.

@@ -158,12 +158,12 @@ impl Session {
             self.plan_with_parameters(state, current, statement, &types).await?;
         let schema = Self::schema_of(&kept.plan, &parameters, state, current)?;
         let same = match (&schema, &prepared.schema) {
-            (Some(now), Some(before)) => types_of(now).eq(types_of(before)),
+            (Some(now), Some(before)) => columns_of(now).eq(columns_of(before)),
             (now, before) => now.is_none() && before.is_none(),
         };
         if !same || parameters.len() != prepared.parameters.len() {
             return Err(SqlError::Refused {
-                what: "running a prepared statement whose columns have other types since"
+                what: "running a prepared statement whose columns have other names or types since"
                     .to_owned(),
                 instead: "prepare it again".to_owned(),
             });
@@ -228,8 +228,8 @@ fn with_values(plan: LogicalPlan, values: Vec<ScalarValue>) -> DataFusionResult<
     plan.with_param_values(ParamValues::List(values))
 }
 
-fn types_of(schema: &SchemaRef) -> impl Iterator<Item = &DataType> {
-    schema.fields().iter().map(|field| field.data_type())
+fn columns_of(schema: &SchemaRef) -> impl Iterator<Item = (&String, &DataType)> {
+    schema.fields().iter().map(|field| (field.name(), field.data_type()))
 }
 
 /// True of a plan that can be run again and again. A definition, a setting or a COPY is planned
