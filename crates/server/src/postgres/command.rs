@@ -7,7 +7,7 @@ use terrace_sql::session::SessionStatement;
 /// What a statement answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    /// Rows; the tag says how many.
+    /// Rows; the tag says how many, except of EXPLAIN and SHOW.
     Rows(&'static str),
     /// The number of rows that it has changed.
     Changes(&'static str),
@@ -59,6 +59,7 @@ impl Command {
     /// The tag of a statement that has returned or changed so many rows.
     pub(super) fn tag(&self, rows: u64) -> String {
         match self {
+            Self::Rows(name @ ("EXPLAIN" | "SHOW")) => (*name).to_owned(),
             Self::Rows(name) | Self::Changes(name) => format!("{name} {rows}"),
             Self::Done(name) => name.clone(),
         }
@@ -67,4 +68,17 @@ impl Command {
 
 fn done(name: &str) -> Command {
     Command::Done(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_those_of_postgres() {
+        assert_eq!(Command::Rows("SELECT").tag(3), "SELECT 3");
+        assert_eq!(Command::Rows("EXPLAIN").tag(3), "EXPLAIN");
+        assert_eq!(Command::Changes("INSERT 0").tag(2), "INSERT 0 2");
+        assert_eq!(done("DROP TABLE").tag(0), "DROP TABLE");
+    }
 }

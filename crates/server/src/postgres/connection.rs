@@ -267,7 +267,7 @@ impl Connection<'_> {
                 let shown: ArrayRef = Arc::new(StringArray::from(vec![self.settings.get(name)]));
                 let column = ColumnWriter::new(&shown, Format::Text, UTC.parse()?)?;
                 self.wire.put_row(&[column], 0)?;
-                "SHOW 1"
+                "SHOW"
             }
         };
         self.wire.put(Out::CommandComplete(CommandComplete::new(tag.to_owned())))
