@@ -163,6 +163,7 @@ async fn existence_of_aggregates_and_of_rows_behind_an_offset() {
         ("EXISTS (SELECT 1 FROM r WHERE r.a = q.a OFFSET 1)", "1"),
         ("EXISTS (SELECT 1 FROM r WHERE r.a = q.a OFFSET 2)", ""),
         ("EXISTS (SELECT 1 FROM r WHERE r.a = q.a LIMIT 0)", ""),
+        ("EXISTS (SELECT 1 FROM r n RIGHT JOIN r ON false WHERE r.a = q.a LIMIT 1)", "1"),
         ("NOT EXISTS (SELECT 1 FROM r WHERE r.a = q.a ORDER BY c LIMIT 1)", "2 3"),
     ];
     for (condition, ids) in of_filter {

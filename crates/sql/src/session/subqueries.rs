@@ -306,7 +306,9 @@ fn existence(expr: Expr) -> Result<Transformed<Expr>> {
         LogicalPlan::Limit(limit) => match (limit.get_skip_type()?, limit.get_fetch_type()?) {
             (_, FetchType::Literal(Some(0))) => lit(false),
             (SkipType::Literal(0), FetchType::Literal(_)) => {
-                let subquery = as_subquery(below(&limit.input).clone());
+                // Of two columns of one name that are below, a join would take either.
+                let rows = LogicalPlanBuilder::from(below(&limit.input).clone());
+                let subquery = as_subquery(rows.project([lit(1_i64)])?.build()?);
                 let exists = existence(Expr::Exists(Exists { subquery, negated: *negated }))?;
                 return Ok(Transformed::yes(exists.data));
             }
