@@ -1,44 +1,64 @@
-//! The rows of grouping sets, in no known order.
+//! Rows in no known order: those of grouping sets, and those of outer joins with constants.
 //!
 //! DataFusion takes what it knows of an aggregation's input - the order of rows, columns of one
 //! value, partitions by hash - for its output too. Of grouping sets that is not so: a set without a
 //! key returns null for it. A sort by a key that is `5` or null was left out, and groups of null
-//! were made in several partitions. An [`AnyOrderExec`] above the aggregation says that nothing is
-//! known, and hands on its batches.
+//! were made in several partitions. The same holds for a column of one value on the side of an
+//! outer join that gives nulls: a sort by it was left out. An [`AnyOrderExec`] above says that
+//! nothing is known, and hands on batches.
 
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::common::JoinType;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Statistics;
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+    StatisticsArgs,
 };
 
 /// Hands batches on; see the [module](self).
 #[derive(Debug)]
 pub struct AnyOrderExec {
     input: Arc<dyn ExecutionPlan>,
+    keeps_partitions: bool,
     properties: Arc<PlanProperties>,
 }
 
 impl AnyOrderExec {
-    /// A node above `input`.
+    /// A node above `input`, of which neither orders nor partitions are known.
     #[must_use]
     pub fn new(input: Arc<dyn ExecutionPlan>) -> Self {
-        let partitions = input.output_partitioning().partition_count();
+        Self::over(input, false)
+    }
+
+    /// A node above `input`, whose rows are partitioned as it says.
+    #[must_use]
+    pub fn with_partitions(input: Arc<dyn ExecutionPlan>) -> Self {
+        Self::over(input, true)
+    }
+
+    fn over(input: Arc<dyn ExecutionPlan>, keeps_partitions: bool) -> Self {
+        let partitions = input.output_partitioning();
+        let partitions = match keeps_partitions {
+            true => partitions.clone(),
+            false => Partitioning::UnknownPartitioning(partitions.partition_count()),
+        };
         let properties = PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
-            Partitioning::UnknownPartitioning(partitions),
+            partitions,
             input.pipeline_behavior(),
             input.boundedness(),
         );
-        Self { input, properties: Arc::new(properties) }
+        Self { input, keeps_partitions, properties: Arc::new(properties) }
     }
 }
 
@@ -80,7 +100,7 @@ impl ExecutionPlan for AnyOrderExec {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.len()) {
-            (Some(input), 0) => Ok(Arc::new(Self::new(input))),
+            (Some(input), 0) => Ok(Arc::new(Self::over(input, self.keeps_partitions))),
             _ => internal_err!("AnyOrderExec has one input"),
         }
     }
@@ -91,6 +111,17 @@ impl ExecutionPlan for AnyOrderExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         self.input.execute(partition, context)
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        match inputs {
+            [input] => Ok(Arc::clone(input)),
+            _ => internal_err!("AnyOrderExec has one input"),
+        }
     }
 }
 
@@ -122,4 +153,55 @@ impl PhysicalOptimizerRule for GroupingSetOrder {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// Puts an [`AnyOrderExec`] above every outer join whose side that gives nulls has columns of one
+/// value. It runs before all rules that ask for orders.
+#[derive(Debug, Default)]
+pub struct OuterJoinOrder;
+
+impl PhysicalOptimizerRule for OuterJoinOrder {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = plan.transform_up(|node| {
+            Ok(match loses_constants(node.as_ref()) {
+                true => Transformed::yes(Arc::new(AnyOrderExec::with_partitions(node)) as _),
+                false => Transformed::no(node),
+            })
+        });
+        Ok(plan?.data)
+    }
+
+    fn name(&self) -> &str {
+        "OuterJoinOrder"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// True of a join that returns null beside the value of a column that has one value below it.
+fn loses_constants(node: &dyn ExecutionPlan) -> bool {
+    let join_type = if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+        *join.join_type()
+    } else if let Some(join) = node.downcast_ref::<NestedLoopJoinExec>() {
+        *join.join_type()
+    } else if let Some(join) = node.downcast_ref::<SortMergeJoinExec>() {
+        join.join_type()
+    } else {
+        return false;
+    };
+    let gives_nulls = match join_type {
+        JoinType::Left => [false, true],
+        JoinType::Right => [true, false],
+        JoinType::Full => [true, true],
+        _ => return false,
+    };
+    let has_constants =
+        |side: &Arc<dyn ExecutionPlan>| !side.equivalence_properties().constants().is_empty();
+    node.children().into_iter().zip(gives_nulls).any(|(side, gives)| gives && has_constants(side))
 }

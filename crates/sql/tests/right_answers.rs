@@ -177,6 +177,31 @@ async fn existence_of_aggregates_and_of_rows_behind_an_offset() {
 }
 
 /// Rows are compared by their columns, whose nulls are unknown.
+/// A column of one value below an outer join has two above it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn constants_of_outer_joins_are_sorted() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE t AS SELECT value AS k FROM generate_series(1, 4)").await;
+    show(&session, "CREATE TABLE u AS SELECT value AS k FROM generate_series(2, 3)").await;
+    let flags = "(SELECT k, 'x' AS flag FROM u)";
+    let left = format!("t LEFT JOIN {flags} f ON t.k = f.k");
+    let right = format!("{flags} f RIGHT JOIN t ON t.k = f.k");
+    let full = format!("{flags} f FULL JOIN t ON t.k = f.k AND t.k < 9");
+    let unequal = format!("t LEFT JOIN {flags} f ON t.k = f.k AND t.k + f.k > 1 OR t.k * f.k = 0");
+    let filtered = "t LEFT JOIN (SELECT k, k % 2 AS flag FROM u WHERE k IN (2, 3)) f ON t.k = f.k";
+    for from in [&left, &right, &full, &unequal] {
+        let sorted = format!("SELECT t.k FROM {from} ORDER BY f.flag, t.k");
+        assert_eq!(show(&session, &sorted).await, "2\n3\n1\n4", "{from}");
+        let ranked = format!("SELECT t.k, rank() OVER (ORDER BY f.flag) FROM {from} ORDER BY 1");
+        assert_eq!(show(&session, &ranked).await, "1 3\n2 1\n3 1\n4 3", "{from}");
+        let grouped = format!("SELECT f.flag, count(*) FROM {from} GROUP BY f.flag ORDER BY 1");
+        assert_eq!(show(&session, &grouped).await, "x 2\n 2", "{from}");
+    }
+    let sorted = format!("SELECT t.k FROM {filtered} ORDER BY f.flag, t.k");
+    assert_eq!(show(&session, &sorted).await, "2\n3\n1\n4");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_are_compared_by_their_columns() {
     let engine = engine(DRAM);
