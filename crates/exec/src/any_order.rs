@@ -34,18 +34,7 @@ pub struct AnyOrderExec {
 }
 
 impl AnyOrderExec {
-    /// A node above `input`, of which neither orders nor partitions are known.
-    #[must_use]
-    pub fn new(input: Arc<dyn ExecutionPlan>) -> Self {
-        Self::over(input, false)
-    }
-
-    /// A node above `input`, whose rows are partitioned as it says.
-    #[must_use]
-    pub fn with_partitions(input: Arc<dyn ExecutionPlan>) -> Self {
-        Self::over(input, true)
-    }
-
+    /// A node above `input`, of which no order is known, and partitions only where it keeps them.
     fn over(input: Arc<dyn ExecutionPlan>, keeps_partitions: bool) -> Self {
         let partitions = input.output_partitioning();
         let partitions = match keeps_partitions {
@@ -125,12 +114,13 @@ impl ExecutionPlan for AnyOrderExec {
     }
 }
 
-/// Puts an [`AnyOrderExec`] above every aggregation of grouping sets. It runs before all rules that
-/// ask for orders.
+/// Puts an [`AnyOrderExec`] above every aggregation of grouping sets, and above every outer join
+/// whose side that gives nulls has columns of one value. It runs before all rules that ask for
+/// orders.
 #[derive(Debug, Default)]
-pub struct GroupingSetOrder;
+pub struct AnyOrder;
 
-impl PhysicalOptimizerRule for GroupingSetOrder {
+impl PhysicalOptimizerRule for AnyOrder {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -138,8 +128,10 @@ impl PhysicalOptimizerRule for GroupingSetOrder {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = plan.transform_up(|node| {
             let aggregate = node.downcast_ref::<AggregateExec>();
-            Ok(match aggregate.is_some_and(|it| it.group_expr().has_grouping_set()) {
-                true => Transformed::yes(Arc::new(AnyOrderExec::new(node)) as _),
+            let has_grouping_sets = aggregate.is_some_and(|it| it.group_expr().has_grouping_set());
+            let keeps_partitions = loses_constants(node.as_ref());
+            Ok(match has_grouping_sets || keeps_partitions {
+                true => Transformed::yes(Arc::new(AnyOrderExec::over(node, keeps_partitions)) as _),
                 false => Transformed::no(node),
             })
         });
@@ -147,36 +139,7 @@ impl PhysicalOptimizerRule for GroupingSetOrder {
     }
 
     fn name(&self) -> &str {
-        "GroupingSetOrder"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
-
-/// Puts an [`AnyOrderExec`] above every outer join whose side that gives nulls has columns of one
-/// value. It runs before all rules that ask for orders.
-#[derive(Debug, Default)]
-pub struct OuterJoinOrder;
-
-impl PhysicalOptimizerRule for OuterJoinOrder {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = plan.transform_up(|node| {
-            Ok(match loses_constants(node.as_ref()) {
-                true => Transformed::yes(Arc::new(AnyOrderExec::with_partitions(node)) as _),
-                false => Transformed::no(node),
-            })
-        });
-        Ok(plan?.data)
-    }
-
-    fn name(&self) -> &str {
-        "OuterJoinOrder"
+        "AnyOrder"
     }
 
     fn schema_check(&self) -> bool {

@@ -63,7 +63,7 @@ pub mod window;
 mod words;
 
 pub use aggregate::{AggregateOptions, PagedAggregateExec};
-pub use any_order::{AnyOrderExec, GroupingSetOrder, OuterJoinOrder};
+pub use any_order::{AnyOrder, AnyOrderExec};
 pub use aside::aside;
 pub use error::{ExecError, Result};
 pub use hash_join::PagedHashJoinExec;

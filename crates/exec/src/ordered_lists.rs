@@ -18,7 +18,7 @@ use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use crate::aggregate::is_ordered_list;
 
 /// Makes one stage of the two that aggregate ordered lists. It runs before all rules that ask for
-/// orders or partitions, and before [`GroupingSetOrder`](crate::GroupingSetOrder).
+/// orders or partitions, and before [`AnyOrder`](crate::AnyOrder).
 #[derive(Debug, Default)]
 pub struct OrderedLists;
 

@@ -10,9 +10,12 @@ use terrace_sys::map;
 use tikv_jemalloc_sys::extent_hooks_t;
 
 /// The hooks that an arena is made with, for its metadata alone.
-static HOOKS: extent_hooks_t = extent_hooks_t {
-    alloc: Some(alloc),
-    dalloc: Some(dalloc),
+static HOOKS: extent_hooks_t = extent_hooks_t { alloc: Some(alloc), dalloc: Some(dalloc), ..NONE };
+
+/// Hooks of which none is there: jemalloc calls no others than `alloc` and `dalloc` for metadata.
+pub(crate) const NONE: extent_hooks_t = extent_hooks_t {
+    alloc: None,
+    dalloc: None,
     destroy: None,
     commit: None,
     decommit: None,

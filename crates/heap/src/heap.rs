@@ -34,7 +34,7 @@ const ALIGN_ALWAYS: usize = 16;
 const TOGETHER_SHARE: usize = 8;
 /// Times that an arena is asked for its free pages while another thread takes them from it.
 const PURGES_MAX: usize = 10_000;
-/// How long pages are waited for that other threads are giving back, and how long at a time.
+/// Longest wait for pages that other threads are giving back, and the pause between two attempts.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_micros(50);
 /// What is kept in memory of a region while an arena's first block is written there.
@@ -403,7 +403,7 @@ impl Inner {
         self.taken_stats()
     }
 
-    /// Whether the arena has no pages but those of objects and of metadata.
+    /// True if every page in use holds objects or metadata.
     fn is_all_back(&self) -> bool {
         let active = arena::take_statistics().and_then(|()| self.arena.statistic("pactive"));
         let (taken, _) = self.range.used();

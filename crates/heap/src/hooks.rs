@@ -15,6 +15,7 @@ use terrace_sys::map::Mapping;
 use terrace_sys::size::{PAGE_BYTES, to_u64};
 use tikv_jemalloc_sys::extent_hooks_t;
 
+use crate::base;
 use crate::blocks::UsedBlocks;
 use crate::extents::Extents;
 use crate::lock;
@@ -93,13 +94,7 @@ impl Range {
         let metadata_hooks = extent_hooks_t {
             alloc: Some(alloc_metadata),
             dalloc: Some(dalloc_metadata),
-            destroy: None,
-            commit: None,
-            decommit: None,
-            purge_lazy: None,
-            purge_forced: None,
-            split: None,
-            merge: None,
+            ..base::NONE
         };
         let extents = Mutex::new(Extents::new(len / PAGE_BYTES));
         Self {

@@ -1,4 +1,4 @@
-//! What one client may take of a server.
+//! Limits of a server and of its connections.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ pub struct Limits {
     pub login_bytes: usize,
     /// Bytes of one message of a client that has logged in.
     pub message_bytes: usize,
-    /// How long logging in may take.
+    /// Longest duration of a login.
     pub login_time: Duration,
-    /// How long a client may leave what it is sent unread while a statement runs.
+    /// Longest time that a client may leave sent messages unread.
     pub unread_time: Duration,
 }
 

@@ -18,3 +18,11 @@ mod types;
 mod wire;
 
 pub(crate) use connection::{Shared, refuse, serve};
+
+/// The text that a function appends.
+#[cfg(test)]
+fn written(put: impl FnOnce(&mut bytes::BytesMut)) -> String {
+    let mut out = bytes::BytesMut::new();
+    put(&mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}

@@ -20,7 +20,7 @@ struct Entry {
     running: Running,
 }
 
-/// What ends the statement that a connection runs; none between two statements.
+/// Cancellation of the statement that a connection runs; none between two statements.
 type Running = Arc<Mutex<Option<Arc<Notify>>>>;
 
 impl Registry {

@@ -18,11 +18,10 @@ use crate::postgres::{self, Shared};
 use crate::registry::Registry;
 use crate::stream::{self, Stream, Watch};
 
-/// How long a listener waits after it could not take a connection, such as for want of
-/// descriptors.
+/// Pause of a listener after a failed accept, such as for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Why a server does not listen.
+/// Errors that keep a server from listening.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// An address that other machines reach.
@@ -36,7 +35,7 @@ pub enum ServerError {
     Listen {
         /// The address or path.
         place: String,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -99,7 +98,7 @@ impl Listener {
     }
 
     /// Listens at a Unix socket of a directory, by the name that PostgreSQL's clients look for:
-    /// `.s.PGSQL.5432`. A socket of that name that nobody listens at is replaced.
+    /// `.s.PGSQL.5432`. A stale socket of that name is replaced.
     ///
     /// # Errors
     /// [`ServerError::Listen`] when the path is taken or cannot be written.

@@ -7,10 +7,10 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::sleep;
 
-/// How often a connection whose client has sent more is looked at.
+/// Interval between two looks at a connection whose client has sent more.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// What bytes come from and go to.
+/// A stream of bytes in both directions.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
@@ -35,7 +35,7 @@ impl Watch {
                 Ok(ready) if !ready.is_read_closed() && !ready.is_error() => {}
                 _ => return,
             }
-            // Messages that nobody reads now keep it readable.
+            // Unread messages keep it readable.
             sleep(INTERVAL).await;
         }
     }

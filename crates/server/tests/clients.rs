@@ -43,7 +43,7 @@ async fn with_server<T: Future<Output = ()>>(limits: Limits, test: impl FnOnce(S
     test(address).await;
     drop(stop);
     server.await.expect("the server ends");
-    engine.close().expect("nobody uses the engine");
+    engine.close().expect("the engine is free");
 }
 
 async fn connect(address: SocketAddr) -> Client {
@@ -168,6 +168,40 @@ impl ToSql for Numeric {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_reads_nothing_is_disconnected() {
+    let limits = Limits { unread_time: Duration::from_millis(300), ..Limits::default() };
+    with_server(limits, |address| async move {
+        let mut client = TcpStream::connect(address).await.expect("connected");
+        client.write_all(STARTUP).await.expect("sent");
+        client
+            .write_all(&query("SELECT value FROM generate_series(1, 900000000)"))
+            .await
+            .expect("sent");
+        let watcher = connect(address).await;
+        let running = "SELECT count(*) FROM terrace.queries WHERE statement LIKE '%900000000%' \
+                       AND statement NOT LIKE '%queries%'";
+        let count =
+            || async { watcher.query_one(running, &[]).await.expect("queries").get::<_, i64>(0) };
+        while count().await == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let start = Instant::now();
+        while count().await > 0 {
+            assert!(start.elapsed() < Duration::from_secs(20), "the query goes on");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        drop(client);
+    })
+    .await;
+}
+
+/// The message of a statement in the simple protocol.
+fn query(text: &str) -> Vec<u8> {
+    let length = u32::try_from(text.len() + 5).expect("short").to_be_bytes();
+    [&b"Q"[..], &length, text.as_bytes(), b"\0"].concat()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numerics_keep_their_digits() {
     with_server(Limits::default(), |address| async move {
         let client = connect(address).await;
@@ -226,9 +260,7 @@ async fn statements_end_when_the_client_says_so_or_is_gone() {
 
         let mut client = TcpStream::connect(address).await.expect("connected");
         client.write_all(STARTUP).await.expect("sent");
-        let length = u32::try_from(ENDLESS.len() + 5).expect("short").to_be_bytes();
-        let query = [&b"Q"[..], &length, ENDLESS.as_bytes(), b"\0"].concat();
-        client.write_all(&query).await.expect("sent");
+        client.write_all(&query(ENDLESS)).await.expect("sent");
         let running = "SELECT count(*) FROM terrace.queries WHERE statement LIKE '%1000000000000%' \
                        AND statement NOT LIKE '%queries%'";
         let watcher = connect(address).await;
@@ -298,12 +330,12 @@ async fn a_server_without_logins_is_for_its_machine_alone() {
     assert!(open.to_string().contains("127.0.0.1"), "{open}");
     let directory = tempfile::tempdir().expect("a directory");
     let first = Listener::unix(directory.path(), 5432).expect("a socket");
-    assert!(Listener::unix(directory.path(), 5432).is_err(), "somebody listens");
+    assert!(Listener::unix(directory.path(), 5432).is_err(), "the socket is in use");
     let path: PathBuf = directory.path().join(".s.PGSQL.5432");
     assert!(path.exists());
     drop(first);
     assert!(!path.exists());
     drop(std::os::unix::net::UnixListener::bind(&path).expect("a socket that stays"));
     assert!(path.exists());
-    drop(Listener::unix(directory.path(), 5432).expect("nobody listens"));
+    drop(Listener::unix(directory.path(), 5432).expect("the socket is stale"));
 }

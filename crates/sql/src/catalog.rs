@@ -79,7 +79,7 @@ pub enum IfExists {
 #[derive(Default)]
 struct Names {
     next_table: u64,
-    /// How often the names have changed since the catalog was opened.
+    /// Number of changes of the names since the catalog was opened.
     changes: u64,
     schemas: Schemas,
     tenants: BTreeMap<String, Tenant>,

@@ -65,7 +65,7 @@ use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use object_store::memory::InMemory;
-use terrace_exec::{GroupingSetOrder, OrderedLists, OuterJoinOrder, PagedOperators, PagedOptions};
+use terrace_exec::{AnyOrder, OrderedLists, PagedOperators, PagedOptions};
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
 
 use crate::catalog::{DEFAULT_SCHEMA, Snapshot};
@@ -131,8 +131,7 @@ fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules.insert(place.unwrap_or(0), Arc::new(Selectivity));
     let place = rules.iter().position(|rule| rule.name() == build_side::AFTER);
     rules.insert(place.map_or(rules.len(), |place| place + 1), Arc::new(BuildSide));
-    rules.insert(0, Arc::new(GroupingSetOrder));
-    rules.insert(0, Arc::new(OuterJoinOrder));
+    rules.insert(0, Arc::new(AnyOrder));
     rules.insert(0, Arc::new(OrderedLists));
     rules.push(Arc::new(PagedOperators));
     rules

@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::error::Result;
 use crate::settings::Settings;
 
-/// What the command is told.
+/// Arguments of `terrace serve`.
 #[derive(Args, Debug)]
 pub struct ServeArgs {
     /// Addresses to listen at, of this machine alone (repeatable)
@@ -62,7 +62,7 @@ async fn serve(engine: Engine, args: &ServeArgs) -> Result<()> {
     Ok(())
 }
 
-/// How psql connects to a listener.
+/// The address of a listener, and the command that connects psql to it.
 fn connects(listener: &Listener) -> io::Result<String> {
     Ok(match listener {
         Listener::Tcp(listener) => {

@@ -136,10 +136,13 @@ impl AggregateUDFImpl for SqlAggregate {
         }
         // A list of input in the opposite order is read backwards; one of what differs, which sorts
         // its values by itself, would be given out backwards.
-        let order_bys: Vec<_> = args.order_bys.iter().map(PhysicalSortExpr::reverse).collect();
-        let is_turned = is_list(&self.stock) && args.is_distinct && args.is_reversed;
+        let mut order_bys = Vec::new();
+        let is_turned = args.is_distinct && args.is_reversed && is_list(&self.stock);
         let args = match is_turned {
-            true => AccumulatorArgs { order_bys: &order_bys, is_reversed: false, ..args },
+            true => {
+                order_bys.extend(args.order_bys.iter().map(PhysicalSortExpr::reverse));
+                AccumulatorArgs { order_bys: &order_bys, is_reversed: false, ..args }
+            }
             false => args,
         };
         let stock = self.stock.accumulator(args.clone())?;
@@ -225,7 +228,6 @@ impl AggregateUDFImpl for SqlAggregate {
 
     fn reverse_expr(&self) -> ReversedUDAF {
         match self.stock.reverse_udf() {
-            // With DISTINCT it would be given out backwards.
             ReversedUDAF::Reversed(stock) => {
                 ReversedUDAF::Reversed(Arc::new(Self::over(&stock, self.kind)))
             }

@@ -22,7 +22,7 @@ use super::date_time::{EPOCH_DAYS, EPOCH_MICROS, Interval, put_date, put_time, p
 use super::number::{put_decimal, put_float, put_numeric};
 use super::types::pg_type;
 
-/// How values are written.
+/// Formats of values on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// As PostgreSQL prints them.

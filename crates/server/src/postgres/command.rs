@@ -1,10 +1,10 @@
-//! What a statement is called when it is done (its command tag), and whether it returns rows.
+//! Command tags of statements, and the statements that return rows.
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement as SqlStatement};
 use terrace_sql::session::SessionStatement;
 
-/// What a statement answers.
+/// The answer to a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     /// Rows; the tag says how many, except of EXPLAIN and SHOW.

@@ -44,7 +44,7 @@ const UTC: &str = "+00:00";
 /// Statements that a connection may have prepared, and portals.
 const NAMES_MAX: usize = 10_000;
 
-/// What all connections of a server share.
+/// State that all connections of a server share.
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) registry: Arc<Registry>,
@@ -117,7 +117,7 @@ struct Connection<'a> {
     skips: bool,
 }
 
-/// What may end the statements of a connection.
+/// Sources of events that end statements of a connection early.
 struct Control {
     watch: Watch,
     registered: Registered,
@@ -142,7 +142,7 @@ struct Portal {
     state: State,
 }
 
-/// How far a portal is.
+/// Progress of a portal.
 enum State {
     Bound,
     Running(Box<Rows>),
@@ -307,9 +307,8 @@ impl Connection<'_> {
                 let prepared = match access {
                     Some(_) => None,
                     None => {
-                        let types: Vec<_> =
-                            parse.type_oids.iter().map(|oid| type_of(*oid)).collect();
-                        let types = types.into_iter().collect::<Result<Vec<_>, _>>()?;
+                        let types = parse.type_oids.iter().map(|oid| type_of(*oid));
+                        let types = types.collect::<Result<Vec<_>, _>>()?;
                         let guard = self.control.guard(&self.settings);
                         Some(guard.wait(self.session.prepare(statement, &types)).await??)
                     }
@@ -513,32 +512,36 @@ fn formats_of(codes: &[i16], values: usize) -> Result<Vec<Format>, Failure> {
     }
 }
 
-/// Refuses to prepare an EXECUTE: its columns are those of another statement.
-fn refuse_execute(statement: &SessionStatement) -> Result<(), Failure> {
-    let SessionStatement::Sql(parsed) = statement else { return Ok(()) };
-    match parsed.as_ref() {
-        Parsed::Statement(parsed) if matches!(parsed.as_ref(), SqlStatement::Execute { .. }) => {
-            let text = "EXECUTE as a prepared statement is not possible; send it by itself, or \
-                        prepare the statement that it executes";
-            Err(Failure::new(SqlState::UNSUPPORTED, text))
-        }
-        _ => Ok(()),
-    }
+/// Refuses the statements of transactions.
+fn refuse_transaction(statement: &SessionStatement) -> Result<(), Failure> {
+    let is_refused = matches!(
+        parsed(statement),
+        Some(
+            SqlStatement::StartTransaction { .. }
+                | SqlStatement::Commit { .. }
+                | SqlStatement::Rollback { .. }
+                | SqlStatement::Savepoint { .. }
+                | SqlStatement::ReleaseSavepoint { .. }
+        )
+    );
+    let text = "transactions of several statements are not possible; each statement is one \
+                (autocommit)";
+    if is_refused { Err(Failure::new(SqlState::UNSUPPORTED, text)) } else { Ok(()) }
 }
 
-fn refuse_transaction(statement: &SessionStatement) -> Result<(), Failure> {
-    let SessionStatement::Sql(parsed) = statement else { return Ok(()) };
-    let Parsed::Statement(parsed) = parsed.as_ref() else { return Ok(()) };
-    match parsed.as_ref() {
-        SqlStatement::StartTransaction { .. }
-        | SqlStatement::Commit { .. }
-        | SqlStatement::Rollback { .. }
-        | SqlStatement::Savepoint { .. }
-        | SqlStatement::ReleaseSavepoint { .. } => {
-            let text = "transactions of several statements are not possible; each statement is one \
-                        (autocommit)";
-            Err(Failure::new(SqlState::UNSUPPORTED, text))
-        }
-        _ => Ok(()),
+/// Refuses to prepare an EXECUTE: its columns are those of another statement.
+fn refuse_execute(statement: &SessionStatement) -> Result<(), Failure> {
+    let is_refused = matches!(parsed(statement), Some(SqlStatement::Execute { .. }));
+    let text = "EXECUTE as a prepared statement is not possible; send it by itself, or prepare the \
+                statement that it executes";
+    if is_refused { Err(Failure::new(SqlState::UNSUPPORTED, text)) } else { Ok(()) }
+}
+
+/// The statement as the parser of SQL has it; none of one that another parser reads.
+fn parsed(statement: &SessionStatement) -> Option<&SqlStatement> {
+    let SessionStatement::Sql(statement) = statement else { return None };
+    match statement.as_ref() {
+        Parsed::Statement(statement) => Some(statement),
+        _ => None,
     }
 }

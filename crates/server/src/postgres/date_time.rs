@@ -126,13 +126,8 @@ impl Interval {
 
 #[cfg(test)]
 mod tests {
+    use super::super::written as text;
     use super::*;
-
-    fn text(put: impl FnOnce(&mut BytesMut)) -> String {
-        let mut out = BytesMut::new();
-        put(&mut out);
-        String::from_utf8(out.to_vec()).expect("text")
-    }
 
     #[test]
     fn dates_of_all_times() {

@@ -18,7 +18,7 @@ use super::wire::Wire;
 use crate::registry::RunningStatement;
 use crate::stream::Watch;
 
-/// What ends a statement before its time.
+/// Events that end a statement early.
 pub(super) struct Guard<'a> {
     pub(super) statement: RunningStatement,
     pub(super) watch: &'a Watch,
@@ -82,7 +82,7 @@ impl Rows {
     /// Sends rows, `limit` at most unless it is zero. Returns whether there may be more.
     ///
     /// # Errors
-    /// What made the statement fail, or ended it.
+    /// The failure of the statement, or the event that ended it.
     pub(super) async fn send(
         &mut self,
         wire: &mut Wire,
@@ -121,7 +121,7 @@ impl Rows {
     /// Runs a statement that returns no rows to its end. Returns how many rows it has changed.
     ///
     /// # Errors
-    /// What made the statement fail, or ended it.
+    /// The failure of the statement, or the event that ended it.
     pub(super) async fn finish(&mut self, guard: &Guard<'_>) -> Result<u64, Failure> {
         let mut changed = 0;
         while let Some(batch) = guard.wait(self.handle.stream.next()).await? {
@@ -139,9 +139,10 @@ impl Rows {
 /// The zone in which a session shows timestamps that have one.
 ///
 /// # Errors
-/// When it is none that Arrow knows.
+/// A zone that Arrow does not know.
 pub(super) fn zone(session: &Session) -> Result<Tz, Failure> {
-    let state = session.context().state();
+    let state = session.context().state_ref();
+    let state = state.read();
     let name = state.config_options().execution.time_zone.as_deref();
     Ok(name.unwrap_or("+00:00").parse()?)
 }

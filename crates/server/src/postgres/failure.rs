@@ -1,4 +1,4 @@
-//! What a client is told of a failed statement.
+//! Errors as clients receive them.
 
 use std::io;
 
@@ -77,7 +77,7 @@ impl Failure {
         self.state
     }
 
-    /// What it says.
+    /// Its message.
     pub(super) fn text(&self) -> &str {
         &self.text
     }

@@ -1,4 +1,4 @@
-//! How a client begins: what it asks for before it may send statements.
+//! Login: the messages before a client may send statements.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -31,14 +31,14 @@ pub(super) struct Client {
 /// Lets a client in; none of one that only cancels a statement, or leaves.
 ///
 /// # Errors
-/// What the client asks for that there is not.
+/// A request that the server does not serve.
 pub(super) async fn log_in(shared: &Shared, wire: &mut Wire) -> Result<Option<Client>, Failure> {
     let Some(startup) = first_message(shared, wire).await? else { return Ok(None) };
     welcome(shared, wire, &startup).await.map(Some)
 }
 
-/// What a client is and asks for; none of one that only cancels a statement, which is done, or
-/// leaves.
+/// Reads the start-up message of a client; none of one that only cancels a statement, which is
+/// done, or leaves.
 ///
 /// # Errors
 /// A message that is none of these, and a broken connection.
@@ -130,7 +130,7 @@ fn options(text: &str) -> Result<Vec<(&str, &str)>, Failure> {
     Ok(options)
 }
 
-/// What a client has to know to cancel its statements from another connection.
+/// The secret that a client sends to cancel its statements from another connection.
 fn secret() -> Result<SecretKey, Failure> {
     let mut bytes = [0; 4];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;

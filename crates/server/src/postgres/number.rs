@@ -118,13 +118,8 @@ fn group(digits: &str) -> u16 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::written as text;
     use super::*;
-
-    fn text(put: impl FnOnce(&mut BytesMut)) -> String {
-        let mut out = BytesMut::new();
-        put(&mut out);
-        String::from_utf8(out.to_vec()).expect("text")
-    }
 
     #[test]
     fn floats_are_written_as_postgres_writes_them() {

@@ -12,7 +12,7 @@ use terrace_sql::session::SessionStatement;
 
 use super::failure::{Failure, SqlState};
 
-/// What a setting may be set to.
+/// Values that a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Takes {
     /// Any text.
@@ -33,7 +33,7 @@ struct Setting {
     name: &'static str,
     default: &'static str,
     takes: Takes,
-    /// Whether clients are told each change.
+    /// True if each change is reported to the client (`ParameterStatus`).
     is_reported: bool,
 }
 
@@ -89,7 +89,7 @@ pub(super) enum Access {
 }
 
 impl Settings {
-    /// Whether a statement reads or changes one of these settings.
+    /// The access of a statement to one of these settings, if it is one.
     pub(super) fn access(statement: &SessionStatement) -> Option<Access> {
         let SessionStatement::Sql(statement) = statement else { return None };
         let statement = match statement.as_ref() {
@@ -119,7 +119,7 @@ impl Settings {
         }
     }
 
-    /// What a setting is.
+    /// The value of a setting.
     pub(super) fn get(&self, name: &str) -> &str {
         let default = find(name).map_or("", |setting| setting.default);
         self.changed.get(name).map_or(default, String::as_str)
@@ -143,7 +143,9 @@ impl Settings {
             Err(Failure::new(SqlState::INVALID_PARAMETER, text))
         };
         // Some clients quote what they send when they connect.
-        let value = value.trim().trim_matches('\'');
+        let value = value.trim();
+        let unquoted = value.strip_prefix('\'').and_then(|value| value.strip_suffix('\''));
+        let value = unquoted.unwrap_or(value);
         if value.len() > VALUE_BYTES_MAX {
             let text = format!("{name} takes at most {VALUE_BYTES_MAX} bytes");
             return Err(Failure::new(SqlState::INVALID_PARAMETER, text));
@@ -192,13 +194,13 @@ impl Settings {
         self.changed.keys().copied()
     }
 
-    /// What clients are told when they have logged in.
+    /// The settings that are reported after the login.
     pub(super) fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let reported = SETTINGS.iter().filter(|setting| setting.is_reported);
         reported.map(|setting| (setting.name, self.get(setting.name)))
     }
 
-    /// How long a statement may take, if there is a limit.
+    /// The limit on the duration of a statement, if there is one.
     pub(super) fn statement_timeout(&self) -> Option<Duration> {
         time(self.get(STATEMENT_TIMEOUT)).filter(|time| !time.is_zero())
     }

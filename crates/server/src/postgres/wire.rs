@@ -40,7 +40,7 @@ impl Wire {
         }
     }
 
-    /// What messages are read as: it changes while a client logs in.
+    /// The context that messages are decoded in; it changes during the login.
     pub(super) fn context(&mut self) -> &mut DecodeContext {
         &mut self.context
     }
@@ -93,7 +93,7 @@ impl Wire {
     fn decode(&mut self) -> Result<Option<PgWireFrontendMessage>, Failure> {
         let malformed = || Failure::fatal(SqlState::PROTOCOL, "a message that has no meaning");
         // Lengths inside of a message that go beyond its end make the decoder panic. It changes
-        // nothing but the input, which nobody reads any more.
+        // nothing but the input, which is not read after that.
         let decode = || PgWireFrontendMessage::decode(&mut self.input, &self.context);
         match catch_unwind(AssertUnwindSafe(decode)) {
             Ok(Ok(message)) => Ok(message),
@@ -132,7 +132,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Whether enough has gathered to be sent.
+    /// True if enough has gathered to be sent.
     pub(super) fn is_full(&self) -> bool {
         self.output.len() >= OUTPUT_BYTES
     }

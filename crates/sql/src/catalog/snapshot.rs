@@ -80,8 +80,8 @@ impl Snapshot {
         Self { schemas, versions, changes }
     }
 
-    /// How often names had changed. Two snapshots with the same number have the same schemas,
-    /// tables and views, with other rows.
+    /// Number of changes of names before the snapshot. Two snapshots with the same number have the
+    /// same schemas, tables and views, with other rows.
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.changes

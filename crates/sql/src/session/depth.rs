@@ -99,7 +99,7 @@ pub(super) fn check_plan(plan: &LogicalPlan) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// How deep subqueries, and calls of functions, are nested in each other.
+/// Depth to which subqueries, and calls of functions, are nested in each other.
 #[derive(Default)]
 struct Nesting {
     subqueries: usize,
