@@ -57,7 +57,7 @@ fn command(root: &Path, program: &std::ffi::OsStr) -> Command {
 /// the one that started and did not end.
 pub fn test_within(limit: Duration, root: &Path, args: &[&str], envs: &[(&str, &str)]) -> Outcome {
     let mut build = cargo(root);
-    build.arg("test").args(args).arg("--no-run");
+    build.args(["test", "--no-run"]).args(args);
     if !run(build).ok {
         return Outcome::default();
     }

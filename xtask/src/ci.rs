@@ -130,9 +130,8 @@ fn tests(root: &Path) -> Outcome {
 
 /// What runs over framed pages with all other tests.
 fn mapped_queries(root: &Path) -> Outcome {
-    let mut args = vec!["--release", "--workspace", "--no-fail-fast"];
-    let targets = ["query_flows", "query_scan", "query_spill", "change_flows"];
-    args.extend(targets.iter().flat_map(|target| ["--test", target]));
+    let mut args = vec!["--release", "--workspace", "--no-fail-fast", "--test", "sql", "--"];
+    args.extend(["query_flows", "query_scan", "query_spill", "change_flows"]);
     cargo::test_within(TESTS_LIMIT, root, &args, &[("TERRACE_TEST_PLACEMENT", "mapped")])
 }
 

@@ -27,7 +27,10 @@ const PROGRAMS: &[&[&str]] = &[
     &["--test", "model"],
     &["--lib", "power_tests"],
     &["--test", "tree_threads"],
+    &["--test", "sql", "merges"],
+    &["--test", "sql", "transaction_histories"],
     &["--test", "kill_rounds"],
+    &["--test", "merge_kills"],
     &["--test", "power_loss"],
     &["--test", "cli", "durability"],
 ];

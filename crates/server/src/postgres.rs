@@ -10,10 +10,13 @@ mod connection;
 mod date_time;
 mod execute;
 mod failure;
+mod forget;
+mod functions;
 mod login;
 mod number;
 mod parameter;
 mod settings;
+mod transaction;
 mod types;
 mod wire;
 

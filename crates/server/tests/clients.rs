@@ -75,9 +75,13 @@ async fn psql_reads_and_changes_tables() {
         return;
     }
     with_server(Limits::default(), |address| async move {
-        let ask = move |text: &'static str| async move {
-            tokio::task::spawn_blocking(move || psql(address, text)).await.expect("psql")
+        let ask_for = move |text: &str| {
+            let text = text.to_owned();
+            async move {
+                tokio::task::spawn_blocking(move || psql(address, &text)).await.expect("psql")
+            }
         };
+        let ask = move |text: &'static str| ask_for(text);
         let (out, errors) =
             ask("CREATE TABLE t (k BIGINT, s TEXT, d DECIMAL(9,2), b BOOLEAN)").await;
         assert_eq!((out.as_str(), errors.as_str()), ("CREATE TABLE", ""));
@@ -90,7 +94,7 @@ async fn psql_reads_and_changes_tables() {
             ask("UPDATE t SET s = 'b' WHERE k = 2; SELECT s FROM t WHERE k = 2").await.0,
             "UPDATE 1\nb"
         );
-        assert_eq!(ask("SELECT 1 / 0").await.1, "ERROR:  Arrow error: Divide by zero error");
+        assert_eq!(ask("SELECT 1 / 0").await.1, "ERROR:  division by zero");
         assert_eq!(ask("SET statement_timeout = '5s'; SHOW statement_timeout").await.0, "SET\n5s");
         let zoned = "SHOW TIME ZONE; SELECT CAST('2024-07-01 00:00:00+00' AS TIMESTAMPTZ)";
         assert_eq!(ask(zoned).await.0, "Europe/Berlin\n2024-07-01 02:00:00+02");
@@ -98,13 +102,102 @@ async fn psql_reads_and_changes_tables() {
         assert!(nowhere.contains("Europe/Berlin"), "{nowhere}");
         let changed = "SET TIME ZONE '+03:00'; RESET timezone; SHOW timezone";
         assert_eq!(ask(changed).await.0, "SET\nSET\nUTC");
-        let (_, refused) = ask("BEGIN").await;
-        assert!(refused.contains("autocommit"), "{refused}");
+        let (tags, warned) = ask("ROLLBACK; BEGIN; BEGIN; SAVEPOINT a; RELEASE a; COMMIT").await;
+        assert_eq!(tags, "ROLLBACK\nBEGIN\nBEGIN\nSAVEPOINT\nRELEASE\nCOMMIT");
+        let warnings = warned.lines().map(|line| line.split(';').next().unwrap_or_default());
+        assert_eq!(
+            warnings.collect::<Vec<_>>(),
+            [
+                "WARNING:  there is no transaction in progress",
+                "WARNING:  there is already a transaction in progress"
+            ]
+        );
+        // Statements that are sent together are one transaction.
+        let half = "INSERT INTO t VALUES (3, 'c', 1, true); SELECT 1 / (k - 3) FROM t";
+        assert_eq!(ask(half).await.1, "ERROR:  division by zero");
+        assert_eq!(ask("SELECT count(*) FROM t").await.0, "2");
+        let failed =
+            ask("BEGIN; INSERT INTO t VALUES (3, 'c', 1, true); COMMIT; SELECT 1 / 0").await;
+        assert_eq!(failed.0, "BEGIN\nINSERT 0 1\nCOMMIT");
+        assert_eq!(ask("DELETE FROM t WHERE k = 3; SELECT count(*) FROM t").await.0, "DELETE 1\n2");
+        let facts = "SELECT current_database(), current_schema(), version() LIKE 'PostgreSQL 16%', \
+                     pg_backend_pid() > 0";
+        assert_eq!(ask(facts).await.0, "main|public|t|t");
+        let pooled = "SET application_name = 'one'; SET datafusion.execution.batch_size = 100; \
+                      PREPARE p AS SELECT 7; EXECUTE p";
+        let forgotten = format!("{pooled}; RESET ALL; EXECUTE p; SHOW application_name");
+        assert_eq!(ask_for(&forgotten).await.0, "SET\nSET\nPREPARE\n7\nRESET\n7\npsql");
+        let gone = format!("{pooled}; DEALLOCATE ALL; EXECUTE p");
+        assert!(ask_for(&gone).await.1.contains("Prepared statement 'p' does not exist"));
         let floats = "SELECT CAST(1 AS DOUBLE), CAST(0.1 AS DOUBLE), CAST('NaN' AS DOUBLE), 1e300";
         assert_eq!(ask(floats).await.0, "1|0.1|NaN|1e+300");
         let times = "SELECT DATE '2024-02-29', TIMESTAMP '2024-02-29 12:30:00.5', INTERVAL '1 day'";
         assert_eq!(ask(times).await.0, "2024-02-29|2024-02-29 12:30:00.5|1 day");
         assert_eq!(ask("SELECT [1, NULL, 3]").await.0, "{1,NULL,3}");
+    })
+    .await;
+}
+
+/// Rows of `t`.
+async fn count(client: &Client) -> i64 {
+    client.query_one("SELECT count(*) FROM t", &[]).await.expect("counted").get(0)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_run_transactions() {
+    with_server(Limits::default(), |address| async move {
+        let (mut one, mut other) = (connect(address).await, connect(address).await);
+        one.batch_execute("CREATE TABLE t (k BIGINT, v BIGINT)").await.expect("created");
+        let changes = one.transaction().await.expect("begun");
+        for k in 0..3_i64 {
+            let inserted = changes.execute("INSERT INTO t VALUES ($1, 0)", &[&k]).await;
+            assert_eq!(inserted.expect("inserted"), 1);
+        }
+        assert_eq!(count(&other).await, 0);
+        changes.commit().await.expect("committed");
+        assert_eq!(count(&other).await, 3);
+        // A part is undone, and the rest is kept.
+        let mut changes = one.transaction().await.expect("begun");
+        changes.execute("DELETE FROM t WHERE k = 0", &[]).await.expect("deleted");
+        let part = changes.savepoint("part").await.expect("set");
+        part.execute("DELETE FROM t", &[]).await.expect("deleted");
+        part.rollback().await.expect("undone");
+        changes.commit().await.expect("committed");
+        assert_eq!(count(&other).await, 2);
+        // The failure of one statement fails the next, and the end undoes all.
+        let failing = one.transaction().await.expect("begun");
+        failing.execute("DELETE FROM t", &[]).await.expect("deleted");
+        let zero = failing.query("SELECT 1 / 0", &[]).await.expect_err("fails");
+        assert_eq!(zero.code(), Some(&SqlState::DIVISION_BY_ZERO));
+        let next = failing.query("SELECT 1", &[]).await.expect_err("has failed");
+        assert_eq!(next.code(), Some(&SqlState::IN_FAILED_SQL_TRANSACTION));
+        failing.rollback().await.expect("undone");
+        assert_eq!(count(&other).await, 2);
+        // Two that change the rows of one table.
+        let first = one.transaction().await.expect("begun");
+        let second = other.transaction().await.expect("begun");
+        second.query("SELECT * FROM t", &[]).await.expect("read");
+        first.execute("UPDATE t SET v = 1", &[]).await.expect("updated");
+        let waiting = second.execute("UPDATE t SET v = 2", &[]);
+        let (conflict, committed) = tokio::join!(waiting, async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            first.commit().await
+        });
+        committed.expect("committed");
+        let conflict = conflict.expect_err("it has read the rows of before");
+        assert_eq!(conflict.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE));
+        second.rollback().await.expect("undone");
+        let sum = one.query_one("SELECT CAST(sum(v) AS BIGINT) FROM t", &[]).await.expect("sum");
+        assert_eq!(sum.get::<_, i64>(0), 2);
+        // As pools do before the next user.
+        one.batch_execute("DISCARD ALL").await.expect("discarded");
+        one.query_one("SELECT 1", &[]).await.expect("the session goes on");
+        // A transaction that is forgotten ends, and lets others go on.
+        one.batch_execute("SET idle_in_transaction_session_timeout = '100ms'").await.expect("set");
+        one.batch_execute("BEGIN; DELETE FROM t").await.expect("deleted");
+        other.batch_execute("DELETE FROM t WHERE k = 1").await.expect("the lock comes back");
+        assert_eq!(count(&other).await, 1);
+        assert!(one.is_closed());
     })
     .await;
 }

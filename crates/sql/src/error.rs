@@ -1,5 +1,7 @@
 //! What can go wrong in SQL over the pool.
 
+mod message;
+
 use std::path::PathBuf;
 
 use datafusion::arrow::error::ArrowError;
@@ -17,13 +19,13 @@ use crate::segment::SegmentError;
 #[derive(Debug, thiserror::Error)]
 pub enum SqlError {
     /// DataFusion refused or failed the statement.
-    #[error(transparent)]
+    #[error("{}", message::of_datafusion(.0))]
     DataFusion(#[from] DataFusionError),
     /// Planning or running the statement panicked.
     #[error(transparent)]
     Panic(#[from] terrace_exec::panics::Panic),
     /// Arrow refused a computation.
-    #[error(transparent)]
+    #[error("{}", message::of_arrow(.0))]
     Arrow(#[from] ArrowError),
     /// The buffer pool failed.
     #[error(transparent)]
@@ -154,6 +156,48 @@ pub enum SqlError {
     #[error("table {name} was dropped or replaced meanwhile; nothing was written")]
     Dropped {
         /// Schema and name.
+        name: String,
+    },
+    /// Another transaction has changed what this one changes.
+    #[error("{what} by another transaction since this one began; roll back and run it again")]
+    Conflict {
+        /// What was changed.
+        what: String,
+    },
+    /// Two transactions wait for each other.
+    #[error(
+        "table {table} is being changed by a transaction that waits for this one (deadlock); roll \
+         back and run it again"
+    )]
+    Deadlock {
+        /// Schema and name of the table.
+        table: String,
+    },
+    /// A statement in a transaction of which one has failed.
+    #[error("a statement of this transaction has failed; say ROLLBACK, or ROLLBACK TO a savepoint")]
+    TransactionFailed,
+    /// The end of a transaction where there is none.
+    #[error("there is no transaction in progress; BEGIN begins one")]
+    NoTransaction,
+    /// A second beginning of a transaction.
+    #[error("there is already a transaction in progress; COMMIT or ROLLBACK ends it")]
+    TransactionBegun,
+    /// A statement that is never a part of a transaction.
+    #[error("{what} is not possible in a transaction; COMMIT or ROLLBACK first")]
+    InTransaction {
+        /// The statement.
+        what: String,
+    },
+    /// A change in a transaction that reads only.
+    #[error("{what} is not possible in a READ ONLY transaction; begin one without READ ONLY")]
+    ReadOnly {
+        /// The statement.
+        what: String,
+    },
+    /// No savepoint of this name.
+    #[error("there is no savepoint {name} in this transaction")]
+    MissingSavepoint {
+        /// The name.
         name: String,
     },
     /// The device failed in the middle of a commit.

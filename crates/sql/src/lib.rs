@@ -31,6 +31,7 @@ pub mod table;
 mod tasks;
 #[cfg(test)]
 mod test_support;
+mod transaction;
 mod view;
 pub mod write;
 
@@ -40,3 +41,4 @@ pub use memory::ProcessMemory;
 pub use query::{Output, QueryHandle};
 pub use segment::{Encoding, SegmentError};
 pub use session::{Prepared, Session};
+pub use transaction::TransactionStatus;

@@ -31,6 +31,7 @@ use crate::market::{Claim, Market};
 use crate::memory::{MemoryBudget, PagedMemory, QueryMemory, Watch, Watched};
 use crate::pins::{PagePins, Reader};
 use crate::spill::{SpillCounters, SpillSpace};
+use crate::transaction::Scope;
 
 use charge::Charge;
 pub use progress::Progress;
@@ -315,14 +316,17 @@ impl RunningQuery {
         Arc::new(Reader { cache, suspension: Arc::clone(suspension) })
     }
 
-    /// Starts `plan` in the query's own runtime. Progress is read off `watched`, or the plan.
+    /// Starts `plan` in the query's own runtime, as a part of the transaction of `scope`. Progress
+    /// is read off `watched`, or the plan.
     pub(crate) fn start(
         self,
         plan: Arc<dyn ExecutionPlan>,
         watched: Option<Arc<dyn ExecutionPlan>>,
         context: TaskContext,
+        scope: Scope,
     ) -> Result<QueryHandle> {
         let config = context.session_config().clone().with_extension(Arc::new(self.paged.clone()));
+        let config = scope.put_in(config);
         let context = context.with_session_config(config).with_runtime(Arc::clone(&self.runtime));
         let context = Arc::new(context);
         let schema = plan.schema();
@@ -339,6 +343,7 @@ impl RunningQuery {
             _supervised: supervised,
             cancelled: query.suspension.cancelled(),
             running: self,
+            scope,
             kept: None,
             resumed: None,
         };
@@ -458,6 +463,8 @@ struct QueryStream {
     /// The name of the plan's outermost operator.
     operator: String,
     running: RunningQuery,
+    /// The transaction that fails with the query.
+    scope: Scope,
     _supervised: Supervised,
     cancelled: BoxFuture<'static, ()>,
     /// What the plan gave while the query was suspended.
@@ -529,6 +536,9 @@ impl Stream for QueryStream {
         };
         self.running.query.await_rows(polled.is_pending());
         let polled = polled.map_err(|error| self.running.query.explained(error));
+        if let Poll::Ready(Some(Err(_))) = &polled {
+            self.scope.fail();
+        }
         if let Poll::Ready(Some(Ok(batch))) = &polled {
             let rows = terrace_sys::size::to_u64(batch.num_rows());
             self.running.query.rows_returned.fetch_add(rows, Ordering::Relaxed);

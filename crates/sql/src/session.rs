@@ -38,13 +38,14 @@ mod statement;
 mod subqueries;
 mod tenant;
 mod tier;
+mod transaction;
 pub(crate) mod using;
 mod words;
 
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datafusion::arrow::datatypes::Schema;
 use datafusion::catalog::{CatalogProviderList, DynamicFileCatalog, MemoryCatalogProviderList};
@@ -77,6 +78,7 @@ use crate::pins::Reader;
 use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment, supervised};
 use crate::scalar;
 use crate::scan::STORE_URL;
+use crate::transaction::{Scope, Transaction};
 use crate::view;
 use build_side::BuildSide;
 use canonical::CanonicalFloats;
@@ -96,15 +98,20 @@ pub(crate) use settings::{
 pub use statement::{QueryAction, SessionStatement};
 pub use tenant::TenantStatement;
 pub use tier::AlterTier;
+pub use transaction::TransactionStatement;
 
 /// Sessions so far, to tell them apart in the ledger.
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
 
-/// A session of an engine. It remembers settings, external tables and prepared statements.
+/// A session of an engine. It remembers settings, external tables, prepared statements and the
+/// transaction that has begun, which is rolled back with the end of the session.
 pub struct Session {
     engine: Arc<EngineState>,
     context: SessionContext,
     names: Arc<MainCatalog>,
+    transaction: Mutex<Option<Arc<Transaction>>>,
+    /// Transactions begin READ ONLY unless they say otherwise.
+    reads_only: AtomicBool,
 }
 
 /// DataFusion's analyzer, with comparisons with subqueries written out before types are coerced,
@@ -167,7 +174,12 @@ impl Session {
         files.session_store().with_state(context.state_weak_ref());
         let weak = context.state_weak_ref();
         names.attach(Box::new(move || weak.upgrade().map(|state| state.read().clone())));
-        Ok(Self { engine, context, names })
+        let (transaction, reads_only) = (Mutex::default(), AtomicBool::default());
+        Ok(Self { engine, context, names, transaction, reads_only })
+    }
+
+    fn transaction(&self) -> MutexGuard<'_, Option<Arc<Transaction>>> {
+        self.transaction.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// DataFusion's context of the session. Statements run through it do not become queries of
@@ -175,6 +187,13 @@ impl Session {
     #[must_use]
     pub fn context(&self) -> &SessionContext {
         &self.context
+    }
+
+    /// Gives all settings of the session the values that it began with.
+    pub fn reset_settings(&self) {
+        let state = self.context.state_ref();
+        let begun = config(&self.engine);
+        *state.write().config_mut().options_mut() = begun.options().as_ref().clone();
     }
 
     /// Splits a text into statements.
@@ -187,13 +206,14 @@ impl Session {
     }
 
     /// Runs every statement of a text to its end, one after the other. The first error ends it;
-    /// what the statements before have done stays done.
+    /// what the statements before have done stays done, unless they are in a transaction.
     ///
     /// # Errors
     /// The parser's, before anything runs; then those of the statements.
     pub async fn sql(&self, text: &str) -> Result<Vec<Output>, SqlError> {
         let mut outputs = Vec::new();
-        for statement in self.parse(text)? {
+        let statements = self.parse(text).inspect_err(|_| self.fail_transaction())?;
+        for statement in statements {
             outputs.push(self.execute(statement).await?.collect().await?);
         }
         Ok(outputs)
@@ -203,16 +223,39 @@ impl Session {
     /// else happens while the handle's stream is read.
     ///
     /// # Errors
-    /// Those of planning, and of what is done at once.
+    /// Those of planning, and of what is done at once. In a transaction, an error makes the
+    /// transaction fail, now or while the stream is read.
     pub async fn execute(&self, statement: SessionStatement) -> Result<QueryHandle, SqlError> {
         let text = depth::text_of(&statement);
-        self.start(text, |reader| self.plan(statement, reader)).await
+        let scope = match &statement {
+            SessionStatement::Transaction(_) => Scope::Alone,
+            _ => self.begin_statement()?,
+        };
+        let plan = |reader| self.plan(statement, scope.clone(), reader);
+        self.start(text, scope.clone(), plan).await.inspect_err(|error| self.failed(error))
     }
 
-    /// Registers a query, plans it and starts it.
+    /// The transaction of a statement that begins.
+    fn begin_statement(&self) -> Result<Scope, SqlError> {
+        let scope = self.scope();
+        if let Scope::Within(transaction) = &scope {
+            transaction.statement()?;
+        }
+        Ok(scope)
+    }
+
+    /// A statement has failed before its rows were read.
+    fn failed(&self, error: &SqlError) {
+        if !matches!(error, SqlError::NoTransaction | SqlError::TransactionBegun) {
+            self.fail_transaction();
+        }
+    }
+
+    /// Registers a query, plans it and starts it as a part of the transaction of `scope`.
     async fn start<'a, P>(
         &self,
         text: String,
+        scope: Scope,
         plan: impl FnOnce(Arc<Reader>) -> P,
     ) -> Result<QueryHandle, SqlError>
     where
@@ -224,21 +267,28 @@ impl Session {
         let planning = supervised(Box::pin(plan(running.reader())));
         let Planned { plan, watched } = OnStack::new(&text, planning).await?;
         let context = TaskContext::from(&self.context.state());
-        Ok(running.start(plan, watched, context)?)
+        Ok(running.start(plan, watched, context, scope)?)
     }
 
     /// The physical plan of a statement, after what it does at once has been done.
     async fn plan(
         &self,
         statement: SessionStatement,
+        scope: Scope,
         reader: Arc<Reader>,
     ) -> Result<Planned, SqlError> {
+        if let (Scope::Within(_), true) = (&scope, statement.is_of_the_engine()) {
+            return Err(SqlError::InTransaction { what: statement.to_string() });
+        }
         let mut statement = match statement {
             SessionStatement::Sql(statement) => *statement,
             SessionStatement::Query { action, id } => return self.act_on(action, id),
             SessionStatement::Tenant(statement) => return self.act_on_tenant(statement).await,
             SessionStatement::Tier(statement) => return self.alter_tier(&statement),
             SessionStatement::Heap(statement) => return self.act_on_heap(statement).await,
+            SessionStatement::Transaction(statement) => {
+                return self.act_on_transaction(statement).await;
+            }
         };
         settings::refuse(&statement)?;
         if self.reset(&statement)? {
@@ -246,15 +296,16 @@ impl Session {
         }
         self.follow_engine()?;
         let encoding = options::take_encoding(&mut statement)?;
-        let snapshot = self.engine.catalog().snapshot();
+        let snapshot = scope.snapshot(self.engine.catalog())?;
         let mut state = self.context.state();
         self.names.resolve_in(&mut state, &snapshot);
         state.config_mut().set_extension(Arc::clone(&reader));
         match self.logical_plan(&state, &snapshot, statement).await? {
             LogicalPlan::Ddl(definition) => {
-                self.define(&state, &snapshot, definition, encoding).await
+                refuse_change(&scope, definition.name())?;
+                self.define(&state, &snapshot, definition, encoding, &scope).await
             }
-            plan => self.physical_plan(plan, &snapshot, reader).await,
+            plan => self.physical_plan(plan, &snapshot, &scope, reader).await,
         }
     }
 
@@ -284,8 +335,12 @@ impl Session {
         &self,
         plan: LogicalPlan,
         snapshot: &Snapshot,
+        scope: &Scope,
         reader: Arc<Reader>,
     ) -> Result<Planned, SqlError> {
+        if let LogicalPlan::Dml(statement) = &plan {
+            refuse_change(scope, &statement.op.to_string())?;
+        }
         // Settings and prepared statements are the context's own; anything else this wraps
         // without running it.
         self.settle(&plan)?;
@@ -297,6 +352,14 @@ impl Session {
         }
         let plan = state.create_physical_plan(&plan).await?;
         Ok(Planned { plan, watched: None })
+    }
+}
+
+/// Refuses a change in a transaction that reads only.
+fn refuse_change(scope: &Scope, what: &str) -> Result<(), SqlError> {
+    match scope {
+        Scope::Alone => Ok(()),
+        Scope::Within(transaction) => transaction.refuse_change(what),
     }
 }
 
@@ -347,6 +410,15 @@ impl Planned {
     fn nothing() -> Self {
         let plan = EmptyExec::new(Arc::new(Schema::empty()));
         Self { plan: Arc::new(plan), watched: None }
+    }
+}
+
+impl Drop for Session {
+    /// Statements that still run cannot add to the transaction any more.
+    fn drop(&mut self) {
+        if let Some(transaction) = self.transaction().take() {
+            transaction.roll_back();
+        }
     }
 }
 

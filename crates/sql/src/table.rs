@@ -16,19 +16,21 @@ use datafusion::common::Statistics;
 use terrace_pool::Space;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-use crate::catalog::{Journal, Transaction, put_chunks};
+use crate::catalog::{Journal, TableLocks};
 use crate::chunk::Chunk;
 use crate::error::SqlError;
 use crate::home::Wishes;
 use crate::segment::Encoding;
 use crate::statistics;
-use crate::write::{Changes, MergeCounters};
+use crate::write::{Changes, MergeCounters, RowChange};
 
 /// The chunks of a table as one statement left them. Immutable.
 pub struct TableVersion {
     /// Counts the commits that changed rows since the process started. Merging chunks changes none:
     /// two versions of one number have the same rows, perhaps in other chunks.
     pub number: u64,
+    /// Counts those of the commits that removed or changed rows; the others added some.
+    pub(crate) rewrites: u64,
     /// The chunks, in the order of their rows: oldest first, as far as UPDATE left them alone.
     pub chunks: Vec<Arc<Chunk>>,
     schema: SchemaRef,
@@ -40,10 +42,10 @@ pub struct TableVersion {
 
 impl TableVersion {
     /// A version of the table made of `parts` with these chunks.
-    fn new(number: u64, parts: &TableParts, chunks: Vec<Arc<Chunk>>) -> Self {
+    fn new(number: u64, rewrites: u64, parts: &TableParts, chunks: Vec<Arc<Chunk>>) -> Self {
         let sketches = (Arc::clone(&parts.journal), parts.id);
         let schema = Arc::clone(&parts.columns);
-        Self { number, chunks, schema, sketches, statistics: OnceLock::new() }
+        Self { number, rewrites, chunks, schema, sketches, statistics: OnceLock::new() }
     }
 
     /// The estimated number of distinct values of each column, over every row that the table ever
@@ -115,7 +117,7 @@ pub struct Table {
 impl Table {
     pub(crate) fn new(parts: TableParts, chunks: Vec<Arc<Chunk>>) -> Self {
         let next_chunk = chunks.iter().map(|chunk| chunk.id + 1).max().unwrap_or(0);
-        let current = RwLock::new(Arc::new(TableVersion::new(0, &parts, chunks)));
+        let current = RwLock::new(Arc::new(TableVersion::new(0, 0, &parts, chunks)));
         Self {
             parts,
             current,
@@ -216,6 +218,11 @@ impl Table {
         self.writer.clone().lock_owned().await
     }
 
+    /// The locks of the catalog's tables.
+    pub(crate) fn locks(&self) -> &TableLocks {
+        &self.journal().locks
+    }
+
     pub(crate) fn next_chunk_id(&self) -> u64 {
         self.next_chunk.fetch_add(1, Ordering::Relaxed)
     }
@@ -225,22 +232,26 @@ impl Table {
     }
 
     /// Commits `changes` to a table that the catalog holds and shows them to readers. The commit
-    /// runs to its end, whether or not the caller still waits for it. `writer` is this table's.
+    /// runs to its end, whether or not the caller still waits for it. `guard` holds this table's
+    /// writer.
     ///
     /// # Errors
     /// [`SqlError::Dropped`] when the table is no longer in the catalog; errors of the store and
     /// of the catalog's file. Then nothing has changed.
-    pub(crate) async fn commit(
+    pub(crate) async fn commit<G: Send + 'static>(
         self: &Arc<Self>,
-        writer: OwnedMutexGuard<()>,
+        guard: G,
         changes: Changes,
     ) -> Result<(), SqlError> {
         let table = self.clone();
         let committed = self.journal().tasks.spawn(move || {
-            let _writer = writer;
+            let _guard = guard;
             table.refuse_if_dropped()?;
-            let gives_space_back = changes.removes_chunks();
-            table.settle(changes, |_| Ok(()))?;
+            let change = RowChange::new(&table, changes);
+            table.journal().settle(std::slice::from_ref(&change), |_| Ok(()))?;
+            let gives_space_back = change.gives_space_back();
+            drop(change.publish());
+            table.journal().merges.note(&table);
             if gives_space_back {
                 table.journal().store().trim();
             }
@@ -249,49 +260,40 @@ impl Table {
         committed.await?
     }
 
-    /// Makes `changes` durable together with what `also` adds to the catalog's transaction, and
-    /// shows them to readers. Blocks; the caller keeps other writers out.
-    pub(crate) fn settle(
-        self: &Arc<Self>,
-        changes: Changes,
-        also: impl FnOnce(&Transaction<'_>) -> Result<(), SqlError>,
-    ) -> Result<(), SqlError> {
-        let id = self.id();
-        let before = self.snapshot();
-        let number = before.number + u64::from(!changes.is_merge());
-        let outcome = changes.apply(&before);
-        drop(before);
-        self.journal().settle(&outcome.added, |transaction| {
-            also(transaction)?;
-            for chunk in &outcome.removed {
-                transaction.remove_chunk(id, chunk.id)?;
-            }
-            transaction.change_sketches(id, &outcome.sketches)?;
-            put_chunks(transaction, id, &outcome.added)
-        })?;
-        outcome.removed.iter().for_each(|chunk| chunk.mark_retired());
-        self.show(number, outcome.kept);
-        self.journal().merges.note(self);
-        Ok(())
-    }
-
     /// The catalog holds the table no more: its space goes back with its last reader.
     pub(crate) fn retire(&self) {
         self.dropped.store(true, Ordering::Release);
-        self.snapshot().chunks.iter().for_each(|chunk| chunk.mark_retired());
-        self.show(self.snapshot().number + 1, vec![]);
+        let version = self.snapshot();
+        version.chunks.iter().for_each(|chunk| chunk.mark_retired());
+        drop(self.show(version.number + 1, version.rewrites + 1, vec![]));
         self.journal().versions.remove(self.id());
     }
 
-    fn show(&self, number: u64, chunks: Vec<Arc<Chunk>>) {
-        let version = Arc::new(TableVersion::new(number, &self.parts, chunks));
-        // The version before is dropped after the lock: its chunks may give their space back.
+    /// A version of the table with these chunks, which nothing shows.
+    pub(crate) fn version(
+        &self,
+        number: u64,
+        rewrites: u64,
+        chunks: Vec<Arc<Chunk>>,
+    ) -> TableVersion {
+        TableVersion::new(number, rewrites, &self.parts, chunks)
+    }
+
+    /// Shows a version with these chunks to readers, and returns the one before. It is to be
+    /// dropped without locks: its chunks may give their space back.
+    pub(crate) fn show(
+        &self,
+        number: u64,
+        rewrites: u64,
+        chunks: Vec<Arc<Chunk>>,
+    ) -> Arc<TableVersion> {
+        let version = Arc::new(self.version(number, rewrites, chunks));
         let before = std::mem::replace(
             &mut *self.current.write().unwrap_or_else(PoisonError::into_inner),
             Arc::clone(&version),
         );
         self.journal().versions.put(self.id(), version);
-        drop(before);
+        before
     }
 }
 

@@ -19,7 +19,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 
-use crate::catalog::{Catalog, Snapshot};
+use crate::catalog::Snapshot;
 use crate::names::CATALOG;
 use crate::session::{self, SessionStatement, using};
 
@@ -126,7 +126,7 @@ impl TableProvider for BrokenView {
 
 /// Refuses a view whose statement names the view itself, directly or through others.
 pub(crate) fn refuse_cycle(
-    catalog: &Catalog,
+    snapshot: &Snapshot,
     state: &SessionState,
     target: (&str, &str),
     text: &str,
@@ -140,7 +140,7 @@ pub(crate) fn refuse_cycle(
             if (used.schema.as_ref(), used.table.as_ref()) == target {
                 return exec_err!("{view} would be made of itself");
             }
-            if let Some(inner) = catalog.view(&used.schema, &used.table) {
+            if let Some(inner) = snapshot.view(&used.schema, &used.table) {
                 if depth == DEPTH_MAX {
                     return exec_err!(
                         "{view} would stand on more than {DEPTH_MAX} views that stand on each \

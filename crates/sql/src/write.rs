@@ -25,12 +25,12 @@ use std::sync::Arc;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryPool;
 use futures::StreamExt as _;
-use tokio::sync::OwnedMutexGuard;
 
 use crate::error::SqlError;
 use crate::table::Table;
+use crate::transaction::Scope;
 
-pub(crate) use change::{Changes, SketchChange};
+pub(crate) use change::{Changes, RowChange, SketchChange};
 pub use chunk_writer::ChunkWriter;
 pub use dml::dml_plan;
 pub(crate) use merge::MergeCounters;
@@ -69,11 +69,20 @@ impl Table {
         rows: SendableRecordBatchStream,
         memory: &Arc<dyn MemoryPool>,
     ) -> Result<u64, SqlError> {
+        self.append_in(&Scope::Alone, rows, memory).await
+    }
+
+    /// As [`Table::append`], in a transaction perhaps.
+    pub(crate) async fn append_in(
+        self: &Arc<Self>,
+        scope: &Scope,
+        rows: SendableRecordBatchStream,
+        memory: &Arc<dyn MemoryPool>,
+    ) -> Result<u64, SqlError> {
         let changes = write_rows(self, rows, memory).await?;
         let count = changes.rows();
         if count > 0 {
-            let writer = self.lock_writer().await;
-            self.commit(writer, changes).await?;
+            scope.append(self, changes).await?;
         }
         Ok(count)
     }
@@ -87,20 +96,19 @@ impl Table {
         rows: SendableRecordBatchStream,
         memory: &Arc<dyn MemoryPool>,
     ) -> Result<u64, SqlError> {
-        let changes = write_rows(self, rows, memory).await?;
-        let writer = self.lock_writer().await;
-        self.replace_rows(writer, changes).await
+        self.overwrite_in(&Scope::Alone, rows, memory).await
     }
 
-    /// Commits `changes` in the place of all rows and returns how many there are. `writer` is this
-    /// table's.
-    pub(crate) async fn replace_rows(
+    /// As [`Table::overwrite`], in a transaction perhaps.
+    pub(crate) async fn overwrite_in(
         self: &Arc<Self>,
-        writer: OwnedMutexGuard<()>,
-        changes: Changes,
+        scope: &Scope,
+        rows: SendableRecordBatchStream,
+        memory: &Arc<dyn MemoryPool>,
     ) -> Result<u64, SqlError> {
+        let changes = write_rows(self, rows, memory).await?;
         let count = changes.rows();
-        self.commit(writer, changes.replacing_all()).await?;
+        scope.rewrite(self).await?.finish(changes.replacing_all()).await?;
         Ok(count)
     }
 
@@ -109,9 +117,14 @@ impl Table {
     /// # Errors
     /// Errors of the catalog.
     pub async fn truncate(self: &Arc<Self>) -> Result<u64, SqlError> {
-        let writer = self.lock_writer().await;
-        let count = u64::try_from(self.current()?.rows()).unwrap_or(u64::MAX);
-        self.commit(writer, Changes::empty(self.schema()).replacing_all()).await?;
+        self.truncate_in(&Scope::Alone).await
+    }
+
+    /// As [`Table::truncate`], in a transaction perhaps.
+    pub(crate) async fn truncate_in(self: &Arc<Self>, scope: &Scope) -> Result<u64, SqlError> {
+        let rewrite = scope.rewrite(self).await?;
+        let count = u64::try_from(rewrite.version().rows()).unwrap_or(u64::MAX);
+        rewrite.finish(Changes::empty(self.schema()).replacing_all()).await?;
         Ok(count)
     }
 }

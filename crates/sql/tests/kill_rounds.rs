@@ -1,6 +1,6 @@
 //! A process that writes is killed at random moments, again and again on the same directory: what
-//! it acknowledged is there, at most the one statement under way may be there beside it, in whole,
-//! and no space is leaked.
+//! it acknowledged is there, at most the one statement or transaction under way may be there beside
+//! it, in whole, and no space is leaked.
 //!
 //! The process re-executes itself as the victim. `TERRACE_SOAK_ROUNDS` sets the number of rounds,
 //! `TERRACE_SOAK_SEED` the moments.
@@ -126,16 +126,38 @@ fn state_after(last: i64) -> State {
     state
 }
 
-/// The victim: says the number of each statement once it is acknowledged.
+/// The last of the statements that run together, as a transaction, from statement `first` on.
+fn last_together(first: i64) -> i64 {
+    if first % 5 == 1 { first + 2 } else { first }
+}
+
+/// Of a transaction that is rolled back.
+const UNDONE: &str = "BEGIN; UPDATE t SET i = 0 WHERE tag % 2 = 0; CREATE TABLE undone AS \
+                      SELECT * FROM t; TRUNCATE t; INSERT INTO t SELECT 0, value, 'undone' FROM \
+                      generate_series(1, 1000); ROLLBACK";
+
+/// The victim: says the number of each statement once it is acknowledged, of those that run
+/// together the last.
 async fn write_for_ever(directory: &Path, first: i64) -> Result<()> {
     let (_engine, session) = open(directory)?;
     let mut state = state_after(first - 1);
-    for number in first.. {
-        session.sql(&statement(number, &mut state)).await?;
-        println!("{number}");
+    let mut number = first;
+    loop {
+        let last = last_together(number);
+        if last == number {
+            session.sql(&statement(number, &mut state)).await?;
+        } else {
+            session.sql(UNDONE).await?;
+            session.begin(None)?;
+            for number in number..=last {
+                session.sql(&statement(number, &mut state)).await?;
+            }
+            session.commit().await?;
+        }
+        println!("{last}");
         std::io::stdout().flush()?;
+        number = last + 1;
     }
-    Ok(())
 }
 
 async fn kill(seed: u64, rounds: u64) -> Result<i64> {
@@ -155,7 +177,9 @@ async fn kill(seed: u64, rounds: u64) -> Result<i64> {
         let found = state(&engine, &session).await?;
         last = match found {
             found if found == state_after(acknowledged) => acknowledged,
-            found if found == state_after(acknowledged + 1) => acknowledged + 1,
+            found if found == state_after(last_together(acknowledged + 1)) => {
+                last_together(acknowledged + 1)
+            }
             found => {
                 let expected = state_after(acknowledged);
                 return Err(format!("round {round}: {found:?} after {expected:?}").into());

@@ -2,7 +2,7 @@
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement as SqlStatement};
-use terrace_sql::session::SessionStatement;
+use terrace_sql::session::{SessionStatement, TransactionStatement};
 
 /// The answer to a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,12 +13,20 @@ pub(super) enum Command {
     Changes(&'static str),
     /// That it is done.
     Done(String),
+    /// That a transaction has begun, has ended, or goes on.
+    Transaction(TransactionStatement),
 }
 
 impl Command {
     /// That of a statement.
     pub(super) fn of(statement: &SessionStatement) -> Self {
-        let SessionStatement::Sql(parsed) = statement else { return Self::by_words(statement) };
+        let parsed = match statement {
+            SessionStatement::Sql(parsed) => parsed,
+            SessionStatement::Transaction(statement) => {
+                return Self::Transaction(statement.clone());
+            }
+            other => return Self::by_words(other),
+        };
         match parsed.as_ref() {
             Statement::CopyTo(_) => Self::Changes("COPY"),
             Statement::Explain(_) => Self::Rows("EXPLAIN"),
@@ -62,6 +70,19 @@ impl Command {
             Self::Rows(name @ ("EXPLAIN" | "SHOW")) => (*name).to_owned(),
             Self::Rows(name) | Self::Changes(name) => format!("{name} {rows}"),
             Self::Done(name) => name.clone(),
+            Self::Transaction(statement) => {
+                let tag = match statement {
+                    TransactionStatement::Begin { .. } => "BEGIN",
+                    TransactionStatement::Commit => "COMMIT",
+                    TransactionStatement::RollBack | TransactionStatement::RollBackTo(_) => {
+                        "ROLLBACK"
+                    }
+                    TransactionStatement::Savepoint(_) => "SAVEPOINT",
+                    TransactionStatement::Release(_) => "RELEASE",
+                    TransactionStatement::Access { .. } => "SET",
+                };
+                tag.to_owned()
+            }
         }
     }
 }

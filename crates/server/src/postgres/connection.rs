@@ -1,6 +1,6 @@
 //! One connection: what it asks for, and what it is told.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,9 +15,7 @@ use pgwire::messages::extendedquery::{
     Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete,
     PortalSuspended,
 };
-use pgwire::messages::response::{
-    CommandComplete, EmptyQueryResponse, ReadyForQuery, TransactionStatus,
-};
+use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, ReadyForQuery};
 use pgwire::messages::startup::ParameterStatus;
 use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
 use terrace_sql::session::SessionStatement;
@@ -28,7 +26,8 @@ use super::cell::{ColumnWriter, Format};
 use super::command::Command;
 use super::execute::{Guard, Rows, description, zone};
 use super::failure::{Failure, SqlState};
-use super::login::{Client, first_message, log_in};
+use super::functions::{Place, functions};
+use super::login::{Client, DATABASE, first_message, log_in};
 use super::parameter;
 use super::settings::{Access, Settings};
 use super::types::{arrow_type, pg_type};
@@ -86,35 +85,64 @@ async fn talk(shared: &Shared, wire: &mut Wire, watch: Watch) -> Result<(), Fail
     let Ok(login) = login else {
         return Err(Failure::fatal(SqlState::CONNECTION, "logging in has taken too long"));
     };
-    let Some(Client { registered, settings }) = login? else { return Ok(()) };
+    let Some(Client { registered, settings, user }) = login? else { return Ok(()) };
     wire.allow_message_bytes(shared.limits.message_bytes);
-    let session = shared.engine.session()?;
-    for statement in settings.changed().filter_map(|name| settings.of_session(name)) {
-        session.sql(&statement).await?;
-    }
+    let place = Place { database: DATABASE, user, number: registered.number() };
+    let session = new_session(shared, &place)?;
+    apply(&session, &settings).await?;
     let control = Control { watch, registered };
     let connection = Connection {
         wire,
         control,
+        shared,
+        place,
         session,
+        login: settings.clone(),
         settings,
+        prepared: BTreeSet::new(),
         statements: HashMap::new(),
         portals: HashMap::new(),
         skips: false,
+        is_implicit: false,
     };
     connection.run().await
 }
 
+/// A session for a connection.
+pub(super) fn new_session(shared: &Shared, place: &Place) -> Result<Session, Failure> {
+    let session = shared.engine.session()?;
+    for function in functions(place) {
+        session.context().register_udf(function);
+    }
+    Ok(session)
+}
+
+/// Has a session know the settings that it has as well.
+pub(super) async fn apply(session: &Session, settings: &Settings) -> Result<(), Failure> {
+    for statement in settings.changed().filter_map(|name| settings.of_session(name)) {
+        session.sql(&statement).await?;
+    }
+    Ok(())
+}
+
 /// A client that has logged in.
-struct Connection<'a> {
-    wire: &'a mut Wire,
+pub(super) struct Connection<'a> {
+    pub(super) wire: &'a mut Wire,
     control: Control,
-    session: Session,
-    settings: Settings,
-    statements: HashMap<String, Arc<Statement>>,
-    portals: HashMap<String, Portal>,
+    pub(super) shared: &'a Shared,
+    pub(super) place: Place,
+    pub(super) session: Session,
+    /// The settings that the client has logged in with.
+    pub(super) login: Settings,
+    pub(super) settings: Settings,
+    pub(super) statements: HashMap<String, Arc<Statement>>,
+    /// The names of the statements that PREPARE has made.
+    pub(super) prepared: BTreeSet<String>,
+    pub(super) portals: HashMap<String, Portal>,
     /// A message has failed, and those up to the next `Sync` are left out.
-    skips: bool,
+    pub(super) skips: bool,
+    /// The transaction was begun for statements that were sent together, not by BEGIN.
+    pub(super) is_implicit: bool,
 }
 
 /// Sources of events that end statements of a connection early.
@@ -124,7 +152,7 @@ struct Control {
 }
 
 /// A statement that the client has prepared.
-struct Statement {
+pub(super) struct Statement {
     /// None of an empty text.
     prepared: Option<Prepared>,
     command: Command,
@@ -135,7 +163,7 @@ struct Statement {
 }
 
 /// A statement with the values of its parameters.
-struct Portal {
+pub(super) struct Portal {
     statement: Arc<Statement>,
     values: Vec<ScalarValue>,
     formats: Vec<Format>,
@@ -161,7 +189,7 @@ impl Control {
 
 impl Connection<'_> {
     async fn run(mut self) -> Result<(), Failure> {
-        while let Some(message) = self.wire.next().await? {
+        while let Some(message) = self.next().await? {
             if self.skips && !matches!(message, In::Sync(_) | In::Terminate(_)) {
                 continue;
             }
@@ -175,35 +203,36 @@ impl Connection<'_> {
                 In::Execute(execute) => self.execute(&execute).await,
                 In::Close(close) => self.close(&close),
                 In::Flush(_) => self.wire.flush().await,
-                In::Sync(_) => {
-                    self.skips = false;
-                    // Nothing is in a transaction: portals end here.
-                    self.portals.clear();
-                    self.ready().await
-                }
+                In::Sync(_) => self.sync().await,
                 // What is left of a COPY that has failed.
                 In::CopyData(_) | In::CopyDone(_) | In::CopyFail(_) => Ok(()),
                 _ => Err(Failure::fatal(SqlState::PROTOCOL, "a message that is not expected")),
             };
             self.wire.flush_if_full().await?;
-            let Err(failure) = outcome else { continue };
-            if failure.is_fatal() {
-                return Err(failure);
-            }
-            self.wire.put(failure.message())?;
-            match is_simple {
-                true => self.ready().await?,
-                false => {
-                    self.skips = true;
-                    self.wire.flush().await?;
-                }
+            if let Err(failure) = outcome {
+                self.fail(failure, is_simple).await?;
             }
         }
         Ok(())
     }
 
-    async fn ready(&mut self) -> Result<(), Failure> {
-        self.wire.put(Out::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle)))?;
+    pub(super) async fn ready(&mut self) -> Result<(), Failure> {
+        self.wire.put(Out::ReadyForQuery(ReadyForQuery::new(self.status())))?;
+        self.wire.flush().await
+    }
+
+    /// A message has failed. Returns an error where the connection cannot go on.
+    async fn fail(&mut self, failure: Failure, is_simple: bool) -> Result<(), Failure> {
+        if failure.is_fatal() {
+            return Err(failure);
+        }
+        self.session.fail_transaction();
+        self.wire.put(failure.message())?;
+        if is_simple {
+            self.undo_implicitly();
+            return self.ready().await;
+        }
+        self.skips = true;
         self.wire.flush().await
     }
 
@@ -214,24 +243,33 @@ impl Connection<'_> {
         if statements.is_empty() {
             self.wire.put(Out::EmptyQueryResponse(EmptyQueryResponse::new()))?;
         }
+        let is_one = statements.len() == 1;
         for statement in statements {
-            refuse_transaction(&statement)?;
-            match Settings::access(&statement) {
-                Some(access) => {
+            match (&statement, Settings::access(&statement)) {
+                (SessionStatement::Transaction(statement), _) => self.transact(statement).await?,
+                (_, Some(access)) => {
+                    self.refuse_if_failed()?;
                     if let Access::Show(name) = access {
                         self.describe_setting(name)?;
                     }
                     self.access(&access).await?;
                 }
-                None => self.run_simple(statement).await?,
+                (_, None) => {
+                    if !is_one {
+                        self.begin_implicitly()?;
+                    }
+                    self.run_simple(statement).await?;
+                }
             }
             self.wire.flush_if_full().await?;
         }
+        self.end_implicitly().await?;
         self.ready().await
     }
 
     async fn run_simple(&mut self, statement: SessionStatement) -> Result<(), Failure> {
         let (command, zone) = (Command::of(&statement), zone(&self.session)?);
+        let named = prepared_name(&statement);
         let guard = self.control.guard(&self.settings);
         let handle = guard.wait(self.session.execute(statement)).await??;
         let formats = vec![Format::Text; handle.schema.fields().len()];
@@ -246,12 +284,14 @@ impl Connection<'_> {
             }
             false => rows.finish(&guard).await?,
         };
+        self.prepared.extend(named);
         self.wire.put(Out::CommandComplete(CommandComplete::new(command.tag(count))))
     }
 
     /// Sets a setting, or shows one as the only row of a result.
     async fn access(&mut self, access: &Access) -> Result<(), Failure> {
         let tag = match access {
+            Access::Forget(what) => return self.forget(what).await,
             Access::Set(name, value) => {
                 let reported = self.settings.set(name, value)?;
                 if let Some(statement) = self.settings.of_session(name) {
@@ -301,7 +341,6 @@ impl Connection<'_> {
                 oids: vec![],
             },
             Some(statement) => {
-                refuse_transaction(&statement)?;
                 refuse_execute(&statement)?;
                 let (command, access) = (Command::of(&statement), Settings::access(&statement));
                 let prepared = match access {
@@ -381,9 +420,18 @@ impl Connection<'_> {
         let name = execute.name.as_deref().unwrap_or_default();
         let Some(portal) = self.portals.get_mut(name) else { return Err(no_portal(name)) };
         let statement = Arc::clone(&portal.statement);
+        if let Command::Transaction(statement) = &statement.command {
+            return self.transact(statement).await;
+        }
         if let Some(access) = &statement.access {
+            self.refuse_if_failed()?;
             return self.access(access).await;
         }
+        let begins = matches!(portal.state, State::Bound) && statement.is_change();
+        if begins {
+            self.begin_implicitly()?;
+        }
+        let Some(portal) = self.portals.get_mut(name) else { return Err(no_portal(name)) };
         let Some(prepared) = &statement.prepared else {
             return self.wire.put(Out::EmptyQueryResponse(EmptyQueryResponse::new()));
         };
@@ -434,6 +482,13 @@ impl Connection<'_> {
 }
 
 impl Statement {
+    /// True of one that may be a part of a transaction and does more than to return rows.
+    fn is_change(&self) -> bool {
+        let Some(prepared) = &self.prepared else { return false };
+        let changes = matches!(self.command, Command::Changes(_) | Command::Done(_));
+        changes && !prepared.statement().is_of_the_engine()
+    }
+
     /// The types of its parameters.
     fn parameters(&self) -> &[DataType] {
         self.prepared.as_ref().map_or(&[], Prepared::parameters)
@@ -512,21 +567,13 @@ fn formats_of(codes: &[i16], values: usize) -> Result<Vec<Format>, Failure> {
     }
 }
 
-/// Refuses the statements of transactions.
-fn refuse_transaction(statement: &SessionStatement) -> Result<(), Failure> {
-    let is_refused = matches!(
-        parsed(statement),
-        Some(
-            SqlStatement::StartTransaction { .. }
-                | SqlStatement::Commit { .. }
-                | SqlStatement::Rollback { .. }
-                | SqlStatement::Savepoint { .. }
-                | SqlStatement::ReleaseSavepoint { .. }
-        )
-    );
-    let text = "transactions of several statements are not possible; each statement is one \
-                (autocommit)";
-    if is_refused { Err(Failure::new(SqlState::UNSUPPORTED, text)) } else { Ok(()) }
+/// The name that a PREPARE gives.
+fn prepared_name(statement: &SessionStatement) -> Option<String> {
+    let Some(SqlStatement::Prepare { name, .. }) = parsed(statement) else { return None };
+    Some(match name.quote_style {
+        Some(_) => name.value.clone(),
+        None => name.value.to_ascii_lowercase(),
+    })
 }
 
 /// Refuses to prepare an EXECUTE: its columns are those of another statement.

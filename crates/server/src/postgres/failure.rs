@@ -5,7 +5,7 @@ use std::io;
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 use pgwire::messages::PgWireBackendMessage;
-use pgwire::messages::response::ErrorResponse;
+use pgwire::messages::response::{ErrorResponse, NoticeResponse};
 use terrace_sql::SqlError;
 
 /// A class of errors by the five characters that PostgreSQL gives it (`SQLSTATE`).
@@ -23,6 +23,15 @@ impl SqlState {
     pub(super) const INVALID_BINARY: Self = Self("22P03");
     pub(super) const DATA: Self = Self("22000");
     pub(super) const NOT_NULL: Self = Self("23502");
+    pub(super) const IN_TRANSACTION: Self = Self("25001");
+    pub(super) const READ_ONLY: Self = Self("25006");
+    pub(super) const NO_TRANSACTION: Self = Self("25P01");
+    pub(super) const FAILED_TRANSACTION: Self = Self("25P02");
+    pub(super) const IDLE_IN_TRANSACTION: Self = Self("25P03");
+    pub(super) const NO_SAVEPOINT: Self = Self("3B001");
+    pub(super) const CONFLICT: Self = Self("40001");
+    pub(super) const DEADLOCK: Self = Self("40P01");
+    pub(super) const IN_DOUBT: Self = Self("08007");
     pub(super) const NO_STATEMENT: Self = Self("26000");
     pub(super) const NO_PORTAL: Self = Self("34000");
     pub(super) const NO_DATABASE: Self = Self("3D000");
@@ -85,15 +94,23 @@ impl Failure {
     /// The message that tells the client.
     pub(super) fn message(&self) -> PgWireBackendMessage {
         let severity = if self.is_fatal { "FATAL" } else { "ERROR" };
+        PgWireBackendMessage::ErrorResponse(ErrorResponse::new(self.fields(severity)))
+    }
+
+    /// The message that warns the client, whose statement goes on.
+    pub(super) fn warning(&self) -> PgWireBackendMessage {
+        PgWireBackendMessage::NoticeResponse(NoticeResponse::new(self.fields("WARNING")))
+    }
+
+    fn fields(&self, severity: &str) -> Vec<(u8, String)> {
         // Messages of PostgreSQL's protocol end texts by a zero.
         let text = self.text.replace('\0', "\u{fffd}");
-        let fields = [
+        vec![
             (b'S', severity.to_owned()),
             (b'V', severity.to_owned()),
             (b'C', self.state.0.to_owned()),
             (b'M', text),
-        ];
-        PgWireBackendMessage::ErrorResponse(ErrorResponse::new(fields.to_vec()))
+        ]
     }
 }
 
@@ -139,6 +156,14 @@ fn state_of(error: &SqlError) -> SqlState {
         SqlError::MissingSchema { .. } => SqlState::NO_SCHEMA,
         SqlError::SchemaNotEmpty { .. } => SqlState::NOT_EMPTY,
         SqlError::Refused { .. } => SqlState::UNSUPPORTED,
+        SqlError::Conflict { .. } => SqlState::CONFLICT,
+        SqlError::Deadlock { .. } => SqlState::DEADLOCK,
+        SqlError::TransactionFailed => SqlState::FAILED_TRANSACTION,
+        SqlError::NoTransaction => SqlState::NO_TRANSACTION,
+        SqlError::TransactionBegun | SqlError::InTransaction { .. } => SqlState::IN_TRANSACTION,
+        SqlError::ReadOnly { .. } => SqlState::READ_ONLY,
+        SqlError::MissingSavepoint { .. } => SqlState::NO_SAVEPOINT,
+        SqlError::InDoubt { .. } => SqlState::IN_DOUBT,
         SqlError::Segment { .. } | SqlError::CatalogDamaged { .. } => SqlState::DAMAGED,
         SqlError::Pool(_) | SqlError::Store(_) | SqlError::Tier(_) | SqlError::Catalog { .. } => {
             SqlState::IO

@@ -18,7 +18,7 @@ use super::wire::Wire;
 use crate::registry::Registered;
 
 /// The name of the database, which is that of its catalog.
-const DATABASE: &str = "main";
+pub(super) const DATABASE: &str = "main";
 /// The major version of the protocol.
 const PROTOCOL: u16 = 3;
 
@@ -26,6 +26,7 @@ const PROTOCOL: u16 = 3;
 pub(super) struct Client {
     pub(super) registered: Registered,
     pub(super) settings: Settings,
+    pub(super) user: String,
 }
 
 /// Lets a client in; none of one that only cancels a statement, or leaves.
@@ -108,7 +109,7 @@ async fn welcome(shared: &Shared, wire: &mut Wire, startup: &Startup) -> Result<
     wire.put(Out::BackendKeyData(BackendKeyData::new(registered.number(), secret)))?;
     wire.put(Out::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle)))?;
     wire.flush().await?;
-    Ok(Client { registered, settings })
+    Ok(Client { registered, settings, user: user.to_owned() })
 }
 
 /// The settings of `-c name=value --name=value`.

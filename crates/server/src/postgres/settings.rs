@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{Expr, Set, Statement as SqlStatement, Valu
 use terrace_sql::session::SessionStatement;
 
 use super::failure::{Failure, SqlState};
+use super::forget::Forget;
 
 /// Values that a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +54,10 @@ const SETTINGS: &[Setting] = &[
     setting("bytea_output", "hex", Takes::One(&["hex"]), false),
     setting("client_encoding", "UTF8", Takes::One(&["UTF8", "UTF-8", "UNICODE"]), true),
     setting("client_min_messages", "notice", Takes::Text, false),
+    setting("default_transaction_isolation", ISOLATION, Takes::One(ISOLATIONS), false),
     setting("DateStyle", "ISO, MDY", Takes::One(&["ISO, MDY", "ISO", "ISO,MDY"]), true),
     setting("extra_float_digits", "1", Takes::Integer, false),
+    setting(IDLE_IN_TRANSACTION, "0", Takes::Time, false),
     setting("integer_datetimes", "on", Takes::One(&["on"]), true),
     setting("IntervalStyle", "postgres", Takes::One(&["postgres"]), true),
     setting(SEARCH_PATH, "public", Takes::Schemas, false),
@@ -63,34 +66,46 @@ const SETTINGS: &[Setting] = &[
     setting("standard_conforming_strings", "on", Takes::One(&["on", "true", "1"]), true),
     setting(STATEMENT_TIMEOUT, "0", Takes::Time, false),
     setting(TIME_ZONE, "UTC", Takes::Zone, true),
+    setting(TRANSACTION_ISOLATION, ISOLATION, Takes::One(ISOLATIONS), false),
 ];
 
+/// The level at which all transactions are isolated, and those that ask for no more.
+const ISOLATION: &str = "repeatable read";
+const ISOLATIONS: &[&str] = &[ISOLATION, "read committed", "read uncommitted"];
+
 /// The version of PostgreSQL whose clients the server is for, and its own.
-const SERVER_VERSION: &str = concat!("16.6 (Terrace ", env!("CARGO_PKG_VERSION"), ")");
+pub(super) const SERVER_VERSION: &str = concat!("16.6 (Terrace ", env!("CARGO_PKG_VERSION"), ")");
 /// Bytes of a value: clients are told values, in messages that have a limit.
 const VALUE_BYTES_MAX: usize = 1024;
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
+const IDLE_IN_TRANSACTION: &str = "idle_in_transaction_session_timeout";
+const TRANSACTION_ISOLATION: &str = "transaction_isolation";
 const SEARCH_PATH: &str = "search_path";
 const TIME_ZONE: &str = "TimeZone";
 
 /// The settings of one connection.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
     changed: BTreeMap<&'static str, String>,
 }
 
-/// A statement about a setting that is kept here.
+/// A statement about something that the connection keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     /// `SET name = value`.
     Set(&'static str, String),
     /// `SHOW name`.
     Show(&'static str),
+    /// `DISCARD`, `DEALLOCATE`, `RESET ALL`, `CLOSE ALL`.
+    Forget(Forget),
 }
 
 impl Settings {
     /// The access of a statement to one of these settings, if it is one.
     pub(super) fn access(statement: &SessionStatement) -> Option<Access> {
+        if let Some(what) = Forget::of(statement) {
+            return Some(Access::Forget(what));
+        }
         let SessionStatement::Sql(statement) = statement else { return None };
         let statement = match statement.as_ref() {
             Statement::Statement(statement) => statement,
@@ -113,7 +128,13 @@ impl Settings {
             SqlStatement::ShowVariable { variable } => {
                 // `SHOW TIME ZONE` is two words.
                 let words = variable.iter().map(|word| word.value.as_str());
-                Some(Access::Show(find(&words.collect::<String>())?.name))
+                let name = match words.collect::<String>() {
+                    words if words.eq_ignore_ascii_case("transactionisolationlevel") => {
+                        TRANSACTION_ISOLATION.to_owned()
+                    }
+                    name => name,
+                };
+                Some(Access::Show(find(&name)?.name))
             }
             _ => None,
         }
@@ -202,7 +223,16 @@ impl Settings {
 
     /// The limit on the duration of a statement, if there is one.
     pub(super) fn statement_timeout(&self) -> Option<Duration> {
-        time(self.get(STATEMENT_TIMEOUT)).filter(|time| !time.is_zero())
+        self.time(STATEMENT_TIMEOUT)
+    }
+
+    /// The limit on the time that a transaction waits for its next statement, if there is one.
+    pub(super) fn idle_in_transaction(&self) -> Option<Duration> {
+        self.time(IDLE_IN_TRANSACTION)
+    }
+
+    fn time(&self, name: &str) -> Option<Duration> {
+        time(self.get(name)).filter(|time| !time.is_zero())
     }
 }
 

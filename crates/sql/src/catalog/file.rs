@@ -191,7 +191,7 @@ impl CatalogFile {
     /// Makes the changes of one statement, all or none of them, durable when this returns.
     pub(super) fn commit(
         &self,
-        change: impl FnOnce(&Transaction<'_>) -> Result<(), SqlError>,
+        change: impl FnOnce(&FileTransaction<'_>) -> Result<(), SqlError>,
     ) -> Result<(), CommitFailure> {
         let begin = || -> Result<redb::WriteTransaction, redb::Error> {
             let mut write = self.database.begin_write()?;
@@ -200,7 +200,8 @@ impl CatalogFile {
         };
         let write = begin().map_err(|source| error(&self.path, "begin a change of it", source));
         let write = write.map_err(CommitFailure::RolledBack)?;
-        change(&Transaction { file: self, write: &write }).map_err(CommitFailure::RolledBack)?;
+        change(&FileTransaction { file: self, write: &write })
+            .map_err(CommitFailure::RolledBack)?;
         let committed = write.commit();
         committed
             .map_err(|source| CommitFailure::InDoubt(error(&self.path, "commit to it", source)))
@@ -220,12 +221,12 @@ fn error(path: &Path, action: &'static str, source: impl Into<redb::Error>) -> S
 }
 
 /// The changes of one statement in the making. Dropped unless committed, they leave no trace.
-pub(crate) struct Transaction<'a> {
+pub(crate) struct FileTransaction<'a> {
     file: &'a CatalogFile,
     write: &'a redb::WriteTransaction,
 }
 
-impl Transaction<'_> {
+impl FileTransaction<'_> {
     fn make_tables(&self) -> Result<(), SqlError> {
         self.change(|write| {
             write.open_table(META)?.insert(META_VERSION, VERSION)?;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use terrace_tier::store::Store;
 
-use super::file::{CatalogFile, CommitFailure, Transaction};
+use super::file::{CatalogFile, CommitFailure, FileTransaction};
+use super::locks::TableLocks;
 use super::record::ChunkRecord;
 use super::snapshot::Versions;
 use crate::chunk::Chunk;
@@ -14,7 +15,7 @@ use crate::error::SqlError;
 use crate::failpoint::{Failpoints, Point};
 use crate::pins::PagePins;
 use crate::tasks::Tasks;
-use crate::write::MergeQueue;
+use crate::write::{MergeQueue, RowChange};
 
 /// The catalog's file and the store it names extents of, and what else the tables share.
 pub(crate) struct Journal {
@@ -26,13 +27,15 @@ pub(crate) struct Journal {
     /// The current version of each table.
     pub(crate) versions: Versions,
     pub(crate) merges: MergeQueue,
+    pub(crate) locks: TableLocks,
 }
 
 impl Journal {
     pub(super) fn new(file: CatalogFile, store: Arc<Store>, pins: Arc<PagePins>) -> Self {
         let (tasks, failpoints) = (Tasks::default(), Failpoints::default());
         let (versions, merges) = (Versions::default(), MergeQueue::default());
-        Self { file, store, pins, tasks, failpoints, versions, merges }
+        let locks = TableLocks::default();
+        Self { file, store, pins, tasks, failpoints, versions, merges, locks }
     }
 
     /// The store that holds the extents.
@@ -48,32 +51,37 @@ impl Journal {
         self.file.distinct(table, columns)
     }
 
-    /// Makes `added` durable together with `change`. The chunks belong to the catalog when this
-    /// returns well; otherwise they are still their owner's.
+    /// Makes changes of rows durable together with `also`, which comes first. The new chunks belong
+    /// to the catalog when this returns well; otherwise they are still their owner's.
     ///
     /// Blocks on the device.
     pub(crate) fn settle(
         &self,
-        added: &[Arc<Chunk>],
-        change: impl FnOnce(&Transaction<'_>) -> Result<(), SqlError>,
+        changes: &[RowChange],
+        also: impl FnOnce(&FileTransaction<'_>) -> Result<(), SqlError>,
     ) -> Result<(), SqlError> {
+        let added = || changes.iter().flat_map(RowChange::added);
         self.failpoints.hit(Point::Sync)?;
-        if !added.is_empty() {
+        if added().next().is_some() {
             self.store.sync()?;
         }
         self.failpoints.hit(Point::Commit)?;
         let committed = self
             .file
-            .commit(change)
+            .commit(|transaction| {
+                also(transaction)?;
+                changes.iter().try_for_each(|change| change.write(transaction))
+            })
             .and_then(|()| self.failpoints.hit(Point::Committed).map_err(CommitFailure::InDoubt));
         match committed {
-            Ok(()) => added.iter().for_each(|chunk| chunk.mark_committed()),
+            Ok(()) => added().for_each(|chunk| chunk.mark_committed()),
             Err(CommitFailure::RolledBack(error)) => return Err(error),
             Err(CommitFailure::InDoubt(error)) => {
                 // The file may name the chunks when it is opened again, so their space must not
                 // serve anything else until then.
-                added.iter().for_each(|chunk| chunk.mark_committed());
-                tracing::error!(%error, chunks = added.len(), "commit in doubt, space withheld");
+                added().for_each(|chunk| chunk.mark_committed());
+                let chunks = added().count();
+                tracing::error!(%error, chunks, "commit in doubt, space withheld");
                 return Err(SqlError::InDoubt { source: Box::new(error) });
             }
         }
@@ -87,7 +95,7 @@ impl Journal {
 
 /// Writes the chunks' records into a transaction.
 pub(crate) fn put_chunks(
-    transaction: &Transaction<'_>,
+    transaction: &FileTransaction<'_>,
     table: u64,
     chunks: &[Arc<Chunk>],
 ) -> Result<(), SqlError> {

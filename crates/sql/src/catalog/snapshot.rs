@@ -5,11 +5,17 @@
 //! all of its names, and reads all of its tables, as of one commit.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rpds::RedBlackTreeMapSync;
 
+use super::{IfExists, TableDefinition};
+use crate::error::SqlError;
 use crate::table::{Table, TableVersion};
+
+/// Numbers of names that are not committed; commits count from zero.
+static UNCOMMITTED: AtomicU64 = AtomicU64::new(1 << 63);
 
 /// The tables and views of one schema, by name.
 #[derive(Clone, Default)]
@@ -80,6 +86,23 @@ impl Snapshot {
         Self { schemas, versions, changes }
     }
 
+    /// Has the snapshot show another version of a table.
+    pub(super) fn put_version(&mut self, table: u64, version: Arc<TableVersion>) {
+        self.versions.insert_mut(table, version);
+    }
+
+    /// Changes the names of the snapshot, which are those of no commit from then on.
+    pub(super) fn change_names(
+        &mut self,
+        change: impl FnOnce(&mut Schemas) -> Result<(), SqlError>,
+    ) -> Result<(), SqlError> {
+        let mut schemas = self.schemas.clone();
+        change(&mut schemas)?;
+        self.schemas = schemas;
+        self.changes = UNCOMMITTED.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Number of changes of names before the snapshot. Two snapshots with the same number have the
     /// same schemas, tables and views, with other rows.
     #[must_use]
@@ -97,6 +120,30 @@ impl Snapshot {
     #[must_use]
     pub fn has_schema(&self, name: &str) -> bool {
         self.schemas.contains_key(name)
+    }
+
+    /// True if a definition of a table is done because something of its name exists and is kept.
+    ///
+    /// # Errors
+    /// [`SqlError::Exists`] when it is neither kept nor replaced; [`SqlError::MissingSchema`].
+    pub(crate) fn is_kept(
+        &self,
+        definition: &TableDefinition,
+        if_exists: IfExists,
+    ) -> Result<bool, SqlError> {
+        let TableDefinition { schema_name, name, .. } = definition;
+        let Some(schema) = self.schemas.get(schema_name) else {
+            return Err(SqlError::MissingSchema { name: schema_name.clone() });
+        };
+        let is_view = schema.views.contains_key(name);
+        if !is_view && !schema.tables.contains_key(name) {
+            return Ok(false);
+        }
+        match if_exists {
+            IfExists::Keep => Ok(true),
+            IfExists::Replace if !is_view => Ok(false),
+            _ => Err(SqlError::Exists { name: format!("{schema_name}.{name}") }),
+        }
     }
 
     /// A table by its name, and its version.

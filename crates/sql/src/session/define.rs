@@ -16,19 +16,28 @@ use futures::FutureExt;
 
 use super::exclusive::{self, Begun, Exclusive};
 use super::{Planned, Session};
-use crate::catalog::{IfExists, Snapshot, TableDefinition};
+use crate::catalog::{Draft, IfExists, Snapshot, TableDefinition};
 use crate::error::SqlError;
 use crate::names::CATALOG;
 use crate::provider::StoredTable;
 use crate::segment::Encoding;
 use crate::system::SYSTEM_SCHEMA;
+use crate::transaction::Scope;
 use crate::view;
-use crate::write::CountExec;
+use crate::write::{CountExec, write_rows};
 
 /// Schema and name of something in the database.
 struct Name {
     schema: String,
     name: String,
+}
+
+/// The surroundings of a definition: names are resolved in the state's snapshot.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    state: &'a SessionState,
+    snapshot: &'a Snapshot,
+    scope: &'a Scope,
 }
 
 impl Session {
@@ -39,16 +48,18 @@ impl Session {
         snapshot: &Snapshot,
         definition: DdlStatement,
         encoding: Encoding,
+        scope: &Scope,
     ) -> Result<Planned, SqlError> {
+        let at = At { state, snapshot, scope };
         match definition {
             DdlStatement::CreateMemoryTable(create) => {
-                self.create_table(state, snapshot, create, encoding).await
+                self.create_table(at, create, encoding).await
             }
-            DdlStatement::CreateView(create) => self.create_view(state, create).await,
-            DdlStatement::CreateCatalogSchema(create) => self.create_schema(create).await,
-            DdlStatement::DropTable(drop) => self.drop_table(state, drop).await,
-            DdlStatement::DropView(drop) => self.drop_view(state, drop).await,
-            DdlStatement::DropCatalogSchema(drop) => self.drop_schema(drop).await,
+            DdlStatement::CreateView(create) => self.create_view(at, create).await,
+            DdlStatement::CreateCatalogSchema(create) => self.create_schema(scope, create).await,
+            DdlStatement::DropTable(drop) => self.drop_table(at, drop).await,
+            DdlStatement::DropView(drop) => self.drop_view(at, drop).await,
+            DdlStatement::DropCatalogSchema(drop) => self.drop_schema(scope, drop).await,
             other => {
                 self.context.execute_logical_plan(LogicalPlan::Ddl(other)).await?;
                 Ok(Planned::nothing())
@@ -58,11 +69,11 @@ impl Session {
 
     async fn create_table(
         &self,
-        state: &SessionState,
-        snapshot: &Snapshot,
+        at: At<'_>,
         create: CreateMemoryTable,
         encoding: Encoding,
     ) -> Result<Planned, SqlError> {
+        let At { state, snapshot, scope } = at;
         refuse_unkept(&create)?;
         let if_exists = match (create.if_not_exists, create.or_replace) {
             (true, true) => {
@@ -79,7 +90,7 @@ impl Session {
         let columns = Arc::clone(input.schema().inner());
         let definition = TableDefinition { schema_name, name, columns, encoding };
         if matches!(input, LogicalPlan::EmptyRelation(ref empty) if !empty.produce_one_row) {
-            self.engine.catalog().create_table(definition, if_exists).await?;
+            self.engine.catalog().create_table_in(scope, definition, if_exists).await?;
             return Ok(Planned::nothing());
         }
         let replaced =
@@ -112,9 +123,12 @@ impl Session {
             let definition = definition.clone();
             async move {
                 let memory = Arc::clone(context.memory_pool());
-                let Begun { table, writer, rows, .. } = exclusive.begin(context).await?;
-                let replaced = (table, writer);
-                Ok(catalog.replace_table(definition, replaced, rows, &memory).await?)
+                let Begun { rewrite, rows } = exclusive.begin(context).await?;
+                let table = catalog.unnamed(definition)?;
+                let changes = write_rows(&table, rows, &memory).await?;
+                let count = changes.rows();
+                rewrite.replace(&catalog, &table, changes).await?;
+                Ok(count)
             }
             .boxed()
         });
@@ -135,9 +149,11 @@ impl Session {
             let (catalog, definition) = (Arc::clone(&catalog), definition.clone());
             let input = Arc::clone(&input);
             async move {
-                let memory = Arc::clone(context.memory_pool());
+                let (scope, memory) = (Scope::of(&context), Arc::clone(context.memory_pool()));
                 let rows = execute_stream(input, context)?;
-                let made = catalog.create_table_as(definition, if_exists, rows, &memory).await?;
+                let made = catalog
+                    .create_table_as_in(&scope, definition, if_exists, rows, &memory)
+                    .await?;
                 Ok(made.unwrap_or(0))
             }
             .boxed()
@@ -145,11 +161,8 @@ impl Session {
         Planned { plan, watched: Some(watched) }
     }
 
-    async fn create_view(
-        &self,
-        state: &SessionState,
-        create: CreateView,
-    ) -> Result<Planned, SqlError> {
+    async fn create_view(&self, at: At<'_>, create: CreateView) -> Result<Planned, SqlError> {
+        let At { state, snapshot, scope } = at;
         if create.temporary {
             return Err(refused("a temporary view", "leave TEMPORARY out, or use WITH"));
         }
@@ -161,45 +174,58 @@ impl Session {
         };
         let default_schema = &state.config_options().catalog.default_schema;
         let text = view::text(default_schema, &definition);
-        let catalog = self.engine.catalog();
-        view::refuse_cycle(catalog, state, (&schema, &name), &text)?;
-        catalog.put_view(&schema, &name, &text, create.or_replace).await?;
+        view::refuse_cycle(snapshot, state, (&schema, &name), &text)?;
+        let put = |draft: &mut Draft| draft.put_view(&schema, &name, &text, create.or_replace);
+        scope.define(self.engine.catalog(), put).await?;
         Ok(Planned::nothing())
     }
 
-    async fn create_schema(&self, create: CreateCatalogSchema) -> Result<Planned, SqlError> {
+    async fn create_schema(
+        &self,
+        scope: &Scope,
+        create: CreateCatalogSchema,
+    ) -> Result<Planned, SqlError> {
         let name = match create.schema_name.split_once('.') {
             None => create.schema_name.as_str(),
             Some((CATALOG, name)) => name,
             Some((catalog, _)) => return Err(other_catalog(catalog)),
         };
         refuse_reserved(name)?;
-        self.engine.catalog().create_schema(name, create.if_not_exists).await?;
+        let make = |draft: &mut Draft| draft.create_schema(name, create.if_not_exists);
+        scope.define(self.engine.catalog(), make).await?;
         Ok(Planned::nothing())
     }
 
-    async fn drop_table(&self, state: &SessionState, drop: DropTable) -> Result<Planned, SqlError> {
+    async fn drop_table(&self, at: At<'_>, drop: DropTable) -> Result<Planned, SqlError> {
+        let At { state, snapshot, scope } = at;
         let Name { schema, name } = self.own_name(state, drop.name)?;
+        let take = |draft: &mut Draft| draft.drop_table(&schema, &name);
         let dropped = self.names.drop_external(&schema, &name)
-            || self.engine.catalog().drop_table(&schema, &name).await?;
-        if !dropped && self.engine.catalog().view(&schema, &name).is_some() {
+            || scope.define(self.engine.catalog(), take).await?;
+        if !dropped && snapshot.view(&schema, &name).is_some() {
             let name = format!("{schema}.{name}");
             return Err(refused(&format!("DROP TABLE of the view {name}"), "say DROP VIEW"));
         }
         missing_unless(dropped || drop.if_exists, &schema, &name)
     }
 
-    async fn drop_view(&self, state: &SessionState, drop: DropView) -> Result<Planned, SqlError> {
+    async fn drop_view(&self, at: At<'_>, drop: DropView) -> Result<Planned, SqlError> {
+        let At { state, snapshot, scope } = at;
         let Name { schema, name } = self.own_name(state, drop.name)?;
-        let dropped = self.engine.catalog().drop_view(&schema, &name).await?;
-        if !dropped && self.engine.catalog().table(&schema, &name).is_some() {
+        let take = |draft: &mut Draft| draft.drop_view(&schema, &name);
+        let dropped = scope.define(self.engine.catalog(), take).await?;
+        if !dropped && snapshot.table(&schema, &name).is_some() {
             let name = format!("{schema}.{name}");
             return Err(refused(&format!("DROP VIEW of the table {name}"), "say DROP TABLE"));
         }
         missing_unless(dropped || drop.if_exists, &schema, &name)
     }
 
-    async fn drop_schema(&self, drop: DropCatalogSchema) -> Result<Planned, SqlError> {
+    async fn drop_schema(
+        &self,
+        scope: &Scope,
+        drop: DropCatalogSchema,
+    ) -> Result<Planned, SqlError> {
         let name = match &drop.name {
             SchemaReference::Full { catalog, .. } if catalog.as_ref() != CATALOG => {
                 return Err(other_catalog(catalog));
@@ -207,7 +233,8 @@ impl Session {
             SchemaReference::Full { schema, .. } | SchemaReference::Bare { schema } => schema,
         };
         refuse_reserved(name)?;
-        let dropped = self.engine.catalog().drop_schema(name, drop.cascade).await?;
+        let take = |draft: &mut Draft| draft.drop_schema(name, drop.cascade);
+        let dropped = scope.define(self.engine.catalog(), take).await?;
         if dropped || drop.if_exists {
             return Ok(Planned::nothing());
         }

@@ -19,6 +19,8 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 /// The precedence of `^`: between `*` (40) and `AT TIME ZONE` (41) are no numbers left, so it
 /// shares that of `AT TIME ZONE`, which PostgreSQL has one level above.
 const POWER: u8 = 41;
+/// Binds `||` between comparisons (20) and sums (30).
+const CONCATENATION: u8 = 25;
 
 /// The dialect that statements are parsed in.
 #[derive(Debug)]
@@ -54,6 +56,11 @@ impl Dialect for TerraceDialect {
             Precedence::Caret => POWER,
             other => GENERIC.prec_value(other),
         }
+    }
+
+    /// `||` binds as PostgreSQL's other operators do: between comparisons and sums.
+    fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
+        (parser.peek_token_ref().token == Token::StringConcat).then_some(Ok(CONCATENATION))
     }
 
     /// A sign binds more tightly than `^`.

@@ -1,9 +1,10 @@
 //! Statements that read the table that they change.
 //!
 //! Rows that another session commits between such a statement's snapshot and its own commit would
-//! be lost with the rows that the statement replaces. So it locks the table's writer first, and
-//! runs against the version that is current then: as planned if that is still the version of its
-//! snapshot, planned again otherwise. Other writers of the table wait for its end; readers do not.
+//! be lost with the rows that the statement replaces. So it locks the table first, and runs against
+//! the version that is current then: as planned if that is still the version of its snapshot,
+//! planned again otherwise. Other writers of the table wait for its end; readers do not. In a
+//! transaction the version is the transaction's, and statements that only add rows do not wait.
 
 use std::sync::Arc;
 
@@ -13,13 +14,13 @@ use datafusion::datasource::source_as_provider;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::{LogicalPlan, TableSource};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
-use tokio::sync::OwnedMutexGuard;
 
 use super::snapshot;
 use crate::catalog::Catalog;
 use crate::error::SqlError;
 use crate::provider::StoredTable;
 use crate::table::{Table, TableVersion};
+use crate::transaction::{Rewrite, Scope};
 use crate::write::TargetTable;
 
 /// The plan of the rows of a statement that reads the table it changes.
@@ -32,12 +33,10 @@ pub(super) struct Exclusive {
     version: Arc<TableVersion>,
 }
 
-/// The rows of a statement, and the table that no other statement writes to meanwhile.
+/// The rows of a statement, and the table that no other statement rewrites meanwhile.
 pub(super) struct Begun {
-    pub(super) table: Arc<Table>,
-    pub(super) writer: OwnedMutexGuard<()>,
-    /// The version that the rows are read from.
-    pub(super) version: Arc<TableVersion>,
+    /// The table, and the version that the rows are read from.
+    pub(super) rewrite: Rewrite,
     pub(super) rows: SendableRecordBatchStream,
 }
 
@@ -62,24 +61,36 @@ impl Exclusive {
         &self.physical
     }
 
-    /// Locks the table's writer and starts the plan against the version that is current then.
+    /// Locks the table and starts the plan against the version that is current then.
     ///
     /// # Errors
-    /// [`SqlError::Dropped`] when the table is gone or has other columns; those of planning.
+    /// [`SqlError::Dropped`] when the table is gone or has other columns; those of planning, and of
+    /// a transaction that conflicts with another.
     pub(super) async fn begin(&self, context: Arc<TaskContext>) -> Result<Begun, SqlError> {
-        let (schema, name) = (self.table.schema_name(), self.table.name());
-        let locked = self.catalog.lock_writer(schema, name).await;
-        let dropped = || SqlError::Dropped { name: self.table.full_name() };
-        let (table, writer) = locked.ok_or_else(dropped)?;
-        let version = table.current()?;
-        let physical = if Arc::ptr_eq(&version, &self.version) {
+        let scope = Scope::of(&context);
+        let rewrite = self.lock(&scope).await?;
+        let physical = if Arc::ptr_eq(rewrite.version(), &self.version) {
             Arc::clone(&self.physical)
         } else {
-            let plan = snapshot::repin(self.logical.clone(), &self.catalog.snapshot())?;
+            let plan = snapshot::repin(self.logical.clone(), &scope.snapshot(&self.catalog)?)?;
             Box::pin(self.state.create_physical_plan(&plan)).await?
         };
         let rows = execute_stream(physical, context)?;
-        Ok(Begun { table, writer, version, rows })
+        Ok(Begun { rewrite, rows })
+    }
+
+    /// Locks the table that has the name by then.
+    async fn lock(&self, scope: &Scope) -> Result<Rewrite, SqlError> {
+        let (schema, name) = (self.table.schema_name(), self.table.name());
+        loop {
+            let found = scope.snapshot(&self.catalog)?.table(schema, name);
+            let dropped = || SqlError::Dropped { name: self.table.full_name() };
+            let (table, _) = found.ok_or_else(dropped)?;
+            match scope.rewrite(&table).await {
+                Err(SqlError::Dropped { .. }) => {}
+                locked => return locked,
+            }
+        }
     }
 }
 

@@ -74,13 +74,13 @@ impl Session {
             let (exclusive, columns) = (Arc::clone(&exclusive), columns.clone());
             async move {
                 let memory = Arc::clone(context.memory_pool());
-                let Begun { table, writer, version, rows } = exclusive.begin(context).await?;
+                let Begun { rewrite, rows } = exclusive.begin(context).await?;
                 let rows = match columns {
                     None => ByNumber::deleted(rows),
                     Some(columns) => ByNumber::updated(rows, columns),
                 };
-                let selection = Selection::Numbers(rows);
-                Ok(table.rewrite_rows(writer, &version, selection, &memory).await?)
+                let table = Arc::clone(rewrite.table());
+                Ok(table.rewrite_rows(rewrite, Selection::Numbers(rows), &memory).await?)
             }
             .boxed()
         });
@@ -103,9 +103,11 @@ impl Session {
             let exclusive = Arc::clone(&exclusive);
             async move {
                 let memory = Arc::clone(context.memory_pool());
-                let Begun { table, writer, rows, .. } = exclusive.begin(context).await?;
-                let changes = write_rows(&table, rows, &memory).await?;
-                Ok(table.replace_rows(writer, changes).await?)
+                let Begun { rewrite, rows } = exclusive.begin(context).await?;
+                let changes = write_rows(rewrite.table(), rows, &memory).await?;
+                let count = changes.rows();
+                rewrite.finish(changes.replacing_all()).await?;
+                Ok(count)
             }
             .boxed()
         });

@@ -21,6 +21,7 @@ use crate::catalog::Snapshot;
 use crate::error::SqlError;
 use crate::pins::Reader;
 use crate::query::{QueryHandle, supervised};
+use crate::transaction::Scope;
 
 /// Most parameters of a statement: the protocol of PostgreSQL counts them in 16 bits.
 const PARAMETERS_MAX: usize = u16::MAX as usize;
@@ -82,7 +83,7 @@ impl Session {
         settings::refuse(parsed)?;
         self.follow_engine()?;
         let text = depth::text_of(&statement);
-        let (state, current) = self.state_now();
+        let (state, current) = self.state_in(&self.scope())?;
         let planning = async {
             let statement = parsed.as_ref().clone();
             let (kept, parameters) =
@@ -115,7 +116,9 @@ impl Session {
             return self.execute(prepared.statement.clone()).await;
         };
         let text = depth::text_of(&prepared.statement);
-        self.start(text, |reader| self.plan_prepared(prepared, plan, values, reader)).await
+        let scope = self.begin_statement()?;
+        let run = |reader| self.plan_prepared(prepared, plan, values, scope.clone(), reader);
+        self.start(text, scope.clone(), run).await.inspect_err(|error| self.failed(error))
     }
 
     /// The physical plan of a prepared statement.
@@ -124,10 +127,11 @@ impl Session {
         prepared: &Prepared,
         kept: &Mutex<Kept>,
         values: Vec<ScalarValue>,
+        scope: Scope,
         reader: Arc<Reader>,
     ) -> Result<Planned, SqlError> {
         self.follow_engine()?;
-        let (state, current) = self.state_now();
+        let (state, current) = self.state_in(&scope)?;
         let before = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let is_current =
             before.changes == current.changes() && before.default_schema == default_schema(&state);
@@ -140,7 +144,7 @@ impl Session {
             }
         };
         let plan = with_values(snapshot::pin(plan, &current)?, values)?;
-        self.physical_plan(plan, &current, reader).await
+        self.physical_plan(plan, &current, &scope, reader).await
     }
 
     /// Plans a statement whose names may stand for something else since.
@@ -187,12 +191,12 @@ impl Session {
         Ok((Kept { plan, changes, default_schema }, parameters))
     }
 
-    /// A state of the session that resolves names in the catalog as it is now.
-    fn state_now(&self) -> (SessionState, Snapshot) {
-        let current = self.engine.catalog().snapshot();
+    /// A state of the session that resolves names in the catalog as it is now, and the catalog.
+    fn state_in(&self, scope: &Scope) -> Result<(SessionState, Snapshot), SqlError> {
+        let current = scope.snapshot(self.engine.catalog())?;
         let mut state = self.context.state();
         self.names.resolve_in(&mut state, &current);
-        (state, current)
+        Ok((state, current))
     }
 
     /// The columns of the rows of a plan, once it is analysed.

@@ -2,6 +2,7 @@
 //!
 //! - Sums, differences, products and negatives of integers and decimals fail on overflow.
 //! - Casts of floating-point numbers and decimals to integers round.
+//! - `lag` and `lead` by a null offset are null.
 //!
 //! It runs after DataFusion has coerced types, so that it sees the types that are computed with,
 //! and before the optimizer, so that constants are folded with the same meaning.
@@ -11,7 +12,8 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
-use datafusion::common::{DFSchema, ExprSchema, Result};
+use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::utils::merge_schema;
@@ -82,8 +84,20 @@ pub(crate) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed
             let rounded = rounded(*expr, field.data_type(), schema)?;
             Ok(rounded.update_data(|expr| Expr::TryCast(TryCast { expr: Box::new(expr), field })))
         }
+        Expr::WindowFunction(mut call) if is_shift_by_null(&call) => {
+            let value = ScalarValue::try_new_null(&type_of(&call.params.args[0], schema)?)?;
+            call.params.args = vec![Expr::Literal(value, None)];
+            Ok(Transformed::yes(Expr::WindowFunction(call)))
+        }
         other => Ok(Transformed::no(other)),
     })
+}
+
+/// True for `lag(x, NULL)` and `lead(x, NULL)`, whose offset DataFusion takes for zero.
+fn is_shift_by_null(call: &WindowFunction) -> bool {
+    let offset = call.params.args.get(1);
+    let is_null = matches!(offset, Some(Expr::Literal(value, _)) if value.is_null());
+    is_null && matches!(call.fun.name(), "lag" | "lead")
 }
 
 /// The type of an expression. DataFusion makes the name of every function below it for that, which

@@ -1,4 +1,5 @@
-//! Statements of a session: DataFusion's, those about queries that run, tenants, tiers and heaps.
+//! Statements of a session: DataFusion's, those about queries that run, tenants, tiers, heaps and
+//! transactions.
 //!
 //! ```text
 //! SUSPEND QUERY 7;  RESUME QUERY 7;  CANCEL QUERY 7;
@@ -17,7 +18,8 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use super::heap::{self, HeapStatement};
 use super::tenant::{self, TenantStatement};
 use super::tier::{self, AlterTier};
-use super::words::is_word;
+use super::transaction::{self, TransactionStatement};
+use super::words::{is_word, take_all};
 
 /// A statement that has been parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub enum SessionStatement {
     Tier(AlterTier),
     /// One about a heap, or where a table lives.
     Heap(HeapStatement),
+    /// One that begins or ends a transaction.
+    Transaction(TransactionStatement),
 }
 
 /// What a statement does to another query.
@@ -72,6 +76,14 @@ impl SessionStatement {
     }
 }
 
+impl SessionStatement {
+    /// True of one that changes the engine, and so is never a part of a transaction.
+    #[must_use]
+    pub fn is_of_the_engine(&self) -> bool {
+        matches!(self, Self::Tenant(_) | Self::Tier(_) | Self::Heap(_))
+    }
+}
+
 impl fmt::Display for SessionStatement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -80,6 +92,7 @@ impl fmt::Display for SessionStatement {
             Self::Tenant(statement) => statement.fmt(f),
             Self::Tier(statement) => statement.fmt(f),
             Self::Heap(statement) => statement.fmt(f),
+            Self::Transaction(statement) => statement.fmt(f),
         }
     }
 }
@@ -108,8 +121,16 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
             SessionStatement::Tier(tier::parse(&mut parser.parser).map_err(refused)?)
         } else if heap::is_next(&parser.parser) {
             SessionStatement::Heap(heap::parse(&mut parser.parser).map_err(refused)?)
+        } else if take_all(&mut parser.parser, &["abort"]) {
+            let _optional = take_all(&mut parser.parser, &["transaction"])
+                || take_all(&mut parser.parser, &["work"]);
+            SessionStatement::Transaction(TransactionStatement::RollBack)
         } else {
-            SessionStatement::Sql(Box::new(parser.parse_statement()?))
+            let statement = parser.parse_statement()?;
+            match transaction::of(&statement)? {
+                Some(statement) => SessionStatement::Transaction(statement),
+                None => SessionStatement::Sql(Box::new(statement)),
+            }
         });
     }
 }

@@ -1,21 +1,25 @@
-//! What a statement changes in a table, and the version that results.
+//! Changes of the rows of a table, and the version that results.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
 
+use crate::catalog::{FileTransaction, put_chunks};
 use crate::chunk::Chunk;
+use crate::error::SqlError;
 use crate::sketch::Sketch;
-use crate::table::TableVersion;
+use crate::table::{Table, TableVersion};
 
 /// Which of the chunks that are there go.
+#[derive(Clone)]
 enum Removed {
     These(HashSet<u64>),
     All,
 }
 
-/// The changes of one statement to one table.
+/// The changes of one statement, or of several, to one table.
+#[derive(Clone)]
 pub(crate) struct Changes {
     added: Vec<Arc<Chunk>>,
     removed: Removed,
@@ -33,16 +37,22 @@ pub(crate) enum SketchChange {
     Replace(Vec<Sketch>),
 }
 
-/// The chunks and sketches after a change.
-pub(crate) struct Outcome {
-    /// Chunks that the change brings, in order.
-    pub added: Vec<Arc<Chunk>>,
-    /// Chunks that the change removes.
-    pub removed: Vec<Arc<Chunk>>,
-    /// All chunks of the table from now on, by place.
-    pub kept: Vec<Arc<Chunk>>,
-    /// The sketches of the values that it brings.
-    pub sketches: SketchChange,
+/// Changes of a table that are about to be committed.
+pub(crate) struct RowChange {
+    table: Arc<Table>,
+    /// Chunks that come, in order.
+    added: Vec<Arc<Chunk>>,
+    /// Chunks that go.
+    removed: Vec<Arc<Chunk>>,
+    /// All chunks of the table from then on, by place.
+    kept: Vec<Arc<Chunk>>,
+    /// Chunks that were to go and are not there.
+    missing: usize,
+    /// The sketches of the values that come.
+    sketches: SketchChange,
+    /// Those of the version.
+    number: u64,
+    rewrites: u64,
 }
 
 impl Changes {
@@ -78,39 +88,103 @@ impl Changes {
         u64::try_from(rows).unwrap_or(u64::MAX)
     }
 
-    /// Whether the rows stay as they are.
-    pub(crate) fn is_merge(&self) -> bool {
-        self.is_merge
-    }
-
     /// The chunks that come.
     pub(crate) fn added(&self) -> &[Arc<Chunk>] {
         &self.added
     }
 
-    /// Whether chunks go.
-    pub(crate) fn removes_chunks(&self) -> bool {
-        match &self.removed {
-            Removed::These(chunks) => !chunks.is_empty(),
-            Removed::All => true,
+    /// Adds the changes of the next statement, which has read `version`: a version that these
+    /// changes have led to.
+    pub(crate) fn then(&mut self, next: Self, version: &TableVersion) {
+        let mut gone: HashSet<u64> = match next.removed {
+            Removed::These(chunks) => chunks,
+            Removed::All => version.chunks.iter().map(|chunk| chunk.id).collect(),
+        };
+        self.added.retain(|chunk| !gone.remove(&chunk.id));
+        if let Removed::These(removed) = &mut self.removed {
+            removed.extend(gone);
+        }
+        self.added.extend(next.added);
+        for (sketch, more) in self.sketches.iter_mut().zip(&next.sketches) {
+            sketch.merge(more);
         }
     }
 
-    /// What the changes make of a version.
-    pub(crate) fn apply(self, version: &TableVersion) -> Outcome {
-        let Self { added, removed, sketches, is_merge: _ } = self;
-        let goes = |chunk: &Arc<Chunk>| match &removed {
-            Removed::These(chunks) => chunks.contains(&chunk.id),
-            Removed::All => true,
-        };
-        let (removed_chunks, mut kept): (Vec<_>, Vec<_>) =
-            version.chunks.iter().cloned().partition(goes);
-        kept.extend(added.iter().cloned());
+    fn keeps(&self, chunk: &Chunk) -> bool {
+        match &self.removed {
+            Removed::These(chunks) => !chunks.contains(&chunk.id),
+            Removed::All => false,
+        }
+    }
+
+    /// The chunks of a version after the changes, by place.
+    pub(crate) fn kept(&self, version: &TableVersion) -> Vec<Arc<Chunk>> {
+        let there = version.chunks.iter().filter(|chunk| self.keeps(chunk));
+        let mut kept: Vec<_> = there.chain(&self.added).map(Arc::clone).collect();
         kept.sort_by_key(|chunk| (chunk.place, chunk.id));
-        let sketches = match removed {
-            Removed::These(_) => SketchChange::Merge(sketches),
-            Removed::All => SketchChange::Replace(sketches),
+        kept
+    }
+}
+
+impl RowChange {
+    /// The changes over the current version of a table, whose writer's lock is held.
+    pub(crate) fn new(table: &Arc<Table>, changes: Changes) -> Self {
+        let before = table.snapshot();
+        let kept = changes.kept(&before);
+        let goes = before.chunks.iter().filter(|chunk| !changes.keeps(chunk));
+        let removed: Vec<_> = goes.map(Arc::clone).collect();
+        let missing = match &changes.removed {
+            Removed::These(chunks) => chunks.len() - removed.len(),
+            Removed::All => 0,
         };
-        Outcome { added, removed: removed_chunks, kept, sketches }
+        let replaces_all = removed.len() == before.chunks.len() && !changes.is_merge;
+        let number = before.number + u64::from(!changes.is_merge);
+        let rewrites = before.rewrites + u64::from(!changes.is_merge && !removed.is_empty());
+        let sketches = match replaces_all {
+            true => SketchChange::Replace(changes.sketches),
+            false => SketchChange::Merge(changes.sketches),
+        };
+        let (table, added) = (Arc::clone(table), changes.added);
+        Self { table, added, removed, kept, missing, sketches, number, rewrites }
+    }
+
+    /// The table.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Chunks that come, in order.
+    pub(crate) fn added(&self) -> &[Arc<Chunk>] {
+        &self.added
+    }
+
+    /// True if chunks that were to go are not there: another commit has removed them.
+    pub(crate) fn misses_chunks(&self) -> bool {
+        self.missing > 0
+    }
+
+    /// True if chunks go.
+    pub(crate) fn gives_space_back(&self) -> bool {
+        !self.removed.is_empty()
+    }
+
+    /// Writes the change to the catalog's file.
+    ///
+    /// # Errors
+    /// Errors of the file.
+    pub(crate) fn write(&self, transaction: &FileTransaction<'_>) -> Result<(), SqlError> {
+        let id = self.table.id();
+        for chunk in &self.removed {
+            transaction.remove_chunk(id, chunk.id)?;
+        }
+        transaction.change_sketches(id, &self.sketches)?;
+        put_chunks(transaction, id, &self.added)
+    }
+
+    /// Shows the rows to readers, once they are committed. Returns the version before, which gives
+    /// the space of its chunks back when it is dropped.
+    pub(crate) fn publish(self) -> Arc<TableVersion> {
+        self.removed.iter().for_each(|chunk| chunk.mark_retired());
+        self.table.show(self.number, self.rewrites, self.kept)
     }
 }

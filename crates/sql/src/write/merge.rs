@@ -10,8 +10,9 @@
 //! Only neighbours are merged, so the rows stay in their order.
 //!
 //! A merge reads without a lock, as any reader does. It takes the writer's lock of the table to
-//! commit, and gives up if a statement has removed one of its chunks meanwhile: what UPDATE, DELETE
-//! and TRUNCATE do is never undone, and a statement that holds the lock sees no chunk disappear.
+//! commit, and gives up if a statement has removed one of its chunks meanwhile, or a transaction
+//! has rewritten rows of the table: what UPDATE, DELETE and TRUNCATE do is never undone, and
+//! neither a statement that holds the lock nor such a transaction sees chunks disappear.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -201,7 +202,9 @@ impl Table {
         let now = self.current()?;
         // Numbers of chunks are not used twice.
         let here: HashSet<u64> = now.chunks.iter().map(|chunk| chunk.id).collect();
-        if !chunks.iter().all(|chunk| here.contains(&chunk.id)) {
+        // A transaction that has rewritten chunks counts on the others to stay until it commits.
+        let is_locked = self.locks().is_in_transaction(self);
+        if is_locked || !chunks.iter().all(|chunk| here.contains(&chunk.id)) {
             self.merged().conflicts.fetch_add(1, Ordering::Relaxed);
             return Ok(Merged::Conflict);
         }

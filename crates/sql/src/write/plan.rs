@@ -21,6 +21,7 @@ use futures::{FutureExt as _, stream};
 
 use super::{Assignment, TableSink};
 use crate::table::Table;
+use crate::transaction::Scope;
 
 /// A plan that inserts the rows of `input` into `table` and returns their number.
 ///
@@ -48,7 +49,11 @@ pub fn delete_plan(
     let table = table.clone();
     CountExec::plan(what, move |context| {
         let (table, filter) = (table.clone(), filter.clone());
-        async move { Ok(table.delete(filter, context.memory_pool()).await?) }.boxed()
+        async move {
+            let (scope, memory) = (Scope::of(&context), context.memory_pool());
+            Ok(table.delete_in(&scope, filter, memory).await?)
+        }
+        .boxed()
     })
 }
 
@@ -71,7 +76,11 @@ pub fn update_plan(
     let table = table.clone();
     CountExec::plan(what, move |context| {
         let (table, assignments, filter) = (table.clone(), assignments.clone(), filter.clone());
-        async move { Ok(table.update(assignments, filter, context.memory_pool()).await?) }.boxed()
+        async move {
+            let (scope, memory) = (Scope::of(&context), context.memory_pool());
+            Ok(table.update_in(&scope, assignments, filter, memory).await?)
+        }
+        .boxed()
     })
 }
 
@@ -80,9 +89,9 @@ pub fn update_plan(
 pub fn truncate_plan(table: &Arc<Table>) -> Arc<dyn ExecutionPlan> {
     let what = format!("TruncateExec: table={}", table.full_name());
     let table = table.clone();
-    CountExec::plan(what, move |_| {
+    CountExec::plan(what, move |context| {
         let table = table.clone();
-        async move { Ok(table.truncate().await?) }.boxed()
+        async move { Ok(table.truncate_in(&Scope::of(&context)).await?) }.boxed()
     })
 }
 

@@ -17,7 +17,6 @@ use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use terrace_sys::size::to_u64;
-use tokio::sync::OwnedMutexGuard;
 
 use super::ChunkWriter;
 use super::block::STRICT;
@@ -27,6 +26,7 @@ use crate::error::SqlError;
 use crate::scan::{Blocks, ChunkReader};
 use crate::statistics::prune;
 use crate::table::{Table, TableVersion};
+use crate::transaction::{Rewrite, Scope};
 
 /// A new value for a column: the column's index in the table, and an expression over the table's
 /// columns.
@@ -49,9 +49,19 @@ impl Table {
         filter: Option<Arc<dyn PhysicalExpr>>,
         memory: &Arc<dyn MemoryPool>,
     ) -> Result<u64, SqlError> {
+        self.delete_in(&Scope::Alone, filter, memory).await
+    }
+
+    /// As [`Table::delete`], in a transaction perhaps.
+    pub(crate) async fn delete_in(
+        self: &Arc<Self>,
+        scope: &Scope,
+        filter: Option<Arc<dyn PhysicalExpr>>,
+        memory: &Arc<dyn MemoryPool>,
+    ) -> Result<u64, SqlError> {
         match filter {
-            None => self.truncate().await,
-            Some(filter) => self.rewrite(Some(filter), None, memory).await,
+            None => self.truncate_in(scope).await,
+            Some(filter) => self.rewrite(scope, Some(filter), None, memory).await,
         }
     }
 
@@ -66,36 +76,44 @@ impl Table {
         filter: Option<Arc<dyn PhysicalExpr>>,
         memory: &Arc<dyn MemoryPool>,
     ) -> Result<u64, SqlError> {
-        self.rewrite(filter, Some(assignments), memory).await
+        self.update_in(&Scope::Alone, assignments, filter, memory).await
+    }
+
+    /// As [`Table::update`], in a transaction perhaps.
+    pub(crate) async fn update_in(
+        self: &Arc<Self>,
+        scope: &Scope,
+        assignments: Vec<Assignment>,
+        filter: Option<Arc<dyn PhysicalExpr>>,
+        memory: &Arc<dyn MemoryPool>,
+    ) -> Result<u64, SqlError> {
+        self.rewrite(scope, filter, Some(assignments), memory).await
     }
 
     async fn rewrite(
         self: &Arc<Self>,
+        scope: &Scope,
         filter: Option<Arc<dyn PhysicalExpr>>,
         assignments: Option<Vec<Assignment>>,
         memory: &Arc<dyn MemoryPool>,
     ) -> Result<u64, SqlError> {
-        // Held to the end: chunks that others add meanwhile would be missed.
-        let writer_lock = self.lock_writer().await;
-        let version = self.current()?;
-        let selection = ByCondition::new(self, &version, filter, assignments)?;
-        self.rewrite_rows(writer_lock, &version, Selection::Condition(selection), memory).await
+        let rewrite = scope.rewrite(self).await?;
+        let selection = ByCondition::new(self, rewrite.version(), filter, assignments)?;
+        self.rewrite_rows(rewrite, Selection::Condition(selection), memory).await
     }
 
     /// Writes the chunks with rows of `selection` anew, without them or with their new values, and
-    /// returns how many rows there were. `version` is the current one, and `writer_lock` is this
-    /// table's.
+    /// returns how many rows there were.
     pub(crate) async fn rewrite_rows(
         self: &Arc<Self>,
-        writer_lock: OwnedMutexGuard<()>,
-        version: &TableVersion,
+        rewrite: Rewrite,
         mut selection: Selection,
         memory: &Arc<dyn MemoryPool>,
     ) -> Result<u64, SqlError> {
         let mut writer = ChunkWriter::new(self.clone(), memory);
         let all = self.reader((0..self.schema().fields().len()).collect())?;
         let (mut rewritten, mut count, mut first_row) = (HashSet::new(), 0, 0_u64);
-        for (index, chunk) in version.chunks.iter().enumerate() {
+        for (index, chunk) in rewrite.version().chunks.iter().enumerate() {
             let picked = selection.pick(index, chunk, first_row).await?;
             first_row += to_u64(chunk.rows);
             let Some(mut picked) = picked else { continue };
@@ -117,7 +135,7 @@ impl Table {
         selection.finish().await?;
         let changes = writer.finish().await?;
         if !rewritten.is_empty() {
-            self.commit(writer_lock, changes.replacing(rewritten)).await?;
+            rewrite.finish(changes.replacing(rewritten)).await?;
         }
         Ok(count)
     }

@@ -12,6 +12,7 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType};
 
 use crate::table::Table;
+use crate::transaction::Scope;
 
 /// Writes the rows of a plan to a table, all of them or none.
 #[derive(Debug)]
@@ -53,10 +54,10 @@ impl DataSink for TableSink {
         rows: SendableRecordBatchStream,
         context: &Arc<TaskContext>,
     ) -> Result<u64> {
-        let memory = context.memory_pool();
+        let (scope, memory) = (Scope::of(context), context.memory_pool());
         let written = match self.insert {
-            InsertOp::Overwrite => self.table.overwrite(rows, memory).await,
-            _ => self.table.append(rows, memory).await,
+            InsertOp::Overwrite => self.table.overwrite_in(&scope, rows, memory).await,
+            _ => self.table.append_in(&scope, rows, memory).await,
         };
         Ok(written?)
     }

@@ -1,10 +1,8 @@
 //! Scans: no copies, no needless reads, and what the planner is told.
 
-mod common;
-
 use std::ops::Range;
 
-use common::{MIB, engine, eventually, lines, show};
+use crate::common::{MIB, engine, eventually, lines, show};
 use datafusion::arrow::array::{ArrayData, RecordBatch};
 use datafusion::arrow::buffer::Buffer;
 use futures::StreamExt;

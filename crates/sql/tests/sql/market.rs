@@ -1,10 +1,8 @@
 //! SLAs, tenants and the market as SQL has them.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{MIB, engine, engine_in, error, eventually, lines, show};
+use crate::common::{MIB, engine, engine_in, error, eventually, lines, show};
 use futures::StreamExt;
 use terrace_sql::query::QueryState;
 use terrace_sql::{Engine, QueryHandle, Session};

@@ -1,8 +1,6 @@
 //! Joins by USING and NATURAL joins: the column that is merged, its value, and the order of `*`.
 
-mod common;
-
-use common::{MIB, engine, error, show};
+use crate::common::{MIB, engine, error, show};
 use terrace_sql::Session;
 
 async fn session() -> (terrace_sql::Engine, Session) {

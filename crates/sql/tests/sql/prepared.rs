@@ -1,8 +1,6 @@
 //! Statements that are planned once and run many times.
 
-mod common;
-
-use common::{engine, error, lines, show};
+use crate::common::{engine, error, lines, show};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use terrace_sql::{Prepared, Session, SqlError};

@@ -1,8 +1,6 @@
 //! Queries that need more memory than there is.
 
-mod common;
-
-use common::{MIB, engine, eventually, show};
+use crate::common::{MIB, engine, eventually, show};
 use futures::StreamExt;
 use terrace_sql::query::QueryState;
 use terrace_sql::{Engine, Session};
@@ -31,7 +29,7 @@ async fn digest(session: &Session, text: &str) -> (u64, u64) {
     let mut digest = 0_u64;
     while let Some(batch) = handle.stream.next().await {
         let batch = batch.unwrap_or_else(|error| panic!("{text}\n{error}"));
-        let rows = common::lines(&batch);
+        let rows = crate::common::lines(&batch);
         for line in rows {
             for byte in line.bytes() {
                 digest = (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
@@ -90,7 +88,7 @@ async fn a_query_that_cannot_fit_says_who_holds_what_and_leaves_nothing() {
     assert_eq!(show(&session, join).await, "1000000", "joins in pages need not fit");
     nothing_is_held(&engine).await;
     session.sql("SET terrace.paged_hash_join = false").await.expect("a setting");
-    let error = common::error(&session, join).await;
+    let error = crate::common::error(&session, join).await;
     for part in ["HashJoinInput", "of query", "32MiB", "Held by", "--dram"] {
         assert!(error.contains(part), "{part} is not in: {error}");
     }

@@ -1,8 +1,6 @@
 //! Compact tables beside plain ones.
 
-mod common;
-
-use common::{MIB, engine, engine_in, error, show};
+use crate::common::{MIB, engine, engine_in, error, show};
 use terrace_sql::{Engine, Session};
 use terrace_testkit::Rng;
 

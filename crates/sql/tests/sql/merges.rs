@@ -1,15 +1,13 @@
 //! Merges of small chunks in a running engine: beside other sessions, at the next start, and what
 //! they are worth.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{MIB, engine, engine_in, eventually, show};
+use crate::common::{MIB, engine, engine_in, eventually, show};
 use terrace_sql::catalog::LABEL_BYTES;
 use terrace_sql::table::Table;
 use terrace_sql::{Engine, Session};

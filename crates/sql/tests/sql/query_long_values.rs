@@ -1,10 +1,8 @@
 //! Values and batches that are long beside the memory.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{MIB, engine, error, show, try_show};
+use crate::common::{MIB, engine, error, show, try_show};
 
 /// Three times the memory, in a batch or two.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

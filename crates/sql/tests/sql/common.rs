@@ -1,7 +1,5 @@
 //! What the query tests share: engines over memory, and results as text.
 
-#![allow(dead_code, reason = "each test binary uses some of it")]
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

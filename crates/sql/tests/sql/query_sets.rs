@@ -1,10 +1,8 @@
 //! Set operations and joins with nulls, beside a model that compares every pair of rows.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{MIB, engine, error, show, try_show};
+use crate::common::{MIB, engine, error, show, try_show};
 use terrace_sql::Session;
 use terrace_testkit::{Rng, soak_rounds, with_seed};
 

@@ -1,11 +1,9 @@
 //! Segments that live in heaps, and move while queries run.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{MIB, config, error, show};
+use crate::common::{MIB, config, error, show};
 use terrace_sql::{Engine, Session};
 
 const QUERY: &str = "SELECT count(*), sum(key), min(pad), max(pad) FROM t WHERE key % 3 < 2";

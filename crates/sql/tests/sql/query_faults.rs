@@ -1,10 +1,8 @@
 //! A device that fails: one clear error each, and the session lives on.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{MIB, config, error, eventually, show};
+use crate::common::{MIB, config, error, eventually, show};
 use terrace_sql::{Engine, Session};
 use terrace_testkit::{Fault, FaultyBlocks, Target, When};
 use terrace_tier::store::MemoryBlocks;

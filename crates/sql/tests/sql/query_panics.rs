@@ -1,8 +1,6 @@
 //! An operator that panics: its query fails, and nothing else notices.
 
-mod common;
-
-use common::{MIB, engine, error, eventually, show};
+use crate::common::{MIB, engine, error, eventually, show};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::{
@@ -134,7 +132,7 @@ fn a_panic_is_not_printed_beside_its_error() {
         return;
     }
     let program = std::env::current_exe().expect("this program");
-    let name = "a_panic_is_not_printed_beside_its_error";
+    let name = "query_panics::a_panic_is_not_printed_beside_its_error";
     let child = std::process::Command::new(program)
         .args([name, "--exact", "--nocapture"])
         .env(CHILD, "1")
@@ -142,5 +140,7 @@ fn a_panic_is_not_printed_beside_its_error() {
         .expect("runs");
     let printed = String::from_utf8_lossy(&child.stderr);
     assert!(child.status.success(), "{printed}");
+    let ran = String::from_utf8_lossy(&child.stdout);
+    assert!(ran.contains("1 passed"), "{ran}");
     assert!(!printed.contains("panicked"), "{printed}");
 }

@@ -1,10 +1,8 @@
 //! Tiers that change their size while queries run.
 
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{MIB, config, error, show};
+use crate::common::{MIB, config, error, show};
 use terrace_pool::Placement;
 use terrace_sql::{Engine, EngineConfig, Session};
 

@@ -1,10 +1,8 @@
 //! Answers of aggregate functions: sums that do not fit, numbers that are none, values in order.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{MIB, engine, error, lines, show};
+use crate::common::{MIB, engine, error, lines, show};
 use terrace_sql::Session;
 
 fn session(dram_bytes: u64) -> Session {

@@ -1,11 +1,9 @@
 //! Statements that change a table beside each other: no acknowledged change is lost.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use common::{MIB, engine, show, try_show};
+use crate::common::{MIB, engine, show, try_show};
 
 const DRAM: u64 = 64 * MIB;
 

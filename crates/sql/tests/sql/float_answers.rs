@@ -1,8 +1,6 @@
 //! Floating-point numbers: the zeros are equal, all NaNs are equal and above all other numbers.
 
-mod common;
-
-use common::{MIB, engine, show};
+use crate::common::{MIB, engine, show};
 use terrace_sql::Session;
 
 const DRAM: u64 = 64 * MIB;

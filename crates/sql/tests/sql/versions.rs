@@ -1,8 +1,6 @@
 //! Which version of a table a statement sees.
 
-mod common;
-
-use common::{MIB, engine, error, eventually, lines, show};
+use crate::common::{MIB, engine, error, eventually, lines, show};
 use terrace_sql::catalog::LABEL_BYTES;
 
 const DRAM: u64 = 64 * MIB;

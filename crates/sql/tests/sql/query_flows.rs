@@ -1,8 +1,6 @@
 //! What a user types, end to end.
 
-mod common;
-
-use common::{MIB, engine, engine_in, error, eventually, quoted, show, try_show};
+use crate::common::{MIB, engine, engine_in, error, eventually, quoted, show, try_show};
 use futures::StreamExt as _;
 use terrace_sql::catalog::LABEL_BYTES;
 
@@ -161,7 +159,7 @@ async fn errors_say_what_would_be_right() {
         ("DROP TABLE terrace.tiers", "schema terrace"),
         ("SELECT * FROM 'no/such/file.parquet'", "file no/such/file.parquet does not exist"),
         ("COPY t FROM 'x.csv'", "INSERT INTO"),
-        ("SELECT 1 / 0 FROM t", "ivide by zero"),
+        ("SELECT 1 / 0 FROM t", "division by zero"),
     ];
     for (statement, part) in cases {
         let text = error(&session, statement).await;

@@ -1,11 +1,9 @@
 //! A database and its store belong together: no other file, device or store is ever written to.
 
-mod common;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{MIB, config, show};
+use crate::common::{MIB, config, show};
 use terrace_sql::{Engine, EngineConfig, SqlError};
 use terrace_testkit::device::{LoopDevice, or_skip};
 use terrace_tier::TierSpec;

@@ -1,8 +1,6 @@
 //! Answers that DataFusion, or an earlier version, gets wrong.
 
-mod common;
-
-use common::{MIB, engine, error, show};
+use crate::common::{MIB, engine, error, show};
 use terrace_sql::Session;
 
 const DRAM: u64 = 64 * MIB;

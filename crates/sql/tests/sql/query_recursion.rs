@@ -1,10 +1,8 @@
 //! Recursive queries: those without an end, and those whose working table is larger than memory.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{MIB, engine, error, eventually, show};
+use crate::common::{MIB, engine, error, eventually, show};
 use terrace_sql::Session;
 
 /// Each iteration has twice the rows of the one before, 2^22 in the last.
@@ -27,7 +25,7 @@ async fn a_working_table_may_be_larger_than_memory() {
     let text = "a text of twenty-odd bytes";
     assert_eq!(found, format!("8388607 23 184549377 {text} {text}"));
     stock(&session, true).await;
-    assert!(error(&session, DOUBLING).await.contains("Resources exhausted"));
+    assert!(error(&session, DOUBLING).await.contains("DRAM budget"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,7 +54,7 @@ async fn a_recursion_by_union_without_an_end_ends_with_one_error() {
                 SELECT (n * 2 + x) % 1000000007 FROM t, (VALUES (0), (1)) AS v(x)) \
                 SELECT count(*) FROM t";
     let error = error(&session, text).await;
-    assert!(error.contains("Resources exhausted") && error.contains("RecursiveQuery"), "{error}");
+    assert!(error.contains("DRAM budget") && error.contains("RecursiveQuery"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,124 @@
+//! Statements that have a connection forget what it keeps: DISCARD, DEALLOCATE, RESET ALL, CLOSE.
+//! Pools send them before they give a connection to the next user.
+
+use datafusion::sql::parser::{ResetStatement, Statement};
+use datafusion::sql::sqlparser::ast::{CloseCursor, DiscardObject, Statement as SqlStatement};
+use pgwire::messages::PgWireBackendMessage as Out;
+use pgwire::messages::response::{CommandComplete, TransactionStatus as Status};
+use pgwire::messages::startup::ParameterStatus;
+use terrace_sql::session::SessionStatement;
+
+use super::connection::{Connection, apply, new_session};
+use super::failure::Failure;
+
+/// Things that a connection forgets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Forget {
+    /// `DISCARD ALL`: all of these, and the session's external tables.
+    All,
+    /// `DISCARD PLANS`: nothing, since plans are made anew where they have to be.
+    Plans,
+    /// `RESET ALL`.
+    Settings,
+    /// `DEALLOCATE ALL`.
+    Statements,
+    /// `DEALLOCATE name`.
+    Statement(String),
+    /// `CLOSE ALL`.
+    Portals,
+}
+
+impl Forget {
+    /// What a statement has the connection forget; none of any other.
+    pub(super) fn of(statement: &SessionStatement) -> Option<Self> {
+        let SessionStatement::Sql(statement) = statement else { return None };
+        let statement = match statement.as_ref() {
+            Statement::Reset(ResetStatement::Variable(name)) => {
+                let is_all = name.to_string().eq_ignore_ascii_case("all");
+                return is_all.then_some(Self::Settings);
+            }
+            Statement::Statement(statement) => statement,
+            _ => return None,
+        };
+        match statement.as_ref() {
+            SqlStatement::Discard { object_type } => match object_type {
+                DiscardObject::ALL => Some(Self::All),
+                DiscardObject::PLANS => Some(Self::Plans),
+                // There are no temporary tables and no sequences.
+                DiscardObject::SEQUENCES | DiscardObject::TEMP => None,
+            },
+            SqlStatement::Deallocate { name, .. } => Some(match name.quote_style {
+                None if name.value.eq_ignore_ascii_case("all") => Self::Statements,
+                None => Self::Statement(name.value.to_ascii_lowercase()),
+                Some(_) => Self::Statement(name.value.clone()),
+            }),
+            SqlStatement::Close { cursor: CloseCursor::All } => Some(Self::Portals),
+            _ => None,
+        }
+    }
+
+    fn tag(&self) -> &'static str {
+        match self {
+            Self::All => "DISCARD ALL",
+            Self::Plans => "DISCARD PLANS",
+            Self::Settings => "RESET",
+            Self::Statements => "DEALLOCATE ALL",
+            Self::Statement(_) => "DEALLOCATE",
+            Self::Portals => "CLOSE CURSOR ALL",
+        }
+    }
+}
+
+impl Connection<'_> {
+    /// Forgets something that the connection keeps.
+    pub(super) async fn forget(&mut self, what: &Forget) -> Result<(), Failure> {
+        match what {
+            Forget::All => {
+                if self.status() != Status::Idle {
+                    let what = what.tag().to_owned();
+                    return Err(terrace_sql::SqlError::InTransaction { what }.into());
+                }
+                self.portals.clear();
+                self.statements.clear();
+                self.prepared.clear();
+                self.session = new_session(self.shared, &self.place)?;
+                self.reset_settings().await?;
+            }
+            Forget::Plans => {}
+            Forget::Settings => self.reset_settings().await?,
+            Forget::Statements => {
+                self.statements.clear();
+                for name in std::mem::take(&mut self.prepared) {
+                    self.deallocate(&name).await?;
+                }
+            }
+            Forget::Statement(name) => {
+                // Those of PREPARE and those of the protocol share their names.
+                if self.statements.remove(name).is_none() {
+                    self.deallocate(name).await?;
+                }
+                self.prepared.remove(name);
+            }
+            Forget::Portals => self.portals.clear(),
+        }
+        self.wire.put(Out::CommandComplete(CommandComplete::new(what.tag().to_owned())))
+    }
+
+    /// Gives all settings the values of the login.
+    async fn reset_settings(&mut self) -> Result<(), Failure> {
+        self.session.reset_settings();
+        let before = std::mem::replace(&mut self.settings, self.login.clone());
+        for (name, value) in self.settings.reported() {
+            if before.get(name) != value {
+                let status = ParameterStatus::new(name.to_owned(), value.to_owned());
+                self.wire.put(Out::ParameterStatus(status))?;
+            }
+        }
+        apply(&self.session, &self.settings).await
+    }
+
+    async fn deallocate(&mut self, name: &str) -> Result<(), Failure> {
+        self.session.sql(&format!("DEALLOCATE \"{}\"", name.replace('"', "\"\""))).await?;
+        Ok(())
+    }
+}

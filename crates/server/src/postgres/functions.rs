@@ -1,0 +1,87 @@
+//! Functions that tell a client where it is connected, as PostgreSQL's do.
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{Result, ScalarValue};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::settings::SERVER_VERSION;
+
+/// Facts of a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) database: &'static str,
+    pub(super) user: String,
+    /// The number by which its statements are cancelled.
+    pub(super) number: i32,
+}
+
+/// A function without arguments.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Fact {
+    name: &'static str,
+    aliases: Vec<String>,
+    kind: Kind,
+    signature: Signature,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Text(String),
+    Number(i32),
+    /// The schema in which names are looked for.
+    Schema,
+}
+
+/// The functions of a connection.
+pub(super) fn functions(place: &Place) -> Vec<ScalarUDF> {
+    let version = format!("PostgreSQL {SERVER_VERSION}");
+    let facts: [(&'static str, &[&str], Kind); 5] = [
+        ("version", &["pg_catalog.version"], Kind::Text(version)),
+        (
+            "current_database",
+            &["current_catalog", "pg_catalog.current_database"],
+            Kind::Text(place.database.to_owned()),
+        ),
+        ("current_schema", &["pg_catalog.current_schema"], Kind::Schema),
+        ("current_user", &["session_user"], Kind::Text(place.user.clone())),
+        ("pg_backend_pid", &["pg_catalog.pg_backend_pid"], Kind::Number(place.number)),
+    ];
+    let facts = facts.into_iter().map(|(name, aliases, kind)| {
+        let aliases = aliases.iter().map(|alias| (*alias).to_owned()).collect();
+        let signature = Signature::nullary(Volatility::Stable);
+        ScalarUDF::from(Fact { name, aliases, kind, signature })
+    });
+    facts.collect()
+}
+
+impl ScalarUDFImpl for Fact {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(match self.kind {
+            Kind::Number(_) => DataType::Int32,
+            Kind::Text(_) | Kind::Schema => DataType::Utf8,
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let value = match &self.kind {
+            Kind::Text(text) => ScalarValue::from(text.as_str()),
+            Kind::Number(number) => ScalarValue::from(*number),
+            Kind::Schema => ScalarValue::from(args.config_options.catalog.default_schema.as_str()),
+        };
+        Ok(ColumnarValue::Scalar(value))
+    }
+}

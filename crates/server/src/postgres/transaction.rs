@@ -1,0 +1,140 @@
+//! Transactions of a connection: those that the client begins, and those of statements that it
+//! sends together, which are kept or undone together.
+
+use pgwire::messages::PgWireBackendMessage as Out;
+use pgwire::messages::PgWireFrontendMessage as In;
+use pgwire::messages::response::{CommandComplete, TransactionStatus as Status};
+use terrace_sql::TransactionStatus;
+use terrace_sql::session::{SessionStatement, TransactionStatement};
+use tokio::time::timeout;
+
+use super::command::Command;
+use super::connection::Connection;
+use super::failure::{Failure, SqlState};
+
+impl Connection<'_> {
+    /// The status that the client is told when the server waits for it.
+    pub(super) fn status(&self) -> Status {
+        match self.session.transaction_status() {
+            TransactionStatus::Idle => Status::Idle,
+            TransactionStatus::Open => Status::Transaction,
+            TransactionStatus::Failed => Status::Error,
+        }
+    }
+
+    /// The next message. A transaction waits for it no longer than the client allows.
+    pub(super) async fn next(&mut self) -> Result<Option<In>, Failure> {
+        let limit = self.settings.idle_in_transaction();
+        let limit = limit.filter(|_| self.status() != Status::Idle);
+        let Some(limit) = limit else { return self.wire.next().await };
+        match timeout(limit, self.wire.next()).await {
+            Ok(message) => message,
+            Err(_late) => {
+                let text = format!(
+                    "the transaction has waited for a statement for \
+                     idle_in_transaction_session_timeout, {limit:?}"
+                );
+                Err(Failure::fatal(SqlState::IDLE_IN_TRANSACTION, text))
+            }
+        }
+    }
+
+    /// Refuses a statement in a transaction that has failed.
+    pub(super) fn refuse_if_failed(&self) -> Result<(), Failure> {
+        match self.status() {
+            Status::Error => Err(terrace_sql::SqlError::TransactionFailed.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Carries out a statement about the transaction. One that changes nothing warns, as in
+    /// PostgreSQL: pools of connections send ROLLBACK whether something has begun or not.
+    pub(super) async fn transact(
+        &mut self,
+        statement: &TransactionStatement,
+    ) -> Result<(), Failure> {
+        let before = self.status();
+        let mut tag = Command::Transaction(statement.clone()).tag(0);
+        match (statement, before) {
+            (TransactionStatement::Begin { .. }, _) if self.is_implicit => {
+                self.is_implicit = false;
+            }
+            (TransactionStatement::Begin { .. }, Status::Transaction) => {
+                let begun = Failure::from(terrace_sql::SqlError::TransactionBegun);
+                self.wire.put(begun.warning())?;
+            }
+            (TransactionStatement::Commit | TransactionStatement::RollBack, Status::Idle) => {
+                let none = Failure::from(terrace_sql::SqlError::NoTransaction);
+                self.wire.put(none.warning())?;
+            }
+            (TransactionStatement::Access { is_for_session: false, .. }, Status::Idle) => {
+                let none = Failure::from(terrace_sql::SqlError::NoTransaction);
+                self.wire.put(none.warning())?;
+            }
+            (TransactionStatement::Commit, _) => {
+                self.portals.clear();
+                self.is_implicit = false;
+                if !self.session.commit().await? {
+                    "ROLLBACK".clone_into(&mut tag);
+                }
+            }
+            (TransactionStatement::RollBack, _) => {
+                self.portals.clear();
+                self.is_implicit = false;
+                self.session.roll_back()?;
+            }
+            (statement, _) => {
+                let statement = SessionStatement::Transaction(statement.clone());
+                self.session.execute(statement).await?.collect().await?;
+            }
+        }
+        self.wire.put(Out::CommandComplete(CommandComplete::new(tag)))
+    }
+
+    /// Begins a transaction for statements that are sent together, unless one has begun.
+    pub(super) fn begin_implicitly(&mut self) -> Result<(), Failure> {
+        if self.status() == Status::Idle {
+            self.session.begin(None)?;
+            self.is_implicit = true;
+        }
+        Ok(())
+    }
+
+    /// Commits a transaction of statements that were sent together.
+    pub(super) async fn end_implicitly(&mut self) -> Result<(), Failure> {
+        if std::mem::take(&mut self.is_implicit) {
+            self.session.commit().await?;
+        }
+        Ok(())
+    }
+
+    /// Undoes what statements that were sent together have done.
+    pub(super) fn undo_implicitly(&mut self) {
+        if std::mem::take(&mut self.is_implicit) {
+            // It may have ended with its failure.
+            let _ended = self.session.roll_back();
+        }
+    }
+
+    /// The end of messages that were sent together.
+    pub(super) async fn sync(&mut self) -> Result<(), Failure> {
+        let committed = match self.skips {
+            true => {
+                self.undo_implicitly();
+                Ok(())
+            }
+            false => self.end_implicitly().await,
+        };
+        self.skips = false;
+        if self.status() == Status::Idle {
+            self.portals.clear();
+        }
+        if let Err(failure) = committed {
+            if failure.is_fatal() {
+                return Err(failure);
+            }
+            self.wire.put(failure.message())?;
+        }
+        self.ready().await
+    }
+}

@@ -1,0 +1,152 @@
+//! Definitions that are statements by themselves: each is made to a draft and committed at once.
+//! One that another commit comes before is made again, to the catalog as it is then.
+
+use std::sync::Arc;
+
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryPool;
+
+use super::{Catalog, Draft, IfExists, TableDefinition};
+use crate::error::SqlError;
+use crate::table::Table;
+use crate::transaction::Scope;
+use crate::write::{self, Changes};
+
+impl Catalog {
+    /// Makes a schema. Returns whether it is new.
+    ///
+    /// # Errors
+    /// [`SqlError::SchemaExists`] unless `keep` is set; errors of the catalog's file.
+    pub async fn create_schema(self: &Arc<Self>, name: &str, keep: bool) -> Result<bool, SqlError> {
+        self.define(|draft| draft.create_schema(name, keep)).await
+    }
+
+    /// Drops a schema, with `cascade` its tables and views too, in one step. Returns whether there
+    /// was one.
+    ///
+    /// # Errors
+    /// [`SqlError::SchemaNotEmpty`] without `cascade`; errors of the catalog's file.
+    pub async fn drop_schema(
+        self: &Arc<Self>,
+        name: &str,
+        cascade: bool,
+    ) -> Result<bool, SqlError> {
+        self.define(|draft| draft.drop_schema(name, cascade)).await
+    }
+
+    /// Makes an empty table. `None` says that one was there and was kept.
+    ///
+    /// # Errors
+    /// [`SqlError::Exists`], [`SqlError::MissingSchema`], [`SqlError::Segment`] for a column type
+    /// that cannot be stored; errors of the catalog's file.
+    pub async fn create_table(
+        self: &Arc<Self>,
+        definition: TableDefinition,
+        if_exists: IfExists,
+    ) -> Result<Option<Arc<Table>>, SqlError> {
+        self.create_table_in(&Scope::Alone, definition, if_exists).await
+    }
+
+    /// As [`Catalog::create_table`], in a transaction perhaps.
+    pub(crate) async fn create_table_in(
+        self: &Arc<Self>,
+        scope: &Scope,
+        definition: TableDefinition,
+        if_exists: IfExists,
+    ) -> Result<Option<Arc<Table>>, SqlError> {
+        if scope.snapshot(self)?.is_kept(&definition, if_exists)? {
+            return Ok(None);
+        }
+        let table = self.unnamed(definition)?;
+        let empty = Changes::empty(table.schema());
+        let put = |draft: &mut Draft| draft.put_table(&table, empty.clone(), if_exists);
+        Ok(scope.define(self, put).await?.then_some(table))
+    }
+
+    /// Makes a table of `rows`: it appears with all of them or not at all. Returns how many there
+    /// are; `None` says that a table was there and was kept. `memory` accounts for the rows on
+    /// their way.
+    ///
+    /// # Errors
+    /// As [`Catalog::create_table`]; errors of the rows, the pool and the store.
+    pub async fn create_table_as(
+        self: &Arc<Self>,
+        definition: TableDefinition,
+        if_exists: IfExists,
+        rows: SendableRecordBatchStream,
+        memory: &Arc<dyn MemoryPool>,
+    ) -> Result<Option<u64>, SqlError> {
+        self.create_table_as_in(&Scope::Alone, definition, if_exists, rows, memory).await
+    }
+
+    /// As [`Catalog::create_table_as`], in a transaction perhaps.
+    pub(crate) async fn create_table_as_in(
+        self: &Arc<Self>,
+        scope: &Scope,
+        definition: TableDefinition,
+        if_exists: IfExists,
+        rows: SendableRecordBatchStream,
+        memory: &Arc<dyn MemoryPool>,
+    ) -> Result<Option<u64>, SqlError> {
+        if scope.snapshot(self)?.is_kept(&definition, if_exists)? {
+            return Ok(None);
+        }
+        let table = self.unnamed(definition)?;
+        let rows = write::write_rows(&table, rows, memory).await?;
+        let put = |draft: &mut Draft| draft.put_table(&table, rows.clone(), if_exists);
+        Ok(scope.define(self, put).await?.then_some(rows.rows()))
+    }
+
+    /// Drops a table and gives its space back, now or with its last reader. Returns whether there
+    /// was one.
+    ///
+    /// # Errors
+    /// Errors of the catalog's file.
+    pub async fn drop_table(self: &Arc<Self>, schema: &str, name: &str) -> Result<bool, SqlError> {
+        self.define(|draft| draft.drop_table(schema, name)).await
+    }
+
+    /// Keeps the text of a view.
+    ///
+    /// # Errors
+    /// [`SqlError::Exists`] when the name is taken by a table, or by a view that is not to be
+    /// replaced; [`SqlError::MissingSchema`]; errors of the catalog's file.
+    pub async fn put_view(
+        self: &Arc<Self>,
+        schema: &str,
+        name: &str,
+        sql: &str,
+        replace: bool,
+    ) -> Result<(), SqlError> {
+        self.define(|draft| draft.put_view(schema, name, sql, replace)).await
+    }
+
+    /// Drops a view. Returns whether there was one.
+    ///
+    /// # Errors
+    /// Errors of the catalog's file.
+    pub async fn drop_view(self: &Arc<Self>, schema: &str, name: &str) -> Result<bool, SqlError> {
+        self.define(|draft| draft.drop_view(schema, name)).await
+    }
+
+    /// Commits a definition by itself. It waits for the transactions that rewrite tables which it
+    /// drops.
+    ///
+    /// # Errors
+    /// Those of the definition; errors of the store and of the catalog's file.
+    pub(crate) async fn define<T>(
+        self: &Arc<Self>,
+        define: impl Fn(&mut Draft) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        loop {
+            let mut draft = Draft::new(self.snapshot());
+            let defined = define(&mut draft)?;
+            let holder = self.journal.locks.statement();
+            holder.lock_all(draft.dropped()).await?;
+            match self.commit(draft).await {
+                Err(SqlError::Conflict { .. }) => {}
+                committed => return committed.map(|()| defined),
+            }
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Definitions of schemas, tables and views, as a commit carries them out.
+
+use std::sync::Arc;
+
+use super::file::FileTransaction;
+use super::record::TableRecord;
+use super::snapshot::{SchemaNames, Schemas};
+use crate::error::SqlError;
+use crate::table::Table;
+
+/// A change of the names of a catalog.
+#[derive(Clone)]
+pub(super) enum Definition {
+    CreateSchema {
+        name: String,
+    },
+    /// The schema is empty by then.
+    DropSchema {
+        name: String,
+    },
+    PutTable {
+        table: Arc<Table>,
+        replaced: Option<Arc<Table>>,
+    },
+    DropTable {
+        table: Arc<Table>,
+    },
+    PutView {
+        schema: String,
+        name: String,
+        sql: Arc<str>,
+        replaced: Option<Arc<str>>,
+    },
+    DropView {
+        schema: String,
+        name: String,
+        sql: Arc<str>,
+    },
+}
+
+impl Definition {
+    /// Carries the definition out over the names of a catalog.
+    ///
+    /// # Errors
+    /// [`SqlError::Conflict`] when the names are not those that it was made for.
+    pub(super) fn apply(&self, schemas: &mut Schemas) -> Result<(), SqlError> {
+        match self {
+            Self::CreateSchema { name } => {
+                if schemas.contains_key(name) {
+                    return Err(conflict(format_args!("schema {name} was made")));
+                }
+                schemas.insert_mut(name.clone(), SchemaNames::default());
+            }
+            Self::DropSchema { name } => {
+                let schema = schemas.get(name);
+                if !schema.is_some_and(|s| s.tables.is_empty() && s.views.is_empty()) {
+                    return Err(conflict(format_args!("schema {name} was changed")));
+                }
+                schemas.remove_mut(name);
+            }
+            Self::PutTable { table, replaced } => {
+                let home = home(schemas, table.schema_name())?;
+                let there = home.tables.get(table.name());
+                let is_same = match (there, replaced) {
+                    (Some(there), Some(replaced)) => Arc::ptr_eq(there, replaced),
+                    (there, replaced) => there.is_none() && replaced.is_none(),
+                };
+                if !is_same || home.views.contains_key(table.name()) {
+                    return Err(changed(&table.full_name()));
+                }
+                home.tables.insert_mut(table.name().to_owned(), Arc::clone(table));
+            }
+            Self::DropTable { table } => {
+                let home = home(schemas, table.schema_name())?;
+                let there = home.tables.get(table.name());
+                if !there.is_some_and(|there| Arc::ptr_eq(there, table)) {
+                    return Err(changed(&table.full_name()));
+                }
+                home.tables.remove_mut(table.name());
+            }
+            Self::PutView { schema, name, sql, replaced } => {
+                let home = home(schemas, schema)?;
+                if home.views.get(name) != replaced.as_ref() || home.tables.contains_key(name) {
+                    return Err(changed(&format!("{schema}.{name}")));
+                }
+                home.views.insert_mut(name.clone(), Arc::clone(sql));
+            }
+            Self::DropView { schema, name, sql } => {
+                let home = home(schemas, schema)?;
+                if home.views.get(name) != Some(sql) {
+                    return Err(changed(&format!("{schema}.{name}")));
+                }
+                home.views.remove_mut(name);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the definition to the catalog's file.
+    ///
+    /// # Errors
+    /// Errors of the file.
+    pub(super) fn write(&self, transaction: &FileTransaction<'_>) -> Result<(), SqlError> {
+        match self {
+            Self::CreateSchema { name } => transaction.put_schema(name),
+            Self::DropSchema { name } => transaction.remove_schema(name),
+            Self::PutTable { table, replaced } => {
+                if let Some(replaced) = replaced {
+                    transaction.remove_table(replaced.id())?;
+                }
+                let record = TableRecord {
+                    schema_name: table.schema_name().to_owned(),
+                    name: table.name().to_owned(),
+                    encoding: table.encoding(),
+                    columns: Arc::clone(table.schema()),
+                };
+                transaction.put_table(table.id(), &record)
+            }
+            Self::DropTable { table } => transaction.remove_table(table.id()),
+            Self::PutView { schema, name, sql, .. } => transaction.put_view(schema, name, sql),
+            Self::DropView { schema, name, .. } => transaction.remove_view(schema, name),
+        }
+    }
+
+    /// The table that is gone afterwards.
+    pub(super) fn dropped(&self) -> Option<&Arc<Table>> {
+        match self {
+            Self::PutTable { replaced, .. } => replaced.as_ref(),
+            Self::DropTable { table } => Some(table),
+            _ => None,
+        }
+    }
+}
+
+fn home<'a>(schemas: &'a mut Schemas, name: &str) -> Result<&'a mut SchemaNames, SqlError> {
+    let missing = || conflict(format_args!("schema {name} was dropped"));
+    schemas.get_mut(name).ok_or_else(missing)
+}
+
+fn changed(name: &str) -> SqlError {
+    conflict(format_args!("{name} was made, replaced or dropped"))
+}
+
+fn conflict(what: std::fmt::Arguments<'_>) -> SqlError {
+    SqlError::Conflict { what: what.to_string() }
+}

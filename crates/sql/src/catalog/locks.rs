@@ -1,0 +1,199 @@
+//! Locks of tables whose rows are rewritten.
+//!
+//! A transaction that updates or deletes rows of a table holds the table's lock until it ends, so
+//! that no other transaction rewrites chunks that it has rewritten. Appends need no lock: two
+//! transactions that add rows do not conflict. Transactions that wait for each other in a circle
+//! would wait for ever: the one that would close the circle gets [`SqlError::Deadlock`].
+//!
+//! Locking order: these locks come before the writers of tables.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::error::SqlError;
+use crate::table::Table;
+
+/// The locks of all tables of a catalog. Clones are the same.
+#[derive(Clone, Default)]
+pub(crate) struct TableLocks(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    last_holder: u64,
+    /// By the number of the table. A lock that is not held is not here.
+    locks: HashMap<u64, Lock>,
+    /// The table that a holder waits for.
+    waiting: HashMap<Number, u64>,
+}
+
+struct Lock {
+    holder: Number,
+    /// Those that wait, in order.
+    queue: VecDeque<(Number, oneshot::Sender<()>)>,
+}
+
+/// The number of a holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Number {
+    Transaction(u64),
+    Statement(u64),
+}
+
+impl State {
+    /// True if `holder` would wait for itself by waiting for `table`.
+    fn closes_circle(&self, holder: Number, table: u64) -> bool {
+        let mut next = Some(table);
+        while let Some(table) = next {
+            let Some(lock) = self.locks.get(&table) else { return false };
+            if lock.holder == holder {
+                return true;
+            }
+            next = self.waiting.get(&lock.holder).copied();
+        }
+        false
+    }
+
+    /// Hands the lock of `table` to the first that waits for it.
+    fn hand_over(&mut self, table: u64) {
+        let Some(lock) = self.locks.get_mut(&table) else { return };
+        while let Some((next, granted)) = lock.queue.pop_front() {
+            self.waiting.remove(&next);
+            lock.holder = next;
+            if granted.send(()).is_ok() {
+                return;
+            }
+        }
+        self.locks.remove(&table);
+    }
+}
+
+impl TableLocks {
+    /// A transaction of several statements, which holds no lock yet.
+    pub(crate) fn transaction(&self) -> Holder {
+        Holder { locks: self.clone(), number: Number::Transaction(self.next_number()) }
+    }
+
+    /// A statement by itself, which holds no lock yet.
+    pub(crate) fn statement(&self) -> Holder {
+        Holder { locks: self.clone(), number: Number::Statement(self.next_number()) }
+    }
+
+    /// True while a transaction of several statements holds the lock of a table.
+    pub(crate) fn is_in_transaction(&self, table: &Table) -> bool {
+        let state = self.state();
+        let lock = state.locks.get(&table.id());
+        lock.is_some_and(|lock| matches!(lock.holder, Number::Transaction(_)))
+    }
+
+    fn next_number(&self) -> u64 {
+        let mut state = self.state();
+        state.last_holder += 1;
+        state.last_holder
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A transaction, or a statement by itself, as the holder of locks. They are given back when it is
+/// dropped.
+pub(crate) struct Holder {
+    locks: TableLocks,
+    number: Number,
+}
+
+impl Holder {
+    /// Waits for the lock of a table and keeps it. One that is held already is kept.
+    ///
+    /// # Errors
+    /// [`SqlError::Deadlock`] when its holder waits for this one.
+    pub(crate) async fn lock(&self, table: &Table) -> Result<(), SqlError> {
+        let Some(granted) = self.enqueue(table)? else { return Ok(()) };
+        let mut waiting = Waiting { holder: self, table: table.id(), is_granted: false };
+        // The sender is kept in the queue until it grants the lock.
+        let _granted = granted.await;
+        waiting.is_granted = true;
+        Ok(())
+    }
+
+    /// Waits for the locks of several tables, in the order of their numbers.
+    ///
+    /// # Errors
+    /// As [`Holder::lock`].
+    pub(crate) async fn lock_all<'a>(
+        &self,
+        tables: impl Iterator<Item = &'a Arc<Table>>,
+    ) -> Result<(), SqlError> {
+        let mut tables: Vec<_> = tables.collect();
+        tables.sort_by_key(|table| table.id());
+        for table in tables {
+            self.lock(table).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the lock if it is free; otherwise a place in its queue.
+    fn enqueue(&self, table: &Table) -> Result<Option<oneshot::Receiver<()>>, SqlError> {
+        let mut state = self.locks.state();
+        let Some(lock) = state.locks.get(&table.id()) else {
+            let lock = Lock { holder: self.number, queue: VecDeque::new() };
+            state.locks.insert(table.id(), lock);
+            return Ok(None);
+        };
+        if lock.holder == self.number {
+            return Ok(None);
+        }
+        if state.closes_circle(self.number, table.id()) {
+            return Err(SqlError::Deadlock { table: table.full_name() });
+        }
+        let (sender, receiver) = oneshot::channel();
+        state.waiting.insert(self.number, table.id());
+        if let Some(lock) = state.locks.get_mut(&table.id()) {
+            lock.queue.push_back((self.number, sender));
+        }
+        Ok(Some(receiver))
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl Holder {
+    /// Gives all locks back.
+    pub(crate) fn release(&self) {
+        let mut state = self.locks.state();
+        let held = state.locks.iter().filter(|(_, lock)| lock.holder == self.number);
+        let held: Vec<u64> = held.map(|(table, _)| *table).collect();
+        held.into_iter().for_each(|table| state.hand_over(table));
+    }
+}
+
+/// A place in a queue, which is given up when the one who waits does not wait any more.
+struct Waiting<'a> {
+    holder: &'a Holder,
+    table: u64,
+    is_granted: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.is_granted {
+            return;
+        }
+        let number = self.holder.number;
+        let mut state = self.holder.locks.state();
+        state.waiting.remove(&number);
+        let Some(lock) = state.locks.get_mut(&self.table) else { return };
+        lock.queue.retain(|(waiting, _)| *waiting != number);
+        // It may have been granted at the same moment.
+        if lock.holder == number {
+            state.hand_over(self.table);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The texts of DataFusion's and Arrow's errors, without the names of what passed them on.
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::DataFusionError;
+
+use super::SqlError;
+
+/// The text of an error of DataFusion: its cause in one sentence. What stood between the cause and
+/// the statement (`External error`, `Arrow error`, the name of an optimizer rule) is left out.
+pub(super) fn of_datafusion(error: &DataFusionError) -> String {
+    match error {
+        DataFusionError::ArrowError(error, _) => of_arrow(error),
+        DataFusionError::Context(what, cause) => with_context(what, of_datafusion(cause)),
+        DataFusionError::Diagnostic(_, cause) => of_datafusion(cause),
+        DataFusionError::Shared(cause) => of_datafusion(cause),
+        DataFusionError::Collection(errors) => match errors.first() {
+            Some(first) => of_datafusion(first),
+            None => error.to_string(),
+        },
+        DataFusionError::External(cause) => of_any(cause.as_ref()),
+        DataFusionError::Plan(text)
+        | DataFusionError::Execution(text)
+        | DataFusionError::Configuration(text)
+        | DataFusionError::ResourcesExhausted(text) => text.clone(),
+        DataFusionError::SchemaError(cause, _) => cause.to_string(),
+        DataFusionError::IoError(cause) => cause.to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// The text of an error of Arrow: its cause in one sentence.
+pub(super) fn of_arrow(error: &ArrowError) -> String {
+    match error {
+        ArrowError::ExternalError(cause) => of_any(cause.as_ref()),
+        ArrowError::DivideByZero => "division by zero".to_owned(),
+        ArrowError::CastError(text)
+        | ArrowError::ComputeError(text)
+        | ArrowError::InvalidArgumentError(text)
+        | ArrowError::ArithmeticOverflow(text)
+        | ArrowError::ParseError(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn of_any(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
+    if let Some(error) = error.downcast_ref::<DataFusionError>() {
+        return of_datafusion(error);
+    }
+    if let Some(error) = error.downcast_ref::<ArrowError>() {
+        return of_arrow(error);
+    }
+    if let Some(error) = error.downcast_ref::<SqlError>() {
+        return error.to_string();
+    }
+    error.to_string()
+}
+
+/// The cause, with what was being done in parentheses unless that is a name of planning.
+fn with_context(what: &str, cause: String) -> String {
+    let is_name = !what.contains(' ') || what.starts_with("Optimizer rule");
+    if is_name { cause } else { format!("{cause} ({what})") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn causes_are_said_without_wrappers() {
+        let missing = SqlError::Missing { name: "public.t".to_owned() };
+        let wrapped = DataFusionError::External(Box::new(missing)).context("type_coercion");
+        assert_eq!(of_datafusion(&wrapped), "public.t does not exist");
+        let shared = DataFusionError::Shared(Arc::new(wrapped)).context("reading a.csv");
+        let arrow = ArrowError::ExternalError(Box::new(shared));
+        assert_eq!(of_arrow(&arrow), "public.t does not exist (reading a.csv)");
+        let zero = DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None);
+        assert_eq!(SqlError::from(zero).to_string(), "division by zero");
+        let plan = DataFusionError::Plan("no such thing".to_owned());
+        assert_eq!(SqlError::from(plan).to_string(), "no such thing");
+    }
+}

@@ -1,0 +1,223 @@
+//! Statements that begin and end transactions.
+//!
+//! ```text
+//! BEGIN [READ ONLY];  START TRANSACTION;  COMMIT;  END;  ROLLBACK;  ABORT;
+//! SAVEPOINT name;  RELEASE SAVEPOINT name;  ROLLBACK TO SAVEPOINT name;
+//! SET TRANSACTION READ ONLY;  SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY;
+//! ```
+//!
+//! Every transaction is isolated by a snapshot, which is more than READ COMMITTED and REPEATABLE
+//! READ ask for. SERIALIZABLE is refused.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use datafusion::common::{DataFusionError, Result as ParseResult, not_impl_err};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{
+    Ident, Set, Statement as SqlStatement, TransactionAccessMode, TransactionIsolationLevel,
+    TransactionMode,
+};
+
+use super::{Planned, Session};
+use crate::error::SqlError;
+use crate::transaction::{Scope, Transaction, TransactionStatus};
+
+/// A statement about the transaction of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TransactionStatement {
+    /// Begins a transaction.
+    Begin {
+        /// May it change nothing? As the session says where the statement does not.
+        is_read_only: Option<bool>,
+    },
+    /// Ends it and keeps its changes.
+    Commit,
+    /// Ends it and undoes its changes.
+    RollBack,
+    /// Sets a savepoint of this name.
+    Savepoint(String),
+    /// Forgets the savepoint of this name.
+    Release(String),
+    /// Undoes the changes since the savepoint of this name.
+    RollBackTo(String),
+    /// Says that the transaction reads only, or that it writes too.
+    Access {
+        /// May it change nothing? As before where the statement does not say.
+        is_read_only: Option<bool>,
+        /// Of transactions that begin later, not of the present one.
+        is_for_session: bool,
+    },
+}
+
+impl fmt::Display for TransactionStatement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let access = |is_read_only: &Option<bool>| match is_read_only {
+            None => "",
+            Some(true) => " READ ONLY",
+            Some(false) => " READ WRITE",
+        };
+        let quoted = |name: &String| Ident::with_quote('"', name);
+        match self {
+            Self::Begin { is_read_only } => write!(f, "BEGIN{}", access(is_read_only)),
+            Self::Commit => f.write_str("COMMIT"),
+            Self::RollBack => f.write_str("ROLLBACK"),
+            Self::Savepoint(name) => write!(f, "SAVEPOINT {}", quoted(name)),
+            Self::Release(name) => write!(f, "RELEASE SAVEPOINT {}", quoted(name)),
+            Self::RollBackTo(name) => write!(f, "ROLLBACK TO SAVEPOINT {}", quoted(name)),
+            Self::Access { is_read_only, is_for_session } => match is_for_session {
+                true => {
+                    write!(f, "SET SESSION CHARACTERISTICS AS TRANSACTION{}", access(is_read_only))
+                }
+                false => write!(f, "SET TRANSACTION{}", access(is_read_only)),
+            },
+        }
+    }
+}
+
+/// The statement if it is about a transaction; none of any other.
+///
+/// # Errors
+/// Of one that asks for something that is not possible.
+pub(super) fn of(statement: &Statement) -> ParseResult<Option<TransactionStatement>> {
+    let Statement::Statement(statement) = statement else { return Ok(None) };
+    Ok(Some(match statement.as_ref() {
+        SqlStatement::StartTransaction { modes, modifier: None, statements, .. }
+            if statements.is_empty() =>
+        {
+            TransactionStatement::Begin { is_read_only: access(modes)? }
+        }
+        SqlStatement::Commit { chain: false, modifier: None, .. } => TransactionStatement::Commit,
+        SqlStatement::Rollback { chain: false, savepoint: None } => TransactionStatement::RollBack,
+        SqlStatement::Rollback { chain: false, savepoint: Some(name) } => {
+            TransactionStatement::RollBackTo(name_of(name))
+        }
+        SqlStatement::Savepoint { name } => TransactionStatement::Savepoint(name_of(name)),
+        SqlStatement::ReleaseSavepoint { name } => TransactionStatement::Release(name_of(name)),
+        SqlStatement::Set(Set::SetTransaction { modes, snapshot: None, session }) => {
+            TransactionStatement::Access { is_read_only: access(modes)?, is_for_session: *session }
+        }
+        SqlStatement::StartTransaction { .. }
+        | SqlStatement::Commit { .. }
+        | SqlStatement::Rollback { .. }
+        | SqlStatement::Set(Set::SetTransaction { .. }) => {
+            return not_impl_err!("{statement}");
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn name_of(name: &Ident) -> String {
+    match name.quote_style {
+        Some(_) => name.value.clone(),
+        None => name.value.to_ascii_lowercase(),
+    }
+}
+
+/// The access that modes ask for.
+fn access(modes: &[TransactionMode]) -> Result<Option<bool>, DataFusionError> {
+    let mut is_read_only = None;
+    for mode in modes {
+        match mode {
+            TransactionMode::AccessMode(mode) => {
+                is_read_only = Some(*mode == TransactionAccessMode::ReadOnly);
+            }
+            TransactionMode::IsolationLevel(TransactionIsolationLevel::Serializable) => {
+                return not_impl_err!(
+                    "ISOLATION LEVEL SERIALIZABLE; transactions are isolated by snapshots: say \
+                     REPEATABLE READ, or leave the level out"
+                );
+            }
+            TransactionMode::IsolationLevel(_) => {}
+        }
+    }
+    Ok(is_read_only)
+}
+
+impl Session {
+    /// State of the session's transaction.
+    #[must_use]
+    pub fn transaction_status(&self) -> TransactionStatus {
+        match self.scope() {
+            Scope::Alone => TransactionStatus::Idle,
+            Scope::Within(transaction) if transaction.is_failed() => TransactionStatus::Failed,
+            Scope::Within(_) => TransactionStatus::Open,
+        }
+    }
+
+    /// Has the session's transaction fail, if there is one: for a statement that could not be
+    /// parsed, or whose result could not be handed on.
+    pub fn fail_transaction(&self) {
+        self.scope().fail();
+    }
+
+    /// The transaction that the next statement belongs to.
+    pub(super) fn scope(&self) -> Scope {
+        let transaction = self.transaction();
+        transaction.as_ref().map_or(Scope::Alone, |open| Scope::Within(Arc::clone(open)))
+    }
+
+    /// Begins a transaction, as BEGIN does. `is_read_only` says whether it may change nothing;
+    /// without it the session's default holds.
+    ///
+    /// # Errors
+    /// [`SqlError::TransactionBegun`].
+    pub fn begin(&self, is_read_only: Option<bool>) -> Result<(), SqlError> {
+        let mut transaction = self.transaction();
+        if transaction.is_some() {
+            return Err(SqlError::TransactionBegun);
+        }
+        let is_read_only = is_read_only.unwrap_or(self.reads_only.load(Ordering::Relaxed));
+        *transaction = Some(Arc::new(Transaction::begin(self.engine.catalog(), is_read_only)));
+        Ok(())
+    }
+
+    /// Ends the transaction, as COMMIT does. Returns whether its changes are kept: those of one
+    /// that has failed are not.
+    ///
+    /// # Errors
+    /// [`SqlError::NoTransaction`]; [`SqlError::Conflict`] when another transaction has changed the
+    /// same; errors of the store and of the catalog's file. The transaction has ended then.
+    pub async fn commit(&self) -> Result<bool, SqlError> {
+        let open = self.transaction().take();
+        open.ok_or(SqlError::NoTransaction)?.commit().await
+    }
+
+    /// Ends the transaction and undoes its changes, as ROLLBACK does.
+    ///
+    /// # Errors
+    /// [`SqlError::NoTransaction`].
+    pub fn roll_back(&self) -> Result<(), SqlError> {
+        let open = self.transaction().take();
+        open.ok_or(SqlError::NoTransaction)?.roll_back();
+        Ok(())
+    }
+
+    /// Carries out a statement about the session's transaction.
+    pub(super) async fn act_on_transaction(
+        &self,
+        statement: TransactionStatement,
+    ) -> Result<Planned, SqlError> {
+        match statement {
+            TransactionStatement::Begin { is_read_only } => self.begin(is_read_only)?,
+            TransactionStatement::Commit => drop(self.commit().await?),
+            TransactionStatement::RollBack => self.roll_back()?,
+            TransactionStatement::Savepoint(name) => self.open()?.set_savepoint(name)?,
+            TransactionStatement::Release(name) => self.open()?.release_savepoint(&name)?,
+            TransactionStatement::RollBackTo(name) => self.open()?.return_to_savepoint(&name)?,
+            TransactionStatement::Access { is_read_only: None, .. } => {}
+            TransactionStatement::Access { is_read_only: Some(only), is_for_session } => {
+                match is_for_session {
+                    true => self.reads_only.store(only, Ordering::Relaxed),
+                    false => self.open()?.set_read_only(only)?,
+                }
+            }
+        }
+        Ok(Planned::nothing())
+    }
+
+    fn open(&self) -> Result<Arc<Transaction>, SqlError> {
+        self.transaction().clone().ok_or(SqlError::NoTransaction)
+    }
+}

@@ -1,0 +1,309 @@
+//! Transactions of several statements, under snapshot isolation.
+//!
+//! A transaction reads the catalog as of its first statement, with its own changes
+//! ([`crate::catalog::Draft`]). Its commit makes all of them durable and visible at one moment, or
+//! none. Two transactions conflict when both change the same names, or both remove or change rows
+//! of the same table: the second waits for the end of the first and then fails with
+//! [`SqlError::Conflict`], unless its first statement is the one that waited, which then reads what
+//! the first has left. Transactions that add rows conflict with nothing but the table's end.
+
+mod scope;
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::catalog::{Catalog, Draft, Holder, Snapshot};
+use crate::error::SqlError;
+use crate::table::{Table, TableVersion};
+use crate::write::Changes;
+
+pub(crate) use scope::{Rewrite, Scope};
+
+/// State of a session between two statements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionStatus {
+    /// Each statement is a transaction by itself.
+    Idle,
+    /// A transaction has begun.
+    Open,
+    /// A statement of the transaction has failed: only its end, or a return to a savepoint, is
+    /// possible.
+    Failed,
+}
+
+/// A transaction that has begun and has not ended.
+pub(crate) struct Transaction {
+    catalog: Arc<Catalog>,
+    locks: Holder,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// None before the first statement.
+    draft: Option<Draft>,
+    /// By name, oldest first. Of two with one name the newer one counts.
+    savepoints: Vec<(String, Option<Draft>)>,
+    /// Statements that have begun.
+    statements: u64,
+    is_read_only: bool,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Open,
+    Failed,
+    Ended,
+}
+
+impl Transaction {
+    /// Begins a transaction.
+    pub(crate) fn begin(catalog: &Arc<Catalog>, is_read_only: bool) -> Self {
+        let (savepoints, phase) = (vec![], Phase::Open);
+        let state = State { draft: None, savepoints, statements: 0, is_read_only, phase };
+        let (catalog, locks) = (Arc::clone(catalog), catalog.locks().transaction());
+        Self { catalog, locks, state: Mutex::new(state) }
+    }
+
+    /// Says whether the transaction may change something.
+    ///
+    /// # Errors
+    /// [`SqlError::Refused`] for one that reads only and is to write after its first statement.
+    pub(crate) fn set_read_only(&self, is_read_only: bool) -> Result<(), SqlError> {
+        let mut state = self.state();
+        if state.is_read_only && !is_read_only && state.statements > 0 {
+            return Err(SqlError::Refused {
+                what: "READ WRITE after the first statement of a READ ONLY transaction".to_owned(),
+                instead: "say it before any other statement".to_owned(),
+            });
+        }
+        state.is_read_only = is_read_only;
+        Ok(())
+    }
+
+    /// Refuses a statement that changes something if the transaction reads only.
+    ///
+    /// # Errors
+    /// [`SqlError::ReadOnly`].
+    pub(crate) fn refuse_change(&self, what: &str) -> Result<(), SqlError> {
+        match self.state().is_read_only {
+            true => Err(SqlError::ReadOnly { what: what.to_owned() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Begins a statement, and returns the catalog as it sees it.
+    ///
+    /// # Errors
+    /// [`SqlError::TransactionFailed`]; [`SqlError::NoTransaction`] when it has ended.
+    pub(crate) fn statement(&self) -> Result<Snapshot, SqlError> {
+        let mut state = self.state();
+        state.statements += 1;
+        Ok(self.draft(&mut state)?.snapshot().clone())
+    }
+
+    /// The catalog as the transaction leaves it so far.
+    ///
+    /// # Errors
+    /// As [`Transaction::statement`].
+    pub(crate) fn snapshot(&self) -> Result<Snapshot, SqlError> {
+        Ok(self.draft(&mut self.state())?.snapshot().clone())
+    }
+
+    /// One of its statements has failed.
+    pub(crate) fn fail(&self) {
+        let mut state = self.state();
+        if state.phase == Phase::Open {
+            state.phase = Phase::Failed;
+        }
+    }
+
+    /// True if one of its statements has failed.
+    pub(crate) fn is_failed(&self) -> bool {
+        self.state().phase == Phase::Failed
+    }
+
+    /// Sets a savepoint.
+    ///
+    /// # Errors
+    /// As [`Transaction::statement`].
+    pub(crate) fn set_savepoint(&self, name: String) -> Result<(), SqlError> {
+        let mut state = self.state();
+        refuse_ended(state.phase)?;
+        let draft = state.draft.clone();
+        state.savepoints.push((name, draft));
+        Ok(())
+    }
+
+    /// Forgets a savepoint and those after it.
+    ///
+    /// # Errors
+    /// [`SqlError::MissingSavepoint`]; as [`Transaction::statement`].
+    pub(crate) fn release_savepoint(&self, name: &str) -> Result<(), SqlError> {
+        let mut state = self.state();
+        refuse_ended(state.phase)?;
+        let place = place_of(&state, name)?;
+        state.savepoints.truncate(place);
+        Ok(())
+    }
+
+    /// Undoes what was done since a savepoint, which stays. A failed transaction goes on.
+    ///
+    /// # Errors
+    /// [`SqlError::MissingSavepoint`]; [`SqlError::NoTransaction`] when the transaction has ended.
+    pub(crate) fn return_to_savepoint(&self, name: &str) -> Result<(), SqlError> {
+        let mut state = self.state();
+        if state.phase == Phase::Ended {
+            return Err(SqlError::NoTransaction);
+        }
+        let place = place_of(&state, name)?;
+        state.savepoints.truncate(place + 1);
+        let draft = state.savepoints[place].1.clone();
+        let undone = std::mem::replace(&mut state.draft, draft);
+        state.phase = Phase::Open;
+        drop(state);
+        // Chunks give their space back without the lock.
+        drop(undone);
+        Ok(())
+    }
+
+    /// Commits the changes and ends the transaction. Returns whether it has: one of which a
+    /// statement has failed is rolled back.
+    ///
+    /// # Errors
+    /// [`SqlError::Conflict`]; errors of the store and of the catalog's file. Nothing has changed
+    /// then, and the transaction has ended.
+    pub(crate) async fn commit(&self) -> Result<bool, SqlError> {
+        let (phase, draft) = self.end();
+        let committed = match (phase, draft) {
+            (Phase::Open, Some(draft)) => self.catalog.commit(draft).await.map(|()| true),
+            (Phase::Open, None) => Ok(true),
+            _ => Ok(false),
+        };
+        // A result that is not read to its end may keep the transaction itself.
+        self.locks.release();
+        committed
+    }
+
+    /// Ends the transaction, and undoes what it has done.
+    pub(crate) fn roll_back(&self) {
+        drop(self.end());
+        self.locks.release();
+    }
+
+    /// Ends the transaction. Returns its phase and its changes before that.
+    fn end(&self) -> (Phase, Option<Draft>) {
+        let mut state = self.state();
+        state.savepoints.clear();
+        let phase = std::mem::replace(&mut state.phase, Phase::Ended);
+        (phase, state.draft.take())
+    }
+
+    /// Makes a definition, after the tables that it drops have been locked.
+    ///
+    /// # Errors
+    /// Those of the definition; [`SqlError::Deadlock`]; as [`Transaction::statement`].
+    pub(crate) async fn define<T>(
+        &self,
+        define: impl Fn(&mut Draft) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        self.refuse_change("a definition")?;
+        let mut trial = self.draft(&mut self.state())?.clone();
+        define(&mut trial)?;
+        self.locks.lock_all(trial.dropped()).await?;
+        drop(trial);
+        define(self.draft(&mut self.state())?)
+    }
+
+    /// Adds rows to a table, or changes those of the version `read`.
+    ///
+    /// # Errors
+    /// As [`Draft::change_rows`] and [`Transaction::statement`].
+    pub(crate) fn change_rows(
+        &self,
+        table: &Arc<Table>,
+        read: Option<&Arc<TableVersion>>,
+        changes: Changes,
+    ) -> Result<(), SqlError> {
+        self.refuse_change("a change of rows")?;
+        self.draft(&mut self.state())?.change_rows(table, read, changes)
+    }
+
+    /// Locks a table whose rows are to be rewritten, and returns the version to read.
+    ///
+    /// # Errors
+    /// [`SqlError::Conflict`] when another transaction has rewritten rows of the table since this
+    /// one began; [`SqlError::Deadlock`]; [`SqlError::Dropped`]; as [`Transaction::statement`].
+    pub(crate) async fn lock_rows(
+        &self,
+        table: &Arc<Table>,
+    ) -> Result<Arc<TableVersion>, SqlError> {
+        if !self.draft(&mut self.state())?.made(table) {
+            self.locks.lock(table).await?;
+            // A merge that began before the lock was taken has ended after this.
+            let writer = table.lock_writer().await;
+            self.follow(table)?;
+            drop(writer);
+        }
+        let version = self.draft(&mut self.state())?.snapshot().version(table);
+        version.ok_or_else(|| SqlError::Dropped { name: table.full_name() })
+    }
+
+    /// Makes sure that the chunks of a locked table which the transaction sees are there.
+    fn follow(&self, table: &Arc<Table>) -> Result<(), SqlError> {
+        let mut state = self.state();
+        let is_first = state.statements <= 1;
+        let draft = self.draft(&mut state)?;
+        let dropped = || SqlError::Dropped { name: table.full_name() };
+        let base = draft.base(table).ok_or_else(dropped)?;
+        let conflict = || SqlError::Conflict { what: format!("{} was changed", table.full_name()) };
+        let current = table.current().map_err(|_dropped| conflict())?;
+        if Arc::ptr_eq(&current, &base) {
+            return Ok(());
+        }
+        if current.number == base.number {
+            draft.rebase(table, current);
+            return Ok(());
+        }
+        if is_first && draft.is_empty() {
+            *draft = Draft::new(self.catalog.snapshot());
+            return Ok(());
+        }
+        let there: HashSet<u64> = current.chunks.iter().map(|chunk| chunk.id).collect();
+        let is_there = base.chunks.iter().all(|chunk| there.contains(&chunk.id));
+        if current.rewrites == base.rewrites && is_there { Ok(()) } else { Err(conflict()) }
+    }
+
+    /// The draft, which begins with the first statement.
+    fn draft<'a>(&self, state: &'a mut State) -> Result<&'a mut Draft, SqlError> {
+        refuse_ended(state.phase)?;
+        Ok(state.draft.get_or_insert_with(|| Draft::new(self.catalog.snapshot())))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn refuse_ended(phase: Phase) -> Result<(), SqlError> {
+    match phase {
+        Phase::Open => Ok(()),
+        Phase::Failed => Err(SqlError::TransactionFailed),
+        Phase::Ended => Err(SqlError::NoTransaction),
+    }
+}
+
+fn place_of(state: &State, name: &str) -> Result<usize, SqlError> {
+    let place = state.savepoints.iter().rposition(|(known, _)| known == name);
+    place.ok_or_else(|| SqlError::MissingSavepoint { name: name.to_owned() })
+}
+
+impl std::fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = self.state();
+        f.debug_struct("Transaction")
+            .field("statements", &state.statements)
+            .field("is_read_only", &state.is_read_only)
+            .finish_non_exhaustive()
+    }
+}

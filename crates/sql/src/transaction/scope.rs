@@ -1,0 +1,175 @@
+//! The transaction that a statement belongs to.
+
+use std::sync::Arc;
+
+use datafusion::execution::TaskContext;
+use datafusion::prelude::SessionConfig;
+use tokio::sync::OwnedMutexGuard;
+
+use super::Transaction;
+use crate::catalog::{Catalog, Draft, Holder, IfExists, Snapshot};
+use crate::error::SqlError;
+use crate::table::{Table, TableVersion};
+use crate::write::Changes;
+
+/// The transaction that a statement belongs to. Plans find it in the context that they run in.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Scope {
+    /// The statement is a transaction by itself.
+    #[default]
+    Alone,
+    /// It is one of several.
+    Within(Arc<Transaction>),
+}
+
+impl Scope {
+    /// The scope of a plan that runs in `context`.
+    pub(crate) fn of(context: &TaskContext) -> Self {
+        let within = context.session_config().get_extension::<Transaction>();
+        within.map_or(Self::Alone, Self::Within)
+    }
+
+    /// Has plans that run with `config` find the scope.
+    pub(crate) fn put_in(&self, config: SessionConfig) -> SessionConfig {
+        match self {
+            Self::Alone => config,
+            Self::Within(transaction) => config.with_extension(Arc::clone(transaction)),
+        }
+    }
+
+    /// The catalog as the statement sees it, with what it has changed so far.
+    ///
+    /// # Errors
+    /// Of a transaction that has failed or ended.
+    pub(crate) fn snapshot(&self, catalog: &Catalog) -> Result<Snapshot, SqlError> {
+        match self {
+            Self::Alone => Ok(catalog.snapshot()),
+            Self::Within(transaction) => transaction.snapshot(),
+        }
+    }
+
+    /// The statement has failed.
+    pub(crate) fn fail(&self) {
+        if let Self::Within(transaction) = self {
+            transaction.fail();
+        }
+    }
+
+    /// Makes a definition, and commits it unless it is a part of a transaction.
+    ///
+    /// # Errors
+    /// Those of the definition; errors of the commit.
+    pub(crate) async fn define<T>(
+        &self,
+        catalog: &Arc<Catalog>,
+        define: impl Fn(&mut Draft) -> Result<T, SqlError>,
+    ) -> Result<T, SqlError> {
+        match self {
+            Self::Alone => catalog.define(define).await,
+            Self::Within(transaction) => transaction.define(define).await,
+        }
+    }
+
+    /// Adds rows to a table.
+    ///
+    /// # Errors
+    /// [`SqlError::Dropped`]; errors of the commit.
+    pub(crate) async fn append(
+        &self,
+        table: &Arc<Table>,
+        changes: Changes,
+    ) -> Result<(), SqlError> {
+        match self {
+            Self::Alone => {
+                let writer = table.lock_writer().await;
+                table.commit(writer, changes).await
+            }
+            Self::Within(transaction) => transaction.change_rows(table, None, changes),
+        }
+    }
+
+    /// Begins a change of the rows of a table.
+    ///
+    /// # Errors
+    /// [`SqlError::Dropped`], [`SqlError::Conflict`], [`SqlError::Deadlock`].
+    pub(crate) async fn rewrite(&self, table: &Arc<Table>) -> Result<Rewrite, SqlError> {
+        let (version, hold) = match self {
+            Self::Alone => {
+                let lock = table.locks().statement();
+                lock.lock(table).await?;
+                // Held to the end: chunks that others add meanwhile would be missed.
+                let writer = table.lock_writer().await;
+                (table.current()?, Hold::Alone(lock, writer))
+            }
+            Self::Within(transaction) => {
+                let version = transaction.lock_rows(table).await?;
+                (version, Hold::Within(Arc::clone(transaction)))
+            }
+        };
+        Ok(Rewrite { table: Arc::clone(table), version, hold })
+    }
+}
+
+/// A table whose rows no other statement rewrites until this is dropped, or until the end of its
+/// transaction.
+pub(crate) struct Rewrite {
+    table: Arc<Table>,
+    version: Arc<TableVersion>,
+    hold: Hold,
+}
+
+enum Hold {
+    Alone(Holder, OwnedMutexGuard<()>),
+    Within(Arc<Transaction>),
+}
+
+impl Rewrite {
+    /// The table.
+    pub(crate) fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// The version to read and to change.
+    pub(crate) fn version(&self) -> &Arc<TableVersion> {
+        &self.version
+    }
+
+    /// Makes the changes: at once, or with the transaction.
+    ///
+    /// # Errors
+    /// [`SqlError::Dropped`]; errors of the commit.
+    pub(crate) async fn finish(self, changes: Changes) -> Result<(), SqlError> {
+        let Self { table, version, hold } = self;
+        match hold {
+            Hold::Alone(lock, writer) => {
+                // Its chunks that go give their space back with the commit.
+                drop(version);
+                table.commit((lock, writer), changes).await
+            }
+            Hold::Within(transaction) => transaction.change_rows(&table, Some(&version), changes),
+        }
+    }
+
+    /// Puts a new table with its rows in the place of this one.
+    ///
+    /// # Errors
+    /// [`SqlError::Conflict`]; errors of the commit.
+    pub(crate) async fn replace(
+        self,
+        catalog: &Arc<Catalog>,
+        table: &Arc<Table>,
+        changes: Changes,
+    ) -> Result<(), SqlError> {
+        let replace = |draft: &mut Draft| {
+            draft.put_table(table, changes.clone(), IfExists::Replace).map(drop)
+        };
+        match self.hold {
+            Hold::Alone(lock, writer) => {
+                let mut draft = Draft::new(catalog.snapshot());
+                replace(&mut draft)?;
+                catalog.commit_holding(draft, &self.table, (lock, writer)).await
+            }
+            Hold::Within(transaction) => transaction.define(replace).await,
+        }
+    }
+}
