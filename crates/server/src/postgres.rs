@@ -7,6 +7,7 @@
 mod cell;
 mod command;
 mod connection;
+mod copy;
 mod date_time;
 mod execute;
 mod failure;

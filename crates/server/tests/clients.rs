@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{BufMut as _, BytesMut};
+use futures::{SinkExt as _, TryStreamExt as _};
 use terrace_server::{Limits, Listener, Server};
 use terrace_sql::{Engine, EngineConfig};
 use terrace_testkit::needs;
@@ -134,6 +135,108 @@ async fn psql_reads_and_changes_tables() {
         let times = "SELECT DATE '2024-02-29', TIMESTAMP '2024-02-29 12:30:00.5', INTERVAL '1 day'";
         assert_eq!(ask(times).await.0, "2024-02-29|2024-02-29 12:30:00.5|1 day");
         assert_eq!(ask("SELECT [1, NULL, 3]").await.0, "{1,NULL,3}");
+    })
+    .await;
+}
+
+/// What a COPY hands out.
+async fn copy_out(client: &Client, text: &str) -> Vec<u8> {
+    let rows = client.copy_out(text).await.expect("begun");
+    let pieces: Vec<_> = rows.try_collect().await.expect("copied");
+    pieces.concat()
+}
+
+/// Sends bytes in pieces, and returns how many rows they were.
+async fn copy_in(client: &Client, text: &str, bytes: &[u8]) -> Result<u64, tokio_postgres::Error> {
+    let sink = client.copy_in::<_, bytes::Bytes>(text).await?;
+    let mut sink = std::pin::pin!(sink);
+    for piece in bytes.chunks(1000) {
+        sink.send(bytes::Bytes::copy_from_slice(piece)).await?;
+    }
+    sink.finish().await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_are_copied_in_every_format() {
+    with_server(Limits::default(), |address| async move {
+        let client = connect(address).await;
+        let make = "CREATE TABLE t AS SELECT value AS k, \
+                    concat('text, \"', value, chr(10), chr(9)) AS s, value % 3 = 0 AS b, \
+                    CAST(value AS DECIMAL(9, 2)) / 4 AS d, DATE '2024-02-29' AS day, \
+                    CAST('2024-02-29 12:00:00.25' AS TIMESTAMP) AS at, \
+                    CAST(value AS REAL) / 3 AS x, nullif(value % 5, 0) AS n FROM generate_series(1, 20000)";
+        client.batch_execute(make).await.expect("made");
+        client.batch_execute("CREATE TABLE u AS SELECT * FROM t LIMIT 0").await.expect("made");
+        let formats = [
+            "(FORMAT text)",
+            "WITH (FORMAT csv, HEADER, DELIMITER ';', NULL 'none')",
+            "CSV QUOTE '\"' ESCAPE '!'",
+            "(FORMAT binary)",
+            "",
+        ];
+        for format in formats {
+            let bytes = copy_out(&client, &format!("COPY t TO STDOUT {format}")).await;
+            let copied = copy_in(&client, &format!("COPY u FROM STDIN {format}"), &bytes).await;
+            assert_eq!(copied.expect("copied"), 20_000, "{format}");
+            let differences = "SELECT count(*) FROM ((SELECT * FROM t EXCEPT ALL SELECT * FROM u) \
+                               UNION ALL (SELECT * FROM u EXCEPT ALL SELECT * FROM t)) AS x";
+            let found = client.query_one(differences, &[]).await.expect("compared");
+            assert_eq!(found.get::<_, i64>(0), 0, "{format}");
+            client.batch_execute("TRUNCATE u").await.expect("emptied");
+        }
+        let some = copy_out(&client, "COPY (SELECT k, s FROM t WHERE k <= 2 ORDER BY k) TO STDOUT");
+        assert_eq!(some.await, b"1\ttext, \"1\\n\\t\n2\ttext, \"2\\n\\t\n");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_is_whole_or_nothing() {
+    with_server(Limits::default(), |address| async move {
+        let client = connect(address).await;
+        // Some columns; the others are null.
+        client.batch_execute("CREATE TABLE w (k BIGINT, n BIGINT, s TEXT)").await.expect("made");
+        let copied = copy_in(&client, "COPY w (n, k) FROM STDIN CSV", b"7,1\n,2\n").await;
+        assert_eq!(copied.expect("copied"), 2);
+        let found = client.query("SELECT k, n, s FROM w ORDER BY k", &[]).await.expect("rows");
+        assert_eq!(found[0].get::<_, Option<i64>>(1), Some(7));
+        assert_eq!(found[1].get::<_, Option<i64>>(1), None);
+        assert_eq!(found[1].get::<_, Option<&str>>(2), None);
+        // Nothing of a COPY that fails is kept, and the connection goes on.
+        client.batch_execute("TRUNCATE w").await.expect("emptied");
+        let bad = b"1\n2\nthree\n".repeat(10_000);
+        let failed = copy_in(&client, "COPY w (k) FROM STDIN", &bad).await.expect_err("no number");
+        let failed = failed.as_db_error().expect("of the server").clone();
+        assert!(failed.message().contains("k: ") && failed.message().contains("three"), "{failed}");
+        assert_eq!(failed.code(), &SqlState::INVALID_TEXT_REPRESENTATION);
+        {
+            let sink = client.copy_in::<_, bytes::Bytes>("COPY w (k) FROM STDIN").await;
+            let mut sink = Box::pin(sink.expect("begun"));
+            sink.send(bytes::Bytes::from_static(b"1\n")).await.expect("sent");
+        }
+        let rows = client.query_one("SELECT count(*) FROM w", &[]).await.expect("counted");
+        assert_eq!(rows.get::<_, i64>(0), 0);
+        // Within a transaction.
+        client.batch_execute("BEGIN").await.expect("begun");
+        copy_in(&client, "COPY w (k) FROM STDIN", b"1\n2\n").await.expect("copied");
+        client.batch_execute("ROLLBACK").await.expect("undone");
+        let rows = client.query_one("SELECT count(*) FROM w", &[]).await.expect("counted");
+        assert_eq!(rows.get::<_, i64>(0), 0);
+        client.batch_execute("CREATE TABLE v (k BIGINT NOT NULL)").await.expect("made");
+        let null = copy_in(&client, "COPY v FROM STDIN", b"\\N\n").await.expect_err("no null");
+        let null = null.as_db_error().expect("of the server");
+        assert_eq!(null.code(), &SqlState::NOT_NULL_VIOLATION);
+        assert!(null.message().contains("table public.v, column k"), "{}", null.message());
+        for (text, part) in [
+            ("COPY missing FROM STDIN", "public.missing does not exist"),
+            ("COPY v (nothing) FROM STDIN", "column nothing of public.v"),
+            ("COPY v FROM STDIN (FORMAT xml)", "text, csv and binary"),
+            ("COPY v FROM STDIN (DELIMITER 'ab')", "one character"),
+        ] {
+            let refused = client.batch_execute(text).await.expect_err(text);
+            let refused = refused.as_db_error().expect("of the server").message().to_owned();
+            assert!(refused.contains(part), "{refused}");
+        }
     })
     .await;
 }

@@ -9,6 +9,7 @@
 
 mod build_side;
 pub(crate) mod canonical;
+mod copy;
 mod define;
 mod depth;
 mod dialect;
@@ -90,6 +91,7 @@ use selectivity::Selectivity;
 use semantics::PostgresSemantics;
 use subqueries::SubqueryComparisons;
 
+pub use copy::{CopyFormat, CopyIn, CopyStatement};
 pub use heap::HeapStatement;
 pub use prepared::Prepared;
 pub(crate) use settings::{
@@ -288,6 +290,12 @@ impl Session {
             SessionStatement::Heap(statement) => return self.act_on_heap(statement).await,
             SessionStatement::Transaction(statement) => {
                 return self.act_on_transaction(statement).await;
+            }
+            SessionStatement::Copy(copy) => {
+                return Err(SqlError::Refused {
+                    what: format!("{copy} without a client that sends or takes the rows"),
+                    instead: "name a file, or use a client of `terrace serve`".to_owned(),
+                });
             }
         };
         settings::refuse(&statement)?;

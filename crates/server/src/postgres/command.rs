@@ -2,7 +2,7 @@
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement as SqlStatement};
-use terrace_sql::session::{SessionStatement, TransactionStatement};
+use terrace_sql::session::{CopyStatement, SessionStatement, TransactionStatement};
 
 /// The answer to a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub(super) enum Command {
     Changes(&'static str),
     /// That it is done.
     Done(String),
+    /// The number of rows that the client has sent or taken.
+    Copy(CopyStatement),
     /// That a transaction has begun, has ended, or goes on.
     Transaction(TransactionStatement),
 }
@@ -25,6 +27,7 @@ impl Command {
             SessionStatement::Transaction(statement) => {
                 return Self::Transaction(statement.clone());
             }
+            SessionStatement::Copy(copy) => return Self::Copy(copy.clone()),
             other => return Self::by_words(other),
         };
         match parsed.as_ref() {
@@ -70,6 +73,7 @@ impl Command {
             Self::Rows(name @ ("EXPLAIN" | "SHOW")) => (*name).to_owned(),
             Self::Rows(name) | Self::Changes(name) => format!("{name} {rows}"),
             Self::Done(name) => name.clone(),
+            Self::Copy(_) => format!("COPY {rows}"),
             Self::Transaction(statement) => {
                 let tag = match statement {
                     TransactionStatement::Begin { .. } => "BEGIN",

@@ -28,9 +28,9 @@ use super::execute::{Guard, Rows, description, zone};
 use super::failure::{Failure, SqlState};
 use super::functions::{Place, functions};
 use super::login::{Client, DATABASE, first_message, log_in};
-use super::parameter;
+use super::parameter::{self, formats_of, type_of};
 use super::settings::{Access, Settings};
-use super::types::{arrow_type, pg_type};
+use super::types::pg_type;
 use super::wire::Wire;
 use crate::limits::Limits;
 use crate::registry::{Registered, Registry};
@@ -128,7 +128,7 @@ pub(super) async fn apply(session: &Session, settings: &Settings) -> Result<(), 
 /// A client that has logged in.
 pub(super) struct Connection<'a> {
     pub(super) wire: &'a mut Wire,
-    control: Control,
+    pub(super) control: Control,
     pub(super) shared: &'a Shared,
     pub(super) place: Place,
     pub(super) session: Session,
@@ -146,7 +146,7 @@ pub(super) struct Connection<'a> {
 }
 
 /// Sources of events that end statements of a connection early.
-struct Control {
+pub(super) struct Control {
     watch: Watch,
     registered: Registered,
 }
@@ -179,7 +179,7 @@ enum State {
 
 impl Control {
     /// A statement begins.
-    fn guard(&self, settings: &Settings) -> Guard<'_> {
+    pub(super) fn guard(&self, settings: &Settings) -> Guard<'_> {
         let timeout = settings.statement_timeout();
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let statement = self.registered.begin();
@@ -247,6 +247,12 @@ impl Connection<'_> {
         for statement in statements {
             match (&statement, Settings::access(&statement)) {
                 (SessionStatement::Transaction(statement), _) => self.transact(statement).await?,
+                (SessionStatement::Copy(copy), _) => {
+                    if !is_one {
+                        self.begin_implicitly()?;
+                    }
+                    self.copy(copy).await?;
+                }
                 (_, Some(access)) => {
                     self.refuse_if_failed()?;
                     if let Access::Show(name) = access {
@@ -378,7 +384,8 @@ impl Connection<'_> {
         drop(guard);
         let sent = bind.parameters.iter().zip(&formats).zip(statement.parameters()).enumerate();
         let values = sent.map(|(index, ((bytes, format), data_type))| {
-            parameter::value(bytes.as_ref(), *format, index + 1, data_type)
+            let what = format_args!("parameter ${}", index + 1);
+            parameter::value(bytes.as_ref(), *format, what, data_type)
         });
         let values = values.collect::<Result<Vec<_>, _>>()?;
         let formats = formats_of(&bind.result_column_format_codes, statement.columns())?;
@@ -422,6 +429,10 @@ impl Connection<'_> {
         let statement = Arc::clone(&portal.statement);
         if let Command::Transaction(statement) = &statement.command {
             return self.transact(statement).await;
+        }
+        if let Command::Copy(copy) = &statement.command {
+            self.begin_implicitly()?;
+            return self.copy(copy).await;
         }
         if let Some(access) = &statement.access {
             self.refuse_if_failed()?;
@@ -509,7 +520,8 @@ impl Statement {
         let oids = self.oids.iter().enumerate();
         for (index, _) in oids.filter(|(_, oid)| **oid == numeric) {
             if let Some(bytes) = values.get(index).and_then(Option::as_ref) {
-                types[index] = Some(parameter::numeric_type(bytes, formats[index], index + 1)?);
+                let what = format_args!("parameter ${}", index + 1);
+                types[index] = Some(parameter::numeric_type(bytes, formats[index], what)?);
                 has_numerics = true;
             }
         }
@@ -531,40 +543,6 @@ impl Statement {
 
 fn no_portal(name: &str) -> Failure {
     Failure::new(SqlState::NO_PORTAL, format!("there is no portal {name:?}"))
-}
-
-/// The type of a parameter that the client names; none that it leaves to the server.
-fn type_of(oid: u32) -> Result<Option<DataType>, Failure> {
-    let unknown = || {
-        let text = format!("parameters of the type with the number {oid} are not possible");
-        Failure::new(SqlState::UNSUPPORTED, text)
-    };
-    match Type::from_oid(oid) {
-        _ if oid == 0 => Ok(None),
-        Some(Type::UNKNOWN) => Ok(None),
-        // Its precision and scale are those of its value.
-        Some(Type::NUMERIC) => Ok(None),
-        Some(pg_type) => Ok(Some(arrow_type(&pg_type).ok_or_else(unknown)?)),
-        None => Err(unknown()),
-    }
-}
-
-/// The formats of so many values: none for all text, one for all, or one for each.
-fn formats_of(codes: &[i16], values: usize) -> Result<Vec<Format>, Failure> {
-    let format = |code: &i16| match code {
-        0 => Ok(Format::Text),
-        1 => Ok(Format::Binary),
-        code => Err(Failure::new(SqlState::PROTOCOL, format!("there is no format {code}"))),
-    };
-    match codes {
-        [] => Ok(vec![Format::Text; values]),
-        [code] => Ok(vec![format(code)?; values]),
-        codes if codes.len() == values => codes.iter().map(format).collect(),
-        codes => {
-            let text = format!("{} formats for {values} values", codes.len());
-            Err(Failure::new(SqlState::PROTOCOL, text))
-        }
-    }
 }
 
 /// The name that a PREPARE gives.

@@ -21,6 +21,7 @@ impl SqlState {
     pub(super) const INVALID_PARAMETER: Self = Self("22023");
     pub(super) const INVALID_TEXT: Self = Self("22P02");
     pub(super) const INVALID_BINARY: Self = Self("22P03");
+    pub(super) const BAD_COPY: Self = Self("22P04");
     pub(super) const DATA: Self = Self("22000");
     pub(super) const NOT_NULL: Self = Self("23502");
     pub(super) const IN_TRANSACTION: Self = Self("25001");

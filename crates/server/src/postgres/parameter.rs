@@ -1,4 +1,6 @@
-//! Values that clients send for parameters.
+//! Values that clients send: those of parameters, and of COPY.
+
+use std::fmt::Arguments;
 
 use bytes::{Buf, Bytes};
 use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
@@ -10,23 +12,23 @@ use super::date_time::{EPOCH_DAYS, EPOCH_MICROS};
 use super::failure::{Failure, SqlState};
 use super::types::{arrow_type, pg_type};
 
-/// The value of a parameter of a type.
+/// The value of a parameter, or of another value that `what` names in errors, of a type.
 ///
 /// # Errors
 /// Bytes that are no value of the type, and types that have no binary format here.
 pub(super) fn value(
     bytes: Option<&Bytes>,
     format: Format,
-    number: usize,
+    what: Arguments<'_>,
     data_type: &DataType,
 ) -> Result<ScalarValue, Failure> {
     let Some(bytes) = bytes else { return Ok(ScalarValue::try_from(data_type)?) };
     let sent = match format {
-        Format::Text => text(bytes, number, data_type)?,
-        Format::Binary => binary(bytes, number, &pg_type(data_type))?,
+        Format::Text => text(bytes, what, data_type)?,
+        Format::Binary => binary(bytes, what, &pg_type(data_type))?,
     };
     let invalid = |error| {
-        let text = format!("parameter ${number} is no {}: {error}", pg_type(data_type).name());
+        let text = format!("{what} is no {}: {error}", pg_type(data_type).name());
         Failure::new(SqlState::INVALID_TEXT, text)
     };
     sent.cast_to(data_type).map_err(invalid)
@@ -39,16 +41,14 @@ pub(super) fn value(
 pub(super) fn numeric_type(
     bytes: &Bytes,
     format: Format,
-    number: usize,
+    what: Arguments<'_>,
 ) -> Result<DataType, Failure> {
     let digits = match format {
         Format::Text => std::str::from_utf8(bytes).ok().map(|text| text.trim().to_owned()),
         Format::Binary => numeric(bytes.clone()),
     };
     digits.as_deref().and_then(type_of_digits).ok_or_else(|| {
-        let text = format!(
-            "parameter ${number} is no numeric of at most {DECIMAL128_MAX_PRECISION} digits"
-        );
+        let text = format!("{what} is no numeric of at most {DECIMAL128_MAX_PRECISION} digits");
         Failure::new(SqlState::INVALID_TEXT, text)
     })
 }
@@ -63,9 +63,9 @@ fn type_of_digits(text: &str) -> Option<DataType> {
     fits.then_some(DataType::Decimal128(precision, scale))
 }
 
-fn text(bytes: &Bytes, number: usize, data_type: &DataType) -> Result<ScalarValue, Failure> {
+fn text(bytes: &Bytes, what: Arguments<'_>, data_type: &DataType) -> Result<ScalarValue, Failure> {
     let not_utf8 = |_| {
-        let text = format!("parameter ${number} is not UTF-8");
+        let text = format!("{what} is not UTF-8");
         Failure::new(SqlState::INVALID_TEXT, text)
     };
     let text = std::str::from_utf8(bytes).map_err(not_utf8)?;
@@ -75,7 +75,7 @@ fn text(bytes: &Bytes, number: usize, data_type: &DataType) -> Result<ScalarValu
     match unescaped(text) {
         Some(bytes) => Ok(ScalarValue::Binary(Some(bytes))),
         None => {
-            let text = format!("parameter ${number} is no bytea; write bytes as \\x00ff");
+            let text = format!("{what} is no bytea; write bytes as \\x00ff");
             Err(Failure::new(SqlState::INVALID_TEXT, text))
         }
     }
@@ -109,13 +109,13 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn binary(bytes: &Bytes, number: usize, pg_type: &Type) -> Result<ScalarValue, Failure> {
+fn binary(bytes: &Bytes, what: Arguments<'_>, pg_type: &Type) -> Result<ScalarValue, Failure> {
     let unsupported = || {
-        let text = format!("parameter ${number}, of type {pg_type}, is possible as text only");
+        let text = format!("{what}, of type {pg_type}, is possible as text only");
         Failure::new(SqlState::UNSUPPORTED, text)
     };
     let malformed = || {
-        let text = format!("parameter ${number} is no {pg_type}: {} bytes", bytes.len());
+        let text = format!("{what} is no {pg_type}: {} bytes", bytes.len());
         Failure::new(SqlState::INVALID_BINARY, text)
     };
     let known = arrow_type(pg_type).or((*pg_type == Type::NUMERIC).then_some(DataType::Utf8));
@@ -186,6 +186,40 @@ fn numeric(mut bytes: Bytes) -> Option<String> {
     Some(text)
 }
 
+/// The type of a parameter that the client names; none that it leaves to the server.
+pub(super) fn type_of(oid: u32) -> Result<Option<DataType>, Failure> {
+    let unknown = || {
+        let text = format!("parameters of the type with the number {oid} are not possible");
+        Failure::new(SqlState::UNSUPPORTED, text)
+    };
+    match Type::from_oid(oid) {
+        _ if oid == 0 => Ok(None),
+        Some(Type::UNKNOWN) => Ok(None),
+        // Its precision and scale are those of its value.
+        Some(Type::NUMERIC) => Ok(None),
+        Some(pg_type) => Ok(Some(arrow_type(&pg_type).ok_or_else(unknown)?)),
+        None => Err(unknown()),
+    }
+}
+
+/// The formats of so many values: none for all text, one for all, or one for each.
+pub(super) fn formats_of(codes: &[i16], values: usize) -> Result<Vec<Format>, Failure> {
+    let format = |code: &i16| match code {
+        0 => Ok(Format::Text),
+        1 => Ok(Format::Binary),
+        code => Err(Failure::new(SqlState::PROTOCOL, format!("there is no format {code}"))),
+    };
+    match codes {
+        [] => Ok(vec![Format::Text; values]),
+        [code] => Ok(vec![format(code)?; values]),
+        codes if codes.len() == values => codes.iter().map(format).collect(),
+        codes => {
+            let text = format!("{} formats for {values} values", codes.len());
+            Err(Failure::new(SqlState::PROTOCOL, text))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use bytes::BytesMut;
@@ -194,7 +228,7 @@ mod tests {
     use super::*;
 
     fn of(bytes: &'static [u8], format: Format, data_type: &DataType) -> Option<ScalarValue> {
-        value(Some(&Bytes::from_static(bytes)), format, 1, data_type).ok()
+        value(Some(&Bytes::from_static(bytes)), format, format_args!("$1"), data_type).ok()
     }
 
     #[test]
@@ -243,7 +277,7 @@ mod tests {
         let day = Some(ScalarValue::Date32(Some(EPOCH_DAYS + 1)));
         assert_eq!(of(b"2000-01-02", Format::Text, &DataType::Date32), day);
         assert_eq!(of(&[0, 0, 0, 1], Format::Binary, &DataType::Date32), day);
-        let null = value(None, Format::Text, 1, &int).ok();
+        let null = value(None, Format::Text, format_args!("$1"), &int).ok();
         assert_eq!(null, Some(ScalarValue::Int32(None)));
     }
 }

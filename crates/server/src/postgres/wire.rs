@@ -132,6 +132,22 @@ impl Wire {
         Ok(())
     }
 
+    /// Adds bytes of a COPY.
+    ///
+    /// # Errors
+    /// More bytes than a message has.
+    pub(super) fn put_copy(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        let Ok(length) = i32::try_from(bytes.len() + 4) else {
+            let most = i32::MAX;
+            let text = format!("a row of {} bytes; messages have at most {most}", bytes.len());
+            return Err(Failure::new(SqlState::TOO_LARGE, text));
+        };
+        self.output.put_u8(b'd');
+        self.output.put_i32(length);
+        self.output.put_slice(bytes);
+        Ok(())
+    }
+
     /// True if enough has gathered to be sent.
     pub(super) fn is_full(&self) -> bool {
         self.output.len() >= OUTPUT_BYTES

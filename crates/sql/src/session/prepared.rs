@@ -192,7 +192,7 @@ impl Session {
     }
 
     /// A state of the session that resolves names in the catalog as it is now, and the catalog.
-    fn state_in(&self, scope: &Scope) -> Result<(SessionState, Snapshot), SqlError> {
+    pub(super) fn state_in(&self, scope: &Scope) -> Result<(SessionState, Snapshot), SqlError> {
         let current = scope.snapshot(self.engine.catalog())?;
         let mut state = self.context.state();
         self.names.resolve_in(&mut state, &current);

@@ -15,6 +15,7 @@ use datafusion::sql::parser::{DFParser, Statement};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+use super::copy::{self, CopyStatement};
 use super::heap::{self, HeapStatement};
 use super::tenant::{self, TenantStatement};
 use super::tier::{self, AlterTier};
@@ -41,6 +42,8 @@ pub enum SessionStatement {
     Heap(HeapStatement),
     /// One that begins or ends a transaction.
     Transaction(TransactionStatement),
+    /// A COPY whose rows a client sends or takes.
+    Copy(CopyStatement),
 }
 
 /// What a statement does to another query.
@@ -93,6 +96,7 @@ impl fmt::Display for SessionStatement {
             Self::Tier(statement) => statement.fmt(f),
             Self::Heap(statement) => statement.fmt(f),
             Self::Transaction(statement) => statement.fmt(f),
+            Self::Copy(statement) => statement.fmt(f),
         }
     }
 }
@@ -121,6 +125,8 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
             SessionStatement::Tier(tier::parse(&mut parser.parser).map_err(refused)?)
         } else if heap::is_next(&parser.parser) {
             SessionStatement::Heap(heap::parse(&mut parser.parser).map_err(refused)?)
+        } else if copy::is_next(&parser.parser) {
+            SessionStatement::Copy(copy::parse(&mut parser.parser).map_err(refused)?)
         } else if take_all(&mut parser.parser, &["abort"]) {
             let _optional = take_all(&mut parser.parser, &["transaction"])
                 || take_all(&mut parser.parser, &["work"]);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{Result, not_impl_err};
 use datafusion::datasource::sink::DataSink;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -19,6 +19,9 @@ use crate::transaction::Scope;
 pub struct TableSink {
     table: Arc<Table>,
     insert: InsertOp,
+    /// The table's columns, all of which take nulls: the table itself refuses nulls, with the name
+    /// of the column.
+    schema: SchemaRef,
 }
 
 impl TableSink {
@@ -28,7 +31,12 @@ impl TableSink {
     /// When the statement wants rows replaced by key, which a table without keys cannot do.
     pub fn new(table: Arc<Table>, insert: InsertOp) -> Result<Self> {
         match insert {
-            InsertOp::Append | InsertOp::Overwrite => Ok(Self { table, insert }),
+            InsertOp::Append | InsertOp::Overwrite => {
+                let fields = table.schema().fields().iter();
+                let fields = fields.map(|field| field.as_ref().clone().with_nullable(true));
+                let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+                Ok(Self { table, insert, schema })
+            }
             InsertOp::Replace => not_impl_err!(
                 "REPLACE INTO {}: tables have no keys; use INSERT INTO or INSERT OVERWRITE",
                 table.full_name()
@@ -46,7 +54,7 @@ impl DisplayAs for TableSink {
 #[async_trait]
 impl DataSink for TableSink {
     fn schema(&self) -> &SchemaRef {
-        self.table.schema()
+        &self.schema
     }
 
     async fn write_all(

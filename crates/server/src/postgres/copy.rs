@@ -1,0 +1,148 @@
+//! COPY: rows that a client sends into a table, or takes out of a query.
+
+mod decode;
+mod encode;
+
+use bytes::BytesMut;
+use futures::StreamExt as _;
+use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
+use pgwire::messages::response::CommandComplete;
+use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
+use terrace_sql::session::{CopyFormat, CopyIn, CopyStatement};
+use terrace_sql::{Output, SqlError};
+use tokio::task::JoinSet;
+
+use super::cell::{ColumnWriter, Format};
+use super::connection::Connection;
+use super::execute::{Guard, zone};
+use super::failure::{Failure, SqlState};
+use super::wire::Wire;
+use decode::Decoder;
+use encode::Encoder;
+
+/// The format of values, which messages count as a number too.
+fn format_of(format: &CopyFormat) -> Format {
+    if *format == CopyFormat::Binary { Format::Binary } else { Format::Text }
+}
+
+impl Connection<'_> {
+    /// Runs a COPY from or to the client.
+    pub(super) async fn copy(&mut self, copy: &CopyStatement) -> Result<(), Failure> {
+        let rows = match copy.is_in {
+            true => self.copy_in(copy).await?,
+            false => self.copy_out(copy).await?,
+        };
+        self.wire.put(Out::CommandComplete(CommandComplete::new(format!("COPY {rows}"))))
+    }
+
+    async fn copy_in(&mut self, copy: &CopyStatement) -> Result<u64, Failure> {
+        let guard = self.control.guard(&self.settings);
+        let CopyIn { schema, rows, handle } = guard.wait(self.session.copy_in(copy)).await??;
+        let (format, columns, formats) = header(&copy.format, schema.fields().len())?;
+        self.wire.put(Out::CopyInResponse(CopyInResponse::new(format, columns, formats)))?;
+        self.wire.flush().await?;
+        // Ends with this function, whatever the reason.
+        let mut inserting = JoinSet::new();
+        inserting.spawn(handle.collect());
+        let mut decoder = Decoder::new(copy.format.clone(), schema);
+        loop {
+            // A failure of the insertion is seen at the next row.
+            match guard.wait(self.wire.next()).await?? {
+                Some(In::CopyData(data)) => {
+                    decoder.push(&data.data);
+                    while let Some(batch) = decoder.next()? {
+                        if guard.wait(rows.send(Some(batch))).await?.is_err() {
+                            return inserted(&mut inserting, &guard).await;
+                        }
+                    }
+                }
+                Some(In::CopyDone(_)) => break,
+                Some(In::CopyFail(failed)) => {
+                    let text = format!("the client has ended the COPY: {}", failed.message);
+                    return Err(Failure::new(SqlState::CANCELLED, text));
+                }
+                // A client of the extended protocol sends it before the rows.
+                Some(In::Flush(_) | In::Sync(_)) => {}
+                Some(In::Terminate(_)) | None => {
+                    return Err(Failure::fatal(SqlState::CONNECTION, "the client is gone"));
+                }
+                Some(_) => {
+                    let text = "a message that is no part of a COPY";
+                    return Err(Failure::fatal(SqlState::PROTOCOL, text));
+                }
+            }
+        }
+        if let Some(batch) = decoder.finish()? {
+            // The insertion tells of its failure below.
+            let _failed = guard.wait(rows.send(Some(batch))).await?;
+        }
+        let _failed = guard.wait(rows.send(None)).await?;
+        inserted(&mut inserting, &guard).await
+    }
+
+    async fn copy_out(&mut self, copy: &CopyStatement) -> Result<u64, Failure> {
+        let zone = zone(&self.session)?;
+        let guard = self.control.guard(&self.settings);
+        let mut handle = guard.wait(self.session.copy_out(copy)).await??;
+        let (format, columns, formats) = header(&copy.format, handle.schema.fields().len())?;
+        self.wire.put(Out::CopyOutResponse(CopyOutResponse::new(format, columns, formats)))?;
+        let encoder = Encoder::new(&copy.format);
+        let (mut row, mut sent) = (BytesMut::new(), 0);
+        encoder.begin(&handle.schema, &mut row);
+        put(self.wire, &mut row)?;
+        while let Some(batch) = guard.wait(handle.stream.next()).await? {
+            let batch = batch?;
+            let columns = batch.columns().iter();
+            let columns =
+                columns.map(|array| ColumnWriter::new(array, format_of(&copy.format), zone));
+            let columns = columns.collect::<Result<Vec<_>, _>>()?;
+            for place in 0..batch.num_rows() {
+                encoder.row(&columns, place, &mut row);
+                put(self.wire, &mut row)?;
+                sent += 1;
+                if self.wire.is_full() {
+                    guard.wait(self.wire.flush()).await??;
+                }
+            }
+        }
+        encoder.end(&mut row);
+        put(self.wire, &mut row)?;
+        self.wire.put(Out::CopyDone(CopyDone::new()))?;
+        Ok(sent)
+    }
+}
+
+/// Sends bytes of a COPY, if there are any.
+fn put(wire: &mut Wire, bytes: &mut BytesMut) -> Result<(), Failure> {
+    if !bytes.is_empty() {
+        wire.put_copy(bytes)?;
+        bytes.clear();
+    }
+    Ok(())
+}
+
+/// The format of all values, the number of columns and the format of each.
+fn header(format: &CopyFormat, columns: usize) -> Result<(i8, i16, Vec<i16>), Failure> {
+    let code = i8::from(format_of(format) == Format::Binary);
+    let Ok(count) = i16::try_from(columns) else {
+        let text = format!("a COPY of {columns} columns; at most {} are possible", i16::MAX);
+        return Err(Failure::new(SqlState::TOO_LARGE, text));
+    };
+    Ok((code, count, vec![i16::from(code); columns]))
+}
+
+/// Waits for the insertion, and returns how many rows it has inserted.
+async fn inserted(
+    inserting: &mut JoinSet<Result<Output, SqlError>>,
+    guard: &Guard<'_>,
+) -> Result<u64, Failure> {
+    use datafusion::arrow::array::AsArray as _;
+    use datafusion::arrow::datatypes::UInt64Type;
+    let Some(ended) = guard.wait(inserting.join_next()).await? else { return Ok(0) };
+    let failed = |error| Failure::new(SqlState::INTERNAL, format!("the insertion: {error}"));
+    let output = ended.map_err(failed)??;
+    let counts = output.batches.iter().filter_map(|batch| {
+        batch.columns().first().and_then(|array| array.as_primitive_opt::<UInt64Type>())
+    });
+    Ok(counts.flat_map(|counts| counts.iter().flatten()).sum())
+}

@@ -1,0 +1,505 @@
+//! Rows that a COPY receives, in pieces of any size.
+
+use std::sync::Arc;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringBuilder};
+use datafusion::arrow::compute::{CastOptions, cast_with_options};
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::ScalarValue;
+use terrace_sql::session::CopyFormat;
+
+use super::super::cell::Format;
+use super::super::failure::{Failure, SqlState};
+use super::super::parameter;
+use super::encode::SIGNATURE;
+
+/// Rows and bytes of a batch.
+const BATCH_ROWS: usize = 8_192;
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Makes batches of bytes.
+pub(super) struct Decoder {
+    format: CopyFormat,
+    schema: SchemaRef,
+    /// Bytes that are no whole row yet, and how many of them have been searched for its end.
+    input: BytesMut,
+    searched: usize,
+    is_quoted: bool,
+    /// The header has been read.
+    has_begun: bool,
+    has_ended: bool,
+    columns: Vec<Values>,
+    rows: usize,
+    bytes: usize,
+    /// The number of the row, for errors.
+    row: u64,
+}
+
+/// Values of one column.
+enum Values {
+    Text(StringBuilder),
+    Binary(Vec<ScalarValue>),
+}
+
+impl Decoder {
+    pub(super) fn new(format: CopyFormat, schema: SchemaRef) -> Self {
+        let columns = schema.fields().iter().map(|_| Values::new(&format)).collect();
+        Self {
+            format,
+            schema,
+            input: BytesMut::new(),
+            searched: 0,
+            is_quoted: false,
+            has_begun: false,
+            has_ended: false,
+            columns,
+            rows: 0,
+            bytes: 0,
+            row: 0,
+        }
+    }
+
+    /// Adds bytes.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        // Clients may send anything behind the end.
+        if !self.has_ended {
+            self.input.extend_from_slice(bytes);
+        }
+    }
+
+    /// The next full batch, if the bytes so far have one.
+    ///
+    /// # Errors
+    /// Bytes that are no row of these columns.
+    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
+        while self.rows < BATCH_ROWS && self.bytes < BATCH_BYTES {
+            if !self.next_row(false)? {
+                return Ok(None);
+            }
+        }
+        self.take().map(Some)
+    }
+
+    /// The last batch, if it has rows.
+    ///
+    /// # Errors
+    /// Bytes that are no row of these columns, and a row that is not whole.
+    pub(super) fn finish(&mut self) -> Result<Option<RecordBatch>, Failure> {
+        while self.next_row(true)? {}
+        if !self.input.is_empty() && !self.has_ended {
+            return Err(self.malformed("the last row is not whole"));
+        }
+        if self.rows == 0 { Ok(None) } else { self.take().map(Some) }
+    }
+
+    /// Reads a row. Returns false if there is no whole one.
+    fn next_row(&mut self, is_last: bool) -> Result<bool, Failure> {
+        if self.has_ended {
+            return Ok(false);
+        }
+        if self.format == CopyFormat::Binary {
+            return self.next_binary();
+        }
+        let Some(line) = self.next_line(is_last) else { return Ok(false) };
+        if line.as_ref() == b"\\." {
+            self.has_ended = true;
+            self.input.clear();
+            return Ok(false);
+        }
+        self.row += 1;
+        let has_header = match &self.format {
+            CopyFormat::Text { has_header, .. } | CopyFormat::Csv { has_header, .. } => *has_header,
+            CopyFormat::Binary => false,
+        };
+        if has_header && !self.has_begun {
+            self.has_begun = true;
+            return Ok(true);
+        }
+        self.has_begun = true;
+        match self.format.clone() {
+            CopyFormat::Csv { delimiter, null, quote, escape, .. } => {
+                let csv = Csv { delimiter, quote, escape };
+                self.add_values(&csv.values(&line), &null)?;
+            }
+            CopyFormat::Text { delimiter, null, .. } => {
+                self.add_values(&text_values(&line, delimiter, &null), &null)?;
+            }
+            CopyFormat::Binary => {}
+        }
+        self.rows += 1;
+        self.bytes += line.len();
+        Ok(true)
+    }
+
+    /// The next line without its end; with `is_last`, one without an end too.
+    fn next_line(&mut self, is_last: bool) -> Option<Bytes> {
+        let end = self.end_of_line();
+        let line = match end {
+            Some(end) => {
+                let line = self.input.split_to(end);
+                self.input.advance(1);
+                line
+            }
+            None if is_last && !self.input.is_empty() && !self.is_quoted => self.input.split(),
+            None => return None,
+        };
+        self.searched = 0;
+        let line = line.freeze();
+        Some(match line.strip_suffix(b"\r") {
+            Some(without) => line.slice(..without.len()),
+            None => line,
+        })
+    }
+
+    /// The place of the end of the first line.
+    fn end_of_line(&mut self) -> Option<usize> {
+        let (quote, escape) = match &self.format {
+            CopyFormat::Csv { quote, escape, .. } => (Some(*quote), *escape),
+            _ => (None, b'\\'),
+        };
+        let bytes = &self.input;
+        let mut at = self.searched;
+        while at < bytes.len() {
+            let byte = bytes[at];
+            let is_escape = match quote {
+                Some(quote) => self.is_quoted && byte == escape && escape != quote,
+                None => byte == escape,
+            };
+            if is_escape {
+                if at + 1 == bytes.len() {
+                    // The byte that it escapes is not there yet.
+                    break;
+                }
+                at += 2;
+                continue;
+            }
+            if quote == Some(byte) {
+                self.is_quoted = !self.is_quoted;
+            } else if byte == b'\n' && !self.is_quoted {
+                self.searched = 0;
+                return Some(at);
+            }
+            at += 1;
+        }
+        self.searched = at;
+        None
+    }
+
+    fn add_values(&mut self, values: &[Value], null: &str) -> Result<(), Failure> {
+        if values.len() != self.columns.len() {
+            let text = format!("it has {} values, not {}", values.len(), self.columns.len());
+            return Err(self.malformed(&text));
+        }
+        for (index, Value { bytes, is_plain }) in values.iter().enumerate() {
+            let Ok(text) = std::str::from_utf8(bytes) else {
+                let name = self.schema.field(index).name();
+                return Err(self.malformed(&format!("the value of {name} is not UTF-8")));
+            };
+            let Values::Text(builder) = &mut self.columns[index] else { continue };
+            match *is_plain && text == null {
+                true => builder.append_null(),
+                false => builder.append_value(text),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a row of the binary format.
+    fn next_binary(&mut self) -> Result<bool, Failure> {
+        if !self.has_begun {
+            let head = SIGNATURE.len();
+            let Some(more) = self.input.get(head + 4..head + 8) else { return Ok(false) };
+            let more = length(more).ok_or_else(|| self.malformed("its header has no length"))?;
+            if !self.input.starts_with(SIGNATURE) {
+                return Err(self.malformed("the bytes do not begin as the binary format does"));
+            }
+            if self.input.len() < head + 8 + more {
+                return Ok(false);
+            }
+            self.input.advance(head + 8 + more);
+            self.has_begun = true;
+        }
+        let Some(end) = self.end_of_binary()? else { return Ok(false) };
+        let mut row = self.input.split_to(end).freeze();
+        self.row += 1;
+        if row.get_i16() == -1 {
+            self.has_ended = true;
+            self.input.clear();
+            return Ok(false);
+        }
+        for index in 0..self.columns.len() {
+            let length = row.get_i32();
+            let bytes = usize::try_from(length).ok().map(|length| row.split_to(length));
+            let field = self.schema.field(index);
+            let what = format_args!("row {}: {}", self.row, field.name());
+            let value = parameter::value(bytes.as_ref(), Format::Binary, what, field.data_type())?;
+            if let Values::Binary(values) = &mut self.columns[index] {
+                values.push(value);
+            }
+        }
+        self.rows += 1;
+        self.bytes += end;
+        Ok(true)
+    }
+
+    /// The end of the first row, if it is there.
+    fn end_of_binary(&self) -> Result<Option<usize>, Failure> {
+        let Some(count) = self.input.get(..2) else { return Ok(None) };
+        let count = i16::from_be_bytes([count[0], count[1]]);
+        if count == -1 {
+            return Ok(Some(2));
+        }
+        if usize::try_from(count) != Ok(self.columns.len()) {
+            let text = format!("it has {count} values, not {}", self.columns.len());
+            return Err(self.malformed(&text));
+        }
+        let mut end = 2;
+        for _ in 0..count {
+            let Some(bytes) = self.input.get(end..end + 4) else { return Ok(None) };
+            end += 4 + length(bytes).unwrap_or(0);
+            if end > self.input.len() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(end))
+    }
+
+    /// The rows so far as a batch.
+    fn take(&mut self) -> Result<RecordBatch, Failure> {
+        let first = self.row - u64::try_from(self.rows).unwrap_or(0) + 1;
+        let place = format!("rows {first} to {}", self.row);
+        let format = self.format.clone();
+        let fields = self.schema.fields().iter().zip(&mut self.columns);
+        let columns = fields.map(|(field, values)| {
+            let values = std::mem::replace(values, Values::new(&format));
+            values.finish(field.data_type(), &format!("{place}: {}", field.name()))
+        });
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        (self.rows, self.bytes) = (0, 0);
+        // The table refuses nulls where it takes none, by the name of the column.
+        let nullable = self.schema.fields().iter();
+        let nullable = nullable.map(|field| field.as_ref().clone().with_nullable(true));
+        let schema = datafusion::arrow::datatypes::Schema::new(nullable.collect::<Vec<_>>());
+        Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
+    }
+
+    fn malformed(&self, what: &str) -> Failure {
+        Failure::new(SqlState::BAD_COPY, format!("row {} of the COPY: {what}", self.row))
+    }
+}
+
+/// The length of what follows; none for a null.
+fn length(bytes: &[u8]) -> Option<usize> {
+    usize::try_from(i32::from_be_bytes(bytes.try_into().ok()?)).ok()
+}
+
+impl Values {
+    fn new(format: &CopyFormat) -> Self {
+        match format {
+            CopyFormat::Binary => Self::Binary(vec![]),
+            _ => Self::Text(StringBuilder::new()),
+        }
+    }
+
+    /// The values as those of a column.
+    fn finish(self, data_type: &DataType, what: &str) -> Result<ArrayRef, Failure> {
+        let mut texts = match self {
+            Self::Binary(values) => return Ok(ScalarValue::iter_to_array(values)?),
+            Self::Text(texts) => texts,
+        };
+        let texts = texts.finish();
+        if data_type.is_integer() || data_type.is_floating() || data_type.is_string() {
+            let options = CastOptions { safe: false, ..CastOptions::default() };
+            let texts: ArrayRef = Arc::new(texts);
+            return cast_with_options(&texts, data_type, &options).map_err(|error| {
+                let text = terrace_sql::SqlError::from(error).to_string();
+                Failure::new(SqlState::INVALID_TEXT, format!("{what}: {text}"))
+            });
+        }
+        let values = texts.iter().map(|text| {
+            let bytes = text.map(|text| Bytes::copy_from_slice(text.as_bytes()));
+            parameter::value(bytes.as_ref(), Format::Text, format_args!("{what}"), data_type)
+        });
+        Ok(ScalarValue::iter_to_array(values.collect::<Result<Vec<_>, _>>()?)?)
+    }
+}
+
+/// A value of a line.
+struct Value {
+    bytes: Vec<u8>,
+    /// It may stand for a null.
+    is_plain: bool,
+}
+
+/// The values of a line of the text format.
+fn text_values(line: &[u8], delimiter: u8, null: &str) -> Vec<Value> {
+    let mut values = vec![];
+    let (mut start, mut at) = (0, 0);
+    loop {
+        match line.get(at) {
+            Some(b'\\') => at += 2,
+            Some(byte) if *byte != delimiter => at += 1,
+            end => {
+                let raw = &line[start..at.min(line.len())];
+                let is_plain = raw == null.as_bytes();
+                let bytes = if is_plain { raw.to_vec() } else { unescaped(raw) };
+                values.push(Value { bytes, is_plain });
+                if end.is_none() {
+                    return values;
+                }
+                at += 1;
+                start = at;
+            }
+        }
+    }
+}
+
+fn unescaped(raw: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(raw.len());
+    let mut rest = raw.iter().copied().peekable();
+    while let Some(byte) = rest.next() {
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        let digits = |rest: &mut std::iter::Peekable<_>, first: u32, radix: u32, most: usize| {
+            let mut value = first;
+            for _ in 0..most {
+                let digit = rest.peek().and_then(|byte: &u8| char::from(*byte).to_digit(radix));
+                let Some(digit) = digit else { break };
+                value = value * radix + digit;
+                rest.next();
+            }
+            u8::try_from(value & 0xff).unwrap_or_default()
+        };
+        match rest.next() {
+            None => bytes.push(b'\\'),
+            Some(b'b') => bytes.push(0x08),
+            Some(b'f') => bytes.push(0x0c),
+            Some(b'n') => bytes.push(b'\n'),
+            Some(b'r') => bytes.push(b'\r'),
+            Some(b't') => bytes.push(b'\t'),
+            Some(b'v') => bytes.push(0x0b),
+            Some(b'x') if rest.peek().is_some_and(u8::is_ascii_hexdigit) => {
+                bytes.push(digits(&mut rest, 0, 16, 2));
+            }
+            Some(byte @ b'0'..=b'7') => {
+                bytes.push(digits(&mut rest, u32::from(byte - b'0'), 8, 2));
+            }
+            Some(other) => bytes.push(other),
+        }
+    }
+    bytes
+}
+
+/// The special characters of comma-separated values.
+struct Csv {
+    delimiter: u8,
+    quote: u8,
+    escape: u8,
+}
+
+impl Csv {
+    /// The values of a line, which may have ends of lines in quotes.
+    fn values(&self, line: &[u8]) -> Vec<Value> {
+        let mut values = vec![];
+        let (mut bytes, mut is_plain, mut is_quoted) = (Vec::new(), true, false);
+        let mut rest = line.iter().copied().peekable();
+        while let Some(byte) = rest.next() {
+            if is_quoted {
+                let next = rest.peek().copied();
+                let is_special = |next: &u8| *next == self.quote || *next == self.escape;
+                if byte == self.escape && next.as_ref().is_some_and(is_special) {
+                    bytes.extend(rest.next());
+                } else if byte == self.quote {
+                    is_quoted = false;
+                } else {
+                    bytes.push(byte);
+                }
+            } else if byte == self.quote {
+                (is_quoted, is_plain) = (true, false);
+            } else if byte == self.delimiter {
+                values.push(Value { bytes: std::mem::take(&mut bytes), is_plain });
+                is_plain = true;
+            } else {
+                bytes.push(byte);
+            }
+        }
+        values.push(Value { bytes, is_plain });
+        values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::{Field, Schema};
+    use datafusion::arrow::util::pretty::pretty_format_batches;
+
+    use super::*;
+
+    fn schema() -> SchemaRef {
+        let field = |name: &str, data_type| Field::new(name, data_type, true);
+        Arc::new(Schema::new(vec![
+            field("k", DataType::Int64),
+            field("s", DataType::Utf8View),
+            field("b", DataType::Boolean),
+            field("d", DataType::Decimal128(9, 2)),
+        ]))
+    }
+
+    /// The rows of bytes that come in pieces of `size`.
+    fn read(format: &CopyFormat, bytes: &[u8], size: usize) -> Result<Vec<String>, Failure> {
+        let mut decoder = Decoder::new(format.clone(), schema());
+        let mut batches = vec![];
+        for piece in bytes.chunks(size) {
+            decoder.push(piece);
+            batches.extend(decoder.next()?);
+        }
+        batches.extend(decoder.finish()?);
+        let table = pretty_format_batches(&batches).expect("a table").to_string();
+        let lines = table.lines().filter(|line| line.starts_with('|')).skip(1);
+        Ok(lines.map(|line| line.replace(' ', "")).collect())
+    }
+
+    fn text() -> CopyFormat {
+        CopyFormat::Text { delimiter: b'\t', null: "\\N".to_owned(), has_header: false }
+    }
+
+    fn csv(null: &str, has_header: bool) -> CopyFormat {
+        let null = null.to_owned();
+        CopyFormat::Csv { delimiter: b',', null, has_header, quote: b'"', escape: b'"' }
+    }
+
+    #[test]
+    fn rows_come_in_pieces_of_any_size() {
+        let lines: &[u8] =
+            b"1\ta\\tb\\\\\tt\t1.5\r\n-2\t\\N\tf\t\\N\n3\t\\x41\\101\\\n!\t\\N\t0\n\\.\nx";
+        let table: &[u8] = b"k,s,b,d\n1,\"a,\"\"b\"\"\nc\",true,1.50\n2,,,\n3,\"\",no,-0.25\n";
+        for size in [1, 2, 3, 7, 1000] {
+            let found = read(&text(), lines, size).expect("rows");
+            let wanted = ["|1|a\\tb\\\\|true|1.50|", "|-2||false||", "|3|AA\n!||0.00|"];
+            let wanted = wanted.map(|line| line.replace("\\t", "\t").replace("\\\\", "\\"));
+            assert_eq!(found.len(), 4, "a line end in the third row: {found:?}");
+            assert_eq!(found[0], wanted[0]);
+            assert_eq!(found[1], wanted[1]);
+            let found = read(&csv("", true), table, size).expect("rows");
+            assert_eq!(found[0], "|1|a,\"b\"|true|1.50|");
+            assert_eq!(&found[2..], ["|2||||", "|3||false|-0.25|"]);
+        }
+    }
+
+    #[test]
+    fn bad_rows_are_named() {
+        let bad = |bytes: &[u8]| {
+            let failure = read(&text(), bytes, 5).expect_err("bad");
+            failure.text().to_owned()
+        };
+        assert_eq!(bad(b"1\ta\tt\t1\n2\tb\n"), "row 2 of the COPY: it has 2 values, not 4");
+        assert!(bad(b"x\ta\tt\t1\n").starts_with("rows 1 to 1: k: "));
+        assert!(bad(b"1\ta\tperhaps\t1\n").contains("b is no bool"));
+        assert!(bad(b"1\t\xff\tt\t1\n").contains("s is not UTF-8"));
+        let quoted = read(&csv("", false), b"1,\"a", 1).expect_err("not whole");
+        assert!(quoted.text().contains("not whole"));
+    }
+}
