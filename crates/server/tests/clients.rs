@@ -164,7 +164,8 @@ async fn rows_are_copied_in_every_format() {
                     concat('text, \"', value, chr(10), chr(9)) AS s, value % 3 = 0 AS b, \
                     CAST(value AS DECIMAL(9, 2)) / 4 AS d, DATE '2024-02-29' AS day, \
                     CAST('2024-02-29 12:00:00.25' AS TIMESTAMP) AS at, \
-                    CAST(value AS REAL) / 3 AS x, nullif(value % 5, 0) AS n FROM generate_series(1, 20000)";
+                    CAST(value AS REAL) / 3 AS x, nullif(value % 5, 0) AS n \
+                    FROM generate_series(1, 20000)";
         client.batch_execute(make).await.expect("made");
         client.batch_execute("CREATE TABLE u AS SELECT * FROM t LIMIT 0").await.expect("made");
         let formats = [

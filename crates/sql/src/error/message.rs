@@ -21,11 +21,18 @@ pub(super) fn of_datafusion(error: &DataFusionError) -> String {
         DataFusionError::Plan(text)
         | DataFusionError::Execution(text)
         | DataFusionError::Configuration(text)
-        | DataFusionError::ResourcesExhausted(text) => text.clone(),
+        | DataFusionError::ResourcesExhausted(text) => from_signatures(text).to_owned(),
         DataFusionError::SchemaError(cause, _) => cause.to_string(),
         DataFusionError::IoError(cause) => cause.to_string(),
         other => other.to_string(),
     }
+}
+
+/// The text of an error about the arguments of a call, without the internal errors before it, one
+/// for each signature of the function.
+fn from_signatures(text: &str) -> &str {
+    let place = text.find("No function matches the given name and argument types");
+    place.map_or(text, |place| &text[place..])
 }
 
 /// The text of an error of Arrow: its cause in one sentence.

@@ -3,18 +3,20 @@
 //! - Sums, differences, products and negatives of integers and decimals fail on overflow.
 //! - Casts of floating-point numbers and decimals to integers round.
 //! - `lag` and `lead` by a null offset are null.
+//! - A null in VALUES for a column that takes none is refused by the table.
 //!
 //! It runs after DataFusion has coerced types, so that it sees the types that are computed with,
 //! and before the optimizer, so that constants are folded with the same meaning.
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::logical_plan::Values;
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable as _, LogicalPlan, TryCast};
@@ -29,12 +31,33 @@ pub(super) struct PostgresSemantics;
 
 impl AnalyzerRule for PostgresSemantics {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = with_nullable_values(plan)?;
         Ok(plan.transform_up_with_subqueries(with_semantics)?.data)
     }
 
     fn name(&self) -> &str {
         "postgres_semantics"
     }
+}
+
+/// The plan with columns of VALUES that take nulls. DataFusion gives those of an INSERT the
+/// nullability of the table, and names a null by a column of VALUES; the table names its own.
+fn with_nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut is_changed = false;
+    let changed = plan.transform_up(|node| match node {
+        LogicalPlan::Values(Values { schema, values })
+            if schema.fields().iter().any(|field| !field.is_nullable()) =>
+        {
+            is_changed = true;
+            let fields = schema.fields().iter();
+            let fields = fields.map(|field| field.as_ref().clone().with_nullable(true));
+            let schema = Arc::new(DFSchema::try_from(Schema::new(fields.collect::<Vec<_>>()))?);
+            Ok(Transformed::yes(LogicalPlan::Values(Values { schema, values })))
+        }
+        node if is_changed => Ok(Transformed::yes(node.recompute_schema()?)),
+        node => Ok(Transformed::no(node)),
+    });
+    Ok(changed?.data)
 }
 
 fn with_semantics(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {

@@ -525,3 +525,36 @@ async fn memberships_in_an_aggregate_of_no_rows_see_its_row() {
         assert_eq!(show(&session, &query).await, answer, "{query}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn offsets_and_operators_are_those_of_postgres() {
+    let session = engine(64 * MIB).session().expect("session");
+    let shifted = "SELECT lag(a, NULL) OVER (ORDER BY a), lead(a, NULL, 7) OVER (ORDER BY a), \
+                   lag(a, 1) OVER (ORDER BY a) FROM (VALUES (1), (2)) AS v(a)";
+    assert_eq!(show(&session, shifted).await, "  \n  1");
+    let joined = "SELECT 'x' || 2 * 3, 'a' || 1 + 2 = 'a3', 'abc' LIKE 'a' || '%', \
+                  'a' || 'b' < 'a' || 'c' AND true";
+    assert_eq!(show(&session, joined).await, "x6 true true true");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn errors_name_the_column_and_the_call() {
+    let session = engine(64 * MIB).session().expect("session");
+    show(&session, "CREATE TABLE t (a BIGINT NOT NULL, b TEXT)").await;
+    show(&session, "INSERT INTO t VALUES (1, 'one')").await;
+    for change in [
+        "INSERT INTO t VALUES (NULL, 'x')",
+        "INSERT INTO t VALUES (2, 'y'), (NULL, 'x')",
+        "INSERT INTO t (b) VALUES ('x')",
+        "INSERT INTO t SELECT NULL, 'y'",
+        "UPDATE t SET a = NULL",
+    ] {
+        let refused = error(&session, change).await;
+        assert!(refused.starts_with("table public.t, column a: "), "{change}: {refused}");
+    }
+    assert_eq!(show(&session, "SELECT * FROM t").await, "1 one");
+    let call = error(&session, "SELECT sum('x')").await;
+    assert!(call.starts_with("No function matches"), "{call}");
+    let zero = error(&session, "SELECT a / 0 FROM t").await;
+    assert_eq!(zero, "division by zero");
+}
