@@ -5,11 +5,13 @@
 
 #![forbid(unsafe_code)]
 
+mod copy;
 mod limits;
 mod postgres;
 mod registry;
 mod server;
 mod stream;
 
+pub use copy::{CopyError, copy_from, copy_to};
 pub use limits::Limits;
 pub use server::{Listener, Server, ServerError, SocketFile};

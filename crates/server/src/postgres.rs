@@ -22,6 +22,9 @@ mod types;
 mod wire;
 
 pub(crate) use connection::{Shared, refuse, serve};
+pub(crate) use copy::{RowDecoder, RowEncoder, count_of};
+pub(crate) use execute::zone;
+pub(crate) use failure::Failure;
 
 /// The text that a function appends.
 #[cfg(test)]

@@ -19,7 +19,7 @@ use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, ReadyForQu
 use pgwire::messages::startup::ParameterStatus;
 use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
 use terrace_sql::session::SessionStatement;
-use terrace_sql::{Engine, Prepared, Session};
+use terrace_sql::{DATABASE, Engine, Prepared, Session};
 use tokio::time::{Instant, timeout};
 
 use super::cell::{ColumnWriter, Format};
@@ -27,7 +27,7 @@ use super::command::Command;
 use super::execute::{Guard, Rows, description, zone};
 use super::failure::{Failure, SqlState};
 use super::functions::{Place, functions};
-use super::login::{Client, DATABASE, first_message, log_in};
+use super::login::{Client, first_message, log_in};
 use super::parameter::{self, formats_of, type_of};
 use super::settings::{Access, Settings};
 use super::types::pg_type;

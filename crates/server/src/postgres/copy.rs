@@ -4,6 +4,8 @@ mod decode;
 mod encode;
 
 use bytes::BytesMut;
+use datafusion::arrow::array::{AsArray as _, RecordBatch};
+use datafusion::arrow::datatypes::UInt64Type;
 use futures::StreamExt as _;
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 use pgwire::messages::response::CommandComplete;
@@ -12,17 +14,25 @@ use terrace_sql::session::{CopyFormat, CopyIn, CopyStatement};
 use terrace_sql::{Output, SqlError};
 use tokio::task::JoinSet;
 
-use super::cell::{ColumnWriter, Format};
+use super::cell::Format;
 use super::connection::Connection;
 use super::execute::{Guard, zone};
 use super::failure::{Failure, SqlState};
 use super::wire::Wire;
-use decode::Decoder;
-use encode::Encoder;
+pub(crate) use decode::RowDecoder;
+pub(crate) use encode::RowEncoder;
 
 /// The format of values, which messages count as a number too.
 fn format_of(format: &CopyFormat) -> Format {
     if *format == CopyFormat::Binary { Format::Binary } else { Format::Text }
+}
+
+/// The number of rows that a change has returned as its only row.
+pub(crate) fn count_of(batches: &[RecordBatch]) -> u64 {
+    let counts = batches.iter().filter_map(|batch| {
+        batch.columns().first().and_then(|array| array.as_primitive_opt::<UInt64Type>())
+    });
+    counts.flat_map(|counts| counts.iter().flatten()).sum()
 }
 
 impl Connection<'_> {
@@ -44,7 +54,7 @@ impl Connection<'_> {
         // Ends with this function, whatever the reason.
         let mut inserting = JoinSet::new();
         inserting.spawn(handle.collect());
-        let mut decoder = Decoder::new(copy.format.clone(), schema);
+        let mut decoder = RowDecoder::new(copy.format.clone(), schema);
         loop {
             // A failure of the insertion is seen at the next row.
             match guard.wait(self.wire.next()).await?? {
@@ -86,16 +96,13 @@ impl Connection<'_> {
         let mut handle = guard.wait(self.session.copy_out(copy)).await??;
         let (format, columns, formats) = header(&copy.format, handle.schema.fields().len())?;
         self.wire.put(Out::CopyOutResponse(CopyOutResponse::new(format, columns, formats)))?;
-        let encoder = Encoder::new(&copy.format);
+        let encoder = RowEncoder::new(&copy.format);
         let (mut row, mut sent) = (BytesMut::new(), 0);
         encoder.begin(&handle.schema, &mut row);
         put(self.wire, &mut row)?;
         while let Some(batch) = guard.wait(handle.stream.next()).await? {
             let batch = batch?;
-            let columns = batch.columns().iter();
-            let columns =
-                columns.map(|array| ColumnWriter::new(array, format_of(&copy.format), zone));
-            let columns = columns.collect::<Result<Vec<_>, _>>()?;
+            let columns = encoder.columns(&batch, zone)?;
             for place in 0..batch.num_rows() {
                 encoder.row(&columns, place, &mut row);
                 put(self.wire, &mut row)?;
@@ -136,13 +143,7 @@ async fn inserted(
     inserting: &mut JoinSet<Result<Output, SqlError>>,
     guard: &Guard<'_>,
 ) -> Result<u64, Failure> {
-    use datafusion::arrow::array::AsArray as _;
-    use datafusion::arrow::datatypes::UInt64Type;
     let Some(ended) = guard.wait(inserting.join_next()).await? else { return Ok(0) };
     let failed = |error| Failure::new(SqlState::INTERNAL, format!("the insertion: {error}"));
-    let output = ended.map_err(failed)??;
-    let counts = output.batches.iter().filter_map(|batch| {
-        batch.columns().first().and_then(|array| array.as_primitive_opt::<UInt64Type>())
-    });
-    Ok(counts.flat_map(|counts| counts.iter().flatten()).sum())
+    Ok(count_of(&ended.map_err(failed)??.batches))
 }

@@ -140,7 +140,7 @@ impl Rows {
 ///
 /// # Errors
 /// A zone that Arrow does not know.
-pub(super) fn zone(session: &Session) -> Result<Tz, Failure> {
+pub(crate) fn zone(session: &Session) -> Result<Tz, Failure> {
     let state = session.context().state_ref();
     let state = state.read();
     let name = state.config_options().execution.time_zone.as_deref();

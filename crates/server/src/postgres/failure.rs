@@ -60,7 +60,7 @@ impl SqlState {
 
 /// A failed statement, message or connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     state: SqlState,
     text: String,
     /// True if the connection ends with it.
@@ -88,7 +88,7 @@ impl Failure {
     }
 
     /// Its message.
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 

@@ -10,6 +10,7 @@ use pgwire::messages::startup::{
 use pgwire::messages::{
     PgWireBackendMessage as Out, PgWireFrontendMessage as In, SslNegotiationMetaMessage as Before,
 };
+use terrace_sql::DATABASE;
 
 use super::connection::Shared;
 use super::failure::{Failure, SqlState};
@@ -17,8 +18,6 @@ use super::settings::Settings;
 use super::wire::Wire;
 use crate::registry::Registered;
 
-/// The name of the database, which is that of its catalog.
-pub(super) const DATABASE: &str = "main";
 /// The major version of the protocol.
 const PROTOCOL: u16 = 3;
 

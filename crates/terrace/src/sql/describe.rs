@@ -1,4 +1,4 @@
-//! `\d`: the tables of a session, and the columns of one.
+//! `\d`, `\dn` and `\l`: tables of a session, the columns of one, schemas and databases.
 
 use datafusion::common::TableReference;
 use datafusion::prelude::SessionContext;
@@ -35,6 +35,27 @@ pub async fn columns(context: &SessionContext, name: &str) -> Result<Grid> {
         grid.push([field.name().clone(), field.data_type().to_string(), null.to_string()]);
     }
     Ok(grid)
+}
+
+/// The schemas, with the number of tables in each.
+pub fn schemas(context: &SessionContext) -> Grid {
+    let mut grid = Grid::new(["schema", "tables"]).wide();
+    let catalog_name = context.copied_config().options().catalog.default_catalog.clone();
+    let Some(catalog) = context.catalog(&catalog_name) else { return grid };
+    let mut names = catalog.schema_names();
+    names.sort();
+    for name in names {
+        let tables = catalog.schema(&name).map_or(0, |schema| schema.table_names().len());
+        grid.push([name, tables.to_string()]);
+    }
+    grid
+}
+
+/// The databases: there is one.
+pub fn databases(data: &str) -> Grid {
+    let mut grid = Grid::new(["database", "data"]).wide();
+    grid.push([terrace_sql::DATABASE.to_owned(), data.to_owned()]);
+    grid
 }
 
 /// Words worth completing: tables, alone and with their schema, and their columns.

@@ -1,6 +1,7 @@
 //! `terrace sql`: statements from the command line, from files, from a pipe, or at a prompt.
 
 mod complete;
+mod copy;
 mod describe;
 mod json;
 mod meta;
@@ -23,7 +24,7 @@ use crate::error::{CliError, Result};
 use crate::settings::Settings;
 use print::Style;
 use repl::Repl;
-use run::Runner;
+use run::{Next, Runner};
 
 /// Runs the command.
 ///
@@ -35,10 +36,12 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &SqlArgs) -> Result<()>
     // Nothing but this engine is in the process, and jemalloc is its allocator.
     let process_memory = ProcessMemory::Allocator;
     let engine = Engine::open(&EngineConfig { process_memory, ..settings.engine() })?;
-    let style = Style { format: args.format, rows: args.rows };
+    let style = Style { format: args.format, rows: args.rows, is_expanded: false };
+    let data = settings.data.as_ref();
+    let data = data.map_or_else(|| "in memory".to_owned(), |path| path.display().to_string());
     let runner = {
         let _inside = runtime.enter();
-        Runner::new(engine.session()?, style)?
+        Runner::new(engine.session()?, style, data)?
     };
     let outcome = if !scripts.is_empty() {
         run_scripts(runtime, runner, &scripts)
@@ -74,8 +77,11 @@ fn run_scripts(runtime: &Runtime, mut runner: Runner, scripts: &[String]) -> Res
                 0 => return Err(error),
                 left => return Err(CliError::Unread { left }),
             },
-            done => done?,
-        };
+            done => match done? {
+                Next::More => {}
+                Next::Quit => return Ok(()),
+            },
+        }
     }
     Ok(())
 }

@@ -26,6 +26,8 @@ pub struct Style {
     pub format: Format,
     /// Rows that a table shows; 0 for all.
     pub rows: usize,
+    /// A table shows each value on a line of its own.
+    pub is_expanded: bool,
 }
 
 /// Writes one result.
@@ -50,9 +52,7 @@ impl<W: Write> Printer<W> {
         let json =
             || WriterBuilder::new().with_explicit_nulls(true).with_encoder_factory(floats.clone());
         Ok(match style.format {
-            Format::Table => {
-                Printer::Table(Box::new(TablePrinter::new(schema, style.rows, output)))
-            }
+            Format::Table => Printer::Table(Box::new(TablePrinter::new(schema, style, output))),
             Format::Csv => {
                 let mut writer = csv::WriterBuilder::new().with_header(true).build(output);
                 // A result without rows still has a header.
@@ -104,20 +104,25 @@ impl<W: Write> Printer<W> {
 pub struct TablePrinter<W: Write> {
     output: W,
     grid: Grid,
+    /// The names of the columns where each value is on a line of its own.
+    names: Option<Vec<String>>,
+    shown: usize,
     limit: usize,
     rows: usize,
 }
 
 impl<W: Write> TablePrinter<W> {
-    fn new(schema: &Schema, limit: usize, output: W) -> TablePrinter<W> {
-        let grid = Grid::new(schema.fields().iter().map(|field| field.name().clone())).wide();
-        let limit = if limit == 0 { usize::MAX } else { limit };
-        TablePrinter { output, grid, limit, rows: 0 }
+    fn new(schema: &Schema, style: Style, output: W) -> TablePrinter<W> {
+        let names: Vec<_> = schema.fields().iter().map(|field| field.name().clone()).collect();
+        let grid = Grid::new(names.clone()).wide();
+        let limit = if style.rows == 0 { usize::MAX } else { style.rows };
+        let names = style.is_expanded.then_some(names);
+        TablePrinter { output, grid, names, shown: 0, limit, rows: 0 }
     }
 
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.rows += batch.num_rows();
-        let show = batch.num_rows().min(self.limit - self.grid.len());
+        let show = batch.num_rows().min(self.limit - self.shown);
         if show == 0 {
             return Ok(());
         }
@@ -129,14 +134,26 @@ impl<W: Write> TablePrinter<W> {
             .collect::<std::result::Result<Vec<_>, _>>()
             .map_err(unprintable)?;
         for row in 0..show {
-            self.grid.push(columns.iter().map(|column| column.value(row).to_string()));
+            let values = columns.iter().map(|column| column.value(row).to_string());
+            self.shown += 1;
+            let Some(names) = &self.names else {
+                self.grid.push(values);
+                continue;
+            };
+            writeln!(self.output, "row {}", self.shown)?;
+            let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+            for (name, value) in names.iter().zip(values) {
+                writeln!(self.output, "  {name:width$}  {value}")?;
+            }
         }
         Ok(())
     }
 
     fn finish(mut self) -> Result<()> {
-        write!(self.output, "{}", self.grid)?;
-        writeln!(self.output, "{}", row_note(self.rows, self.grid.len()))?;
+        if self.names.is_none() {
+            write!(self.output, "{}", self.grid)?;
+        }
+        writeln!(self.output, "{}", row_note(self.rows, self.shown))?;
         Ok(self.output.flush()?)
     }
 }
@@ -180,7 +197,7 @@ mod tests {
 
     fn printed(format: Format, rows: usize, batches: i64) -> String {
         let mut output = Vec::new();
-        let style = Style { format, rows };
+        let style = Style { format, rows, is_expanded: false };
         let mut printer = Printer::new(style, &schema(), &mut output).expect("printer");
         for number in 0..batches {
             printer.write(&batch(number * 2)).expect("written");

@@ -1,9 +1,8 @@
 //! The prompt.
 
 use std::fs;
-use std::io::{Write, stderr, stdout};
+use std::io::{Write, stderr};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
@@ -14,8 +13,8 @@ use crate::error::{CliError, Result};
 use crate::log::state_file;
 use crate::sql::complete::{Names, SqlHelper};
 use crate::sql::describe;
-use crate::sql::meta::{self, HELP, Meta};
-use crate::sql::run::Runner;
+use crate::sql::meta;
+use crate::sql::run::{Next, Runner};
 use crate::sql::split::statements;
 
 /// Statements that the history keeps.
@@ -28,7 +27,6 @@ pub struct Repl<'a> {
     editor: Editor<SqlHelper, FileHistory>,
     names: Names,
     history: Option<PathBuf>,
-    timing: bool,
 }
 
 impl<'a> Repl<'a> {
@@ -52,7 +50,7 @@ impl<'a> Repl<'a> {
                 tracing::warn!(file = %file.display(), %error, "the history cannot be read");
             }
         }
-        Ok(Repl { runtime, runner, editor, names, history, timing: false })
+        Ok(Repl { runtime, runner, editor, names, history })
     }
 
     /// Reads and runs until the user leaves.
@@ -65,7 +63,7 @@ impl<'a> Repl<'a> {
             self.names.set(self.runtime.block_on(describe::words(context)));
             match self.editor.readline("terrace> ") {
                 Ok(line) => {
-                    if !self.take(&line)? {
+                    if self.take(&line)? == Some(Next::Quit) {
                         break;
                     }
                 }
@@ -78,72 +76,41 @@ impl<'a> Repl<'a> {
         Ok(())
     }
 
-    /// Handles what was typed; false to leave.
-    fn take(&mut self, line: &str) -> Result<bool> {
+    /// Handles what was typed.
+    fn take(&mut self, line: &str) -> Result<Option<Next>> {
         if line.trim().is_empty() {
-            return Ok(true);
+            return Ok(None);
         }
         self.editor.add_history_entry(line.trim())?;
         // Saved at once: a history that a crash takes with it is none.
         self.save_history();
+        // The words `help` and `quit` are commands here, beside what begins with a backslash.
         if let Some(command) = meta::parse(line) {
-            return self.command(command);
+            return self.done(|runtime, runner| runtime.block_on(runner.command(command)));
         }
         for statement in statements(line) {
-            if !self.statement(statement)? {
-                break;
+            match self.done(|runtime, runner| runtime.block_on(runner.run(statement)))? {
+                Some(Next::More) => {}
+                Some(Next::Quit) => return Ok(Some(Next::Quit)),
+                None => break,
             }
         }
-        Ok(true)
+        Ok(Some(Next::More))
     }
 
-    /// Runs a statement; false when the ones after it must not run.
-    fn statement(&mut self, statement: &str) -> Result<bool> {
+    /// Runs something and reports its failure; none when what comes after it must not run.
+    fn done(
+        &mut self,
+        run: impl FnOnce(&Runtime, &mut Runner) -> Result<Next>,
+    ) -> Result<Option<Next>> {
         self.runner.forget_interrupts();
-        match self.runtime.block_on(self.runner.run(statement)) {
-            Ok(elapsed) => {
-                if self.timing {
-                    writeln!(stdout(), "{}", timing_note(elapsed))?;
-                }
-                Ok(true)
-            }
-            Err(error) if error.is_broken_pipe() => Err(error),
-            Err(CliError::Interrupted) => {
-                writeln!(stderr(), "cancelled")?;
-                Ok(false)
-            }
-            Err(error) => {
-                writeln!(stderr(), "error: {error}")?;
-                Ok(false)
-            }
+        match run(self.runtime, &mut self.runner) {
+            Ok(next) => return Ok(Some(next)),
+            Err(error) if error.is_broken_pipe() => return Err(error),
+            Err(CliError::Interrupted) => writeln!(stderr(), "cancelled")?,
+            Err(error) => writeln!(stderr(), "error: {error}")?,
         }
-    }
-
-    fn command(&mut self, command: Meta) -> Result<bool> {
-        let context = self.runner.session().context();
-        let mut out = stdout();
-        match command {
-            Meta::Quit => return Ok(false),
-            Meta::Help => write!(out, "{HELP}")?,
-            Meta::Timing => {
-                self.timing = !self.timing;
-                writeln!(out, "timing is {}", if self.timing { "on" } else { "off" })?;
-            }
-            Meta::Describe(None) => {
-                let grid = self.runtime.block_on(describe::tables(context));
-                write!(out, "{grid}")?;
-            }
-            Meta::Describe(Some(name)) => {
-                match self.runtime.block_on(describe::columns(context, &name)) {
-                    Ok(grid) => write!(out, "{grid}")?,
-                    Err(error) => writeln!(stderr(), "error: {error}")?,
-                }
-            }
-            Meta::Unknown(text) => {
-                writeln!(stderr(), "error: there is no command {text}; \\? lists them")?;
-            }
-        }
-        Ok(true)
+        Ok(None)
     }
 
     fn save_history(&mut self) {
@@ -157,8 +124,4 @@ impl<'a> Repl<'a> {
             tracing::warn!(file = %file.display(), %error, "the history cannot be written");
         }
     }
-}
-
-fn timing_note(elapsed: Duration) -> String {
-    format!("{:.3} s", elapsed.as_secs_f64())
 }

@@ -1,24 +1,44 @@
-//! Running statements and writing their results, with Ctrl-C in reach.
+//! Running statements and commands and writing their results, with Ctrl-C in reach.
 
 use std::io::{self, BufWriter, Write};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::{FutureExt, StreamExt};
 use terrace_sql::{QueryHandle, Session};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::{CliError, Result};
+use crate::sql::meta::{self, HELP, Meta};
 use crate::sql::print::{Printer, Style};
 use crate::sql::progress::Progress;
+use crate::sql::split::statements;
+use crate::sql::{copy, describe};
 
 /// Bytes of output gathered before they are written.
 const OUTPUT_BYTES: usize = 1 << 16;
 
-/// Runs statements of one session.
+/// Files that may run each other, at most.
+const INCLUDES_MAX: usize = 16;
+
+/// Runs statements and commands of one session.
 pub struct Runner {
     session: Session,
     style: Style,
     interrupts: Signal,
+    /// The directory of the tables, for a list of databases.
+    data: String,
+    timing: bool,
+    /// Files that are running.
+    includes: usize,
+}
+
+/// What to do after a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Go on.
+    More,
+    /// Leave.
+    Quit,
 }
 
 impl Runner {
@@ -26,9 +46,9 @@ impl Runner {
     ///
     /// # Errors
     /// When the signal cannot be watched.
-    pub fn new(session: Session, style: Style) -> Result<Runner> {
+    pub fn new(session: Session, style: Style, data: String) -> Result<Runner> {
         let interrupts = signal(SignalKind::interrupt())?;
-        Ok(Runner { session, style, interrupts })
+        Ok(Runner { session, style, interrupts, data, timing: false, includes: 0 })
     }
 
     /// The session.
@@ -41,20 +61,91 @@ impl Runner {
         while self.interrupts.recv().now_or_never().flatten().is_some() {}
     }
 
-    /// Runs one statement and writes its result to standard output. Returns how long it took,
-    /// writing included.
+    /// Runs one statement and writes its result to standard output, or one command.
     ///
     /// # Errors
     /// [`CliError::Interrupted`] when Ctrl-C cancelled it; otherwise what the engine or the output
     /// says.
-    pub async fn run(&mut self, statement: &str) -> Result<Duration> {
+    pub async fn run(&mut self, statement: &str) -> Result<Next> {
+        if statement.trim_start().starts_with('\\')
+            && let Some(command) = meta::parse(statement)
+        {
+            return Box::pin(self.command(command)).await;
+        }
         let began = Instant::now();
         let (session, style) = (&self.session, self.style);
         tokio::select! {
             biased;
-            _ = self.interrupts.recv() => Err(CliError::Interrupted),
-            result = run(session, style, statement) => result.map(|()| began.elapsed()),
+            _ = self.interrupts.recv() => return Err(CliError::Interrupted),
+            result = run(session, style, statement) => result?,
         }
+        if self.timing {
+            writeln!(io::stdout(), "{:.3} s", began.elapsed().as_secs_f64())?;
+        }
+        Ok(Next::More)
+    }
+
+    /// Runs a command.
+    ///
+    /// # Errors
+    /// As [`Runner::run`].
+    pub async fn command(&mut self, command: Meta) -> Result<Next> {
+        let context = self.session.context();
+        let mut out = io::stdout();
+        match command {
+            Meta::Quit => return Ok(Next::Quit),
+            Meta::Help => write!(out, "{HELP}")?,
+            Meta::Timing => {
+                self.timing = !self.timing;
+                writeln!(out, "timing is {}", if self.timing { "on" } else { "off" })?;
+            }
+            Meta::Expanded => {
+                self.style.is_expanded = !self.style.is_expanded;
+                let now = if self.style.is_expanded { "on" } else { "off" };
+                writeln!(out, "expanded display is {now}")?;
+            }
+            Meta::Describe(None) => write!(out, "{}", describe::tables(context).await)?,
+            Meta::Describe(Some(name)) => {
+                write!(out, "{}", describe::columns(context, &name).await?)?;
+            }
+            Meta::Schemas => write!(out, "{}", describe::schemas(context))?,
+            Meta::Databases => write!(out, "{}", describe::databases(&self.data))?,
+            Meta::Include(file) => return self.include(&file).await,
+            Meta::Copy(copy) => {
+                let session = &self.session;
+                let rows = tokio::select! {
+                    biased;
+                    _ = self.interrupts.recv() => return Err(CliError::Interrupted),
+                    result = copy::run(session, &copy) => result?,
+                };
+                writeln!(out, "{rows} rows copied")?;
+            }
+            Meta::Unknown(text) => {
+                let text = format!("there is no command {text}; \\? lists them");
+                return Err(CliError::Usage(text));
+            }
+        }
+        Ok(Next::More)
+    }
+
+    /// Runs the statements and commands of a file.
+    async fn include(&mut self, file: &str) -> Result<Next> {
+        if self.includes == INCLUDES_MAX {
+            let text = format!("\\i {file}: files run each other {INCLUDES_MAX} deep");
+            return Err(CliError::Usage(text));
+        }
+        let text = std::fs::read_to_string(file)
+            .map_err(|source| CliError::File { path: file.into(), source })?;
+        self.includes += 1;
+        let mut next = Ok(Next::More);
+        for statement in statements(&text) {
+            next = Box::pin(self.run(statement)).await;
+            if !matches!(next, Ok(Next::More)) {
+                break;
+            }
+        }
+        self.includes -= 1;
+        next
     }
 }
 

@@ -1,10 +1,17 @@
 //! Cutting text into statements at the semicolons that end them.
 
-/// Statements of a text, without their semicolons; blank ones are left out.
+/// Statements of a text, without their semicolons, and commands, which are lines that begin with a
+/// backslash where a statement may begin; blank ones are left out.
 pub fn statements(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
-    while let Some(end) = end_of_statement(rest) {
+    loop {
+        rest = rest.trim_start_matches(|letter: char| letter.is_whitespace() || letter == ';');
+        let end = match rest.starts_with('\\') {
+            true => rest.find('\n'),
+            false => end_of_statement(rest),
+        };
+        let Some(end) = end else { break };
         found.push(&rest[..end]);
         rest = &rest[end + 1..];
     }
@@ -137,7 +144,9 @@ mod tests {
 
     #[test]
     fn semicolons_end_statements() {
-        assert_eq!(statements("select 1; select 2"), ["select 1", " select 2"]);
+        assert_eq!(statements("select 1; select 2"), ["select 1", "select 2"]);
+        let mixed = "\\d\nselect '\n\\d';\n\\x\nselect 2 \\d\n; \\q";
+        assert_eq!(statements(mixed), ["\\d", "select '\n\\d'", "\\x", "select 2 \\d\n", "\\q"]);
         assert_eq!(statements(" ; ;\n"), [""; 0]);
         assert_eq!(statements(""), [""; 0]);
     }
@@ -166,8 +175,8 @@ mod tests {
 
     #[test]
     fn a_dollar_sign_alone_quotes_nothing() {
-        assert_eq!(statements("execute a($1); select $2"), ["execute a($1)", " select $2"]);
-        assert_eq!(statements("select a$b; select c$d"), ["select a$b", " select c$d"]);
+        assert_eq!(statements("execute a($1); select $2"), ["execute a($1)", "select $2"]);
+        assert_eq!(statements("select a$b; select c$d"), ["select a$b", "select c$d"]);
     }
 
     #[test]
@@ -184,7 +193,7 @@ mod tests {
     fn other_letters_are_no_trouble() {
         assert_eq!(
             statements("select '\u{e4};\u{20ac}'; select \u{fc}"),
-            ["select '\u{e4};\u{20ac}'", " select \u{fc}"]
+            ["select '\u{e4};\u{20ac}'", "select \u{fc}"]
         );
     }
 }

@@ -70,3 +70,35 @@ fn plans_print_on_their_own_lines() {
     assert!(ran.out.lines().count() > 5, "{ran:?}");
     assert!(!ran.out.contains("\\n"), "{ran:?}");
 }
+
+#[test]
+fn commands_in_a_pipe_and_in_files() {
+    let home = Home::new();
+    let (included, rows) = (home.path("more.sql"), home.path("rows.csv"));
+    std::fs::write(&included, "INSERT INTO t VALUES (7, 'se\"ven');\n\\x\n").expect("write");
+    let text = format!(
+        "CREATE TABLE t (k BIGINT, s VARCHAR);\n\\i {}\nSELECT * FROM t; \\x\n\\d t\n\\dn\n\\l\n\
+         \\copy t to '{rows}' (FORMAT csv, HEADER)\n\\copy t from '{rows}' (FORMAT csv, HEADER)\n\
+         BEGIN; DELETE FROM t; ROLLBACK;\nSELECT count(*) AS n FROM t;\n\\q\nSELECT 42;\n",
+        included
+    );
+    let ran = typed(&home, &["sql", "--dram", "64MiB"], &text);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for part in
+        ["row 1\n  k  7\n  s  se\"ven\n1 row\n", "Utf8View", "public", "in memory", "1 rows"]
+    {
+        assert!(ran.out.contains(part), "{part}: {ran:?}");
+    }
+    assert!(ran.out.ends_with("n\n-\n2\n1 row\n"), "nothing runs after \\q: {ran:?}");
+    assert_eq!(std::fs::read_to_string(&rows).expect("rows"), "k,s\n7,\"se\"\"ven\"\n");
+    for (wrong, part) in [
+        ("\\nonsense", "there is no command \\nonsense"),
+        ("\\d nothing", "there is no table nothing"),
+        ("\\i missing.sql", "missing.sql"),
+        ("\\copy t", "\\copy takes"),
+    ] {
+        let ran = typed(&home, &["sql", "--dram", "64MiB"], &format!("{wrong}\nSELECT 42;\n"));
+        assert_eq!(ran.code, Some(1), "{wrong}: {ran:?}");
+        assert!(ran.err.contains(part) && !ran.out.contains("42"), "{wrong}: {ran:?}");
+    }
+}

@@ -19,7 +19,7 @@ const BATCH_ROWS: usize = 8_192;
 const BATCH_BYTES: usize = 1 << 20;
 
 /// Makes batches of bytes.
-pub(super) struct Decoder {
+pub(crate) struct RowDecoder {
     format: CopyFormat,
     schema: SchemaRef,
     /// Bytes that are no whole row yet, and how many of them have been searched for its end.
@@ -42,8 +42,8 @@ enum Values {
     Binary(Vec<ScalarValue>),
 }
 
-impl Decoder {
-    pub(super) fn new(format: CopyFormat, schema: SchemaRef) -> Self {
+impl RowDecoder {
+    pub(crate) fn new(format: CopyFormat, schema: SchemaRef) -> Self {
         let columns = schema.fields().iter().map(|_| Values::new(&format)).collect();
         Self {
             format,
@@ -61,7 +61,7 @@ impl Decoder {
     }
 
     /// Adds bytes.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         // Clients may send anything behind the end.
         if !self.has_ended {
             self.input.extend_from_slice(bytes);
@@ -72,7 +72,7 @@ impl Decoder {
     ///
     /// # Errors
     /// Bytes that are no row of these columns.
-    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
+    pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
         while self.rows < BATCH_ROWS && self.bytes < BATCH_BYTES {
             if !self.next_row(false)? {
                 return Ok(None);
@@ -85,7 +85,7 @@ impl Decoder {
     ///
     /// # Errors
     /// Bytes that are no row of these columns, and a row that is not whole.
-    pub(super) fn finish(&mut self) -> Result<Option<RecordBatch>, Failure> {
+    pub(crate) fn finish(&mut self) -> Result<Option<RecordBatch>, Failure> {
         while self.next_row(true)? {}
         if !self.input.is_empty() && !self.has_ended {
             return Err(self.malformed("the last row is not whole"));
@@ -450,7 +450,7 @@ mod tests {
 
     /// The rows of bytes that come in pieces of `size`.
     fn read(format: &CopyFormat, bytes: &[u8], size: usize) -> Result<Vec<String>, Failure> {
-        let mut decoder = Decoder::new(format.clone(), schema());
+        let mut decoder = RowDecoder::new(format.clone(), schema());
         let mut batches = vec![];
         for piece in bytes.chunks(size) {
             decoder.push(piece);

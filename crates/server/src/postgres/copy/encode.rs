@@ -1,24 +1,28 @@
 //! Rows as COPY sends them.
 
 use bytes::{BufMut as _, BytesMut};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::error::ArrowError;
 use terrace_sql::session::CopyFormat;
 
 use super::super::cell::ColumnWriter;
+use super::format_of;
 
 /// The first bytes of the binary format.
 pub(super) const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 
 /// Writes rows in a format.
-pub(super) struct Encoder<'a>(&'a CopyFormat);
+pub(crate) struct RowEncoder<'a>(&'a CopyFormat);
 
-impl<'a> Encoder<'a> {
-    pub(super) fn new(format: &'a CopyFormat) -> Self {
+impl<'a> RowEncoder<'a> {
+    pub(crate) fn new(format: &'a CopyFormat) -> Self {
         Self(format)
     }
 
     /// Bytes before the rows.
-    pub(super) fn begin(&self, schema: &SchemaRef, out: &mut BytesMut) {
+    pub(crate) fn begin(&self, schema: &SchemaRef, out: &mut BytesMut) {
         let has_header = match self.0 {
             CopyFormat::Text { has_header, .. } | CopyFormat::Csv { has_header, .. } => *has_header,
             CopyFormat::Binary => {
@@ -38,8 +42,18 @@ impl<'a> Encoder<'a> {
         }
     }
 
+    /// Writers of the columns of a batch; timestamps with a zone are shown in `zone`.
+    pub(crate) fn columns(
+        &self,
+        batch: &RecordBatch,
+        zone: Tz,
+    ) -> Result<Vec<ColumnWriter>, ArrowError> {
+        let columns = batch.columns().iter();
+        columns.map(|array| ColumnWriter::new(array, format_of(self.0), zone)).collect()
+    }
+
     /// A row of a batch.
-    pub(super) fn row(&self, columns: &[ColumnWriter], row: usize, out: &mut BytesMut) {
+    pub(crate) fn row(&self, columns: &[ColumnWriter], row: usize, out: &mut BytesMut) {
         if *self.0 == CopyFormat::Binary {
             out.put_i16(i16::try_from(columns.len()).unwrap_or(i16::MAX));
             columns.iter().for_each(|column| column.append_with_length(row, out));
@@ -60,7 +74,7 @@ impl<'a> Encoder<'a> {
     }
 
     /// Bytes behind the rows.
-    pub(super) fn end(&self, out: &mut BytesMut) {
+    pub(crate) fn end(&self, out: &mut BytesMut) {
         if *self.0 == CopyFormat::Binary {
             out.put_i16(-1);
         }
