@@ -139,7 +139,7 @@ async fn psql_reads_and_changes_tables() {
     .await;
 }
 
-/// What a COPY hands out.
+/// The bytes that a COPY hands out.
 async fn copy_out(client: &Client, text: &str) -> Vec<u8> {
     let rows = client.copy_out(text).await.expect("begun");
     let pieces: Vec<_> = rows.try_collect().await.expect("copied");
@@ -217,6 +217,12 @@ async fn a_copy_is_whole_or_nothing() {
         }
         let rows = client.query_one("SELECT count(*) FROM w", &[]).await.expect("counted");
         assert_eq!(rows.get::<_, i64>(0), 0);
+        let quoted = [b"1,\"".as_slice(), &vec![b'x'; 66 << 20]].concat();
+        let endless = copy_in(&client, "COPY w (k, s) FROM STDIN CSV", &quoted).await;
+        let endless = endless.expect_err("too long");
+        let endless = endless.as_db_error().expect("of the server");
+        assert_eq!(endless.code(), &SqlState::PROGRAM_LIMIT_EXCEEDED);
+        assert!(endless.message().contains("a quote in it is not closed"), "{endless}");
         // Within a transaction.
         client.batch_execute("BEGIN").await.expect("begun");
         copy_in(&client, "COPY w (k) FROM STDIN", b"1\n2\n").await.expect("copied");
@@ -294,7 +300,9 @@ async fn clients_run_transactions() {
         let sum = one.query_one("SELECT CAST(sum(v) AS BIGINT) FROM t", &[]).await.expect("sum");
         assert_eq!(sum.get::<_, i64>(0), 2);
         // As pools do before the next user.
-        one.batch_execute("DISCARD ALL").await.expect("discarded");
+        let reset = "SELECT pg_advisory_unlock_all(); CLOSE ALL; UNLISTEN *; RESET ALL;";
+        one.batch_execute(reset).await.expect("reset");
+        one.batch_execute("DISCARD TEMP; DISCARD ALL").await.expect("discarded");
         one.query_one("SELECT 1", &[]).await.expect("the session goes on");
         // A transaction that is forgotten ends, and lets others go on.
         one.batch_execute("SET idle_in_transaction_session_timeout = '100ms'").await.expect("set");

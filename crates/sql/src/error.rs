@@ -161,7 +161,7 @@ pub enum SqlError {
     /// Another transaction has changed what this one changes.
     #[error("{what} by another transaction since this one began; roll back and run it again")]
     Conflict {
-        /// What was changed.
+        /// The change, as a sentence without its end.
         what: String,
     },
     /// Two transactions wait for each other.

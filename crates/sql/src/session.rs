@@ -196,6 +196,7 @@ impl Session {
         let state = self.context.state_ref();
         let begun = config(&self.engine);
         *state.write().config_mut().options_mut() = begun.options().as_ref().clone();
+        self.reads_only.store(false, Ordering::Relaxed);
     }
 
     /// Splits a text into statements.
@@ -231,6 +232,11 @@ impl Session {
         let text = depth::text_of(&statement);
         let scope = match &statement {
             SessionStatement::Transaction(_) => Scope::Alone,
+            // A setting is no part of a transaction, whose first statement is another one.
+            statement if statement.is_setting() => {
+                self.scope().refuse_failed()?;
+                Scope::Alone
+            }
             _ => self.begin_statement()?,
         };
         let plan = |reader| self.plan(statement, scope.clone(), reader);
@@ -244,6 +250,17 @@ impl Session {
             transaction.statement()?;
         }
         Ok(scope)
+    }
+
+    /// Refuses a change in a transaction that reads only.
+    fn refuse_change(&self, scope: &Scope, what: &str) -> Result<(), SqlError> {
+        match scope {
+            Scope::Within(transaction) => transaction.refuse_change(what),
+            Scope::Alone if self.reads_only.load(Ordering::Relaxed) => {
+                Err(SqlError::ReadOnly { what: what.to_owned() })
+            }
+            Scope::Alone => Ok(()),
+        }
     }
 
     /// A statement has failed before its rows were read.
@@ -310,7 +327,7 @@ impl Session {
         state.config_mut().set_extension(Arc::clone(&reader));
         match self.logical_plan(&state, &snapshot, statement).await? {
             LogicalPlan::Ddl(definition) => {
-                refuse_change(&scope, definition.name())?;
+                self.refuse_change(&scope, "a definition")?;
                 self.define(&state, &snapshot, definition, encoding, &scope).await
             }
             plan => self.physical_plan(plan, &snapshot, &scope, reader).await,
@@ -346,8 +363,8 @@ impl Session {
         scope: &Scope,
         reader: Arc<Reader>,
     ) -> Result<Planned, SqlError> {
-        if let LogicalPlan::Dml(statement) = &plan {
-            refuse_change(scope, &statement.op.to_string())?;
+        if matches!(plan, LogicalPlan::Dml(_)) {
+            self.refuse_change(scope, "a change of rows")?;
         }
         // Settings and prepared statements are the context's own; anything else this wraps
         // without running it.
@@ -360,14 +377,6 @@ impl Session {
         }
         let plan = state.create_physical_plan(&plan).await?;
         Ok(Planned { plan, watched: None })
-    }
-}
-
-/// Refuses a change in a transaction that reads only.
-fn refuse_change(scope: &Scope, what: &str) -> Result<(), SqlError> {
-    match scope {
-        Scope::Alone => Ok(()),
-        Scope::Within(transaction) => transaction.refuse_change(what),
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct Transaction {
 struct State {
     /// None before the first statement.
     draft: Option<Draft>,
+    /// The catalog as of the first statement.
+    begun: Option<Snapshot>,
     /// By name, oldest first. Of two with one name the newer one counts.
     savepoints: Vec<(String, Option<Draft>)>,
     /// Statements that have begun.
@@ -60,7 +62,8 @@ impl Transaction {
     /// Begins a transaction.
     pub(crate) fn begin(catalog: &Arc<Catalog>, is_read_only: bool) -> Self {
         let (savepoints, phase) = (vec![], Phase::Open);
-        let state = State { draft: None, savepoints, statements: 0, is_read_only, phase };
+        let (draft, begun) = (None, None);
+        let state = State { draft, begun, savepoints, statements: 0, is_read_only, phase };
         let (catalog, locks) = (Arc::clone(catalog), catalog.locks().transaction());
         Self { catalog, locks, state: Mutex::new(state) }
     }
@@ -110,11 +113,20 @@ impl Transaction {
         Ok(self.draft(&mut self.state())?.snapshot().clone())
     }
 
-    /// One of its statements has failed.
+    /// One of its statements has failed. Without a savepoint to return to, nothing is kept of it,
+    /// and others that wait for its tables go on.
     pub(crate) fn fail(&self) {
         let mut state = self.state();
-        if state.phase == Phase::Open {
-            state.phase = Phase::Failed;
+        if state.phase != Phase::Open {
+            return;
+        }
+        state.phase = Phase::Failed;
+        if state.savepoints.is_empty() {
+            let undone = state.draft.take();
+            drop(state);
+            // Chunks give their space back without the lock.
+            drop(undone);
+            self.locks.release();
         }
     }
 
@@ -158,7 +170,9 @@ impl Transaction {
         }
         let place = place_of(&state, name)?;
         state.savepoints.truncate(place + 1);
-        let draft = state.savepoints[place].1.clone();
+        // One that was set before the first statement keeps that statement's snapshot.
+        let begun = state.begun.clone().map(Draft::of_transaction);
+        let draft = state.savepoints[place].1.clone().or(begun);
         let undone = std::mem::replace(&mut state.draft, draft);
         state.phase = Phase::Open;
         drop(state);
@@ -194,7 +208,7 @@ impl Transaction {
     /// Ends the transaction. Returns its phase and its changes before that.
     fn end(&self) -> (Phase, Option<Draft>) {
         let mut state = self.state();
-        state.savepoints.clear();
+        (state.savepoints, state.begun) = (vec![], None);
         let phase = std::mem::replace(&mut state.phase, Phase::Ended);
         (phase, state.draft.take())
     }
@@ -229,7 +243,8 @@ impl Transaction {
         self.draft(&mut self.state())?.change_rows(table, read, changes)
     }
 
-    /// Locks a table whose rows are to be rewritten, and returns the version to read.
+    /// Locks a table whose rows are to be rewritten, and returns the version to read. The first
+    /// statement of the transaction reads the database as it is then.
     ///
     /// # Errors
     /// [`SqlError::Conflict`] when another transaction has rewritten rows of the table since this
@@ -266,18 +281,30 @@ impl Transaction {
             return Ok(());
         }
         if is_first && draft.is_empty() {
-            *draft = Draft::new(self.catalog.snapshot());
+            let now = self.catalog.snapshot();
+            *draft = Draft::of_transaction(now.clone());
+            state.begun = Some(now);
             return Ok(());
         }
+        if current.rewrites != base.rewrites {
+            return Err(conflict());
+        }
         let there: HashSet<u64> = current.chunks.iter().map(|chunk| chunk.id).collect();
-        let is_there = base.chunks.iter().all(|chunk| there.contains(&chunk.id));
-        if current.rewrites == base.rewrites && is_there { Ok(()) } else { Err(conflict()) }
+        if !base.chunks.iter().all(|chunk| there.contains(&chunk.id)) {
+            let what = format!("rows were added to {} and merged with others", table.full_name());
+            return Err(SqlError::Conflict { what });
+        }
+        Ok(())
     }
 
     /// The draft, which begins with the first statement.
     fn draft<'a>(&self, state: &'a mut State) -> Result<&'a mut Draft, SqlError> {
         refuse_ended(state.phase)?;
-        Ok(state.draft.get_or_insert_with(|| Draft::new(self.catalog.snapshot())))
+        let State { draft, begun, .. } = state;
+        Ok(draft.get_or_insert_with(|| {
+            let snapshot = begun.get_or_insert_with(|| self.catalog.snapshot());
+            Draft::of_transaction(snapshot.clone())
+        }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -267,7 +267,10 @@ impl AggregateUDFImpl for SqlAggregate {
         self.stock.documentation()
     }
 
-    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
-        self.stock.inner().set_monotonicity(data_type)
+    /// DataFusion takes the results of functions that grow with their frame for sorted. They are
+    /// not where values are null: the minimum of no value is null and comes first, and a count over
+    /// a frame that moves falls.
+    fn set_monotonicity(&self, _: &DataType) -> SetMonotonicity {
+        SetMonotonicity::NotMonotonic
     }
 }

@@ -67,6 +67,11 @@ impl Command {
         Self::Done(names.take(2).collect::<Vec<_>>().join(" "))
     }
 
+    /// True of one that does more than to return rows.
+    pub(super) fn is_change(&self) -> bool {
+        matches!(self, Self::Changes(_) | Self::Done(_))
+    }
+
     /// The tag of a statement that has returned or changed so many rows.
     pub(super) fn tag(&self, rows: u64) -> String {
         match self {

@@ -261,7 +261,8 @@ impl Connection<'_> {
                     self.access(&access).await?;
                 }
                 (_, None) => {
-                    if !is_one {
+                    // Statements that only read before the first change are by themselves.
+                    if !is_one && Command::of(&statement).is_change() {
                         self.begin_implicitly()?;
                     }
                     self.run_simple(statement).await?;
@@ -298,6 +299,10 @@ impl Connection<'_> {
     async fn access(&mut self, access: &Access) -> Result<(), Failure> {
         let tag = match access {
             Access::Forget(what) => return self.forget(what).await,
+            Access::SetLocal(name) => {
+                let text = format!("SET LOCAL {name} is not possible; SET lasts for the session");
+                return Err(Failure::new(SqlState::UNSUPPORTED, text));
+            }
             Access::Set(name, value) => {
                 let reported = self.settings.set(name, value)?;
                 if let Some(statement) = self.settings.of_session(name) {
@@ -438,8 +443,9 @@ impl Connection<'_> {
             self.refuse_if_failed()?;
             return self.access(access).await;
         }
+        // The only statement before a `Sync` is by itself.
         let begins = matches!(portal.state, State::Bound) && statement.is_change();
-        if begins {
+        if begins && !self.wire.has_sync_next() {
             self.begin_implicitly()?;
         }
         let Some(portal) = self.portals.get_mut(name) else { return Err(no_portal(name)) };
@@ -496,8 +502,7 @@ impl Statement {
     /// True of one that may be a part of a transaction and does more than to return rows.
     fn is_change(&self) -> bool {
         let Some(prepared) = &self.prepared else { return false };
-        let changes = matches!(self.command, Command::Changes(_) | Command::Done(_));
-        changes && !prepared.statement().is_of_the_engine()
+        self.command.is_change() && !prepared.statement().is_of_the_engine()
     }
 
     /// The types of its parameters.

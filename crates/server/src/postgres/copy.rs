@@ -99,7 +99,10 @@ impl Connection<'_> {
         let encoder = RowEncoder::new(&copy.format);
         let (mut row, mut sent) = (BytesMut::new(), 0);
         encoder.begin(&handle.schema, &mut row);
-        put(self.wire, &mut row)?;
+        // The header of the binary format comes with the first row, as clients expect.
+        if copy.format != CopyFormat::Binary {
+            put(self.wire, &mut row)?;
+        }
         while let Some(batch) = guard.wait(handle.stream.next()).await? {
             let batch = batch?;
             let columns = encoder.columns(&batch, zone)?;

@@ -153,7 +153,9 @@ fn state_of(error: &SqlError) -> SqlState {
         SqlError::MissingQuery { .. }
         | SqlError::MissingTenant { .. }
         | SqlError::MissingHeap { .. } => SqlState::NO_OBJECT,
-        SqlError::Missing { .. } | SqlError::Dropped { .. } => SqlState::NO_TABLE,
+        SqlError::Missing { .. } => SqlState::NO_TABLE,
+        // The statement is right, and finds the new table when it is run again.
+        SqlError::Dropped { .. } => SqlState::CONFLICT,
         SqlError::MissingSchema { .. } => SqlState::NO_SCHEMA,
         SqlError::SchemaNotEmpty { .. } => SqlState::NOT_EMPTY,
         SqlError::Refused { .. } => SqlState::UNSUPPORTED,

@@ -16,8 +16,8 @@ use super::failure::Failure;
 pub(super) enum Forget {
     /// `DISCARD ALL`: all of these, and the session's external tables.
     All,
-    /// `DISCARD PLANS`: nothing, since plans are made anew where they have to be.
-    Plans,
+    /// Things that a connection never keeps: `UNLISTEN`, `DISCARD PLANS`, `TEMP` and `SEQUENCES`.
+    Nothing(&'static str),
     /// `RESET ALL`.
     Settings,
     /// `DEALLOCATE ALL`.
@@ -29,7 +29,7 @@ pub(super) enum Forget {
 }
 
 impl Forget {
-    /// What a statement has the connection forget; none of any other.
+    /// The things that a statement has the connection forget; none of any other statement.
     pub(super) fn of(statement: &SessionStatement) -> Option<Self> {
         let SessionStatement::Sql(statement) = statement else { return None };
         let statement = match statement.as_ref() {
@@ -43,10 +43,11 @@ impl Forget {
         match statement.as_ref() {
             SqlStatement::Discard { object_type } => match object_type {
                 DiscardObject::ALL => Some(Self::All),
-                DiscardObject::PLANS => Some(Self::Plans),
-                // There are no temporary tables and no sequences.
-                DiscardObject::SEQUENCES | DiscardObject::TEMP => None,
+                DiscardObject::PLANS => Some(Self::Nothing("DISCARD PLANS")),
+                DiscardObject::SEQUENCES => Some(Self::Nothing("DISCARD SEQUENCES")),
+                DiscardObject::TEMP => Some(Self::Nothing("DISCARD TEMP")),
             },
+            SqlStatement::UNLISTEN { .. } => Some(Self::Nothing("UNLISTEN")),
             SqlStatement::Deallocate { name, .. } => Some(match name.quote_style {
                 None if name.value.eq_ignore_ascii_case("all") => Self::Statements,
                 None => Self::Statement(name.value.to_ascii_lowercase()),
@@ -60,7 +61,7 @@ impl Forget {
     fn tag(&self) -> &'static str {
         match self {
             Self::All => "DISCARD ALL",
-            Self::Plans => "DISCARD PLANS",
+            Self::Nothing(tag) => tag,
             Self::Settings => "RESET",
             Self::Statements => "DEALLOCATE ALL",
             Self::Statement(_) => "DEALLOCATE",
@@ -84,7 +85,7 @@ impl Connection<'_> {
                 self.session = new_session(self.shared, &self.place)?;
                 self.reset_settings().await?;
             }
-            Forget::Plans => {}
+            Forget::Nothing(_) => {}
             Forget::Settings => self.reset_settings().await?,
             Forget::Statements => {
                 self.statements.clear();

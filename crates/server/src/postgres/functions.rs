@@ -32,12 +32,14 @@ enum Kind {
     Number(i32),
     /// The schema in which names are looked for.
     Schema,
+    /// No value.
+    Nothing,
 }
 
 /// The functions of a connection.
 pub(super) fn functions(place: &Place) -> Vec<ScalarUDF> {
     let version = format!("PostgreSQL {SERVER_VERSION}");
-    let facts: [(&'static str, &[&str], Kind); 5] = [
+    let facts: [(&'static str, &[&str], Kind); 6] = [
         ("version", &["pg_catalog.version"], Kind::Text(version)),
         (
             "current_database",
@@ -46,6 +48,8 @@ pub(super) fn functions(place: &Place) -> Vec<ScalarUDF> {
         ),
         ("current_schema", &["pg_catalog.current_schema"], Kind::Schema),
         ("current_user", &["session_user"], Kind::Text(place.user.clone())),
+        // There are no such locks.
+        ("pg_advisory_unlock_all", &["pg_catalog.pg_advisory_unlock_all"], Kind::Nothing),
         ("pg_backend_pid", &["pg_catalog.pg_backend_pid"], Kind::Number(place.number)),
     ];
     let facts = facts.into_iter().map(|(name, aliases, kind)| {
@@ -72,7 +76,7 @@ impl ScalarUDFImpl for Fact {
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(match self.kind {
             Kind::Number(_) => DataType::Int32,
-            Kind::Text(_) | Kind::Schema => DataType::Utf8,
+            Kind::Text(_) | Kind::Schema | Kind::Nothing => DataType::Utf8,
         })
     }
 
@@ -80,6 +84,7 @@ impl ScalarUDFImpl for Fact {
         let value = match &self.kind {
             Kind::Text(text) => ScalarValue::from(text.as_str()),
             Kind::Number(number) => ScalarValue::from(*number),
+            Kind::Nothing => ScalarValue::Utf8(None),
             Kind::Schema => ScalarValue::from(args.config_options.catalog.default_schema.as_str()),
         };
         Ok(ColumnarValue::Scalar(value))

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use datafusion::arrow::array::timezone::Tz;
 use datafusion::sql::parser::{ResetStatement, Statement};
-use datafusion::sql::sqlparser::ast::{Expr, Set, Statement as SqlStatement, Value};
+use datafusion::sql::sqlparser::ast::{
+    ContextModifier, Expr, Set, Statement as SqlStatement, Value,
+};
 use terrace_sql::session::SessionStatement;
 
 use super::failure::{Failure, SqlState};
@@ -96,6 +98,8 @@ pub(super) enum Access {
     Set(&'static str, String),
     /// `SHOW name`.
     Show(&'static str),
+    /// `SET LOCAL name = value`, which is refused.
+    SetLocal(String),
     /// `DISCARD`, `DEALLOCATE`, `RESET ALL`, `CLOSE ALL`.
     Forget(Forget),
 }
@@ -115,7 +119,10 @@ impl Settings {
             _ => return None,
         };
         match statement.as_ref() {
-            SqlStatement::Set(Set::SingleAssignment { variable, values, .. }) => {
+            SqlStatement::Set(Set::SingleAssignment { scope, variable, values, .. }) => {
+                if *scope == Some(ContextModifier::Local) {
+                    return Some(Access::SetLocal(variable.to_string()));
+                }
                 let setting = find(&variable.to_string())?;
                 let value = values.iter().map(text_of).collect::<Vec<_>>().join(", ");
                 Some(Access::Set(setting.name, value))

@@ -56,9 +56,18 @@ impl Connection<'_> {
         let before = self.status();
         let mut tag = Command::Transaction(statement.clone()).tag(0);
         match (statement, before) {
-            (TransactionStatement::Begin { .. }, _) if self.is_implicit => {
+            (TransactionStatement::Begin { is_read_only }, _) if self.is_implicit => {
+                let (is_read_only, is_for_session) = (*is_read_only, false);
+                let access = TransactionStatement::Access { is_read_only, is_for_session };
+                let access = SessionStatement::Transaction(access);
+                self.session.execute(access).await?.collect().await?;
                 self.is_implicit = false;
             }
+            (
+                TransactionStatement::Begin { .. }
+                | TransactionStatement::Access { is_for_session: false, .. },
+                Status::Error,
+            ) => self.refuse_if_failed()?,
             (TransactionStatement::Begin { .. }, Status::Transaction) => {
                 let begun = Failure::from(terrace_sql::SqlError::TransactionBegun);
                 self.wire.put(begun.warning())?;

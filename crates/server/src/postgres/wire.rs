@@ -74,6 +74,11 @@ impl Wire {
         }
     }
 
+    /// True if the next message is a `Sync` that has been received.
+    pub(super) fn has_sync_next(&self) -> bool {
+        self.input.first() == Some(&b'S')
+    }
+
     /// Refuses a message by its length, before its bytes are there.
     fn check_length(&self) -> Result<(), Failure> {
         let offset = usize::from(!self.context.awaiting_frontend_startup);

@@ -66,13 +66,16 @@ impl Catalog {
     fn settle(&self, draft: Draft) -> Result<(), SqlError> {
         let gone: Vec<_> = draft.dropped().map(Arc::clone).collect();
         // What the snapshot alone keeps gives its space back with the commit.
-        let Draft { definitions, tables, snapshot } = draft;
+        let Draft { definitions, tables, snapshot, .. } = draft;
         drop(snapshot);
         let (mut schemas, next_table) = {
             let names = self.names();
             (names.schemas.clone(), names.next_table)
         };
-        definitions.iter().try_for_each(|definition| definition.apply(&mut schemas))?;
+        for definition in &definitions {
+            definition.apply(&mut schemas)?;
+            definition.refuse_unseen_rows()?;
+        }
         let changes = tables.into_values().map(row_change);
         let changes = changes.collect::<Result<Vec<_>, SqlError>>()?;
         self.journal.settle(&changes, |transaction| {

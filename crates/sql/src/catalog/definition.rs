@@ -20,7 +20,7 @@ pub(super) enum Definition {
     },
     PutTable {
         table: Arc<Table>,
-        replaced: Option<Arc<Table>>,
+        replaced: Option<Replaced>,
     },
     DropTable {
         table: Arc<Table>,
@@ -36,6 +36,15 @@ pub(super) enum Definition {
         name: String,
         sql: Arc<str>,
     },
+}
+
+/// A table that another one takes the place of.
+#[derive(Clone)]
+pub(super) struct Replaced {
+    pub(super) table: Arc<Table>,
+    /// The number of the version that a transaction has seen: rows that another one has committed
+    /// since would be lost with the table.
+    pub(super) number: Option<u64>,
 }
 
 impl Definition {
@@ -62,7 +71,7 @@ impl Definition {
                 let home = home(schemas, table.schema_name())?;
                 let there = home.tables.get(table.name());
                 let is_same = match (there, replaced) {
-                    (Some(there), Some(replaced)) => Arc::ptr_eq(there, replaced),
+                    (Some(there), Some(replaced)) => Arc::ptr_eq(there, &replaced.table),
                     (there, replaced) => there.is_none() && replaced.is_none(),
                 };
                 if !is_same || home.views.contains_key(table.name()) {
@@ -106,7 +115,7 @@ impl Definition {
             Self::DropSchema { name } => transaction.remove_schema(name),
             Self::PutTable { table, replaced } => {
                 if let Some(replaced) = replaced {
-                    transaction.remove_table(replaced.id())?;
+                    transaction.remove_table(replaced.table.id())?;
                 }
                 let record = TableRecord {
                     schema_name: table.schema_name().to_owned(),
@@ -122,10 +131,26 @@ impl Definition {
         }
     }
 
+    /// Refuses to replace a table with other rows than those that were seen. Its writer's lock is
+    /// held.
+    ///
+    /// # Errors
+    /// [`SqlError::Conflict`].
+    pub(super) fn refuse_unseen_rows(&self) -> Result<(), SqlError> {
+        let Self::PutTable { replaced: Some(Replaced { table, number: Some(number) }), .. } = self
+        else {
+            return Ok(());
+        };
+        match table.snapshot().number == *number {
+            true => Ok(()),
+            false => Err(conflict(format_args!("{} was changed", table.full_name()))),
+        }
+    }
+
     /// The table that is gone afterwards.
     pub(super) fn dropped(&self) -> Option<&Arc<Table>> {
         match self {
-            Self::PutTable { replaced, .. } => replaced.as_ref(),
+            Self::PutTable { replaced, .. } => replaced.as_ref().map(|replaced| &replaced.table),
             Self::DropTable { table } => Some(table),
             _ => None,
         }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::definition::Definition;
+use super::definition::{Definition, Replaced};
 use super::{IfExists, Snapshot};
 use crate::error::SqlError;
 use crate::table::{Table, TableVersion};
@@ -21,6 +21,8 @@ pub(crate) struct Draft {
     pub(super) definitions: Vec<Definition>,
     /// By the number of the table.
     pub(super) tables: BTreeMap<u64, ChangedTable>,
+    /// It is of a transaction of several statements, and is committed later than it is made.
+    is_of_transaction: bool,
 }
 
 /// A table with changes of its rows.
@@ -35,9 +37,15 @@ pub(super) struct ChangedTable {
 }
 
 impl Draft {
-    /// One without changes.
+    /// One without changes, of a statement by itself.
     pub(crate) fn new(snapshot: Snapshot) -> Self {
-        Self { snapshot, definitions: vec![], tables: BTreeMap::new() }
+        let is_of_transaction = false;
+        Self { snapshot, definitions: vec![], tables: BTreeMap::new(), is_of_transaction }
+    }
+
+    /// One without changes, of a transaction of several statements.
+    pub(crate) fn of_transaction(snapshot: Snapshot) -> Self {
+        Self { is_of_transaction: true, ..Self::new(snapshot) }
     }
 
     /// The catalog as a statement sees it.
@@ -114,7 +122,10 @@ impl Draft {
     ) -> Result<bool, SqlError> {
         let (schema, name) = (table.schema_name(), table.name());
         self.require_schema(schema)?;
-        let replaced = self.snapshot.table(schema, name).map(|(table, _)| table);
+        let replaced = self.snapshot.table(schema, name).map(|(table, version)| Replaced {
+            number: (self.is_of_transaction && !self.made(&table)).then_some(version.number),
+            table,
+        });
         let is_view = self.snapshot.view(schema, name).is_some();
         if is_view || (replaced.is_some() && if_exists != IfExists::Replace) {
             return match if_exists {
@@ -123,7 +134,7 @@ impl Draft {
             };
         }
         if let Some(replaced) = &replaced {
-            self.forget(replaced);
+            self.forget(&replaced.table);
         }
         self.define(Definition::PutTable { table: Arc::clone(table), replaced })?;
         let base = table.snapshot();

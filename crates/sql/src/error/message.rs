@@ -2,6 +2,7 @@
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
+use datafusion::sql::sqlparser::parser::ParserError;
 
 use super::SqlError;
 
@@ -24,6 +25,10 @@ pub(super) fn of_datafusion(error: &DataFusionError) -> String {
         | DataFusionError::ResourcesExhausted(text) => from_signatures(text).to_owned(),
         DataFusionError::SchemaError(cause, _) => cause.to_string(),
         DataFusionError::IoError(cause) => cause.to_string(),
+        DataFusionError::SQL(cause, _) => match cause.as_ref() {
+            ParserError::ParserError(text) | ParserError::TokenizerError(text) => text.clone(),
+            cause @ ParserError::RecursionLimitExceeded => cause.to_string(),
+        },
         other => other.to_string(),
     }
 }

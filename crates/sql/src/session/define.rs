@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::FutureExt;
 
-use super::exclusive::{self, Begun, Exclusive};
+use super::exclusive::{Begun, Exclusive};
 use super::{Planned, Session};
 use crate::catalog::{Draft, IfExists, Snapshot, TableDefinition};
 use crate::error::SqlError;
@@ -95,9 +95,7 @@ impl Session {
         }
         let replaced =
             StoredTable::find(&self.engine, snapshot, &definition.schema_name, &definition.name);
-        if let (IfExists::Replace, Some(replaced)) = (if_exists, replaced)
-            && exclusive::reads(&input, replaced.table())?
-        {
+        if let (IfExists::Replace, Some(replaced)) = (if_exists, replaced) {
             return self.replace_table(state, definition, input, &replaced).await;
         }
         let input = state.create_physical_plan(&input).await?;

@@ -63,6 +63,11 @@ impl Dialect for TerraceDialect {
         (parser.peek_token_ref().token == Token::StringConcat).then_some(Ok(CONCATENATION))
     }
 
+    /// Clients send `UNLISTEN` when they give a connection back.
+    fn supports_listen_notify(&self) -> bool {
+        true
+    }
+
     /// A sign binds more tightly than `^`.
     fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
         let op = match parser.peek_token_ref().token {

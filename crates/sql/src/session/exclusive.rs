@@ -1,4 +1,4 @@
-//! Statements that read the table that they change.
+//! Statements that put rows of a query in the place of rows of a table.
 //!
 //! Rows that another session commits between such a statement's snapshot and its own commit would
 //! be lost with the rows that the statement replaces. So it locks the table first, and runs against
@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
@@ -21,7 +20,6 @@ use crate::error::SqlError;
 use crate::provider::StoredTable;
 use crate::table::{Table, TableVersion};
 use crate::transaction::{Rewrite, Scope};
-use crate::write::TargetTable;
 
 /// The plan of the rows of a statement that reads the table it changes.
 pub(super) struct Exclusive {
@@ -103,20 +101,4 @@ pub(super) fn stored_table(source: &Arc<dyn TableSource>) -> Result<StoredTable>
     Err(exec_datafusion_err!(
         "rows of an external table cannot be changed; its file can be replaced"
     ))
-}
-
-/// Whether a plan reads `table`, in a subquery perhaps.
-pub(super) fn reads(plan: &LogicalPlan, table: &Table) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node
-            && let Ok(provider) = source_as_provider(&scan.source)
-        {
-            let stored = provider.downcast_ref::<StoredTable>();
-            let target = provider.downcast_ref::<TargetTable>().map(TargetTable::stored);
-            found |= stored.or(target).is_some_and(|stored| stored.table().id() == table.id());
-        }
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(found)
 }

@@ -22,7 +22,7 @@ use datafusion::logical_expr::{
 };
 use futures::FutureExt as _;
 
-use super::exclusive::{Begun, Exclusive, reads, stored_table};
+use super::exclusive::{Begun, Exclusive, stored_table};
 use super::{Planned, Session};
 use crate::error::SqlError;
 use crate::provider::StoredTable;
@@ -51,7 +51,8 @@ impl Session {
             WriteOp::Delete | WriteOp::Update => {
                 self.modify_by_query(state, statement, target).await.map(Some)
             }
-            WriteOp::Insert(InsertOp::Overwrite) if reads(&statement.input, target.table())? => {
+            // Its rows are those of the moment at which it has the table for itself.
+            WriteOp::Insert(InsertOp::Overwrite) => {
                 self.overwrite(state, statement, target).await.map(Some)
             }
             _ => Ok(None),

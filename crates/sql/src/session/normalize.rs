@@ -101,7 +101,14 @@ impl VisitorMut for Normalizer {
     fn pre_visit_query(&mut self, query: &mut Query) -> Visited {
         balance_unions(&mut query.body);
         self.enter(1 + set_operations_deep(&query.body));
-        ControlFlow::Continue(())
+        as_visited(match query.locks.first() {
+            None => Ok(()),
+            Some(lock) => Err(refused(
+                &lock.to_string(),
+                "leave it out: UPDATE and DELETE lock the table, and fail in a transaction whose \
+                 rows another one has changed since they were read",
+            )),
+        })
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> Visited {

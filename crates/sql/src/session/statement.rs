@@ -12,6 +12,7 @@ use std::fmt;
 
 use datafusion::common::{DataFusionError, Result};
 use datafusion::sql::parser::{DFParser, Statement};
+use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
@@ -80,6 +81,13 @@ impl SessionStatement {
 }
 
 impl SessionStatement {
+    /// True of `SET`, which changes the session alone.
+    pub(super) fn is_setting(&self) -> bool {
+        let Self::Sql(statement) = self else { return false };
+        let Statement::Statement(statement) = statement.as_ref() else { return false };
+        matches!(statement.as_ref(), SqlStatement::Set(_))
+    }
+
     /// True of one that changes the engine, and so is never a part of a transaction.
     #[must_use]
     pub fn is_of_the_engine(&self) -> bool {

@@ -48,6 +48,19 @@ impl Scope {
         }
     }
 
+    /// Refuses a statement in a transaction that has failed.
+    ///
+    /// # Errors
+    /// [`SqlError::TransactionFailed`].
+    pub(crate) fn refuse_failed(&self) -> Result<(), SqlError> {
+        match self {
+            Self::Within(transaction) if transaction.is_failed() => {
+                Err(SqlError::TransactionFailed)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The statement has failed.
     pub(crate) fn fail(&self) {
         if let Self::Within(transaction) = self {
@@ -163,11 +176,14 @@ impl Rewrite {
         let replace = |draft: &mut Draft| {
             draft.put_table(table, changes.clone(), IfExists::Replace).map(drop)
         };
-        match self.hold {
+        let Self { table: held, version, hold } = self;
+        // Its chunks give their space back with the commit.
+        drop(version);
+        match hold {
             Hold::Alone(lock, writer) => {
                 let mut draft = Draft::new(catalog.snapshot());
                 replace(&mut draft)?;
-                catalog.commit_holding(draft, &self.table, (lock, writer)).await
+                catalog.commit_holding(draft, &held, (lock, writer)).await
             }
             Hold::Within(transaction) => transaction.define(replace).await,
         }

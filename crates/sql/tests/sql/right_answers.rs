@@ -532,6 +532,20 @@ async fn offsets_and_operators_are_those_of_postgres() {
     let shifted = "SELECT lag(a, NULL) OVER (ORDER BY a), lead(a, NULL, 7) OVER (ORDER BY a), \
                    lag(a, 1) OVER (ORDER BY a) FROM (VALUES (1), (2)) AS v(a)";
     assert_eq!(show(&session, shifted).await, "  \n  1");
+    let frames = [
+        ("min(a) OVER (ORDER BY a DESC NULLS FIRST)", "DESC NULLS LAST", "3\n1\n\n"),
+        ("max(a) OVER (ORDER BY a NULLS FIRST)", "ASC NULLS LAST", "1\n3\n\n"),
+        (
+            "count(a) OVER (ORDER BY a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
+            "ASC NULLS LAST",
+            "0\n1\n1\n2",
+        ),
+    ];
+    for (window, order, answer) in frames {
+        let rows = "(VALUES (NULL), (1), (3), (NULL)) AS v(a)";
+        let text = format!("SELECT {window} AS w FROM {rows} ORDER BY w {order}");
+        assert_eq!(show(&session, &text).await, answer, "{text}");
+    }
     let joined = "SELECT 'x' || 2 * 3, 'a' || 1 + 2 = 'a3', 'abc' LIKE 'a' || '%', \
                   'a' || 'b' < 'a' || 'c' AND true";
     assert_eq!(show(&session, joined).await, "x6 true true true");

@@ -177,7 +177,7 @@ impl History {
         Self { sessions, tables, open, waiting, locks: BTreeMap::new(), next_key: 0, log: vec![] }
     }
 
-    /// What the history has done so far, for a failure.
+    /// The steps so far, for a failure.
     fn story(&self) -> String {
         self.log.join("\n")
     }
@@ -258,7 +258,9 @@ impl History {
                 self.sql(who, "SAVEPOINT a").await.expect("set");
             }
             (false, Some(seen)) => {
-                open.seen = seen.clone();
+                // One that was set before the first statement keeps that statement's snapshot.
+                let begun = |seen: &Vec<Seen>| seen.iter().map(|it| Seen::of(&it.base)).collect();
+                open.seen = seen.clone().or_else(|| open.seen.as_ref().map(begun));
                 open.is_failed = false;
                 self.sql(who, "ROLLBACK TO a").await.expect("there is one");
             }
@@ -285,7 +287,7 @@ impl History {
                 let circle = self.sql(who, &text).await;
                 let is_deadlock = matches!(self.cause(circle), Some(SqlError::Deadlock { .. }));
                 assert!(is_deadlock, "no deadlock\n{}", self.story());
-                self.fail(who);
+                self.fail(who).await;
             }
             Some(lock) if lock.holder != who => {
                 self.locks.get_mut(&table).expect("held").queue.push_back(who);
@@ -302,7 +304,7 @@ impl History {
                 self.locks.entry(table).or_insert_with(|| Lock { holder: who, ..Lock::default() });
                 let expected = self.lock(who, table);
                 let result = self.sql(who, &text).await;
-                self.judge(who, table, &change, expected, result);
+                self.judge(who, table, &change, expected, result).await;
                 if self.open[who].is_none() {
                     self.release(who).await;
                 }
@@ -341,7 +343,7 @@ impl History {
         }
     }
 
-    fn judge(
+    async fn judge(
         &mut self,
         who: usize,
         table: usize,
@@ -356,7 +358,7 @@ impl History {
                 self.apply(who, table, change);
             }
             (Outcome::Conflict | Outcome::DoneOrConflict, Some(SqlError::Conflict { .. })) => {
-                self.fail(who);
+                self.fail(who).await;
             }
             (expected, cause) => panic!("{expected:?}, not {cause:?}\n{}", self.story()),
         }
@@ -385,9 +387,12 @@ impl History {
         }
     }
 
-    fn fail(&mut self, who: usize) {
-        if let Some(open) = &mut self.open[who] {
-            open.is_failed = true;
+    /// A statement has failed. Without a savepoint the session's locks are given back.
+    async fn fail(&mut self, who: usize) {
+        let Some(open) = &mut self.open[who] else { return };
+        open.is_failed = true;
+        if open.savepoint.is_none() {
+            Box::pin(self.release(who)).await;
         }
     }
 
@@ -424,7 +429,7 @@ impl History {
                 panic!("{next} waits for ever\n{}", self.story());
             };
             self.log.push(format!("{next} goes on"));
-            self.judge(next, table, &change, expected, result.expect("no panic"));
+            self.judge(next, table, &change, expected, result.expect("no panic")).await;
         }
     }
 

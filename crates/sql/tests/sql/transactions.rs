@@ -286,3 +286,85 @@ async fn prepared_statements_run_in_transactions() {
     late.collect().await.expect_err("its transaction has ended");
     assert_eq!(try_show(&one, "SELECT count(*) FROM t").await.expect("counted"), "3");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_of_others_are_not_lost_with_a_table_that_is_replaced() {
+    let engine = engine(64 * MIB);
+    let (one, other) = (engine.session().expect("session"), engine.session().expect("session"));
+    let replace = "CREATE OR REPLACE TABLE t AS SELECT k, v + 1 AS v FROM t";
+    run(&one, "CREATE TABLE t AS SELECT * FROM (VALUES (1, 1), (2, 2)) AS v(k, v)").await;
+    for (before, after) in
+        [("INSERT INTO t VALUES (9, 9)", ""), ("", "INSERT INTO t VALUES (8, 8)")]
+    {
+        run(&one, "BEGIN; SELECT count(*) FROM t").await;
+        run(&other, before).await;
+        run(&one, replace).await;
+        run(&other, after).await;
+        let conflict = error(&one, "COMMIT").await;
+        assert!(conflict.contains("public.t was changed by another transaction"), "{conflict}");
+    }
+    assert_eq!(show(&one, "SELECT * FROM t ORDER BY k").await, "1 1\n2 2\n8 8\n9 9");
+    run(&one, &format!("BEGIN; {replace}; COMMIT")).await;
+    assert_eq!(show(&one, "SELECT sum(v) FROM t").await, "24");
+    // Rows that replace others are those of the moment at which the table is free.
+    let replaced =
+        ["INSERT OVERWRITE t SELECT 7, v FROM b", "CREATE OR REPLACE TABLE t AS SELECT v FROM b"];
+    for replace in replaced {
+        run(
+            &one,
+            "CREATE OR REPLACE TABLE b AS SELECT 1 AS v; \
+             CREATE OR REPLACE TABLE t AS SELECT 1 AS k, 1 AS v",
+        )
+        .await;
+        run(&one, "BEGIN; UPDATE b SET v = 2; UPDATE t SET v = 2").await;
+        let late = engine.session().expect("session");
+        let waiting =
+            tokio::spawn(
+                async move { late.sql(&format!("BEGIN; {replace}; COMMIT")).await.map(drop) },
+            );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        run(&one, "COMMIT").await;
+        waiting.await.expect("no panic").expect("it waits");
+        assert_eq!(show(&one, "SELECT v FROM t").await, "2", "{replace}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn snapshots_and_locks_of_savepoints_settings_and_failures() {
+    let engine = engine(64 * MIB);
+    let (one, other) = (engine.session().expect("session"), engine.session().expect("session"));
+    run(&one, "CREATE TABLE t AS SELECT 10 AS v").await;
+    // A savepoint from before the first statement does not move the snapshot.
+    run(&one, "BEGIN; SAVEPOINT a; SELECT v FROM t").await;
+    run(&other, "UPDATE t SET v = v + 1").await;
+    run(&one, "ROLLBACK TO a").await;
+    assert_eq!(show(&one, "SELECT v FROM t").await, "10");
+    let lost = error(&one, "UPDATE t SET v = 11").await;
+    assert!(lost.contains("by another transaction"), "{lost}");
+    run(&one, "ROLLBACK").await;
+    // A setting is no first statement.
+    run(&one, "BEGIN; SET datafusion.execution.batch_size = 4096").await;
+    run(&other, "UPDATE t SET v = v + 1").await;
+    run(&one, "UPDATE t SET v = v + 1; COMMIT").await;
+    assert_eq!(show(&one, "SELECT v FROM t").await, "13");
+    // One that has failed holds nothing up, unless it may go on at a savepoint.
+    run(&one, "BEGIN; UPDATE t SET v = 0").await;
+    error(&one, "SELECT nothing").await;
+    run(&other, "UPDATE t SET v = v + 1").await;
+    run(&one, "ROLLBACK; BEGIN; UPDATE t SET v = 0; SAVEPOINT a").await;
+    error(&one, "SELECT nothing").await;
+    let late = Duration::from_millis(50);
+    assert!(tokio::time::timeout(late, other.sql("UPDATE t SET v = 9")).await.is_err());
+    run(&one, "ROLLBACK TO a; COMMIT").await;
+    assert_eq!(show(&other, "SELECT v FROM t").await, "0");
+    let refused = error(&one, "SELECT v FROM t FOR UPDATE NOWAIT").await;
+    assert!(refused.contains("FOR UPDATE NOWAIT is not possible"), "{refused}");
+    run(&one, "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY").await;
+    for change in ["UPDATE t SET v = 1", "CREATE TABLE u (k BIGINT)", "BEGIN; DELETE FROM t"] {
+        let refused = error(&one, change).await;
+        assert!(refused.contains("READ ONLY"), "{change}: {refused}");
+    }
+    run(&one, "ROLLBACK; BEGIN READ WRITE; UPDATE t SET v = 1; COMMIT").await;
+    one.reset_settings();
+    run(&one, "UPDATE t SET v = 2").await;
+}

@@ -32,7 +32,7 @@ pub struct Runner {
     includes: usize,
 }
 
-/// What to do after a command.
+/// The step after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Go on.

@@ -17,6 +17,8 @@ use super::encode::SIGNATURE;
 /// Rows and bytes of a batch.
 const BATCH_ROWS: usize = 8_192;
 const BATCH_BYTES: usize = 1 << 20;
+/// Bytes of one row.
+const ROW_BYTES_MAX: usize = 64 << 20;
 
 /// Makes batches of bytes.
 pub(crate) struct RowDecoder {
@@ -75,7 +77,7 @@ impl RowDecoder {
     pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>, Failure> {
         while self.rows < BATCH_ROWS && self.bytes < BATCH_BYTES {
             if !self.next_row(false)? {
-                return Ok(None);
+                return self.refuse_long_row().map(|()| None);
             }
         }
         self.take().map(Some)
@@ -282,6 +284,16 @@ impl RowDecoder {
         let nullable = nullable.map(|field| field.as_ref().clone().with_nullable(true));
         let schema = datafusion::arrow::datatypes::Schema::new(nullable.collect::<Vec<_>>());
         Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
+    }
+
+    /// Refuses a row that is not whole after very many bytes.
+    fn refuse_long_row(&self) -> Result<(), Failure> {
+        if self.input.len() <= ROW_BYTES_MAX {
+            return Ok(());
+        }
+        let why = if self.is_quoted { "; a quote in it is not closed" } else { "" };
+        let text = format!("row {} of the COPY has more than 64 MiB{why}", self.row + 1);
+        Err(Failure::new(SqlState::TOO_LARGE, text))
     }
 
     fn malformed(&self, what: &str) -> Failure {
