@@ -238,6 +238,7 @@ async fn a_copy_is_whole_or_nothing() {
             ("COPY missing FROM STDIN", "public.missing does not exist"),
             ("COPY v (nothing) FROM STDIN", "column nothing of public.v"),
             ("COPY v FROM STDIN (FORMAT xml)", "text, csv and binary"),
+            ("COPY v FROM STDIN (FORMAT csv, HEADER match)", "HEADER MATCH is not possible"),
             ("COPY v FROM STDIN (DELIMITER 'ab')", "one character"),
         ] {
             let refused = client.batch_execute(text).await.expect_err(text);

@@ -242,8 +242,9 @@ fn byte(parser: &mut Parser<'_>, name: &str) -> Result<u8, ParserError> {
 fn truth(parser: &mut Parser<'_>) -> Result<bool, ParserError> {
     let token = parser.next_token();
     match token.to_string().to_ascii_lowercase().trim_matches('\'') {
-        "true" | "on" | "1" | "match" => Ok(true),
+        "true" | "on" | "1" => Ok(true),
         "false" | "off" | "0" => Ok(false),
+        "match" => Err(refused("HEADER MATCH", "say HEADER; its names are not compared")),
         _ => parser.expected("true or false", token),
     }
 }
