@@ -363,14 +363,15 @@ impl Session {
         scope: &Scope,
         reader: Arc<Reader>,
     ) -> Result<Planned, SqlError> {
-        if matches!(plan, LogicalPlan::Dml(_)) {
-            self.refuse_change(scope, "a change of rows")?;
-        }
         // Settings and prepared statements are the context's own; anything else this wraps
         // without running it.
         self.settle(&plan)?;
         let (mut state, plan) = self.context.execute_logical_plan(plan).await?.into_parts();
         state.config_mut().set_extension(reader);
+        // That of a prepared statement is known here.
+        if matches!(plan, LogicalPlan::Dml(_)) {
+            self.refuse_change(scope, "a change of rows")?;
+        }
         let plan = snapshot::pin(plan, snapshot)?;
         if let Some(planned) = self.modify(&state, &plan).await? {
             return Ok(planned);

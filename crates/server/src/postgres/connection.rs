@@ -8,6 +8,7 @@ use datafusion::arrow::array::{ArrayRef, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Parsed;
+use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use pgwire::api::Type;
 use pgwire::messages::data::{NoData, ParameterDescription};
@@ -553,10 +554,7 @@ fn no_portal(name: &str) -> Failure {
 /// The name that a PREPARE gives.
 fn prepared_name(statement: &SessionStatement) -> Option<String> {
     let Some(SqlStatement::Prepare { name, .. }) = parsed(statement) else { return None };
-    Some(match name.quote_style {
-        Some(_) => name.value.clone(),
-        None => name.value.to_ascii_lowercase(),
-    })
+    Some(IdentNormalizer::default().normalize(name.clone()))
 }
 
 /// Refuses to prepare an EXECUTE: its columns are those of another statement.

@@ -3,15 +3,16 @@
 use std::future::Future;
 use std::time::Duration;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::array::timezone::Tz;
-use datafusion::arrow::array::{AsArray, RecordBatch};
-use datafusion::arrow::datatypes::{SchemaRef, UInt64Type};
+use datafusion::arrow::datatypes::SchemaRef;
 use futures::StreamExt;
 use pgwire::messages::data::{FieldDescription, RowDescription};
 use terrace_sql::{QueryHandle, Session};
 use tokio::time::{Instant, sleep_until};
 
 use super::cell::{ColumnWriter, Format};
+use super::copy::count_of;
 use super::failure::{Failure, SqlState};
 use super::types::{pg_type, type_modifier, type_size};
 use super::wire::Wire;
@@ -125,12 +126,7 @@ impl Rows {
     pub(super) async fn finish(&mut self, guard: &Guard<'_>) -> Result<u64, Failure> {
         let mut changed = 0;
         while let Some(batch) = guard.wait(self.handle.stream.next()).await? {
-            let batch = batch?;
-            if let Some(counts) =
-                batch.columns().first().and_then(|array| array.as_primitive_opt::<UInt64Type>())
-            {
-                changed += counts.iter().flatten().sum::<u64>();
-            }
+            changed += count_of(&[batch?]);
         }
         Ok(changed)
     }

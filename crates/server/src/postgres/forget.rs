@@ -2,6 +2,7 @@
 //! Pools send them before they give a connection to the next user.
 
 use datafusion::sql::parser::{ResetStatement, Statement};
+use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{CloseCursor, DiscardObject, Statement as SqlStatement};
 use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::response::{CommandComplete, TransactionStatus as Status};
@@ -50,8 +51,7 @@ impl Forget {
             SqlStatement::UNLISTEN { .. } => Some(Self::Nothing("UNLISTEN")),
             SqlStatement::Deallocate { name, .. } => Some(match name.quote_style {
                 None if name.value.eq_ignore_ascii_case("all") => Self::Statements,
-                None => Self::Statement(name.value.to_ascii_lowercase()),
-                Some(_) => Self::Statement(name.value.clone()),
+                _ => Self::Statement(IdentNormalizer::default().normalize(name.clone())),
             }),
             SqlStatement::Close { cursor: CloseCursor::All } => Some(Self::Portals),
             _ => None,

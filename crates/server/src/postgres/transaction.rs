@@ -72,11 +72,12 @@ impl Connection<'_> {
                 let begun = Failure::from(terrace_sql::SqlError::TransactionBegun);
                 self.wire.put(begun.warning())?;
             }
-            (TransactionStatement::Commit | TransactionStatement::RollBack, Status::Idle) => {
-                let none = Failure::from(terrace_sql::SqlError::NoTransaction);
-                self.wire.put(none.warning())?;
-            }
-            (TransactionStatement::Access { is_for_session: false, .. }, Status::Idle) => {
+            (
+                TransactionStatement::Commit
+                | TransactionStatement::RollBack
+                | TransactionStatement::Access { is_for_session: false, .. },
+                Status::Idle,
+            ) => {
                 let none = Failure::from(terrace_sql::SqlError::NoTransaction);
                 self.wire.put(none.warning())?;
             }

@@ -137,12 +137,10 @@ impl Draft {
             self.forget(&replaced.table);
         }
         self.define(Definition::PutTable { table: Arc::clone(table), replaced })?;
-        let base = table.snapshot();
-        self.snapshot.put_version(table.id(), Arc::clone(&base));
-        let table = Arc::clone(table);
-        self.tables
-            .insert(table.id(), ChangedTable { table: table.clone(), is_new: true, base, changes });
-        self.show(&table);
+        let (base, is_new) = (table.snapshot(), true);
+        let changed = ChangedTable { table: Arc::clone(table), is_new, base, changes };
+        self.tables.insert(table.id(), changed);
+        self.show(table);
         Ok(true)
     }
 

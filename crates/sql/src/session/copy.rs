@@ -19,6 +19,7 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, lit};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
+use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -78,6 +79,17 @@ pub enum CopyFormat {
     },
     /// Each value in its binary format.
     Binary,
+}
+
+impl CopyFormat {
+    /// True if the first line names the columns.
+    #[must_use]
+    pub fn has_header(&self) -> bool {
+        match self {
+            Self::Text { has_header, .. } | Self::Csv { has_header, .. } => *has_header,
+            Self::Binary => false,
+        }
+    }
 }
 
 /// Options as they are read.
@@ -353,10 +365,7 @@ fn chosen(target: &StoredTable, columns: &[Ident]) -> Result<SchemaRef, SqlError
     }
     let mut fields: Vec<Arc<Field>> = vec![];
     for column in columns {
-        let name = match column.quote_style {
-            Some(_) => column.value.clone(),
-            None => column.value.to_ascii_lowercase(),
-        };
+        let name = IdentNormalizer::default().normalize(column.clone());
         let missing =
             || SqlError::Missing { name: format!("column {name} of {}", table.full_name()) };
         let index = table.schema().index_of(&name).map_err(|_| missing())?;

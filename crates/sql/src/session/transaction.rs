@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 
 use datafusion::common::{DataFusionError, Result as ParseResult, not_impl_err};
 use datafusion::sql::parser::Statement;
+use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
     Ident, Set, Statement as SqlStatement, TransactionAccessMode, TransactionIsolationLevel,
     TransactionMode,
@@ -109,10 +110,7 @@ pub(super) fn of(statement: &Statement) -> ParseResult<Option<TransactionStateme
 }
 
 fn name_of(name: &Ident) -> String {
-    match name.quote_style {
-        Some(_) => name.value.clone(),
-        None => name.value.to_ascii_lowercase(),
-    }
+    IdentNormalizer::default().normalize(name.clone())
 }
 
 /// The access that modes ask for.

@@ -13,10 +13,9 @@ use crate::table::{Table, TableVersion};
 use crate::write::Changes;
 
 /// The transaction that a statement belongs to. Plans find it in the context that they run in.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) enum Scope {
     /// The statement is a transaction by itself.
-    #[default]
     Alone,
     /// It is one of several.
     Within(Arc<Transaction>),

@@ -359,8 +359,11 @@ async fn snapshots_and_locks_of_savepoints_settings_and_failures() {
     assert_eq!(show(&other, "SELECT v FROM t").await, "0");
     let refused = error(&one, "SELECT v FROM t FOR UPDATE NOWAIT").await;
     assert!(refused.contains("FOR UPDATE NOWAIT is not possible"), "{refused}");
+    run(&one, "PREPARE p AS UPDATE t SET v = 1").await;
     run(&one, "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY").await;
-    for change in ["UPDATE t SET v = 1", "CREATE TABLE u (k BIGINT)", "BEGIN; DELETE FROM t"] {
+    for change in
+        ["UPDATE t SET v = 1", "EXECUTE p", "CREATE TABLE u (k BIGINT)", "BEGIN; DELETE FROM t"]
+    {
         let refused = error(&one, change).await;
         assert!(refused.contains("READ ONLY"), "{change}: {refused}");
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::{Buf as _, Bytes, BytesMut};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringBuilder};
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use terrace_sql::session::CopyFormat;
 
@@ -110,25 +110,17 @@ impl RowDecoder {
             return Ok(false);
         }
         self.row += 1;
-        let has_header = match &self.format {
-            CopyFormat::Text { has_header, .. } | CopyFormat::Csv { has_header, .. } => *has_header,
-            CopyFormat::Binary => false,
-        };
-        if has_header && !self.has_begun {
-            self.has_begun = true;
+        if !std::mem::replace(&mut self.has_begun, true) && self.format.has_header() {
             return Ok(true);
         }
-        self.has_begun = true;
-        match self.format.clone() {
+        let values = match &self.format {
             CopyFormat::Csv { delimiter, null, quote, escape, .. } => {
-                let csv = Csv { delimiter, quote, escape };
-                self.add_values(&csv.values(&line), &null)?;
+                Csv { delimiter: *delimiter, quote: *quote, escape: *escape, null }.values(&line)
             }
-            CopyFormat::Text { delimiter, null, .. } => {
-                self.add_values(&text_values(&line, delimiter, &null), &null)?;
-            }
-            CopyFormat::Binary => {}
-        }
+            CopyFormat::Text { delimiter, null, .. } => text_values(&line, *delimiter, null),
+            CopyFormat::Binary => vec![],
+        };
+        self.add_values(&values)?;
         self.rows += 1;
         self.bytes += line.len();
         Ok(true)
@@ -188,18 +180,18 @@ impl RowDecoder {
         None
     }
 
-    fn add_values(&mut self, values: &[Value], null: &str) -> Result<(), Failure> {
+    fn add_values(&mut self, values: &[Value]) -> Result<(), Failure> {
         if values.len() != self.columns.len() {
             let text = format!("it has {} values, not {}", values.len(), self.columns.len());
             return Err(self.malformed(&text));
         }
-        for (index, Value { bytes, is_plain }) in values.iter().enumerate() {
+        for (index, Value { bytes, is_null }) in values.iter().enumerate() {
             let Ok(text) = std::str::from_utf8(bytes) else {
                 let name = self.schema.field(index).name();
                 return Err(self.malformed(&format!("the value of {name} is not UTF-8")));
             };
             let Values::Text(builder) = &mut self.columns[index] else { continue };
-            match *is_plain && text == null {
+            match is_null {
                 true => builder.append_null(),
                 false => builder.append_value(text),
             }
@@ -282,7 +274,7 @@ impl RowDecoder {
         // The table refuses nulls where it takes none, by the name of the column.
         let nullable = self.schema.fields().iter();
         let nullable = nullable.map(|field| field.as_ref().clone().with_nullable(true));
-        let schema = datafusion::arrow::datatypes::Schema::new(nullable.collect::<Vec<_>>());
+        let schema = Schema::new(nullable.collect::<Vec<_>>());
         Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
     }
 
@@ -340,8 +332,7 @@ impl Values {
 /// A value of a line.
 struct Value {
     bytes: Vec<u8>,
-    /// It may stand for a null.
-    is_plain: bool,
+    is_null: bool,
 }
 
 /// The values of a line of the text format.
@@ -354,9 +345,7 @@ fn text_values(line: &[u8], delimiter: u8, null: &str) -> Vec<Value> {
             Some(byte) if *byte != delimiter => at += 1,
             end => {
                 let raw = &line[start..at.min(line.len())];
-                let is_plain = raw == null.as_bytes();
-                let bytes = if is_plain { raw.to_vec() } else { unescaped(raw) };
-                values.push(Value { bytes, is_plain });
+                values.push(Value { bytes: unescaped(raw), is_null: raw == null.as_bytes() });
                 if end.is_none() {
                     return values;
                 }
@@ -406,16 +395,21 @@ fn unescaped(raw: &[u8]) -> Vec<u8> {
 }
 
 /// The special characters of comma-separated values.
-struct Csv {
+struct Csv<'a> {
     delimiter: u8,
     quote: u8,
     escape: u8,
+    null: &'a str,
 }
 
-impl Csv {
+impl Csv<'_> {
     /// The values of a line, which may have ends of lines in quotes.
     fn values(&self, line: &[u8]) -> Vec<Value> {
         let mut values = vec![];
+        let value = |bytes: Vec<u8>, is_plain| {
+            let is_null = is_plain && bytes == self.null.as_bytes();
+            Value { bytes, is_null }
+        };
         let (mut bytes, mut is_plain, mut is_quoted) = (Vec::new(), true, false);
         let mut rest = line.iter().copied().peekable();
         while let Some(byte) = rest.next() {
@@ -432,20 +426,21 @@ impl Csv {
             } else if byte == self.quote {
                 (is_quoted, is_plain) = (true, false);
             } else if byte == self.delimiter {
-                values.push(Value { bytes: std::mem::take(&mut bytes), is_plain });
+                values.push(value(std::mem::take(&mut bytes), is_plain));
                 is_plain = true;
             } else {
                 bytes.push(byte);
             }
         }
-        values.push(Value { bytes, is_plain });
+        values.push(value(bytes, is_plain));
         values
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::datatypes::{Field, Schema};
+    use bytes::BufMut as _;
+    use datafusion::arrow::datatypes::Field;
     use datafusion::arrow::util::pretty::pretty_format_batches;
 
     use super::*;
@@ -469,7 +464,7 @@ mod tests {
             batches.extend(decoder.next()?);
         }
         batches.extend(decoder.finish()?);
-        let table = pretty_format_batches(&batches).expect("a table").to_string();
+        let table = pretty_format_batches(&batches)?.to_string();
         let lines = table.lines().filter(|line| line.starts_with('|')).skip(1);
         Ok(lines.map(|line| line.replace(' ', "")).collect())
     }
@@ -484,21 +479,64 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_in_pieces_of_any_size() {
+    fn rows_come_in_pieces_of_any_size() -> Result<(), Failure> {
         let lines: &[u8] =
             b"1\ta\\tb\\\\\tt\t1.5\r\n-2\t\\N\tf\t\\N\n3\t\\x41\\101\\\n!\t\\N\t0\n\\.\nx";
         let table: &[u8] = b"k,s,b,d\n1,\"a,\"\"b\"\"\nc\",true,1.50\n2,,,\n3,\"\",no,-0.25\n";
         for size in [1, 2, 3, 7, 1000] {
-            let found = read(&text(), lines, size).expect("rows");
+            let found = read(&text(), lines, size)?;
             let wanted = ["|1|a\\tb\\\\|true|1.50|", "|-2||false||", "|3|AA\n!||0.00|"];
             let wanted = wanted.map(|line| line.replace("\\t", "\t").replace("\\\\", "\\"));
             assert_eq!(found.len(), 4, "a line end in the third row: {found:?}");
             assert_eq!(found[0], wanted[0]);
             assert_eq!(found[1], wanted[1]);
-            let found = read(&csv("", true), table, size).expect("rows");
+            let found = read(&csv("", true), table, size)?;
             assert_eq!(found[0], "|1|a,\"b\"|true|1.50|");
             assert_eq!(&found[2..], ["|2||||", "|3||false|-0.25|"]);
         }
+        Ok(())
+    }
+
+    /// A row of the binary format with the header before it.
+    fn binary() -> Vec<u8> {
+        let mut row = SIGNATURE.to_vec();
+        row.put_i64(0);
+        row.put_i16(4);
+        row.put_i32(8);
+        row.put_i64(7);
+        row.put_i32(3);
+        row.put_slice(b"abc");
+        row.put_i32(1);
+        row.put_u8(1);
+        row.put_i32(-1);
+        row.put_i16(-1);
+        row
+    }
+
+    #[test]
+    fn damaged_bytes_are_rows_or_errors() -> Result<(), Failure> {
+        assert_eq!(read(&CopyFormat::Binary, &binary(), 5)?, ["|7|abc|true||"]);
+        let lines = b"1\ta\\tb\\\\\tt\t1.5\n-2\t\\N\tf\t\\N\n\\.\n".to_vec();
+        let table = b"k,s,b,d\n1,\"a,\"\"b\"\"\nc\",true,1.50\r\n2,,,\n".to_vec();
+        let inputs = [(text(), lines), (csv("", true), table), (CopyFormat::Binary, binary())];
+        terrace_testkit::with_seed(|seed| {
+            let mut rng = terrace_testkit::Rng::new(seed);
+            for _ in 0..20_000 {
+                let (format, bytes) = &inputs[rng.index(inputs.len())];
+                let mut bytes = bytes.clone();
+                for _ in 0..=rng.index(4) {
+                    let place = rng.index(bytes.len());
+                    match rng.index(3) {
+                        0 => bytes[place] = u8::try_from(rng.below(256)).unwrap_or(0),
+                        1 => bytes.truncate(place + 1),
+                        _ => bytes.extend_from_within(place..),
+                    }
+                }
+                // Neither panics: what is no row is an error.
+                let _rows = read(format, &bytes, 1 + rng.index(bytes.len()));
+            }
+        });
+        Ok(())
     }
 
     #[test]

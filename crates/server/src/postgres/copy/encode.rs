@@ -23,17 +23,13 @@ impl<'a> RowEncoder<'a> {
 
     /// Bytes before the rows.
     pub(crate) fn begin(&self, schema: &SchemaRef, out: &mut BytesMut) {
-        let has_header = match self.0 {
-            CopyFormat::Text { has_header, .. } | CopyFormat::Csv { has_header, .. } => *has_header,
-            CopyFormat::Binary => {
-                out.put_slice(SIGNATURE);
-                // No flags, and no more of a header.
-                out.put_i32(0);
-                out.put_i32(0);
-                false
-            }
-        };
-        if has_header {
+        if *self.0 == CopyFormat::Binary {
+            out.put_slice(SIGNATURE);
+            // No flags, and no more of a header.
+            out.put_i32(0);
+            out.put_i32(0);
+        }
+        if self.0.has_header() {
             for (index, field) in schema.fields().iter().enumerate() {
                 self.separate(index, out);
                 self.value(field.name().as_bytes(), out);
