@@ -1,16 +1,18 @@
 //! One set of compiled dependencies serves running and testing.
 //!
-//! `cargo run` resolves the features that the program needs, `cargo test --workspace` those that
-//! the tests need as well. Where the two differ for a package, cargo compiles it twice, and all
-//! that depends on it: half an hour more on a cold machine. This check compares the two.
+//! `cargo run` resolves the features that the program needs, `cargo build --workspace` those of all
+//! programs, and `cargo test --workspace` those that the tests need as well. A package for which
+//! they differ is compiled more than once, and so is all that depends on it: half an hour more on
+//! a cold machine. This check compares them.
 
 use std::{collections::BTreeSet, path::Path, process::Command};
 
 use crate::cargo;
 
-/// Fails if a package of the program has other features in the test build.
+/// Fails if a package of a program has other features in the test build.
 pub fn run(root: &Path) -> Result<(), String> {
-    let running = packages(root, &["--package", "terrace", "--edges", "normal,build"])?;
+    let mut running = packages(root, &["--package", "terrace", "--edges", "normal,build"])?;
+    running.extend(packages(root, &["--workspace", "--edges", "normal,build"])?);
     let testing = packages(root, &["--workspace", "--edges", "normal,build,dev"])?;
     let different: Vec<_> = running.difference(&testing).map(String::as_str).collect();
     if different.is_empty() {

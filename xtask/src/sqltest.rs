@@ -1,10 +1,13 @@
 //! The checks of SQL against others: the sqllogictest suite and the fuzzer.
 
-use std::path::Path;
+use std::{path::Path, process::Command};
 
-use crate::cargo::{self, Outcome};
+use crate::{
+    cargo::{self, Outcome},
+    loom::subdirectory,
+};
 
-const PACKAGE: &str = "terrace-sqltest";
+const PROGRAM: &str = "terrace-sqltest";
 
 /// Seconds that each of the two runs of the fuzzer takes before every change.
 const FUZZ_SECONDS: &str = "60";
@@ -35,9 +38,16 @@ pub fn fuzz(root: &Path) -> Outcome {
     fixed
 }
 
+/// Builds the program with the features of the workspace, as the tests do: by its package alone it
+/// has fewer, and DataFusion would be compiled again.
 fn start(root: &Path, command: &str, arguments: &[&str]) -> Outcome {
-    let mut cargo = cargo::cargo(root);
-    cargo.args(["run", "--release", "--quiet", "--package", PACKAGE, "--", command]);
-    cargo.args(arguments);
-    cargo::run(cargo)
+    let mut build = cargo::cargo(root);
+    build.args(["build", "--release", "--quiet", "--workspace", "--bin", PROGRAM]);
+    let built = cargo::run(build);
+    if !built.ok {
+        return built;
+    }
+    let mut program = Command::new(subdirectory(root, "release").join(PROGRAM));
+    program.current_dir(root).arg(command).args(arguments);
+    cargo::run(program)
 }

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use terrace_market::Ledger;
@@ -130,7 +130,8 @@ fn empty(
     Ok((store.map_err(|error| refused(&error))?, region))
 }
 
-/// Gets by threads for twice as long as a run lasts; the second half counts.
+/// Gets by threads for twice as long as a run lasts; the second half counts. It lasts longer where
+/// the device has served nothing by then.
 fn run(
     config: &Config,
     store: &ObjectStore,
@@ -148,6 +149,9 @@ fn run(
         std::thread::sleep(config.lasts());
         let (before, gets, began) = (region.stats(), done.load(Ordering::Relaxed), Instant::now());
         std::thread::sleep(config.lasts());
+        while done.load(Ordering::Relaxed) == gets {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let (took, after) = (began.elapsed().as_secs_f64(), region.stats());
         let gets = (done.load(Ordering::Relaxed) - gets) as f64;
         stop.store(true, Ordering::Relaxed);
