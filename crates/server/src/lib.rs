@@ -11,7 +11,9 @@ mod postgres;
 mod registry;
 mod server;
 mod stream;
+mod tls;
 
 pub use copy::{CopyError, copy_from, copy_to};
 pub use limits::Limits;
 pub use server::{Listener, Server, ServerError, SocketFile};
+pub use tls::{Tls, TlsError};

@@ -16,6 +16,7 @@ mod functions;
 mod login;
 mod number;
 mod parameter;
+mod scram;
 mod settings;
 mod transaction;
 mod types;

@@ -35,11 +35,11 @@ fn engine() -> Engine {
 async fn with_server<T: Future<Output = ()>>(limits: Limits, test: impl FnOnce(SocketAddr) -> T) {
     let engine = engine();
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    let listener = Listener::tcp(address).await.expect("an address");
+    let server = Server::new(engine.clone(), limits, None).expect("a server");
+    let listener = Listener::tcp(address, &server).await.expect("an address");
     let Listener::Tcp(tcp) = &listener else { panic!("not by TCP") };
     let address = tcp.local_addr().expect("an address");
     let (stop, stopped) = oneshot::channel::<()>();
-    let server = Server::new(engine.clone(), limits);
     let server = tokio::spawn(server.run(vec![listener], async { drop(stopped.await) }));
     test(address).await;
     drop(stop);
@@ -532,8 +532,10 @@ async fn ends(address: SocketAddr, messages: &[&[u8]]) -> Option<u8> {
 
 #[tokio::test]
 async fn a_server_without_logins_is_for_its_machine_alone() {
-    let open = Listener::tcp(SocketAddr::from(([0, 0, 0, 0], 0))).await.expect_err("open");
-    assert!(open.to_string().contains("127.0.0.1"), "{open}");
+    let server = Server::new(engine(), Limits::default(), None).expect("a server");
+    let everywhere = SocketAddr::from(([0, 0, 0, 0], 0));
+    let open = Listener::tcp(everywhere, &server).await.expect_err("open");
+    assert!(open.to_string().contains("--tls-cert"), "{open}");
     let directory = tempfile::tempdir().expect("a directory");
     let first = Listener::unix(directory.path(), 5432).expect("a socket");
     assert!(Listener::unix(directory.path(), 5432).is_err(), "the socket is in use");

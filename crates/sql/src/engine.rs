@@ -156,6 +156,14 @@ impl Engine {
         Session::new(Arc::clone(&self.state))
     }
 
+    /// A new session that acts for a role of the database, and belongs to the role's tenant.
+    ///
+    /// # Errors
+    /// [`SqlError::MissingRole`]; as [`Engine::session`].
+    pub fn session_of(&self, role: &str) -> Result<Session, SqlError> {
+        Session::of_role(Arc::clone(&self.state), role)
+    }
+
     /// The pool.
     #[must_use]
     pub fn pool(&self) -> &Pool {

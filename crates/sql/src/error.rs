@@ -103,6 +103,26 @@ pub enum SqlError {
         /// The tenant.
         name: String,
     },
+    /// A role of this name exists.
+    #[error("role {name} already exists; say ALTER ROLE {name}")]
+    RoleExists {
+        /// The role.
+        name: String,
+    },
+    /// No role of this name.
+    #[error("role {name} does not exist; a superuser makes it by CREATE ROLE {name}")]
+    MissingRole {
+        /// The role.
+        name: String,
+    },
+    /// A statement that the role of its session may not run.
+    #[error("permission denied for role {role}: {what}")]
+    Denied {
+        /// The role.
+        role: String,
+        /// What it lacks.
+        what: String,
+    },
     /// A heap cannot be made, or has no room.
     #[error(transparent)]
     Heap(#[from] HeapError),

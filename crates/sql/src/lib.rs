@@ -4,6 +4,7 @@
 //! is one page of the pool and one extent of the store. The [catalog] names every extent;
 //! what it does not name is free, so that nothing can leak.
 
+pub mod access;
 pub mod catalog;
 pub mod chunk;
 pub mod data_dir;

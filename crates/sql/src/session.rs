@@ -16,6 +16,7 @@ mod dialect;
 mod exclusive;
 mod filter_pushdown;
 pub(crate) mod floats;
+mod grant;
 mod group_filters;
 mod heap;
 pub(crate) mod hint;
@@ -28,6 +29,7 @@ mod null_equality;
 mod options;
 mod order_keys;
 mod prepared;
+mod role;
 mod row_values;
 mod rules;
 mod selectivity;
@@ -70,6 +72,7 @@ use object_store::memory::InMemory;
 use terrace_exec::{AnyOrder, OrderedLists, PagedOperators, PagedOptions};
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
 
+use crate::access::{Reading, Rights, check_names, check_plan};
 use crate::catalog::{DEFAULT_SCHEMA, Snapshot};
 use crate::engine::EngineState;
 use crate::error::SqlError;
@@ -92,8 +95,10 @@ use semantics::PostgresSemantics;
 use subqueries::SubqueryComparisons;
 
 pub use copy::{CopyFormat, CopyIn, CopyStatement};
+pub use grant::{AccessChange, GrantStatement};
 pub use heap::HeapStatement;
 pub use prepared::Prepared;
+pub use role::{RoleOption, RoleStatement};
 pub(crate) use settings::{
     MARKET as MARKET_SETTING, TENANT as TENANT_SETTING, check as check_settings,
 };
@@ -112,6 +117,8 @@ pub struct Session {
     context: SessionContext,
     names: Arc<MainCatalog>,
     transaction: Mutex<Option<Arc<Transaction>>>,
+    /// The role that statements act for; none may do everything.
+    role: Option<Arc<str>>,
     /// Transactions begin READ ONLY unless they say otherwise.
     reads_only: AtomicBool,
 }
@@ -147,7 +154,20 @@ fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 }
 
 impl Session {
+    pub(crate) fn of_role(engine: Arc<EngineState>, role: &str) -> Result<Self, SqlError> {
+        if engine.catalog().role(role).is_none() {
+            return Err(SqlError::MissingRole { name: role.to_owned() });
+        }
+        let session = Self::acting_for(engine, Some(role.into()))?;
+        session.reset_settings();
+        Ok(session)
+    }
+
     pub(crate) fn new(engine: Arc<EngineState>) -> Result<Self, SqlError> {
+        Self::acting_for(engine, None)
+    }
+
+    fn acting_for(engine: Arc<EngineState>, role: Option<Arc<str>>) -> Result<Self, SqlError> {
         let name = format!("session {}", SESSIONS.fetch_add(1, Ordering::Relaxed) + 1);
         let base = RuntimeEnv::default();
         let url = ObjectStoreUrl::parse(STORE_URL)?;
@@ -177,7 +197,7 @@ impl Session {
         let weak = context.state_weak_ref();
         names.attach(Box::new(move || weak.upgrade().map(|state| state.read().clone())));
         let (transaction, reads_only) = (Mutex::default(), AtomicBool::default());
-        Ok(Self { engine, context, names, transaction, reads_only })
+        Ok(Self { engine, context, names, transaction, role, reads_only })
     }
 
     fn transaction(&self) -> MutexGuard<'_, Option<Arc<Transaction>>> {
@@ -191,11 +211,27 @@ impl Session {
         &self.context
     }
 
+    /// The role that statements act for; none of a session that may do everything.
+    #[must_use]
+    pub fn role(&self) -> Option<&str> {
+        self.role.as_deref()
+    }
+
+    fn rights<'a>(&'a self, snapshot: &'a Snapshot) -> Rights<'a> {
+        Rights::new(snapshot, self.role())
+    }
+
     /// Gives all settings of the session the values that it began with.
     pub fn reset_settings(&self) {
         let state = self.context.state_ref();
-        let begun = config(&self.engine);
-        *state.write().config_mut().options_mut() = begun.options().as_ref().clone();
+        let mut begun = config(&self.engine).options().as_ref().clone();
+        let role = self.role().and_then(|role| self.engine.catalog().role(role));
+        if let Some(tenant) = role.and_then(|role| role.tenant.clone())
+            && let Some(options) = begun.extensions.get_mut::<PagedOptions>()
+        {
+            options.tenant = tenant;
+        }
+        *state.write().config_mut().options_mut() = begun;
         self.reads_only.store(false, Ordering::Relaxed);
     }
 
@@ -299,9 +335,14 @@ impl Session {
         if let (Scope::Within(_), true) = (&scope, statement.is_of_the_engine()) {
             return Err(SqlError::InTransaction { what: statement.to_string() });
         }
+        self.refuse_without_rights(&statement)?;
         let mut statement = match statement {
             SessionStatement::Sql(statement) => *statement,
             SessionStatement::Query { action, id } => return self.act_on(action, id),
+            SessionStatement::Role(statement) => return self.act_on_roles(statement).await,
+            SessionStatement::Grant(statement) => {
+                return self.change_access(*statement, &scope).await;
+            }
             SessionStatement::Tenant(statement) => return self.act_on_tenant(statement).await,
             SessionStatement::Tier(statement) => return self.alter_tier(&statement),
             SessionStatement::Heap(statement) => return self.act_on_heap(statement).await,
@@ -316,6 +357,7 @@ impl Session {
             }
         };
         settings::refuse(&statement)?;
+        self.refuse_settings(&statement)?;
         if self.reset(&statement)? {
             return Ok(Planned::nothing());
         }
@@ -326,7 +368,9 @@ impl Session {
         self.names.resolve_in(&mut state, &snapshot);
         state.config_mut().set_extension(Arc::clone(&reader));
         match self.logical_plan(&state, &snapshot, statement).await? {
-            LogicalPlan::Ddl(definition) => {
+            plan @ LogicalPlan::Ddl(_) => {
+                check_plan(&plan, &self.rights(&snapshot))?;
+                let LogicalPlan::Ddl(definition) = plan else { return Ok(Planned::nothing()) };
                 self.refuse_change(&scope, "a definition")?;
                 self.define(&state, &snapshot, definition, encoding, &scope).await
             }
@@ -345,6 +389,7 @@ impl Session {
             Some(text) => state.sql_to_statement(&text, &Dialect::Generic)?,
             None => statement,
         };
+        check_names(state, &statement, &self.rights(snapshot), Reading::Statement)?;
         using::write_out(state, &mut statement).await?;
         match state.statement_to_plan(statement.clone()).await {
             Ok(plan) => {
@@ -373,6 +418,7 @@ impl Session {
             self.refuse_change(scope, "a change of rows")?;
         }
         let plan = snapshot::pin(plan, snapshot)?;
+        check_plan(&plan, &self.rights(snapshot))?;
         if let Some(planned) = self.modify(&state, &plan).await? {
             return Ok(planned);
         }
@@ -402,6 +448,20 @@ pub(crate) fn parse(text: &str) -> Result<Vec<SessionStatement>, SqlError> {
 }
 
 impl Session {
+    /// Refuses what superusers alone may do: a change of the engine, of tenants, and of queries.
+    fn refuse_without_rights(&self, statement: &SessionStatement) -> Result<(), SqlError> {
+        let is_of_superusers = match statement {
+            SessionStatement::Role(_) => false,
+            SessionStatement::Query { .. } => true,
+            statement => statement.is_of_the_engine(),
+        };
+        if self.role.is_none() || !is_of_superusers {
+            return Ok(());
+        }
+        let snapshot = self.engine.catalog().snapshot();
+        self.rights(&snapshot).require_superuser(&statement.to_string())
+    }
+
     /// Stops another query, lets it go on, or ends it.
     fn act_on(&self, action: QueryAction, id: u64) -> Result<Planned, SqlError> {
         let Some(query) = self.engine.queries().find(id) else {

@@ -35,7 +35,8 @@ use super::types::pg_type;
 use super::wire::Wire;
 use crate::limits::Limits;
 use crate::registry::{Registered, Registry};
-use crate::stream::{Stream, Watch};
+use crate::stream::{Accepted, Watch};
+use crate::tls::Tls;
 
 /// `Describe` and `Close` of a statement; of a portal otherwise.
 const STATEMENT: u8 = b'S';
@@ -49,11 +50,15 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) registry: Arc<Registry>,
     pub(crate) limits: Limits,
+    pub(crate) tls: Option<Arc<Tls>>,
+    /// Random bytes of this server, by which it answers logins of roles that there are not.
+    pub(crate) secret: [u8; 32],
 }
 
 /// Serves a connection until its client leaves, or what it does ends it.
-pub(crate) async fn serve(shared: &Shared, stream: Box<dyn Stream>, watch: Watch) {
-    let mut wire = Wire::new(stream, &shared.limits);
+pub(crate) async fn serve(shared: &Shared, accepted: Accepted) {
+    let Accepted { stream, watch, peer } = accepted;
+    let mut wire = Wire::new(stream, peer, &shared.limits);
     let failure = match talk(shared, &mut wire, watch).await {
         Ok(()) => return,
         Err(failure) => failure,
@@ -68,9 +73,9 @@ pub(crate) async fn serve(shared: &Shared, stream: Box<dyn Stream>, watch: Watch
 }
 
 /// Tells a client that there is no place for it; it may still cancel a statement.
-pub(crate) async fn refuse(shared: &Shared, stream: Box<dyn Stream>) {
+pub(crate) async fn refuse(shared: &Shared, accepted: Accepted) {
     let Limits { connections, login_time, .. } = shared.limits;
-    let mut wire = Wire::new(stream, &shared.limits);
+    let mut wire = Wire::new(accepted.stream, accepted.peer, &shared.limits);
     let text = format!("the server has {connections} connections, as many as it takes");
     let told = async {
         if first_message(shared, &mut wire).await?.is_some() {
@@ -86,9 +91,9 @@ async fn talk(shared: &Shared, wire: &mut Wire, watch: Watch) -> Result<(), Fail
     let Ok(login) = login else {
         return Err(Failure::fatal(SqlState::CONNECTION, "logging in has taken too long"));
     };
-    let Some(Client { registered, settings, user }) = login? else { return Ok(()) };
+    let Some(Client { registered, settings, user, role }) = login? else { return Ok(()) };
     wire.allow_message_bytes(shared.limits.message_bytes);
-    let place = Place { database: DATABASE, user, number: registered.number() };
+    let place = Place { database: DATABASE, user, role, number: registered.number() };
     let session = new_session(shared, &place)?;
     apply(&session, &settings).await?;
     let control = Control { watch, registered };
@@ -111,7 +116,10 @@ async fn talk(shared: &Shared, wire: &mut Wire, watch: Watch) -> Result<(), Fail
 
 /// A session for a connection.
 pub(super) fn new_session(shared: &Shared, place: &Place) -> Result<Session, Failure> {
-    let session = shared.engine.session()?;
+    let session = match &place.role {
+        Some(role) => shared.engine.session_of(role)?,
+        None => shared.engine.session()?,
+    };
     for function in functions(place) {
         session.context().register_udf(function);
     }

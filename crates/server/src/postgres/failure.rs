@@ -33,10 +33,13 @@ impl SqlState {
     pub(super) const CONFLICT: Self = Self("40001");
     pub(super) const DEADLOCK: Self = Self("40P01");
     pub(super) const IN_DOUBT: Self = Self("08007");
+    pub(super) const NO_LOGIN: Self = Self("28000");
+    pub(super) const WRONG_PASSWORD: Self = Self("28P01");
     pub(super) const NO_STATEMENT: Self = Self("26000");
     pub(super) const NO_PORTAL: Self = Self("34000");
     pub(super) const NO_DATABASE: Self = Self("3D000");
     pub(super) const NO_SCHEMA: Self = Self("3F000");
+    pub(super) const DENIED: Self = Self("42501");
     pub(super) const SYNTAX: Self = Self("42601");
     pub(super) const NO_COLUMN: Self = Self("42703");
     pub(super) const AMBIGUOUS_COLUMN: Self = Self("42702");
@@ -149,9 +152,13 @@ fn state_of(error: &SqlError) -> SqlState {
         SqlError::ValueTooLarge { .. } => SqlState::TOO_LARGE,
         SqlError::Exists { .. } => SqlState::DUPLICATE_TABLE,
         SqlError::SchemaExists { .. } => SqlState::DUPLICATE_SCHEMA,
-        SqlError::TenantExists { .. } | SqlError::HeapExists { .. } => SqlState::DUPLICATE_OBJECT,
+        SqlError::TenantExists { .. }
+        | SqlError::RoleExists { .. }
+        | SqlError::HeapExists { .. } => SqlState::DUPLICATE_OBJECT,
+        SqlError::Denied { .. } => SqlState::DENIED,
         SqlError::MissingQuery { .. }
         | SqlError::MissingTenant { .. }
+        | SqlError::MissingRole { .. }
         | SqlError::MissingHeap { .. } => SqlState::NO_OBJECT,
         SqlError::Missing { .. } => SqlState::NO_TABLE,
         // The statement is right, and finds the new table when it is run again.

@@ -13,6 +13,8 @@ use super::settings::SERVER_VERSION;
 pub(super) struct Place {
     pub(super) database: &'static str,
     pub(super) user: String,
+    /// The role that the client has logged in with; none where there are no roles.
+    pub(super) role: Option<String>,
     /// The number by which its statements are cancelled.
     pub(super) number: i32,
 }

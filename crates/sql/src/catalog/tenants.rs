@@ -83,12 +83,20 @@ impl Catalog {
     /// Drops a tenant. Returns whether there was one. Its sessions go on without its SLA.
     ///
     /// # Errors
-    /// Errors of the catalog's file.
+    /// [`SqlError::Refused`] while roles belong to it; errors of the catalog's file.
     pub async fn drop_tenant(self: &Arc<Self>, name: &str) -> Result<bool, SqlError> {
         let name = name.to_owned();
         self.change(move |catalog| {
             if catalog.tenant(&name).is_none() {
                 return Ok(false);
+            }
+            let roles = catalog.roles();
+            let member = roles.iter().find(|(_, role)| role.tenant.as_deref() == Some(&name));
+            if let Some((role, _)) = member {
+                return Err(SqlError::Refused {
+                    what: format!("dropping tenant {name}, which role {role} belongs to"),
+                    instead: format!("say ALTER ROLE {role} TENANT NONE first"),
+                });
             }
             catalog.journal.settle(&[], |transaction| transaction.remove_tenant(&name))?;
             Ok(catalog.names_mut().tenants.remove(&name).is_some())

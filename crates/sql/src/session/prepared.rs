@@ -81,6 +81,7 @@ impl Session {
             return Ok(Prepared { statement, parameters: vec![], schema: None, plan: None });
         };
         settings::refuse(parsed)?;
+        self.refuse_settings(parsed)?;
         self.follow_engine()?;
         let text = depth::text_of(&statement);
         let (state, current) = self.state_in(&self.scope())?;

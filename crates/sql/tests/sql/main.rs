@@ -20,6 +20,7 @@ mod query_scan;
 mod query_sets;
 mod query_spill;
 mod right_answers;
+mod roles;
 mod store_identity;
 mod tiers;
 mod transaction_histories;
