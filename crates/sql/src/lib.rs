@@ -30,6 +30,7 @@ pub mod statistics;
 pub mod system;
 pub mod table;
 mod tasks;
+mod tenancy;
 #[cfg(test)]
 mod test_support;
 mod transaction;

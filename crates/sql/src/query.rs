@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::{Instant, SystemTime};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::{DataFusionError, Result, exec_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
@@ -25,12 +25,16 @@ use futures::{FutureExt, Stream, StreamExt, future};
 use terrace_exec::QueryExtension;
 use terrace_exec::panics::{Supervised, catch, caught};
 use terrace_pool::{Pool, PoolError, Space};
+use terrace_sys::size::format_bytes;
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
 
 use crate::error::SqlError;
 use crate::market::{Claim, Market};
 use crate::memory::{MemoryBudget, PagedMemory, QueryMemory, Watch, Watched};
 use crate::pins::{PagePins, Reader};
 use crate::spill::{SpillCounters, SpillSpace};
+use crate::tenancy::Turn;
 use crate::transaction::Scope;
 
 use charge::Charge;
@@ -57,6 +61,8 @@ pub(crate) struct QueryResources {
 pub enum QueryState {
     /// It is planned, or runs as far as its reader asks.
     Running,
+    /// It waits for its turn among the queries of its tenant.
+    Queued,
     /// It waits, with its paged operators' pages unpinned, for [`Query::resume`].
     Suspended,
     /// It waits for a while, by the market: in the same way for a query of a higher priority that
@@ -70,11 +76,21 @@ impl fmt::Display for QueryState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Running => "running",
+            Self::Queued => "queued",
             Self::Suspended => "suspended",
             Self::Preempted => "preempted",
             Self::Cancelled => "cancelled",
         })
     }
+}
+
+/// The reason for the end of a query, where its user did not ask for it.
+#[derive(Debug)]
+enum Ending {
+    /// The process has no more memory for it.
+    Memory(String),
+    /// A limit of its tenant.
+    Limit(String),
 }
 
 /// A query that runs or is about to.
@@ -90,8 +106,11 @@ pub struct Query {
     charge: Charge,
     plan: OnceLock<Arc<dyn ExecutionPlan>>,
     rows_returned: AtomicU64,
+    is_queued: AtomicBool,
+    /// Its turn among the queries of its tenant.
+    turn: OnceLock<Weak<Turn>>,
     /// Why it ends, where its user did not ask for that.
-    ended_by: OnceLock<String>,
+    ended_by: OnceLock<Ending>,
 }
 
 impl Query {
@@ -174,10 +193,29 @@ impl Query {
     }
 
     /// Ends the query by an error that says why.
-    fn end(&self, why: String) {
+    fn end(&self, why: Ending) {
         // The first reason is the one.
         let _ = self.ended_by.set(why);
         self.cancel();
+    }
+
+    /// Its turn among the queries of its tenant; none of one without a tenant, or that has ended.
+    pub(crate) fn turn(&self) -> Option<Arc<Turn>> {
+        self.turn.get()?.upgrade()
+    }
+
+    /// The error that it ends with.
+    fn ended(&self) -> DataFusionError {
+        let id = self.id;
+        match self.ended_by.get() {
+            None => exec_datafusion_err!("query {id} was cancelled"),
+            Some(Ending::Memory(why)) => {
+                DataFusionError::ResourcesExhausted(format!("query {id}: {why}"))
+            }
+            Some(Ending::Limit(why)) => {
+                SqlError::TenantLimit { what: format!("query {id}: {why}") }.into()
+            }
+        }
     }
 
     /// What it does at the moment.
@@ -185,6 +223,7 @@ impl Query {
     pub fn state(&self) -> QueryState {
         match () {
             () if self.memory.is_cancelled() => QueryState::Cancelled,
+            () if self.is_queued.load(Ordering::Relaxed) => QueryState::Queued,
             () if self.suspension.is_preempted() => QueryState::Preempted,
             () if self.suspension.is_set() => QueryState::Suspended,
             () => QueryState::Running,
@@ -230,7 +269,34 @@ impl Queries {
         }
         if let Some(query) = running.last() {
             tracing::warn!(query = query.id, why, "a query is ended");
-            query.end(why);
+            query.end(Ending::Memory(why));
+        }
+    }
+
+    /// Ends queries of tenants whose running queries have spilled more than they may, the youngest
+    /// of a tenant first.
+    pub(crate) fn end_spilling(&self) {
+        let running = self.running();
+        let mut spilled: BTreeMap<Arc<str>, (u64, Arc<Query>, u64)> = BTreeMap::new();
+        for query in running.iter().filter(|query| query.state() != QueryState::Cancelled) {
+            let Some(turn) = query.turn() else { continue };
+            let Some(limit) = turn.limits().spill_bytes else { continue };
+            let bytes = query.spilled().bytes();
+            let all = spilled.entry(Arc::clone(turn.tenant()));
+            let all = all.or_insert_with(|| (0, Arc::clone(query), limit));
+            all.0 += bytes;
+            if bytes > 0 {
+                all.1 = Arc::clone(query);
+            }
+        }
+        for (tenant, (bytes, youngest, limit)) in spilled {
+            if bytes > limit {
+                let (bytes, limit) = (format_bytes(bytes), format_bytes(limit));
+                youngest.end(Ending::Limit(format!(
+                    "the queries of tenant {tenant} have spilled {bytes} and may spill {limit}; \
+                     say ALTER TENANT {tenant} SET (max_spill = '...')"
+                )));
+            }
         }
     }
 
@@ -253,6 +319,8 @@ pub(crate) struct RunningQuery {
     runtime: Arc<RuntimeEnv>,
     paged: QueryExtension,
     market: Arc<Market>,
+    turn: Option<Arc<Turn>>,
+    deadline: Option<AbortHandle>,
     _watched: Watched,
 }
 
@@ -291,13 +359,52 @@ impl RunningQuery {
             charge,
             plan: OnceLock::new(),
             rows_returned: AtomicU64::new(0),
+            is_queued: AtomicBool::new(false),
+            turn: OnceLock::new(),
             ended_by: OnceLock::new(),
         });
         queries.lock().insert(id, Arc::clone(&query));
         market.arrived();
         let paged = QueryExtension(Arc::new(paged));
         let (queries, _watched) = (Arc::clone(queries), resources.watch.query());
-        Ok(Self { query, queries, runtime, paged, market, _watched })
+        let (turn, deadline) = (None, None);
+        Ok(Self { query, queries, runtime, paged, market, turn, deadline, _watched })
+    }
+
+    /// Waits for the turn of the query among those of its tenant, whose limits it has from then on.
+    ///
+    /// # Errors
+    /// When it has waited too long, or was cancelled meanwhile.
+    pub(crate) async fn wait_for(
+        &mut self,
+        turn: impl Future<Output = Result<Turn, SqlError>>,
+    ) -> Result<(), SqlError> {
+        let query = &self.query;
+        query.is_queued.store(true, Ordering::Relaxed);
+        let turn = tokio::select! {
+            turn = turn => turn,
+            () = query.suspension.cancelled() => Err(query.ended().into()),
+        };
+        query.is_queued.store(false, Ordering::Relaxed);
+        let turn = Arc::new(turn?);
+        // A query waits once.
+        let _ = query.turn.set(Arc::downgrade(&turn));
+        query.limit(None);
+        self.deadline = turn.limits().query_time.map(|time| {
+            let (query, tenant) = (Arc::downgrade(query), Arc::clone(turn.tenant()));
+            let ends = async move {
+                sleep(time).await;
+                if let Some(query) = query.upgrade() {
+                    query.end(Ending::Limit(format!(
+                        "tenant {tenant} allows a query {time:?}; say ALTER TENANT {tenant} SET \
+                         (query_timeout = '...')"
+                    )));
+                }
+            };
+            tokio::spawn(ends).abort_handle()
+        });
+        self.turn = Some(turn);
+        Ok(())
     }
 
     #[cfg(test)]
@@ -353,6 +460,9 @@ impl RunningQuery {
 
 impl Drop for RunningQuery {
     fn drop(&mut self) {
+        if let Some(deadline) = &self.deadline {
+            deadline.abort();
+        }
         self.query.memory.cancel();
         self.queries.lock().remove(&self.query.id);
         self.market.departed(&self.query);
@@ -515,11 +625,7 @@ impl QueryStream {
         self.kept = None;
         self.resumed = None;
         self.cancelled = future::pending().boxed();
-        let id = query.id;
-        Poll::Ready(Some(match query.ended_by.get() {
-            None => exec_err!("query {id} was cancelled"),
-            Some(why) => Err(DataFusionError::ResourcesExhausted(format!("query {id}: {why}"))),
-        }))
+        Poll::Ready(Some(Err(query.ended())))
     }
 }
 

@@ -82,6 +82,7 @@ use crate::pins::Reader;
 use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment, supervised};
 use crate::scalar;
 use crate::scan::STORE_URL;
+use crate::tenancy::Seat;
 use crate::transaction::{Scope, Transaction};
 use crate::view;
 use build_side::BuildSide;
@@ -119,6 +120,8 @@ pub struct Session {
     transaction: Mutex<Option<Arc<Transaction>>>,
     /// The role that statements act for; none may do everything.
     role: Option<Arc<str>>,
+    /// Its place among the sessions of its tenant.
+    seat: Option<Arc<Seat>>,
     /// Transactions begin READ ONLY unless they say otherwise.
     reads_only: AtomicBool,
 }
@@ -155,19 +158,31 @@ fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 
 impl Session {
     pub(crate) fn of_role(engine: Arc<EngineState>, role: &str) -> Result<Self, SqlError> {
-        if engine.catalog().role(role).is_none() {
-            return Err(SqlError::MissingRole { name: role.to_owned() });
-        }
-        let session = Self::acting_for(engine, Some(role.into()))?;
-        session.reset_settings();
-        Ok(session)
+        let missing = || SqlError::MissingRole { name: role.to_owned() };
+        let known = engine.catalog().role(role).ok_or_else(missing)?;
+        let sit = |tenant: &String| engine.tenancy().sit(engine.catalog(), tenant).map(Arc::new);
+        let seat = known.tenant.as_ref().map(sit).transpose()?;
+        Self::acting_for(engine, Some(role.into()), seat)
     }
 
     pub(crate) fn new(engine: Arc<EngineState>) -> Result<Self, SqlError> {
-        Self::acting_for(engine, None)
+        Self::acting_for(engine, None, None)
     }
 
-    fn acting_for(engine: Arc<EngineState>, role: Option<Arc<str>>) -> Result<Self, SqlError> {
+    /// A new session for the same role, with the settings that it began with, that takes the place
+    /// of this one.
+    ///
+    /// # Errors
+    /// As [`crate::Engine::session`].
+    pub fn renewed(&self) -> Result<Self, SqlError> {
+        Self::acting_for(Arc::clone(&self.engine), self.role.clone(), self.seat.clone())
+    }
+
+    fn acting_for(
+        engine: Arc<EngineState>,
+        role: Option<Arc<str>>,
+        seat: Option<Arc<Seat>>,
+    ) -> Result<Self, SqlError> {
         let name = format!("session {}", SESSIONS.fetch_add(1, Ordering::Relaxed) + 1);
         let base = RuntimeEnv::default();
         let url = ObjectStoreUrl::parse(STORE_URL)?;
@@ -197,7 +212,9 @@ impl Session {
         let weak = context.state_weak_ref();
         names.attach(Box::new(move || weak.upgrade().map(|state| state.read().clone())));
         let (transaction, reads_only) = (Mutex::default(), AtomicBool::default());
-        Ok(Self { engine, context, names, transaction, role, reads_only })
+        let session = Self { engine, context, names, transaction, role, seat, reads_only };
+        session.reset_settings();
+        Ok(session)
     }
 
     fn transaction(&self) -> MutexGuard<'_, Option<Arc<Transaction>>> {
@@ -275,8 +292,9 @@ impl Session {
             }
             _ => self.begin_statement()?,
         };
+        let waits = statement.waits_for_its_turn();
         let plan = |reader| self.plan(statement, scope.clone(), reader);
-        self.start(text, scope.clone(), plan).await.inspect_err(|error| self.failed(error))
+        self.start(text, scope.clone(), waits, plan).await.inspect_err(|error| self.failed(error))
     }
 
     /// The transaction of a statement that begins.
@@ -306,11 +324,13 @@ impl Session {
         }
     }
 
-    /// Registers a query, plans it and starts it as a part of the transaction of `scope`.
+    /// Registers a query, waits for its turn if `waits`, plans it and starts it as a part of the
+    /// transaction of `scope`.
     async fn start<'a, P>(
         &self,
         text: String,
         scope: Scope,
+        waits: bool,
         plan: impl FnOnce(Arc<Reader>) -> P,
     ) -> Result<QueryHandle, SqlError>
     where
@@ -318,7 +338,13 @@ impl Session {
     {
         let (queries, resources) = (self.engine.queries(), self.engine.resources());
         let base = self.context.runtime_env();
-        let running = RunningQuery::begin(queries, resources, &base, text.clone(), self.claim())?;
+        let claim = self.claim();
+        let tenant = claim.tenant.clone().filter(|_| waits);
+        let mut running = RunningQuery::begin(queries, resources, &base, text.clone(), claim)?;
+        if let Some(tenant) = tenant {
+            let turn = self.engine.tenancy().turn(self.engine.catalog(), &tenant);
+            running.wait_for(turn).await?;
+        }
         let planning = supervised(Box::pin(plan(running.reader())));
         let Planned { plan, watched } = OnStack::new(&text, planning).await?;
         let context = TaskContext::from(&self.context.state());

@@ -115,15 +115,20 @@ async fn talk(shared: &Shared, wire: &mut Wire, watch: Watch) -> Result<(), Fail
 }
 
 /// A session for a connection.
-pub(super) fn new_session(shared: &Shared, place: &Place) -> Result<Session, Failure> {
+fn new_session(shared: &Shared, place: &Place) -> Result<Session, Failure> {
     let session = match &place.role {
         Some(role) => shared.engine.session_of(role)?,
         None => shared.engine.session()?,
     };
+    Ok(with_functions(session, place))
+}
+
+/// The session with the functions that tell where it is connected.
+pub(super) fn with_functions(session: Session, place: &Place) -> Session {
     for function in functions(place) {
         session.context().register_udf(function);
     }
-    Ok(session)
+    session
 }
 
 /// Has a session know the settings that it has as well.

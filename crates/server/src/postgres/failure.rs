@@ -54,6 +54,7 @@ impl SqlState {
     pub(super) const NOT_EMPTY: Self = Self("2BP01");
     pub(super) const OUT_OF_MEMORY: Self = Self("53200");
     pub(super) const TOO_MANY: Self = Self("53300");
+    pub(super) const LIMIT: Self = Self("53400");
     pub(super) const TOO_LARGE: Self = Self("54000");
     pub(super) const CANCELLED: Self = Self("57014");
     pub(super) const IO: Self = Self("58030");
@@ -155,6 +156,8 @@ fn state_of(error: &SqlError) -> SqlState {
         SqlError::TenantExists { .. }
         | SqlError::RoleExists { .. }
         | SqlError::HeapExists { .. } => SqlState::DUPLICATE_OBJECT,
+        SqlError::TenantFull { .. } => SqlState::TOO_MANY,
+        SqlError::TenantBusy { .. } | SqlError::TenantLimit { .. } => SqlState::LIMIT,
         SqlError::Denied { .. } => SqlState::DENIED,
         SqlError::MissingQuery { .. }
         | SqlError::MissingTenant { .. }

@@ -9,7 +9,7 @@ use pgwire::messages::response::{CommandComplete, TransactionStatus as Status};
 use pgwire::messages::startup::ParameterStatus;
 use terrace_sql::session::SessionStatement;
 
-use super::connection::{Connection, apply, new_session};
+use super::connection::{Connection, apply, with_functions};
 use super::failure::Failure;
 
 /// Things that a connection forgets.
@@ -82,7 +82,7 @@ impl Connection<'_> {
                 self.portals.clear();
                 self.statements.clear();
                 self.prepared.clear();
-                self.session = new_session(self.shared, &self.place)?;
+                self.session = with_functions(self.session.renewed()?, &self.place);
                 self.reset_settings().await?;
             }
             Forget::Nothing(_) => {}

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinition};
 
-use super::Role;
 use super::bytes::Missing;
 use super::label::DatabaseId;
 use super::record::{
     ChunkRecord, TableRecord, access_from_bytes, access_to_bytes, role_from_bytes, role_to_bytes,
     tenant_from_bytes, tenant_to_bytes, view_from_bytes, view_to_bytes,
 };
+use super::{Role, TenantLimits};
 use crate::access::Access;
 use crate::data_dir::unfinished;
 use crate::error::SqlError;
@@ -68,8 +68,8 @@ pub(super) struct Loaded {
     pub tables: Vec<LoadedTable>,
     /// Schema, name and text.
     pub views: Vec<(String, String, String)>,
-    /// Name and SLA.
-    pub tenants: Vec<(String, Option<String>)>,
+    /// Name, SLA and limits.
+    pub tenants: Vec<(String, (Option<String>, TenantLimits))>,
     pub roles: Vec<(String, Role)>,
     /// Schema, and table or view; no name for the schema itself.
     pub access: Vec<(String, Option<String>, Access)>,
@@ -289,8 +289,13 @@ impl FileTransaction<'_> {
         self.change(|write| Ok(write.open_table(VIEWS)?.remove((schema, name)).map(drop)?))
     }
 
-    pub(super) fn put_tenant(&self, name: &str, sla: Option<&str>) -> Result<(), SqlError> {
-        let record = tenant_to_bytes(sla);
+    pub(super) fn put_tenant(
+        &self,
+        name: &str,
+        sla: Option<&str>,
+        limits: &TenantLimits,
+    ) -> Result<(), SqlError> {
+        let record = tenant_to_bytes(sla, limits);
         self.change(|write| {
             Ok(write.open_table(TENANTS)?.insert(name, record.as_slice()).map(drop)?)
         })
@@ -464,7 +469,7 @@ fn load(database: &Database) -> Result<Loaded, LoadFailure> {
 
 fn load_tenants(
     read: &redb::ReadTransaction,
-) -> Result<Vec<(String, Option<String>)>, LoadFailure> {
+) -> Result<Vec<(String, (Option<String>, TenantLimits))>, LoadFailure> {
     let table = match read.open_table(TENANTS) {
         Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
         table => table?,
@@ -472,9 +477,9 @@ fn load_tenants(
     let mut tenants = Vec::new();
     for entry in table.iter()? {
         let (name, record) = entry?;
-        let sla = tenant_from_bytes(record.value());
-        let sla = sla.map_err(damaged(format_args!("tenant {}", name.value())))?;
-        tenants.push((name.value().to_owned(), sla));
+        let tenant = tenant_from_bytes(record.value());
+        let tenant = tenant.map_err(damaged(format_args!("tenant {}", name.value())))?;
+        tenants.push((name.value().to_owned(), tenant));
     }
     Ok(tenants)
 }

@@ -61,8 +61,8 @@ pub(super) fn names(
         home.tables.insert_mut(table.name().to_owned(), table);
     }
     let mut tenants = BTreeMap::new();
-    for (name, sla) in loaded.tenants {
-        let tenant = Tenant::of(sla.as_deref());
+    for (name, (sla, limits)) in loaded.tenants {
+        let tenant = Tenant::of(sla.as_deref(), limits);
         let tenant =
             tenant.map_err(|what| journal.file.damaged(format!("tenant {name}: {what}")))?;
         tenants.insert(name, tenant);

@@ -11,7 +11,7 @@ use datafusion::common::ScalarValue;
 use terrace_tier::store::{Extent, Stored};
 
 use super::bytes::{FieldReader, FieldWriter, Missing};
-use super::{Role, Verifier};
+use super::{Role, TenantLimits, Verifier};
 use crate::access::{Access, Grantee, Privileges};
 use crate::chunk::Chunk;
 use crate::segment::Encoding;
@@ -24,7 +24,9 @@ const UNPLACED_CHUNK_VERSION: u8 = 2;
 /// Chunks of this version say nothing of encodings either: all of their segments are plain.
 const PLAIN_CHUNK_VERSION: u8 = 1;
 const VIEW_VERSION: u8 = 1;
-const TENANT_VERSION: u8 = 1;
+const TENANT_VERSION: u8 = 2;
+/// Tenants of this version have no limits.
+const UNLIMITED_TENANT_VERSION: u8 = 1;
 const ROLE_VERSION: u8 = 1;
 const ACCESS_VERSION: u8 = 1;
 
@@ -286,21 +288,28 @@ pub(super) fn view_from_bytes(bytes: &[u8]) -> Result<String, Missing> {
     Ok(sql)
 }
 
-/// A tenant: its SLA as people type it, where it has one.
-pub(super) fn tenant_to_bytes(sla: Option<&str>) -> Vec<u8> {
+/// A tenant: its SLA as people type it, where it has one, and its limits.
+pub(super) fn tenant_to_bytes(sla: Option<&str>, limits: &TenantLimits) -> Vec<u8> {
     let mut fields = FieldWriter::new(TENANT_VERSION);
     fields.byte(u8::from(sla.is_some()));
     fields.bytes(sla.unwrap_or_default().as_bytes());
+    limits.write(&mut fields);
     fields.finish()
 }
 
-/// The SLA of a tenant, where it has one.
-pub(super) fn tenant_from_bytes(bytes: &[u8]) -> Result<Option<String>, Missing> {
-    let mut fields = FieldReader::new(bytes, TENANT_VERSION)?;
+/// The SLA of a tenant, where it has one, and its limits.
+pub(super) fn tenant_from_bytes(bytes: &[u8]) -> Result<(Option<String>, TenantLimits), Missing> {
+    let is_unlimited = bytes.first() == Some(&UNLIMITED_TENANT_VERSION);
+    let version = if is_unlimited { UNLIMITED_TENANT_VERSION } else { TENANT_VERSION };
+    let mut fields = FieldReader::new(bytes, version)?;
     let has_one = fields.byte()? != 0;
     let sla = fields.text()?;
+    let limits = match is_unlimited {
+        true => TenantLimits::default(),
+        false => TenantLimits::read(&mut fields)?,
+    };
     fields.end()?;
-    Ok(has_one.then_some(sla))
+    Ok((has_one.then_some(sla), limits))
 }
 
 /// A role.

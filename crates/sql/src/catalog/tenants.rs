@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace_market::{Sla, SlaError};
 
-use super::Catalog;
+use super::{Catalog, TenantLimits};
 use crate::error::SqlError;
 
 /// What a tenant is.
@@ -12,15 +12,17 @@ use crate::error::SqlError;
 pub struct Tenant {
     /// What slowness costs for those of its sessions that name no SLA of their own.
     pub sla: Option<Arc<Sla>>,
+    /// Limits of its sessions and queries.
+    pub limits: TenantLimits,
 }
 
 impl Tenant {
-    /// A tenant with the SLA of this text.
+    /// A tenant with the SLA of this text and these limits.
     ///
     /// # Errors
     /// [`SlaError`] for a text that is none.
-    pub fn of(sla: Option<&str>) -> Result<Self, SlaError> {
-        Ok(Self { sla: sla.map(|text| text.parse().map(Arc::new)).transpose()? })
+    pub fn of(sla: Option<&str>, limits: TenantLimits) -> Result<Self, SlaError> {
+        Ok(Self { sla: sla.map(|text| text.parse().map(Arc::new)).transpose()?, limits })
     }
 
     fn text(&self) -> Option<String> {
@@ -106,7 +108,8 @@ impl Catalog {
 
     fn put_tenant(&self, name: String, tenant: Tenant) -> Result<(), SqlError> {
         let sla = tenant.text();
-        self.journal.settle(&[], |change| change.put_tenant(&name, sla.as_deref()))?;
+        let limits = &tenant.limits;
+        self.journal.settle(&[], |change| change.put_tenant(&name, sla.as_deref(), limits))?;
         self.names_mut().tenants.insert(name, tenant);
         Ok(())
     }

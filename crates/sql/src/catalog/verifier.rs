@@ -15,7 +15,7 @@ use crate::error::SqlError;
 
 const PREFIX: &str = "SCRAM-SHA-256";
 /// Iterations of a new verifier, as many as PostgreSQL takes.
-const ITERATIONS: NonZeroU32 = NonZeroU32::new(4096).unwrap();
+const ITERATIONS: NonZeroU32 = NonZeroU32::MIN.saturating_add(4095);
 /// Most iterations of a verifier that a client sends.
 const ITERATIONS_MAX: u32 = 10_000_000;
 const SALT_BYTES: usize = 16;
@@ -56,19 +56,29 @@ impl Verifier {
             what: "making a salt".to_owned(),
             instead: format!("the system gives no random bytes: {error}"),
         })?;
-        Ok(Self::derived(password, &salt))
+        Ok(Self::derived(password, &salt, ITERATIONS))
     }
 
-    fn derived(password: &str, salt: &[u8]) -> Self {
+    /// Returns true if it is the verifier of the password.
+    #[must_use]
+    pub fn is_of(&self, password: &str) -> bool {
+        let Some(iterations) = NonZeroU32::new(self.iterations) else { return false };
+        let given = Self::derived(password, &self.salt, iterations);
+        // In a time that does not tell how much of it was right.
+        let differences = given.stored_key.iter().zip(&self.stored_key);
+        differences.fold(0, |all, (a, b)| all | (a ^ b)) == 0
+    }
+
+    fn derived(password: &str, salt: &[u8], iterations: NonZeroU32) -> Self {
         // As clients do; PostgreSQL takes what has no such form as it is.
         let prepared = stringprep::saslprep(password).unwrap_or(Cow::Borrowed(password));
         let mut salted = [0; KEY_BYTES];
         let (algorithm, bytes) = (pbkdf2::PBKDF2_HMAC_SHA256, prepared.as_bytes());
-        pbkdf2::derive(algorithm, ITERATIONS, salt, bytes, &mut salted);
+        pbkdf2::derive(algorithm, iterations, salt, bytes, &mut salted);
         let key = hmac::Key::new(hmac::HMAC_SHA256, &salted);
         let client_key = hmac::sign(&key, b"Client Key");
         Self {
-            iterations: ITERATIONS.get(),
+            iterations: iterations.get(),
             salt: salt.to_vec(),
             stored_key: digest::digest(&digest::SHA256, client_key.as_ref()).as_ref().to_vec(),
             server_key: hmac::sign(&key, b"Server Key").as_ref().to_vec(),
@@ -138,7 +148,8 @@ mod tests {
                     O9zmZkZgsSi+llkWnK9wDL9/8HvpErraES9Ga5UEKB8=:\
                     BhhIo6ToF/kPShVYrjmFzmeBxUnYR5sNlQYJteu9v9Y=";
         let known = Verifier::parse(text).expect("a verifier");
-        assert_eq!(Verifier::derived("pencil", &known.salt), known);
+        assert_eq!(Verifier::derived("pencil", &known.salt, ITERATIONS), known);
+        assert!(known.is_of("pencil") && !known.is_of("pen"));
         assert_eq!(known.to_string(), text);
     }
 

@@ -181,7 +181,8 @@ struct Object {
 }
 
 impl Session {
-    /// Carries a change of privileges or of an owner out, which takes the owner or a superuser.
+    /// Carries a change of privileges out, which takes the owner or a superuser, or one of an owner,
+    /// which takes a superuser.
     pub(super) async fn change_access(
         &self,
         statement: GrantStatement,
@@ -189,6 +190,10 @@ impl Session {
     ) -> Result<Planned, SqlError> {
         self.refuse_change(scope, "a change of privileges")?;
         let snapshot = scope.snapshot(self.engine.catalog())?;
+        // A view that is given away would read on with the rights of its new owner.
+        if let AccessChange::Owner(_) = statement.change {
+            self.rights(&snapshot).require_superuser(&statement.text)?;
+        }
         let objects = self.objects_of(&statement.objects, &snapshot)?;
         for object in &objects {
             let (schema, name) = (object.schema.as_str(), object.name.as_deref());

@@ -119,7 +119,7 @@ impl Session {
         let text = depth::text_of(&prepared.statement);
         let scope = self.begin_statement()?;
         let run = |reader| self.plan_prepared(prepared, plan, values, scope.clone(), reader);
-        self.start(text, scope.clone(), run).await.inspect_err(|error| self.failed(error))
+        self.start(text, scope.clone(), true, run).await.inspect_err(|error| self.failed(error))
     }
 
     /// The physical plan of a prepared statement.

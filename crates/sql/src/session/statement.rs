@@ -94,6 +94,12 @@ impl SessionStatement {
         matches!(statement.as_ref(), SqlStatement::Set(_))
     }
 
+    /// True of one that waits for its turn among the queries of its tenant. The end of a
+    /// transaction, which frees its locks, and what other queries wait for do not.
+    pub(super) fn waits_for_its_turn(&self) -> bool {
+        matches!(self, Self::Sql(_)) && !self.is_setting()
+    }
+
     /// True of one that changes the engine, and so is never a part of a transaction.
     #[must_use]
     pub fn is_of_the_engine(&self) -> bool {

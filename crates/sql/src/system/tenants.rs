@@ -1,4 +1,4 @@
-//! `terrace.tenants`: the tenants, their SLAs, and how many of their queries run.
+//! `terrace.tenants`: the tenants, their SLAs and limits, their sessions and queries.
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::Field;
@@ -8,7 +8,15 @@ use super::{number, numbers, text, texts};
 use crate::engine::EngineState;
 
 pub(super) fn columns() -> Vec<Field> {
-    vec![text("tenant"), text("sla"), number("priority"), number("queries")]
+    vec![
+        text("tenant"),
+        text("sla"),
+        number("priority"),
+        number("queries"),
+        number("queued"),
+        number("sessions"),
+        text("limits"),
+    ]
 }
 
 pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
@@ -23,5 +31,10 @@ pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
         texts(&tenants, |(_, tenant)| tenant.sla.as_ref().map(ToString::to_string)),
         numbers(&tenants, |(_, tenant)| tenant.sla.as_ref().map(|sla| sla.priority().into())),
         numbers(&tenants, |(name, _)| Some(queries(name))),
+        numbers(&tenants, |(name, _)| Some(to_u64(engine.tenancy().counts(name).queued()))),
+        numbers(&tenants, |(name, _)| Some(engine.tenancy().counts(name).sessions)),
+        texts(&tenants, |(_, tenant)| {
+            Some(tenant.limits.to_string()).filter(|limits| !limits.is_empty())
+        }),
     ]
 }

@@ -114,6 +114,7 @@ async fn owners_do_everything_with_what_is_theirs() {
     show(&ada, "DROP TABLE s.mine; CREATE TABLE s.mine AS SELECT 3 AS a").await;
     denied(&bob, "SELECT a FROM s.mine").await;
     show(&bob, "CREATE TABLE s.his AS SELECT 4 AS a").await;
+    denied(&ada, "ALTER TABLE s.mine OWNER TO admin").await;
     denied(&ada, "SELECT a FROM s.his").await;
     show(&ada, "DROP TABLE s.his").await;
     let held = error(&owner, "DROP ROLE ada").await;
