@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::http::HttpListener;
 use crate::limits::Limits;
 use crate::postgres::{self, Shared};
 use crate::registry::Registry;
@@ -30,6 +31,13 @@ pub enum ServerError {
          and change everything; listen at 127.0.0.1, [::1] or a Unix socket"
     )]
     Open(SocketAddr),
+    /// An address for HTTP that other machines reach.
+    #[error(
+        "serving HTTP at {0} is not possible: HTTP has no logins, and whoever reaches the address \
+         could read statements and end queries; listen at 127.0.0.1 or [::1], and reach it by a \
+         tunnel, such as ssh -L 8080:127.0.0.1:8080"
+    )]
+    OpenHttp(SocketAddr),
     /// The system refuses an address.
     #[error("listening at {place}: {source}")]
     Listen {
@@ -136,14 +144,22 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 pub struct Server {
     shared: Arc<Shared>,
     places: Arc<Semaphore>,
+    http: Option<HttpListener>,
 }
 
 impl Server {
     /// A server that gives each connection a session of the engine.
     #[must_use]
     pub fn new(engine: Engine, limits: Limits) -> Self {
-        let shared = Arc::new(Shared { engine, registry: Arc::new(Registry::default()), limits });
-        Self { shared, places: Arc::new(Semaphore::new(limits.connections)) }
+        let (registry, counters) = (Arc::new(Registry::default()), Arc::default());
+        let shared = Arc::new(Shared { engine, registry, limits, counters });
+        Self { shared, places: Arc::new(Semaphore::new(limits.connections)), http: None }
+    }
+
+    /// The same with metrics, health and the dashboard by HTTP.
+    #[must_use]
+    pub fn with_http(self, listener: HttpListener) -> Self {
+        Self { http: Some(listener), ..self }
     }
 
     /// Serves connections until `ends` does. Connections that are open then are closed, which
@@ -154,6 +170,9 @@ impl Server {
         for listener in listeners {
             let (shared, places) = (Arc::clone(&self.shared), Arc::clone(&self.places));
             listening.spawn(listen(listener, shared, places, stopped.clone()));
+        }
+        if let Some(http) = self.http {
+            listening.spawn(http.serve(Arc::clone(&self.shared), stopped.clone()));
         }
         drop(stopped);
         ends.await;

@@ -2,7 +2,9 @@
 
 mod charge;
 mod progress;
+mod requests;
 mod suspension;
+mod wait;
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -35,7 +37,10 @@ use crate::transaction::Scope;
 
 use charge::Charge;
 pub use progress::Progress;
+use requests::{Ended, Outcome};
+pub use requests::{LATENCY_SECONDS, RECENT, Requests, Totals};
 pub(crate) use suspension::Suspension;
+pub use wait::WaitReason;
 
 /// Spilled runs that a sort merges at a time. More of them read in smaller pieces; fewer, and more
 /// passes over the data are needed. 32 runs of the batches DataFusion writes fit most budgets, and
@@ -92,6 +97,8 @@ pub struct Query {
     rows_returned: AtomicU64,
     /// Why it ends, where its user did not ask for that.
     ended_by: OnceLock<String>,
+    /// Set once by the stream of its rows.
+    outcome: OnceLock<Outcome>,
 }
 
 impl Query {
@@ -212,14 +219,28 @@ impl fmt::Debug for Query {
 #[derive(Debug, Default)]
 pub struct Queries {
     last_id: AtomicU64,
-    running: Mutex<BTreeMap<u64, Arc<Query>>>,
+    list: Mutex<List>,
+}
+
+/// Queries that run, and the totals of those that have ended. A query is in one of the two.
+#[derive(Debug, Default)]
+struct List {
+    running: BTreeMap<u64, Arc<Query>>,
+    ended: Ended,
 }
 
 impl Queries {
     /// The running queries, oldest first.
     #[must_use]
     pub fn running(&self) -> Vec<Arc<Query>> {
-        self.lock().values().cloned().collect()
+        self.lock().running.values().cloned().collect()
+    }
+
+    /// The totals of all queries since the engine was opened.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let list = self.lock();
+        list.ended.with(list.running.values())
     }
 
     /// Ends the query that began last by an error that says why, unless one is ending.
@@ -237,11 +258,11 @@ impl Queries {
     /// The running query of this number.
     #[must_use]
     pub fn find(&self, id: u64) -> Option<Arc<Query>> {
-        self.lock().get(&id).cloned()
+        self.lock().running.get(&id).cloned()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Query>>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -292,8 +313,9 @@ impl RunningQuery {
             plan: OnceLock::new(),
             rows_returned: AtomicU64::new(0),
             ended_by: OnceLock::new(),
+            outcome: OnceLock::new(),
         });
-        queries.lock().insert(id, Arc::clone(&query));
+        queries.lock().running.insert(id, Arc::clone(&query));
         market.arrived();
         let paged = QueryExtension(Arc::new(paged));
         let (queries, _watched) = (Arc::clone(queries), resources.watch.query());
@@ -354,7 +376,11 @@ impl RunningQuery {
 impl Drop for RunningQuery {
     fn drop(&mut self) {
         self.query.memory.cancel();
-        self.queries.lock().remove(&self.query.id);
+        let request = self.query.request();
+        let mut list = self.queries.lock();
+        list.running.remove(&self.query.id);
+        list.ended.count(&self.query, request);
+        drop(list);
         self.market.departed(&self.query);
     }
 }
@@ -536,6 +562,7 @@ impl Stream for QueryStream {
         };
         self.running.query.await_rows(polled.is_pending());
         let polled = polled.map_err(|error| self.running.query.explained(error));
+        self.running.query.note_end(&polled);
         if let Poll::Ready(Some(Err(_))) = &polled {
             self.scope.fail();
         }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use terrace_server::{Limits, Listener, Server};
+use terrace_server::{HttpListener, Limits, Listener, Server};
 use terrace_sql::{Engine, EngineConfig, ProcessMemory};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -24,6 +24,10 @@ pub struct ServeArgs {
     /// A directory for a Unix socket, whose name has the port of the first address
     #[arg(long, value_name = "DIR")]
     pub socket: Option<PathBuf>,
+
+    /// An address of this machine for metrics, health and the dashboard by HTTP
+    #[arg(long, value_name = "ADDRESS")]
+    pub http: Option<SocketAddr>,
 
     /// Connections at a time
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
@@ -58,8 +62,17 @@ async fn serve(engine: Engine, args: &ServeArgs) -> Result<()> {
         writeln!(io::stdout(), "{}", connects(listener)?)?;
     }
     let limits = Limits { connections: args.connections, ..Limits::default() };
-    Server::new(engine, limits).run(listeners, ends).await;
+    with_http(Server::new(engine, limits), args.http).await?.run(listeners, ends).await;
     Ok(())
+}
+
+/// The server, with HTTP at an address if there is one.
+async fn with_http(server: Server, address: Option<SocketAddr>) -> Result<Server> {
+    let Some(address) = address else { return Ok(server) };
+    let listener = HttpListener::tcp(address).await?;
+    let address = listener.address()?;
+    writeln!(io::stdout(), "dashboard and metrics at http://{address}/")?;
+    Ok(server.with_http(listener))
 }
 
 /// The address of a listener, and the command that connects psql to it.

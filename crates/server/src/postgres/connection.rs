@@ -33,6 +33,7 @@ use super::parameter::{self, formats_of, type_of};
 use super::settings::{Access, Settings};
 use super::types::pg_type;
 use super::wire::Wire;
+use crate::counters::Counters;
 use crate::limits::Limits;
 use crate::registry::{Registered, Registry};
 use crate::stream::{Stream, Watch};
@@ -49,11 +50,12 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) registry: Arc<Registry>,
     pub(crate) limits: Limits,
+    pub(crate) counters: Arc<Counters>,
 }
 
 /// Serves a connection until its client leaves, or what it does ends it.
 pub(crate) async fn serve(shared: &Shared, stream: Box<dyn Stream>, watch: Watch) {
-    let mut wire = Wire::new(stream, &shared.limits);
+    let mut wire = Wire::new(stream, &shared.limits).counted(&shared.counters);
     let failure = match talk(shared, &mut wire, watch).await {
         Ok(()) => return,
         Err(failure) => failure,
@@ -70,7 +72,8 @@ pub(crate) async fn serve(shared: &Shared, stream: Box<dyn Stream>, watch: Watch
 /// Tells a client that there is no place for it; it may still cancel a statement.
 pub(crate) async fn refuse(shared: &Shared, stream: Box<dyn Stream>) {
     let Limits { connections, login_time, .. } = shared.limits;
-    let mut wire = Wire::new(stream, &shared.limits);
+    let mut wire = Wire::new(stream, &shared.limits).counted(&shared.counters);
+    shared.counters.count_refused();
     let text = format!("the server has {connections} connections, as many as it takes");
     let told = async {
         if first_message(shared, &mut wire).await?.is_some() {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
@@ -11,6 +12,7 @@ use tokio::time::timeout;
 
 use super::cell::ColumnWriter;
 use super::failure::{Failure, SqlState};
+use crate::counters::Counters;
 use crate::limits::Limits;
 use crate::stream::Stream;
 
@@ -25,6 +27,7 @@ pub(super) struct Wire {
     context: DecodeContext,
     message_bytes_max: usize,
     unread_time: Duration,
+    counters: Arc<Counters>,
 }
 
 impl Wire {
@@ -37,7 +40,13 @@ impl Wire {
             context: DecodeContext::default(),
             message_bytes_max: limits.login_bytes,
             unread_time: limits.unread_time,
+            counters: Arc::default(),
         }
+    }
+
+    /// The same with its statements and errors counted in `counters`.
+    pub(super) fn counted(self, counters: &Arc<Counters>) -> Self {
+        Self { counters: Arc::clone(counters), ..self }
     }
 
     /// The context that messages are decoded in; it changes during the login.
@@ -112,6 +121,7 @@ impl Wire {
     /// A message that is longer than clients take; nothing of it is sent.
     pub(super) fn put(&mut self, message: PgWireBackendMessage) -> Result<(), Failure> {
         let start = self.output.len();
+        self.counters.count(&message);
         message.encode(&mut self.output).map_err(|error| {
             self.output.truncate(start);
             Failure::new(SqlState::TOO_LARGE, error.to_string())
