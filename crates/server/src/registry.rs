@@ -33,6 +33,12 @@ impl Registry {
         Registered { registry: Arc::clone(self), number, running }
     }
 
+    /// The number of connections, and of those that have logged in so far.
+    pub(crate) fn connections(&self) -> (usize, u64) {
+        let open = lock(&self.connections).len();
+        (open, u64::from(self.last.load(Ordering::Relaxed).unsigned_abs()))
+    }
+
     /// Ends the statement of a connection, if it runs one and the secret is right.
     pub(crate) fn cancel(&self, number: i32, secret: &SecretKey) {
         let connections = lock(&self.connections);

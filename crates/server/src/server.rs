@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::http::HttpListener;
 use crate::limits::Limits;
 use crate::postgres::{self, Shared};
 use crate::registry::Registry;
@@ -42,6 +43,13 @@ pub enum ServerError {
     /// The system gives no random bytes.
     #[error("the system gives no random bytes: {0}")]
     Random(String),
+    /// An address for HTTP that other machines reach.
+    #[error(
+        "serving HTTP at {0} is not possible: it has no encryption, and passwords and statements \
+         could be read on their way; listen at 127.0.0.1 or [::1], and reach it by a \
+         tunnel, such as ssh -L 8080:127.0.0.1:8080"
+    )]
+    OpenHttp(SocketAddr),
     /// The system refuses an address.
     #[error("listening at {place}: {source}")]
     Listen {
@@ -156,6 +164,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 pub struct Server {
     shared: Arc<Shared>,
     places: Arc<Semaphore>,
+    http: Option<HttpListener>,
 }
 
 impl Server {
@@ -167,9 +176,15 @@ impl Server {
     pub fn new(engine: Engine, limits: Limits, tls: Option<Arc<Tls>>) -> Result<Self, ServerError> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|error| ServerError::Random(error.to_string()))?;
-        let registry = Arc::new(Registry::default());
-        let shared = Arc::new(Shared { engine, registry, limits, tls, secret });
-        Ok(Self { shared, places: Arc::new(Semaphore::new(limits.connections)) })
+        let (registry, counters) = (Arc::new(Registry::default()), Arc::default());
+        let shared = Arc::new(Shared { engine, registry, limits, tls, secret, counters });
+        Ok(Self { shared, places: Arc::new(Semaphore::new(limits.connections)), http: None })
+    }
+
+    /// The same with metrics, health and the dashboard by HTTP.
+    #[must_use]
+    pub fn with_http(self, listener: HttpListener) -> Self {
+        Self { http: Some(listener), ..self }
     }
 
     /// Serves connections until `ends` does. Connections that are open then are closed, which
@@ -180,6 +195,9 @@ impl Server {
         for listener in listeners {
             let (shared, places) = (Arc::clone(&self.shared), Arc::clone(&self.places));
             listening.spawn(listen(listener, shared, places, stopped.clone()));
+        }
+        if let Some(http) = self.http {
+            listening.spawn(http.serve(Arc::clone(&self.shared), stopped.clone()));
         }
         drop(stopped);
         ends.await;

@@ -19,12 +19,13 @@ use crate::data_dir::DataDir;
 use crate::error::SqlError;
 use crate::files::{Files, SystemFiles};
 use crate::home::{self, HeapDefinition, Heaps, Keeper, KeeperParts};
+use crate::market::MarketReport;
 use crate::memory::{ProcessMemory, Reserve};
 use crate::pins::PagePins;
 use crate::query::{Queries, QueryResources};
 use crate::scan::ScanOptions;
 use crate::session::Session;
-use crate::system::TierReport;
+use crate::system::{TenantReport, TierReport};
 use crate::tenancy::Tenancy;
 use crate::write::Merger;
 pub(crate) use open::DRAM_BYTES_MIN;
@@ -201,6 +202,25 @@ impl Engine {
     #[must_use]
     pub fn tiers(&self) -> Vec<TierReport> {
         TierReport::of(&self.state)
+    }
+
+    /// The market: its consumers and their last trades.
+    #[must_use]
+    pub fn market(&self) -> MarketReport {
+        self.state.resources().market.report()
+    }
+
+    /// The tenants with their queries, by name.
+    #[must_use]
+    pub fn tenants(&self) -> Vec<TenantReport> {
+        TenantReport::of(&self.state)
+    }
+
+    /// The error after which the engine writes nothing more: the first that the store has met. It
+    /// still answers queries of what it can read.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        self.pool().store().and_then(|store| store.latched())
     }
 
     /// Ends the engine, provided that nobody else uses it, once what it still writes is written.

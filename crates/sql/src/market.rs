@@ -13,6 +13,7 @@
 //! | `cache` | cached tables as consumers |
 //! | `model` | queries as consumers |
 //! | `round` | one round: from what is known to limits |
+//! | `trades` | the trades that rounds have led to |
 //! | `preempt` | who waits for a higher priority |
 //! | `crowd` | who waits when memory has no room for all |
 //!
@@ -28,6 +29,7 @@ mod preempt;
 mod round;
 #[cfg(test)]
 mod tests;
+mod trades;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -63,29 +65,66 @@ impl Claim {
 
 /// A row of `terrace.market`.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
-    pub(crate) consumer: String,
-    pub(crate) class: &'static str,
-    pub(crate) claim: Claim,
-    pub(crate) held_bytes: u64,
+pub struct Row {
+    /// Its name.
+    pub consumer: String,
+    /// `cache` or `query`.
+    pub class: &'static str,
+    /// What it is charged by.
+    pub claim: Claim,
+    /// Bytes it holds.
+    pub held_bytes: u64,
     /// What it may hold; none without a limit.
-    pub(crate) target_bytes: Option<u64>,
+    pub target_bytes: Option<u64>,
     /// What a MiB more would save in penalties a second, at most on average.
-    pub(crate) gain_per_mib: Option<f64>,
+    pub gain_per_mib: Option<f64>,
     /// What a MiB less would cost.
-    pub(crate) loss_per_mib: Option<f64>,
-    pub(crate) last_trade: Option<LastTrade>,
-    pub(crate) spilled_bytes: Option<u64>,
+    pub loss_per_mib: Option<f64>,
+    /// What it last traded.
+    pub last_trade: Option<LastTrade>,
+    /// Bytes it has spilled; none of a cache.
+    pub spilled_bytes: Option<u64>,
 }
 
 /// What a consumer last traded.
 #[derive(Clone, Debug)]
-pub(crate) struct LastTrade {
+pub struct LastTrade {
     /// Got, or given if negative.
-    pub(crate) bytes: i64,
+    pub bytes: i64,
     /// With whom; none where the memory was nobody's.
-    pub(crate) with: Option<String>,
-    pub(crate) at: SystemTime,
+    pub with: Option<String>,
+    /// When.
+    pub at: SystemTime,
+}
+
+/// The market at one moment.
+#[derive(Clone, Debug)]
+pub struct MarketReport {
+    /// The mechanism.
+    pub kind: MarketKind,
+    /// Every consumer: the caches, then the queries that run.
+    pub rows: Vec<Row>,
+    /// Trades since the engine was opened.
+    pub trades: u64,
+    /// Bytes of those trades.
+    pub traded_bytes: u64,
+    /// The last trades, oldest first.
+    pub last_trades: Vec<TradeReport>,
+}
+
+/// A trade of memory.
+#[derive(Clone, Debug)]
+pub struct TradeReport {
+    /// When.
+    pub at: SystemTime,
+    /// The consumer that gave; none where no consumer held the memory.
+    pub from: Option<String>,
+    /// The consumer that got.
+    pub to: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// By how much the penalties of a second are expected to fall.
+    pub gain: f64,
 }
 
 /// What the engine and the market's thread share.
@@ -154,6 +193,11 @@ impl Market {
     /// Every consumer.
     pub(crate) fn rows(&self) -> Vec<Row> {
         self.shared.state().rows(&self.shared.queries, &self.shared.budget)
+    }
+
+    /// Every consumer, and the last trades.
+    pub(crate) fn report(&self) -> MarketReport {
+        self.shared.state().report(&self.shared.queries, &self.shared.budget)
     }
 
     /// One look at everything, as the thread takes it, with a round if `full`.

@@ -2,7 +2,10 @@
 
 mod charge;
 mod progress;
+mod requests;
 mod suspension;
+mod turn;
+mod wait;
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -15,7 +18,7 @@ use std::time::{Instant, SystemTime};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
@@ -25,9 +28,7 @@ use futures::{FutureExt, Stream, StreamExt, future};
 use terrace_exec::QueryExtension;
 use terrace_exec::panics::{Supervised, catch, caught};
 use terrace_pool::{Pool, PoolError, Space};
-use terrace_sys::size::format_bytes;
 use tokio::task::AbortHandle;
-use tokio::time::sleep;
 
 use crate::error::SqlError;
 use crate::market::{Claim, Market};
@@ -39,7 +40,11 @@ use crate::transaction::Scope;
 
 use charge::Charge;
 pub use progress::Progress;
+use requests::{Ended, Outcome};
+pub use requests::{LATENCY_SECONDS, RECENT, Requests, Totals};
 pub(crate) use suspension::Suspension;
+use turn::Ending;
+pub use wait::WaitReason;
 
 /// Spilled runs that a sort merges at a time. More of them read in smaller pieces; fewer, and more
 /// passes over the data are needed. 32 runs of the batches DataFusion writes fit most budgets, and
@@ -84,15 +89,6 @@ impl fmt::Display for QueryState {
     }
 }
 
-/// The reason for the end of a query, where its user did not ask for it.
-#[derive(Debug)]
-enum Ending {
-    /// The process has no more memory for it.
-    Memory(String),
-    /// A limit of its tenant.
-    Limit(String),
-}
-
 /// A query that runs or is about to.
 pub struct Query {
     id: u64,
@@ -111,6 +107,8 @@ pub struct Query {
     turn: OnceLock<Weak<Turn>>,
     /// Why it ends, where its user did not ask for that.
     ended_by: OnceLock<Ending>,
+    /// Set once by the stream of its rows.
+    outcome: OnceLock<Outcome>,
 }
 
 impl Query {
@@ -192,32 +190,6 @@ impl Query {
         self.suspension.cancel();
     }
 
-    /// Ends the query by an error that says why.
-    fn end(&self, why: Ending) {
-        // The first reason is the one.
-        let _ = self.ended_by.set(why);
-        self.cancel();
-    }
-
-    /// Its turn among the queries of its tenant; none of one without a tenant, or that has ended.
-    pub(crate) fn turn(&self) -> Option<Arc<Turn>> {
-        self.turn.get()?.upgrade()
-    }
-
-    /// The error that it ends with.
-    fn ended(&self) -> DataFusionError {
-        let id = self.id;
-        match self.ended_by.get() {
-            None => exec_datafusion_err!("query {id} was cancelled"),
-            Some(Ending::Memory(why)) => {
-                DataFusionError::ResourcesExhausted(format!("query {id}: {why}"))
-            }
-            Some(Ending::Limit(why)) => {
-                SqlError::TenantLimit { what: format!("query {id}: {why}") }.into()
-            }
-        }
-    }
-
     /// What it does at the moment.
     #[must_use]
     pub fn state(&self) -> QueryState {
@@ -251,63 +223,38 @@ impl fmt::Debug for Query {
 #[derive(Debug, Default)]
 pub struct Queries {
     last_id: AtomicU64,
-    running: Mutex<BTreeMap<u64, Arc<Query>>>,
+    list: Mutex<List>,
+}
+
+/// Queries that run, and the totals of those that have ended. A query is in one of the two.
+#[derive(Debug, Default)]
+struct List {
+    running: BTreeMap<u64, Arc<Query>>,
+    ended: Ended,
 }
 
 impl Queries {
     /// The running queries, oldest first.
     #[must_use]
     pub fn running(&self) -> Vec<Arc<Query>> {
-        self.lock().values().cloned().collect()
+        self.lock().running.values().cloned().collect()
     }
 
-    /// Ends the query that began last by an error that says why, unless one is ending.
-    pub(crate) fn end_youngest(&self, why: String) {
-        let running = self.running();
-        if running.iter().any(|query| query.state() == QueryState::Cancelled) {
-            return;
-        }
-        if let Some(query) = running.last() {
-            tracing::warn!(query = query.id, why, "a query is ended");
-            query.end(Ending::Memory(why));
-        }
-    }
-
-    /// Ends queries of tenants whose running queries have spilled more than they may, the youngest
-    /// of a tenant first.
-    pub(crate) fn end_spilling(&self) {
-        let running = self.running();
-        let mut spilled: BTreeMap<Arc<str>, (u64, Arc<Query>, u64)> = BTreeMap::new();
-        for query in running.iter().filter(|query| query.state() != QueryState::Cancelled) {
-            let Some(turn) = query.turn() else { continue };
-            let Some(limit) = turn.limits().spill_bytes else { continue };
-            let bytes = query.spilled().bytes();
-            let all = spilled.entry(Arc::clone(turn.tenant()));
-            let all = all.or_insert_with(|| (0, Arc::clone(query), limit));
-            all.0 += bytes;
-            if bytes > 0 {
-                all.1 = Arc::clone(query);
-            }
-        }
-        for (tenant, (bytes, youngest, limit)) in spilled {
-            if bytes > limit {
-                let (bytes, limit) = (format_bytes(bytes), format_bytes(limit));
-                youngest.end(Ending::Limit(format!(
-                    "the queries of tenant {tenant} have spilled {bytes} and may spill {limit}; \
-                     say ALTER TENANT {tenant} SET (max_spill = '...')"
-                )));
-            }
-        }
+    /// The totals of all queries since the engine was opened.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let list = self.lock();
+        list.ended.with(list.running.values())
     }
 
     /// The running query of this number.
     #[must_use]
     pub fn find(&self, id: u64) -> Option<Arc<Query>> {
-        self.lock().get(&id).cloned()
+        self.lock().running.get(&id).cloned()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Query>>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, List> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -362,49 +309,14 @@ impl RunningQuery {
             is_queued: AtomicBool::new(false),
             turn: OnceLock::new(),
             ended_by: OnceLock::new(),
+            outcome: OnceLock::new(),
         });
-        queries.lock().insert(id, Arc::clone(&query));
+        queries.lock().running.insert(id, Arc::clone(&query));
         market.arrived();
         let paged = QueryExtension(Arc::new(paged));
         let (queries, _watched) = (Arc::clone(queries), resources.watch.query());
         let (turn, deadline) = (None, None);
         Ok(Self { query, queries, runtime, paged, market, turn, deadline, _watched })
-    }
-
-    /// Waits for the turn of the query among those of its tenant, whose limits it has from then on.
-    ///
-    /// # Errors
-    /// When it has waited too long, or was cancelled meanwhile.
-    pub(crate) async fn wait_for(
-        &mut self,
-        turn: impl Future<Output = Result<Turn, SqlError>>,
-    ) -> Result<(), SqlError> {
-        let query = &self.query;
-        query.is_queued.store(true, Ordering::Relaxed);
-        let turn = tokio::select! {
-            turn = turn => turn,
-            () = query.suspension.cancelled() => Err(query.ended().into()),
-        };
-        query.is_queued.store(false, Ordering::Relaxed);
-        let turn = Arc::new(turn?);
-        // A query waits once.
-        let _ = query.turn.set(Arc::downgrade(&turn));
-        query.limit(None);
-        self.deadline = turn.limits().query_time.map(|time| {
-            let (query, tenant) = (Arc::downgrade(query), Arc::clone(turn.tenant()));
-            let ends = async move {
-                sleep(time).await;
-                if let Some(query) = query.upgrade() {
-                    query.end(Ending::Limit(format!(
-                        "tenant {tenant} allows a query {time:?}; say ALTER TENANT {tenant} SET \
-                         (query_timeout = '...')"
-                    )));
-                }
-            };
-            tokio::spawn(ends).abort_handle()
-        });
-        self.turn = Some(turn);
-        Ok(())
     }
 
     #[cfg(test)]
@@ -464,7 +376,11 @@ impl Drop for RunningQuery {
             deadline.abort();
         }
         self.query.memory.cancel();
-        self.queries.lock().remove(&self.query.id);
+        let request = self.query.request();
+        let mut list = self.queries.lock();
+        list.running.remove(&self.query.id);
+        list.ended.count(&self.query, request);
+        drop(list);
         self.market.departed(&self.query);
     }
 }
@@ -642,6 +558,7 @@ impl Stream for QueryStream {
         };
         self.running.query.await_rows(polled.is_pending());
         let polled = polled.map_err(|error| self.running.query.explained(error));
+        self.running.query.note_end(&polled);
         if let Poll::Ready(Some(Err(_))) = &polled {
             self.scope.fail();
         }

@@ -26,6 +26,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::engine::EngineState;
 
+pub use tenants::TenantReport;
 pub use tiers::TierReport;
 
 /// The name of the schema.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use terrace_server::{Limits, Listener, Server, Tls};
+use terrace_server::{HttpListener, Limits, Listener, Server, Tls};
 use terrace_sql::{Engine, EngineConfig, ProcessMemory};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
@@ -35,6 +35,10 @@ pub struct ServeArgs {
     /// The key of the certificate in PEM, a file that its owner alone may read
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+
+    /// An address of this machine for metrics, health and the dashboard by HTTP
+    #[arg(long, value_name = "ADDRESS")]
+    pub http: Option<SocketAddr>,
 
     /// Connections at a time
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
@@ -75,11 +79,20 @@ async fn serve(engine: Engine, args: &ServeArgs) -> Result<()> {
         writeln!(io::stdout(), "{}", connects(listener)?)?;
     }
     let reloads = tls.map(reloads).transpose()?;
-    server.run(listeners, ends).await;
+    with_http(server, args.http).await?.run(listeners, ends).await;
     if let Some(reloads) = reloads {
         reloads.abort();
     }
     Ok(())
+}
+
+/// The server, with HTTP at an address if there is one.
+async fn with_http(server: Server, address: Option<SocketAddr>) -> Result<Server> {
+    let Some(address) = address else { return Ok(server) };
+    let listener = HttpListener::tcp(address).await?;
+    let address = listener.address()?;
+    writeln!(io::stdout(), "dashboard and metrics at http://{address}/")?;
+    Ok(server.with_http(listener))
 }
 
 /// The address of a listener, and the command that connects psql to it.

@@ -48,7 +48,8 @@ impl File {
 }
 
 /// What a file of people's writing ends with.
-const READ: &[&str] = &["rs", "toml", "md", "sh", "sql", "h", "hpp", "c", "cpp"];
+const READ: &[&str] =
+    &["rs", "toml", "md", "sh", "sql", "h", "hpp", "c", "cpp", "html", "css", "js"];
 /// What has no ending.
 const READ_NAMES: &[&str] = &["run", "LICENSE-MIT", "LICENSE-APACHE", ".gitignore"];
 /// Directories that hold nothing of the repository.

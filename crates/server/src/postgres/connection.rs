@@ -33,6 +33,7 @@ use super::parameter::{self, formats_of, type_of};
 use super::settings::{Access, Settings};
 use super::types::pg_type;
 use super::wire::Wire;
+use crate::counters::Counters;
 use crate::limits::Limits;
 use crate::registry::{Registered, Registry};
 use crate::stream::{Accepted, Watch};
@@ -53,12 +54,13 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Arc<Tls>>,
     /// Random bytes of this server, by which it answers logins of roles that there are not.
     pub(crate) secret: [u8; 32],
+    pub(crate) counters: Arc<Counters>,
 }
 
 /// Serves a connection until its client leaves, or what it does ends it.
 pub(crate) async fn serve(shared: &Shared, accepted: Accepted) {
     let Accepted { stream, watch, peer } = accepted;
-    let mut wire = Wire::new(stream, peer, &shared.limits);
+    let mut wire = Wire::new(stream, peer, &shared.limits).counted(&shared.counters);
     let failure = match talk(shared, &mut wire, watch).await {
         Ok(()) => return,
         Err(failure) => failure,
@@ -76,6 +78,8 @@ pub(crate) async fn serve(shared: &Shared, accepted: Accepted) {
 pub(crate) async fn refuse(shared: &Shared, accepted: Accepted) {
     let Limits { connections, login_time, .. } = shared.limits;
     let mut wire = Wire::new(accepted.stream, accepted.peer, &shared.limits);
+    wire = wire.counted(&shared.counters);
+    shared.counters.count_refused();
     let text = format!("the server has {connections} connections, as many as it takes");
     let told = async {
         if first_message(shared, &mut wire).await?.is_some() {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
@@ -12,6 +13,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::cell::ColumnWriter;
 use super::failure::{Failure, SqlState};
+use crate::counters::Counters;
 use crate::limits::Limits;
 use crate::stream::{Peer, Stream};
 
@@ -28,6 +30,7 @@ pub(super) struct Wire {
     context: DecodeContext,
     message_bytes_max: usize,
     unread_time: Duration,
+    counters: Arc<Counters>,
 }
 
 impl Wire {
@@ -42,7 +45,13 @@ impl Wire {
             context: DecodeContext::default(),
             message_bytes_max: limits.login_bytes,
             unread_time: limits.unread_time,
+            counters: Arc::default(),
         }
+    }
+
+    /// The same with its statements and errors counted in `counters`.
+    pub(super) fn counted(self, counters: &Arc<Counters>) -> Self {
+        Self { counters: Arc::clone(counters), ..self }
     }
 
     /// The other side.
@@ -142,6 +151,7 @@ impl Wire {
     /// A message that is longer than clients take; nothing of it is sent.
     pub(super) fn put(&mut self, message: PgWireBackendMessage) -> Result<(), Failure> {
         let start = self.output.len();
+        self.counters.count(&message);
         message.encode(&mut self.output).map_err(|error| {
             self.output.truncate(start);
             Failure::new(SqlState::TOO_LARGE, error.to_string())

@@ -11,7 +11,8 @@ use super::crowd::Crowd;
 use super::model::{Corrections, PAGE_BYTES, Work};
 use super::number::{count, float};
 use super::preempt::{Need, Preemption, Runner};
-use super::{Claim, LastTrade, MarketKind, Row};
+use super::trades::Trades;
+use super::{Claim, LastTrade, MarketKind, MarketReport, Row};
 use crate::memory::MemoryBudget;
 use crate::query::{Queries, Query, QueryState};
 
@@ -43,6 +44,7 @@ pub(super) struct State {
     traded: BTreeMap<u64, (u64, SystemTime)>,
     /// Names of consumers that others traded with.
     names: BTreeMap<u64, String>,
+    trades: Trades,
     /// Queries that have a limit now.
     limited: BTreeSet<u64>,
     has_work: bool,
@@ -67,6 +69,7 @@ impl State {
             last_round: now,
             traded: BTreeMap::new(),
             names: BTreeMap::new(),
+            trades: Trades::default(),
             limited: BTreeSet::new(),
             has_work: false,
         }
@@ -210,8 +213,10 @@ impl State {
         }
         let standings = self.standings(&traders, &readers, budget, now);
         let room = budget.market_bytes().saturating_sub(small_bytes);
-        self.broker.round(room, &standings);
+        let outcome = self.broker.round(room, &standings);
         self.remember(&standings);
+        let interval = self.broker.config().interval.as_secs_f64();
+        self.trades.add(&outcome.trades, &self.names, interval);
         let ids: BTreeSet<u64> = traders.iter().map(|trader| trader.query.id()).collect();
         for query in running.iter().filter(|query| !ids.contains(&query.id())) {
             query.limit(None);
@@ -330,6 +335,17 @@ impl State {
             }
         });
         caches.chain(queries).collect()
+    }
+
+    /// The consumers as they are now, and the last trades.
+    pub(super) fn report(&self, queries: &Queries, budget: &MemoryBudget) -> MarketReport {
+        MarketReport {
+            kind: self.kind,
+            rows: self.rows(queries, budget),
+            trades: self.trades.count(),
+            traded_bytes: self.trades.bytes(),
+            last_trades: self.trades.last(),
+        }
     }
 
     fn row(

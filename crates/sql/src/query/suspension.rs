@@ -4,6 +4,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::watch;
 
+use super::WaitReason;
 use crate::market::Need;
 
 /// Whether a query is suspended, and who waits for it to go on.
@@ -91,6 +92,17 @@ impl Suspension {
     /// No query of a higher priority needs anything of it any more.
     pub(crate) fn release(&self) {
         self.by.send_modify(|by| *by = By { market: false, paused: false, ..*by });
+    }
+
+    /// The party that has stopped it, if one has.
+    pub(super) fn reason(&self) -> Option<WaitReason> {
+        match *self.by.borrow() {
+            By { people: true, .. } => Some(WaitReason::User),
+            By { crowded: true, .. } => Some(WaitReason::Admission),
+            By { market: true, .. } => Some(WaitReason::PriorityMemory),
+            By { paused: true, .. } => Some(WaitReason::PriorityTime),
+            _ => None,
+        }
     }
 
     pub(crate) fn is_set(&self) -> bool {

@@ -15,6 +15,7 @@ pub(super) fn columns() -> Vec<Field> {
         number("id"),
         text("statement"),
         text("state"),
+        text("wait_reason"),
         text("tenant"),
         text("sla"),
         Field::new(
@@ -47,6 +48,7 @@ pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
         numbers(&rows, |(query, _)| Some(query.id())),
         texts(&rows, |(query, _)| Some(query.text().to_owned())),
         texts(&rows, |(query, _)| Some(query.state().to_string())),
+        texts(&rows, |(query, _)| query.wait_reason().map(|reason| reason.to_string())),
         texts(&rows, |(query, _)| query.claim().tenant.as_ref().map(ToString::to_string)),
         texts(&rows, |(query, _)| query.claim().sla.as_ref().map(ToString::to_string)),
         Arc::new(

@@ -1,13 +1,65 @@
-//! `terrace.tenants`: the tenants, their SLAs and limits, their sessions and queries.
+//! `terrace.tenants`: the tenants, their SLAs and limits, their sessions and queries, and the
+//! penalties of the last ten minutes.
 
-use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::datatypes::Field;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, Float64Array};
+use datafusion::arrow::datatypes::{DataType, Field};
+use terrace_market::Sla;
 use terrace_sys::size::to_u64;
 
 use super::{number, numbers, text, texts};
 use crate::engine::EngineState;
+use crate::query::Requests;
+
+/// Queries of a tenant and its service level.
+#[derive(Clone, Debug)]
+pub struct TenantReport {
+    /// Its name.
+    pub name: String,
+    /// What slowness costs, where that was said.
+    pub sla: Option<Arc<Sla>>,
+    /// Queries that run.
+    pub running: u64,
+    /// Queries that wait for their turn.
+    pub queued: u64,
+    /// Sessions of its roles.
+    pub sessions: u64,
+    /// Its limits, as options with their values.
+    pub limits: String,
+    /// Queries that have ended.
+    pub ended: Requests,
+    /// The penalty of the queries that have finished in the last ten minutes; none without an SLA.
+    pub penalty: Option<f64>,
+}
+
+impl TenantReport {
+    /// The tenants of an engine, by name.
+    pub(crate) fn of(engine: &EngineState) -> Vec<Self> {
+        let running = engine.queries().running();
+        let totals = engine.queries().totals().requests.into_iter();
+        let mut ended: BTreeMap<String, Requests> = totals
+            .filter_map(|requests| Some((requests.tenant.as_ref()?.to_string(), requests)))
+            .collect();
+        let reports = engine.catalog().tenants().into_iter().map(|(name, tenant)| {
+            let own = running
+                .iter()
+                .filter(|query| query.claim().tenant.as_deref() == Some(name.as_str()));
+            let (running, ended) = (to_u64(own.count()), ended.remove(&name).unwrap_or_default());
+            let charge = |sla: &Arc<Sla>| sla.charge(&ended.recent().collect::<Vec<_>>());
+            let penalty = tenant.sla.as_ref().map(charge);
+            let counts = engine.tenancy().counts(&name);
+            let (queued, sessions) = (to_u64(counts.queued()), counts.sessions);
+            let limits = tenant.limits.to_string();
+            Self { name, sla: tenant.sla, running, queued, sessions, limits, ended, penalty }
+        });
+        reports.collect()
+    }
+}
 
 pub(super) fn columns() -> Vec<Field> {
+    let float = |name: &str| Field::new(name, DataType::Float64, true);
     vec![
         text("tenant"),
         text("sla"),
@@ -15,26 +67,34 @@ pub(super) fn columns() -> Vec<Field> {
         number("queries"),
         number("queued"),
         number("sessions"),
+        number("finished"),
+        number("failed"),
+        number("cancelled"),
+        float("p50_seconds"),
+        float("p95_seconds"),
+        float("penalty"),
         text("limits"),
     ]
 }
 
 pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
-    let tenants = engine.catalog().tenants();
-    let running = engine.queries().running();
-    let queries = |name: &str| {
-        let own = running.iter().filter(|query| query.claim().tenant.as_deref() == Some(name));
-        to_u64(own.count())
+    let tenants = TenantReport::of(engine);
+    let floats = |of: &dyn Fn(&TenantReport) -> Option<f64>| -> ArrayRef {
+        Arc::new(tenants.iter().map(of).collect::<Float64Array>())
     };
     vec![
-        texts(&tenants, |(name, _)| Some(name.clone())),
-        texts(&tenants, |(_, tenant)| tenant.sla.as_ref().map(ToString::to_string)),
-        numbers(&tenants, |(_, tenant)| tenant.sla.as_ref().map(|sla| sla.priority().into())),
-        numbers(&tenants, |(name, _)| Some(queries(name))),
-        numbers(&tenants, |(name, _)| Some(to_u64(engine.tenancy().counts(name).queued()))),
-        numbers(&tenants, |(name, _)| Some(engine.tenancy().counts(name).sessions)),
-        texts(&tenants, |(_, tenant)| {
-            Some(tenant.limits.to_string()).filter(|limits| !limits.is_empty())
-        }),
+        texts(&tenants, |tenant| Some(tenant.name.clone())),
+        texts(&tenants, |tenant| tenant.sla.as_ref().map(ToString::to_string)),
+        numbers(&tenants, |tenant| tenant.sla.as_ref().map(|sla| sla.priority().into())),
+        numbers(&tenants, |tenant| Some(tenant.running)),
+        numbers(&tenants, |tenant| Some(tenant.queued)),
+        numbers(&tenants, |tenant| Some(tenant.sessions)),
+        numbers(&tenants, |tenant| Some(tenant.ended.finished)),
+        numbers(&tenants, |tenant| Some(tenant.ended.failed)),
+        numbers(&tenants, |tenant| Some(tenant.ended.cancelled)),
+        floats(&|tenant| tenant.ended.quantile_seconds(0.5)),
+        floats(&|tenant| tenant.ended.quantile_seconds(0.95)),
+        floats(&|tenant| tenant.penalty),
+        texts(&tenants, |tenant| Some(tenant.limits.clone()).filter(|it| !it.is_empty())),
     ]
 }

@@ -1,0 +1,141 @@
+//! Metrics, health and a dashboard by HTTP/1.1, for clients on this machine.
+//!
+//! | module | concept |
+//! |---|---|
+//! | `access` | requests that are refused: other hosts' names, other sites' pages |
+//! | `dashboard` | the files of the page |
+//! | `deadline` | connections whose client has stopped to read |
+//! | `events` | the ticker, and the clients that it tells |
+//! | `exposition` | Prometheus' text format |
+//! | `history` | samples of the last ten minutes |
+//! | `metrics` | the metrics |
+//! | `process` | the memory of the process |
+//! | `service` | from a request to its response |
+//! | `state` | the engine at one moment, as the page shows it |
+//!
+//! Every part of a request is bounded: connections, bytes of the head, headers, the time that a
+//! head may take and that a response may stay unread. Requests have no body.
+
+mod access;
+mod dashboard;
+mod deadline;
+mod events;
+mod exposition;
+mod history;
+mod metrics;
+mod process;
+mod service;
+mod state;
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::postgres::Shared;
+use crate::server::ServerError;
+use deadline::WriteDeadline;
+use events::Hub;
+use service::Site;
+
+/// Connections at a time. A browser has six of one page.
+const CONNECTIONS_MAX: usize = 64;
+/// Bytes of the first line and the headers of a request.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Headers of a request.
+const HEADERS_MAX: usize = 64;
+/// Longest time that a head may take, and that a connection may be idle.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+/// Longest time that a client may leave what it was sent unread.
+const UNREAD_TIME: Duration = Duration::from_secs(10);
+/// Pause after a failed accept, such as for want of descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+/// The response where there are as many connections as possible.
+const BUSY: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+/// An address of this machine at which metrics, health and the dashboard are served.
+#[derive(Debug)]
+pub struct HttpListener {
+    listener: TcpListener,
+}
+
+impl HttpListener {
+    /// Listens at an address that no other machine reaches.
+    ///
+    /// # Errors
+    /// [`ServerError::OpenHttp`] for any other address, [`ServerError::Listen`] when it is taken.
+    pub async fn tcp(address: SocketAddr) -> Result<Self, ServerError> {
+        if !address.ip().is_loopback() {
+            return Err(ServerError::OpenHttp(address));
+        }
+        let failed = |source| ServerError::Listen { place: address.to_string(), source };
+        Ok(Self { listener: TcpListener::bind(address).await.map_err(failed)? })
+    }
+
+    /// The address, with the port that was chosen where none was given.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves requests until it is told to stop; connections end then.
+    pub(crate) async fn serve(self, shared: Arc<Shared>, mut stopped: watch::Receiver<()>) {
+        let hub = Arc::new(Hub::new(Arc::clone(&shared)));
+        let site = Arc::new(Site::new(shared, Arc::clone(&hub)));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move { hub.run().await });
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => match accepted {
+                    // The ticker is a task as well.
+                    Ok((stream, _)) if tasks.len() > CONNECTIONS_MAX => {
+                        let _unheard = stream.try_write(BUSY);
+                    }
+                    Ok((stream, _)) => drop(tasks.spawn(talk(Arc::clone(&site), stream))),
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection by HTTP could not be taken");
+                        sleep(PAUSE).await;
+                    }
+                },
+                Some(ended) = tasks.join_next() => {
+                    if let Err(error) = ended {
+                        tracing::error!(%error, "a connection by HTTP has failed");
+                    }
+                }
+                _ = stopped.changed() => break,
+            }
+        }
+        tasks.shutdown().await;
+    }
+}
+
+/// Serves the requests of a connection.
+async fn talk(site: Arc<Site>, stream: TcpStream) {
+    let io = TokioIo::new(WriteDeadline::new(stream, UNREAD_TIME));
+    let service = service_fn(|request| {
+        let response = site.respond(&request);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_header_size(HEAD_BYTES_MAX)
+        .max_buf_size(2 * HEAD_BYTES_MAX)
+        .max_headers(HEADERS_MAX);
+    if let Err(error) = builder.serve_connection(io, service).await {
+        tracing::debug!(%error, "a connection by HTTP has ended");
+    }
+}

@@ -1,0 +1,146 @@
+//! Requests that are refused.
+//!
+//! The listener takes connections from this machine alone, and a browser on this machine carries
+//! out what any page says. So a request must name this machine as its host: a page of another name
+//! that is resolved to 127.0.0.1 (DNS rebinding) names another. And a request that changes
+//! something must have a header that pages of other origins cannot add unless they are allowed to,
+//! which they are not (cross-site request forgery). In a database with roles it must have the name
+//! and the password of a superuser, too.
+
+use std::net::IpAddr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderValue, ORIGIN};
+use hyper::http::uri::Authority;
+use terrace_sql::catalog::{Catalog, Verifier};
+
+/// The header that a request needs to change something; any value will do.
+pub(super) const CHANGE_HEADER: &str = "x-terrace-request";
+
+/// The host and port that a request names, if it is a name of this machine.
+///
+/// # Errors
+/// A text for the client.
+pub(super) fn own_host(headers: &HeaderMap) -> Result<Authority, String> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return Err("a request names one host, such as Host: 127.0.0.1".to_owned());
+    };
+    let host = text(host).and_then(|host| host.parse::<Authority>().ok());
+    let is_own = |host: &Authority| {
+        let name = host.host().trim_start_matches('[').trim_end_matches(']');
+        let is_loopback = name.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
+        is_loopback || name.eq_ignore_ascii_case("localhost")
+    };
+    host.filter(is_own).ok_or_else(|| {
+        "the host is not this machine; ask for localhost, 127.0.0.1 or [::1]".to_owned()
+    })
+}
+
+/// Refuses a change that a page of another origin may have asked for.
+///
+/// # Errors
+/// A text for the client.
+pub(super) fn check_change(headers: &HeaderMap, host: &Authority) -> Result<(), String> {
+    if !headers.contains_key(CHANGE_HEADER) {
+        return Err(format!("a change needs the header {CHANGE_HEADER}, such as of curl -H"));
+    }
+    // A request of a program has no origin.
+    let origin = headers.get(ORIGIN);
+    let is_own = |origin: &HeaderValue| {
+        let origin = text(origin).and_then(|origin| origin.strip_prefix("http://"));
+        origin.is_some_and(|origin| origin.eq_ignore_ascii_case(host.as_str()))
+    };
+    match origin {
+        Some(origin) if !is_own(origin) => Err("a page of another origin changes nothing".into()),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a request without the password of a superuser (`Authorization: Basic`, RFC 7617), unless
+/// the database has no roles.
+///
+/// # Errors
+/// A text for the client.
+pub(super) fn check_login(
+    headers: &HeaderMap,
+    catalog: &Catalog,
+    secret: &[u8],
+) -> Result<(), String> {
+    if catalog.roles().is_empty() {
+        return Ok(());
+    }
+    let given = headers.get(AUTHORIZATION).and_then(text).and_then(|it| it.split_once(' '));
+    let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"));
+    let given = given.and_then(|(_, encoded)| STANDARD.decode(encoded.trim()).ok());
+    let given = given.and_then(|bytes| String::from_utf8(bytes).ok());
+    let Some((name, password)) = given.as_deref().and_then(|it| it.split_once(':')) else {
+        return Err("it takes the name and the password of a superuser".to_owned());
+    };
+    let role = catalog.role(name).filter(|role| role.can_login && role.is_superuser);
+    let verifier = role.and_then(|role| role.verifier.clone());
+    // A role that there is not takes as long as a wrong password.
+    match verifier.unwrap_or_else(|| Verifier::of_none(secret, name)).is_of(password) {
+        true => Ok(()),
+        false => Err("it is not the name and the password of a superuser".to_owned()),
+    }
+}
+
+fn text(value: &HeaderValue) -> Option<&str> {
+    value.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let value = |value: &'static str| HeaderValue::from_static(value);
+        let pairs = pairs.iter().map(|(name, of)| (*name, value(of)));
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(name, value);
+        }
+        headers
+    }
+
+    #[test]
+    fn only_names_of_this_machine_are_hosts() {
+        let is_own = |host| own_host(&headers(&[("host", host)])).is_ok();
+        for host in ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "127.8.8.8", "[::1]:8080"] {
+            assert!(is_own(host), "{host}");
+        }
+        let others = [
+            "example.com",
+            "localhost.example.com:8080",
+            "127.0.0.1.example.com",
+            "192.168.0.1",
+            "0.0.0.0:8080",
+            "[::]",
+            "",
+            ":8080",
+            "localhost/",
+        ];
+        for host in others {
+            assert!(!is_own(host), "{host}");
+        }
+        assert!(own_host(&headers(&[])).is_err());
+        let two = [("host", "localhost"), ("host", "localhost")];
+        assert!(own_host(&headers(&two)).is_err());
+    }
+
+    #[test]
+    fn changes_need_the_header_and_their_own_origin() {
+        let host = Authority::from_static("localhost:8080");
+        let may = |pairs| check_change(&headers(pairs), &host).is_ok();
+        assert!(may(&[(CHANGE_HEADER, "1")]));
+        assert!(may(&[(CHANGE_HEADER, "1"), ("origin", "http://localhost:8080")]));
+        assert!(!may(&[]));
+        assert!(!may(&[("origin", "http://localhost:8080")]));
+        for origin in ["http://localhost:8081", "https://localhost:8080", "null", "http://evil"] {
+            let pairs: &[_] = &[(CHANGE_HEADER, "1"), ("origin", origin)];
+            assert!(check_change(&headers(pairs), &host).is_err(), "{origin}");
+        }
+    }
+}

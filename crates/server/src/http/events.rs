@@ -1,0 +1,164 @@
+//! The ticker, and the clients that it tells: server-sent events.
+//!
+//! One task takes a sample a second, keeps it for ten minutes, and sends the state of the engine to
+//! every client that listens. A client begins with an event `history`, with the samples that are
+//! kept. Locking order: the clients, then the history.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use terrace_sql::query::WaitReason;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::history::History;
+use super::state;
+use crate::postgres::Shared;
+
+/// Interval between two samples.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Events between two comments that keep proxies from closing a quiet connection: 15 seconds.
+const HEARTBEAT: u64 = 15;
+/// Clients that listen at a time.
+const CLIENTS_MAX: usize = 16;
+/// Events that wait for a client; one that is slower is dropped.
+const QUEUE_MAX: usize = 8;
+/// Milliseconds after which a client connects again.
+const RETRY_MS: u32 = 2000;
+
+/// The waits of queries that were seen at the last sample, with their beginnings.
+pub(super) type Waits = BTreeMap<u64, (WaitReason, Instant)>;
+
+/// The ticker's state.
+pub(super) struct Hub {
+    shared: Arc<Shared>,
+    clients: Mutex<Vec<mpsc::Sender<Bytes>>>,
+    ring: Mutex<Ring>,
+}
+
+/// What is kept from one tick to the next.
+#[derive(Default)]
+struct Ring {
+    history: History,
+    waits: Waits,
+    ticks: u64,
+}
+
+impl Hub {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, clients: Mutex::default(), ring: Mutex::default() }
+    }
+
+    /// Takes samples for as long as it is polled.
+    pub(super) async fn run(&self) {
+        let mut ticks = interval(INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.tick();
+        }
+    }
+
+    /// A new client, whose first event is the history; none where there are as many as possible.
+    pub(super) fn listen(&self) -> Option<mpsc::Receiver<Bytes>> {
+        let mut clients = lock(&self.clients);
+        clients.retain(|client| !client.is_closed());
+        if clients.len() >= CLIENTS_MAX {
+            return None;
+        }
+        let (client, events) = mpsc::channel(QUEUE_MAX);
+        let ring = lock(&self.ring);
+        let state = state::of(&self.shared, &ring.waits);
+        let history = format!("{{\"samples\":{},\"state\":{state}}}", ring.history.to_json());
+        let retry = format!("retry: {RETRY_MS}\n");
+        // The queue is empty.
+        let _ = client.try_send(event(&retry, "history", ring.ticks, &history));
+        clients.push(client);
+        Some(events)
+    }
+
+    fn tick(&self) {
+        let mut clients = lock(&self.clients);
+        clients.retain(|client| !client.is_closed());
+        let (ticks, waits) = self.sample();
+        if clients.is_empty() {
+            return;
+        }
+        let state = state::of(&self.shared, &waits);
+        let event = event("", "state", ticks, &state.to_string());
+        let is_heartbeat = ticks.is_multiple_of(HEARTBEAT);
+        clients.retain(|client| {
+            let heard =
+                !is_heartbeat || client.try_send(Bytes::from_static(b": alive\n\n")).is_ok();
+            heard && client.try_send(event.clone()).is_ok()
+        });
+    }
+
+    /// Keeps a sample. Returns its number, and the queries that wait.
+    fn sample(&self) -> (u64, Waits) {
+        let sample = state::sample(&self.shared, SystemTime::now());
+        let mut ring = lock(&self.ring);
+        ring.history.add(&sample);
+        ring.ticks += 1;
+        let (before, now) = (std::mem::take(&mut ring.waits), Instant::now());
+        for query in self.shared.engine.queries().running() {
+            let Some(reason) = query.wait_reason() else { continue };
+            let since = before.get(&query.id()).filter(|(was, _)| *was == reason);
+            let since = since.map_or(now, |(_, since)| *since);
+            ring.waits.insert(query.id(), (reason, since));
+        }
+        (ring.ticks, ring.waits.clone())
+    }
+}
+
+/// An event. JSON has no ends of lines outside of texts, where they are escaped.
+fn event(before: &str, name: &str, number: u64, json: &str) -> Bytes {
+    Bytes::from(format!("{before}id: {number}\nevent: {name}\ndata: {json}\n\n"))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use terrace_sql::{Engine, EngineConfig};
+    use terrace_tier::store::MemoryBlocks;
+
+    use super::*;
+    use crate::limits::Limits;
+
+    #[test]
+    fn a_client_that_reads_nothing_is_dropped() -> Result<(), Box<dyn Error>> {
+        let (capacity, config) = (64 << 20, EngineConfig::new(32 << 20));
+        let engine = Engine::over_blocks(&config, Arc::new(MemoryBlocks::new(capacity)), capacity)?;
+        let hub = Hub::new(Arc::new(Shared {
+            engine,
+            registry: Arc::default(),
+            limits: Limits::default(),
+            counters: Arc::default(),
+        }));
+        let (mut slow, mut quick) = (hub.listen().ok_or("full")?, hub.listen().ok_or("full")?);
+        let (mut heard, mut heartbeats) = (0, 0);
+        for _ in 0..40 {
+            hub.tick();
+            while let Ok(event) = quick.try_recv() {
+                heard += 1;
+                heartbeats += usize::from(event.starts_with(b":"));
+            }
+        }
+        assert_eq!((heard, heartbeats), (1 + 40 + 2, 2));
+        assert_eq!(lock(&hub.clients).len(), 1, "the other one is dropped");
+        let mut events = 0;
+        while let Ok(event) = slow.try_recv() {
+            let begin: &[u8] = if events == 0 { b"retry: " } else { b"id: " };
+            events += usize::from(event.starts_with(begin));
+        }
+        assert_eq!((events, slow.is_closed()), (QUEUE_MAX, true));
+        Ok(())
+    }
+}

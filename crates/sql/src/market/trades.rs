@@ -1,0 +1,52 @@
+//! The trades that rounds have led to.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::SystemTime;
+
+use terrace_market::mechanism::Trade;
+
+use super::TradeReport;
+
+/// Trades that are kept.
+const KEPT_MAX: usize = 32;
+
+/// The last trades, and totals of all.
+#[derive(Debug, Default)]
+pub(super) struct Trades {
+    count: u64,
+    bytes: u64,
+    last: VecDeque<TradeReport>,
+}
+
+impl Trades {
+    /// Adds the trades of a round, of an interval of so many seconds.
+    pub(super) fn add(&mut self, trades: &[Trade], names: &BTreeMap<u64, String>, interval: f64) {
+        let at = SystemTime::now();
+        for trade in trades {
+            self.count += 1;
+            self.bytes = self.bytes.saturating_add(trade.bytes);
+            let Some(to) = names.get(&trade.to).cloned() else { continue };
+            if self.last.len() >= KEPT_MAX {
+                self.last.pop_front();
+            }
+            let from = trade.from.and_then(|id| names.get(&id).cloned());
+            let gain = trade.gain / interval;
+            self.last.push_back(TradeReport { at, from, to, bytes: trade.bytes, gain });
+        }
+    }
+
+    /// Trades so far.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Bytes of all trades.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The last trades, oldest first.
+    pub(super) fn last(&self) -> Vec<TradeReport> {
+        self.last.iter().cloned().collect()
+    }
+}

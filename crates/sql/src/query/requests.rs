@@ -1,0 +1,221 @@
+//! Queries that have ended, counted and timed for each tenant.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use terrace_market::sla::Request;
+use terrace_sys::size::KIB;
+
+use super::Query;
+
+/// Upper limits of the buckets that latencies are counted in, in seconds.
+pub const LATENCY_SECONDS: [f64; 15] =
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 300.0];
+
+/// The time for which a query that has finished counts as recent.
+pub const RECENT: Duration = Duration::from_secs(600);
+
+/// Recent queries that are kept for a tenant: 32 KiB. Of more, the last ones.
+const RECENT_MAX: usize = 1024;
+
+/// Tenants that are counted by themselves. Queries of more are counted as those without a tenant.
+const TENANTS_MAX: usize = 1000;
+
+/// Bytes that count as one I/O of the store: those of a page.
+const IO_BYTES: f64 = (256 * KIB) as f64;
+
+/// The end of a query.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Its last row was read.
+    Finished,
+    /// By an error.
+    Failed,
+    /// By its user, or because its rows were not read to the end.
+    #[default]
+    Cancelled,
+}
+
+impl Query {
+    /// Its time and its I/Os so far.
+    pub(super) fn request(&self) -> Request {
+        Request {
+            seconds: self.began().elapsed().as_secs_f64(),
+            ios: self.progress().store_bytes as f64 / IO_BYTES,
+        }
+    }
+
+    /// Notes the end that a reader of its rows has come to. The first end is the one.
+    pub(super) fn note_end<T, E>(&self, polled: &Poll<Option<Result<T, E>>>) {
+        let _ = match polled {
+            Poll::Ready(None) => self.outcome.set(Outcome::Finished),
+            Poll::Ready(Some(Err(_))) if self.ended_by.get().is_some() => {
+                self.outcome.set(Outcome::Failed)
+            }
+            Poll::Ready(Some(Err(_))) if !self.memory.is_cancelled() => {
+                self.outcome.set(Outcome::Failed)
+            }
+            _ => return,
+        };
+    }
+
+    /// Its end; of one that is not noted, it was cancelled.
+    fn outcome(&self) -> Outcome {
+        self.outcome.get().copied().unwrap_or_default()
+    }
+}
+
+/// Queries of a tenant that have ended.
+#[derive(Clone, Debug, Default)]
+pub struct Requests {
+    /// The tenant; none of queries without one.
+    pub tenant: Option<Arc<str>>,
+    /// Queries whose last row was read.
+    pub finished: u64,
+    /// Queries that an error has ended.
+    pub failed: u64,
+    /// Queries that were cancelled, or whose rows were not read to the end.
+    pub cancelled: u64,
+    /// Sum of the latencies of finished queries, in seconds.
+    pub seconds: f64,
+    /// Finished queries by latency: those up to each of [`LATENCY_SECONDS`] that are in no bucket
+    /// before.
+    pub buckets: [u64; LATENCY_SECONDS.len()],
+    recent: VecDeque<(Instant, Request)>,
+}
+
+impl Requests {
+    /// Finished queries of the last ten minutes ([`RECENT`]), 1024 at most.
+    pub fn recent(&self) -> impl Iterator<Item = Request> {
+        let now = Instant::now();
+        let is_recent = move |at: &Instant| now.saturating_duration_since(*at) <= RECENT;
+        self.recent.iter().filter(move |(at, _)| is_recent(at)).map(|(_, request)| *request)
+    }
+
+    /// The latency in seconds that a part of the recent queries was within, such as 0.95 of them;
+    /// none where there are no recent queries.
+    #[must_use]
+    pub fn quantile_seconds(&self, part: f64) -> Option<f64> {
+        let mut seconds: Vec<f64> = self.recent().map(|request| request.seconds).collect();
+        seconds.sort_by(f64::total_cmp);
+        #[expect(clippy::cast_possible_truncation, reason = "at most their number")]
+        #[expect(clippy::cast_sign_loss, reason = "at least zero")]
+        let rank = (seconds.len() as f64 * part.clamp(0.0, 1.0)).ceil() as usize;
+        seconds.get(rank.saturating_sub(1)).copied()
+    }
+
+    fn count(&mut self, outcome: Outcome, request: Request) {
+        match outcome {
+            Outcome::Failed => self.failed += 1,
+            Outcome::Cancelled => self.cancelled += 1,
+            Outcome::Finished => {
+                self.finished += 1;
+                self.seconds += request.seconds;
+                let within = LATENCY_SECONDS.iter().position(|limit| request.seconds <= *limit);
+                if let Some(bucket) = within.and_then(|index| self.buckets.get_mut(index)) {
+                    *bucket += 1;
+                }
+                if self.recent.len() >= RECENT_MAX {
+                    self.recent.pop_front();
+                }
+                self.recent.push_back((Instant::now(), request));
+            }
+        }
+    }
+}
+
+/// Totals of an engine's queries: of those that run, and of those that have ended.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// For each tenant that had queries.
+    pub requests: Vec<Requests>,
+    /// Bytes that queries have spilled.
+    pub spilled_bytes: u64,
+    /// Files that queries have spilled to.
+    pub spill_files: u64,
+    /// Rows that queries have returned.
+    pub rows: u64,
+}
+
+/// Queries of an engine that have ended.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    tenants: BTreeMap<Option<Arc<str>>, Requests>,
+    spilled_bytes: u64,
+    spill_files: u64,
+    rows: u64,
+}
+
+impl Ended {
+    /// Counts a query that ends now.
+    pub(super) fn count(&mut self, query: &Query, request: Request) {
+        self.add(query);
+        let tenant = query.claim().tenant.clone();
+        let is_known = self.tenants.contains_key(&tenant) || self.tenants.len() < TENANTS_MAX;
+        let tenant = tenant.filter(|_| is_known);
+        let requests = self.tenants.entry(tenant.clone()).or_default();
+        requests.tenant = tenant;
+        requests.count(query.outcome(), request);
+    }
+
+    /// Adds what is counted by bytes and rows.
+    fn add(&mut self, query: &Query) {
+        self.spilled_bytes += query.spilled().bytes();
+        self.spill_files += query.spilled().files();
+        self.rows += query.rows_returned();
+    }
+
+    /// The totals with those of queries that run.
+    pub(super) fn with<'a>(&self, running: impl Iterator<Item = &'a Arc<Query>>) -> Totals {
+        let mut sum = Self {
+            tenants: BTreeMap::new(),
+            spilled_bytes: self.spilled_bytes,
+            spill_files: self.spill_files,
+            rows: self.rows,
+        };
+        running.for_each(|query| sum.add(query));
+        Totals {
+            requests: self.tenants.values().cloned().collect(),
+            spilled_bytes: sum.spilled_bytes,
+            spill_files: sum.spill_files,
+            rows: sum.rows,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_are_counted_once_and_judged_by_rank() {
+        let mut requests = Requests::default();
+        assert_eq!(requests.quantile_seconds(0.95), None);
+        for hundredth in 1..=100_u32 {
+            let seconds = f64::from(hundredth) / 100.0;
+            requests.count(Outcome::Finished, Request { seconds, ios: 0.0 });
+        }
+        requests.count(Outcome::Finished, Request { seconds: 1e9, ios: 0.0 });
+        requests.count(Outcome::Failed, Request { seconds: 0.001, ios: 0.0 });
+        requests.count(Outcome::Cancelled, Request { seconds: 0.001, ios: 0.0 });
+        assert_eq!((requests.finished, requests.failed, requests.cancelled), (101, 1, 1));
+        assert_eq!(requests.buckets.iter().sum::<u64>(), 100, "one is beyond all limits");
+        assert_eq!(requests.buckets[..8], [0, 0, 0, 1, 1, 3, 5, 15]);
+        assert_eq!(requests.quantile_seconds(0.5), Some(0.51));
+        assert_eq!(requests.quantile_seconds(0.0), Some(0.01));
+        assert_eq!(requests.quantile_seconds(1.0), Some(1e9));
+    }
+
+    #[test]
+    fn the_oldest_recent_query_makes_way() {
+        let mut requests = Requests::default();
+        for index in 0..=RECENT_MAX {
+            let seconds = if index == 0 { 100.0 } else { 1.0 };
+            requests.count(Outcome::Finished, Request { seconds, ios: 0.0 });
+        }
+        assert_eq!(requests.recent().count(), RECENT_MAX);
+        assert_eq!(requests.quantile_seconds(1.0), Some(1.0));
+    }
+}

@@ -1,0 +1,75 @@
+//! Wait reasons of queries.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+
+use super::Query;
+
+/// The event that a query waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitReason {
+    /// Its turn among the queries of its tenant.
+    Turn,
+    /// [`Query::resume`]: a user has suspended it.
+    User,
+    /// Admission control: memory has no room for the minimum of all queries, and it is among the
+    /// youngest.
+    Admission,
+    /// Memory that a query of a higher priority needs.
+    PriorityMemory,
+    /// The processor, which a query of a higher priority needs.
+    PriorityTime,
+    /// Memory that one of its operators has asked for.
+    Memory,
+    /// Its client, which has yet to ask for more rows.
+    Client,
+}
+
+impl WaitReason {
+    /// Every reason.
+    pub const ALL: [Self; 7] = [
+        Self::Turn,
+        Self::User,
+        Self::Admission,
+        Self::PriorityMemory,
+        Self::PriorityTime,
+        Self::Memory,
+        Self::Client,
+    ];
+
+    /// The name in `terrace.queries`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Turn => "turn",
+            Self::User => "user",
+            Self::Admission => "admission",
+            Self::PriorityMemory => "priority_memory",
+            Self::PriorityTime => "priority_time",
+            Self::Memory => "memory",
+            Self::Client => "client",
+        }
+    }
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Query {
+    /// The event that it waits for; none while it works, and none of one that ends.
+    #[must_use]
+    pub fn wait_reason(&self) -> Option<WaitReason> {
+        if self.memory.is_cancelled() {
+            return None;
+        }
+        if self.is_queued.load(Ordering::Relaxed) {
+            return Some(WaitReason::Turn);
+        }
+        let starved = || self.memory.is_starved().then_some(WaitReason::Memory);
+        let unread = || (!self.is_awaited()).then_some(WaitReason::Client);
+        self.suspension.reason().or_else(starved).or_else(unread)
+    }
+}
