@@ -7,6 +7,7 @@
 
 mod copy;
 mod limits;
+mod pg_catalog;
 mod postgres;
 mod registry;
 mod server;

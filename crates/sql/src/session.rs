@@ -46,7 +46,7 @@ mod words;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use datafusion::arrow::datatypes::Schema;
 use datafusion::catalog::{CatalogProviderList, DynamicFileCatalog, MemoryCatalogProviderList};
@@ -74,12 +74,12 @@ use crate::catalog::{DEFAULT_SCHEMA, Snapshot};
 use crate::engine::EngineState;
 use crate::error::SqlError;
 use crate::functions;
-use crate::names::{CATALOG, MainCatalog};
+use crate::names::{Added, AddedSchema, CATALOG, MainCatalog, Names};
 use crate::pins::Reader;
 use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment, supervised};
 use crate::scalar;
 use crate::scan::STORE_URL;
-use crate::transaction::{Scope, Transaction};
+use crate::transaction::{OpenTransaction, Scope, Transaction};
 use crate::view;
 use build_side::BuildSide;
 use canonical::CanonicalFloats;
@@ -92,6 +92,7 @@ use semantics::PostgresSemantics;
 use subqueries::SubqueryComparisons;
 
 pub use copy::{CopyFormat, CopyIn, CopyStatement};
+pub use dialect::call;
 pub use heap::HeapStatement;
 pub use prepared::Prepared;
 pub(crate) use settings::{
@@ -111,7 +112,7 @@ pub struct Session {
     engine: Arc<EngineState>,
     context: SessionContext,
     names: Arc<MainCatalog>,
-    transaction: Mutex<Option<Arc<Transaction>>>,
+    transaction: OpenTransaction,
     /// Transactions begin READ ONLY unless they say otherwise.
     reads_only: AtomicBool,
 }
@@ -155,7 +156,10 @@ impl Session {
         // What is planned outside of a query, by way of `context`, is accounted for too.
         let Environment { runtime, .. } = environment(engine.resources(), &base, &name)?;
         let files = Arc::new(DynamicListTableFactory::default());
-        let names = Arc::new(MainCatalog::new(Arc::clone(&engine), Arc::clone(&files) as _));
+        let transaction = OpenTransaction::default();
+        let names =
+            MainCatalog::new(Arc::clone(&engine), Arc::clone(&files) as _, transaction.clone());
+        let names = Arc::new(names);
         let catalogs = MemoryCatalogProviderList::new();
         catalogs.register_catalog(CATALOG.to_owned(), Arc::clone(&names) as _);
         let catalogs = DynamicFileCatalog::new(Arc::new(catalogs), Arc::clone(&files) as _);
@@ -176,7 +180,7 @@ impl Session {
         files.session_store().with_state(context.state_weak_ref());
         let weak = context.state_weak_ref();
         names.attach(Box::new(move || weak.upgrade().map(|state| state.read().clone())));
-        let (transaction, reads_only) = (Mutex::default(), AtomicBool::default());
+        let reads_only = AtomicBool::default();
         Ok(Self { engine, context, names, transaction, reads_only })
     }
 
@@ -189,6 +193,20 @@ impl Session {
     #[must_use]
     pub fn context(&self) -> &SessionContext {
         &self.context
+    }
+
+    /// Adds a schema to those of the database, once in the life of a session. Its tables are found
+    /// without the name of the schema too, where the session's own schema has none of that name.
+    pub fn add_schema(&self, schema: Arc<dyn AddedSchema>) {
+        self.names.add(Arc::clone(&schema));
+        let state = self.context.state_ref();
+        state.write().config_mut().set_extension(Arc::new(Added(schema)));
+    }
+
+    /// The names of the database, as a statement that begins at the time of a call sees them.
+    #[must_use]
+    pub fn names(&self) -> Names {
+        self.names.names()
     }
 
     /// Gives all settings of the session the values that it began with.
@@ -345,6 +363,7 @@ impl Session {
             Some(text) => state.sql_to_statement(&text, &Dialect::Generic)?,
             None => statement,
         };
+        Added::rewrite(state, &mut statement)?;
         using::write_out(state, &mut statement).await?;
         match state.statement_to_plan(statement.clone()).await {
             Ok(plan) => {

@@ -20,7 +20,7 @@ use pgwire::api::Type;
 
 use super::date_time::{EPOCH_DAYS, EPOCH_MICROS, Interval, put_date, put_time, put_timestamp};
 use super::number::{put_decimal, put_float, put_numeric};
-use super::types::pg_type;
+use super::types::{field_type, pg_type};
 
 /// Formats of values on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,23 @@ impl ColumnWriter {
         let array = plain(array)?;
         let nulls = array.logical_nulls();
         Ok(Self { nulls, cell: cell(&array, Writing { format, zone })? })
+    }
+
+    /// A writer of the values of a column, in the type that clients are told for it.
+    pub(crate) fn of_field(
+        array: &ArrayRef,
+        field: &Field,
+        format: Format,
+        zone: Tz,
+    ) -> Result<Self, ArrowError> {
+        let is_unsigned = matches!(field_type(field), Type::OID | Type::XID);
+        if !is_unsigned || format == Format::Text {
+            return Self::new(array, format, zone);
+        }
+        let array = cast(array, &DataType::UInt32)?;
+        let values = array.as_primitive::<UInt32Type>().values().clone();
+        let cell: Cell = Box::new(move |row, out| out.put_u32(values[row]));
+        Ok(Self { nulls: array.logical_nulls(), cell })
     }
 
     /// True if the value of a row is null.

@@ -30,10 +30,11 @@ use super::failure::{Failure, SqlState};
 use super::functions::{Place, functions};
 use super::login::{Client, first_message, log_in};
 use super::parameter::{self, formats_of, type_of};
-use super::settings::{Access, Settings};
+use super::settings::{Access, Settings, SharedSettings};
 use super::types::pg_type;
 use super::wire::Wire;
 use crate::limits::Limits;
+use crate::pg_catalog;
 use crate::registry::{Registered, Registry};
 use crate::stream::{Stream, Watch};
 
@@ -88,7 +89,14 @@ async fn talk(shared: &Shared, wire: &mut Wire, watch: Watch) -> Result<(), Fail
     };
     let Some(Client { registered, settings, user }) = login? else { return Ok(()) };
     wire.allow_message_bytes(shared.limits.message_bytes);
-    let place = Place { database: DATABASE, user, number: registered.number() };
+    registered.introduce(&user);
+    let place = Arc::new(Place {
+        database: DATABASE,
+        user,
+        number: registered.number(),
+        settings: SharedSettings::new(settings.clone()),
+        registry: Arc::clone(registered.registry()),
+    });
     let session = new_session(shared, &place)?;
     apply(&session, &settings).await?;
     let control = Control { watch, registered };
@@ -96,10 +104,10 @@ async fn talk(shared: &Shared, wire: &mut Wire, watch: Watch) -> Result<(), Fail
         wire,
         control,
         shared,
+        settings: place.settings.clone(),
         place,
         session,
-        login: settings.clone(),
-        settings,
+        login: settings,
         prepared: BTreeSet::new(),
         statements: HashMap::new(),
         portals: HashMap::new(),
@@ -110,11 +118,12 @@ async fn talk(shared: &Shared, wire: &mut Wire, watch: Watch) -> Result<(), Fail
 }
 
 /// A session for a connection.
-pub(super) fn new_session(shared: &Shared, place: &Place) -> Result<Session, Failure> {
+pub(super) fn new_session(shared: &Shared, place: &Arc<Place>) -> Result<Session, Failure> {
     let session = shared.engine.session()?;
     for function in functions(place) {
         session.context().register_udf(function);
     }
+    pg_catalog::add_to(&session, place);
     Ok(session)
 }
 
@@ -131,11 +140,11 @@ pub(super) struct Connection<'a> {
     pub(super) wire: &'a mut Wire,
     pub(super) control: Control,
     pub(super) shared: &'a Shared,
-    pub(super) place: Place,
+    pub(super) place: Arc<Place>,
     pub(super) session: Session,
     /// The settings that the client has logged in with.
     pub(super) login: Settings,
-    pub(super) settings: Settings,
+    pub(super) settings: SharedSettings,
     pub(super) statements: HashMap<String, Arc<Statement>>,
     /// The names of the statements that PREPARE has made.
     pub(super) prepared: BTreeSet<String>,
@@ -149,7 +158,7 @@ pub(super) struct Connection<'a> {
 /// Sources of events that end statements of a connection early.
 pub(super) struct Control {
     watch: Watch,
-    registered: Registered,
+    pub(super) registered: Registered,
 }
 
 /// A statement that the client has prepared.
@@ -180,11 +189,12 @@ enum State {
 
 impl Control {
     /// A statement begins.
-    pub(super) fn guard(&self, settings: &Settings) -> Guard<'_> {
+    pub(super) fn guard(&self, settings: &SharedSettings) -> Guard<'_> {
         let timeout = settings.statement_timeout();
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let statement = self.registered.begin();
-        Guard { statement, watch: &self.watch, timeout, deadline }
+        let registered = &self.registered;
+        Guard { statement, registered, watch: &self.watch, timeout, deadline }
     }
 }
 
@@ -218,6 +228,7 @@ impl Connection<'_> {
     }
 
     pub(super) async fn ready(&mut self) -> Result<(), Failure> {
+        self.control.registered.rest();
         self.wire.put(Out::ReadyForQuery(ReadyForQuery::new(self.status())))?;
         self.wire.flush().await
     }
@@ -240,6 +251,7 @@ impl Connection<'_> {
     /// The statements of a text, one after the other.
     async fn simple(&mut self, text: &str) -> Result<(), Failure> {
         self.portals.remove("");
+        self.control.registered.show(text);
         let statements = self.session.parse(text)?;
         if statements.is_empty() {
             self.wire.put(Out::EmptyQueryResponse(EmptyQueryResponse::new()))?;
@@ -293,6 +305,8 @@ impl Connection<'_> {
             false => rows.finish(&guard).await?,
         };
         self.prepared.extend(named);
+        drop(guard);
+        self.follow_settings().await?;
         self.wire.put(Out::CommandComplete(CommandComplete::new(command.tag(count))))
     }
 
@@ -325,12 +339,27 @@ impl Connection<'_> {
         self.wire.put(Out::CommandComplete(CommandComplete::new(tag.to_owned())))
     }
 
+    /// Carries out the changes of settings that a statement has made.
+    async fn follow_settings(&mut self) -> Result<(), Failure> {
+        for (name, told) in self.settings.take_changes() {
+            if let Some(statement) = self.settings.of_session(name) {
+                self.session.sql(&statement).await?;
+            }
+            if let Some((name, value)) = told {
+                let status = ParameterStatus::new(name.to_owned(), value);
+                self.wire.put(Out::ParameterStatus(status))?;
+            }
+        }
+        Ok(())
+    }
+
     fn describe_setting(&mut self, name: &str) -> Result<(), Failure> {
         let schema = Arc::new(Schema::new(vec![Field::new(name, DataType::Utf8, false)]));
         self.wire.put(Out::RowDescription(description(&schema, &[Format::Text])?))
     }
 
     async fn parse(&mut self, parse: Parse) -> Result<(), Failure> {
+        self.control.registered.show(&parse.query);
         let name = parse.name.unwrap_or_default();
         if !name.is_empty() && self.statements.contains_key(&name) {
             let text = format!("there is a prepared statement {name} already");
@@ -474,6 +503,8 @@ impl Connection<'_> {
             }
         }
         portal.state = State::Ended;
+        drop(guard);
+        self.follow_settings().await?;
         self.wire.put(Out::CommandComplete(CommandComplete::new(statement.command.tag(done))))
     }
 

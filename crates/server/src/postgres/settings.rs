@@ -2,6 +2,8 @@
 //!
 //! A setting that would have no effect takes only the value that is in effect.
 
+mod shared;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -14,6 +16,8 @@ use terrace_sql::session::SessionStatement;
 
 use super::failure::{Failure, SqlState};
 use super::forget::Forget;
+
+pub(crate) use shared::SharedSettings;
 
 /// Values that a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,6 +224,16 @@ impl Settings {
     /// The names of what the client has changed.
     pub(super) fn changed(&self) -> impl Iterator<Item = &'static str> {
         self.changed.keys().copied()
+    }
+
+    /// All settings: their names, values and defaults.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, &str, &'static str)> {
+        SETTINGS.iter().map(|setting| (setting.name, self.get(setting.name), setting.default))
+    }
+
+    /// The name of a setting as it is written here.
+    pub(super) fn name_of(name: &str) -> Option<&'static str> {
+        find(name).map(|setting| setting.name)
     }
 
     /// The settings that are reported after the login.
