@@ -1,10 +1,10 @@
-//! The schema `pg_catalog`: tables, functions and syntax of PostgreSQL by which clients look up what
-//! a database has.
+//! The schema `pg_catalog`: tables, functions and syntax of PostgreSQL by which clients look up
+//! what a database has.
 //!
 //! The relations are defined in `relations.txt` and `information_schema.txt`, with the columns that
 //! they have in PostgreSQL. Their rows are computed from the names of the database at each scan
-//! ([`tables`]). Functions are those of [`functions`]. Syntax that DataFusion does not plan, such as
-//! `'t'::regclass`, is rewritten in the statement ([`rewrite`]).
+//! ([`tables`]). Functions are those of [`functions`]. Syntax that DataFusion does not plan, such
+//! as `'t'::regclass`, is rewritten in the statement ([`rewrite`]).
 
 mod activity;
 mod definition;

@@ -4,6 +4,7 @@
 //! messages, runs statements in the connection's session and writes rows as they come. Nothing
 //! holds more of a result than a batch of rows and 64 KiB of messages.
 
+mod access;
 mod cell;
 mod command;
 mod connection;

@@ -99,7 +99,7 @@ fn field(column: &Column) -> Field {
     let data_type = arrow_type(pg_type);
     let field = Field::new(*name, data_type, true);
     match pg_type.name {
-        "oid" | "xid" | "name" | "char" | "varchar" => {
+        "oid" | "xid" | "name" | "char" | "varchar" | "oidvector" | "int2vector" => {
             let told = (TYPE_KEY.to_owned(), pg_type.oid.to_string());
             field.with_metadata(HashMap::from([told]))
         }

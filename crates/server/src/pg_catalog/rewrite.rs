@@ -3,7 +3,8 @@
 //! In all statements: the schema `pg_catalog` before functions, operators and types; casts to types
 //! of the catalog, such as `'t'::regclass` ([`casts`]); arrays written as texts, and `ARRAY(SELECT
 //! ...)` ([`arrays`]); `current_schema` and the like without parentheses; `COLLATE "C"` and
-//! `COLLATE pg_catalog.default`, since texts are compared by their bytes anyway.
+//! `COLLATE pg_catalog.default`, since texts are compared by their bytes anyway;
+//! `LIKE x ESCAPE c` and `(x).field`.
 //!
 //! In statements that name the catalog: correlated subqueries that return one value
 //! ([`subqueries`]), functions as tables ([`tables`]), and the names of columns ([`columns`]).
@@ -11,6 +12,7 @@
 mod arrays;
 mod casts;
 mod columns;
+mod empty;
 mod subqueries;
 mod tables;
 
@@ -20,8 +22,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, Expr, Function, FunctionArguments, Ident, ObjectName, ObjectNamePart,
-    Select, TableFactor, Value, VisitMut, VisitorMut,
+    AccessExpr, BinaryOperator, DataType, Expr, Function, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, Select, TableFactor, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 use terrace_sql::SqlError;
 use terrace_sql::session::call;
@@ -141,6 +143,7 @@ impl VisitorMut for Rewriter {
         if self.names_catalog {
             casts::shown(select);
             columns::named(select);
+            empty::columns(select);
         }
         ControlFlow::Continue(())
     }
@@ -160,7 +163,18 @@ impl VisitorMut for Rewriter {
         }
         casts::compared(expr);
         match expr {
-            Expr::BinaryOp { op, .. } => operator(op),
+            Expr::BinaryOp { left, op, right } => {
+                operator(op);
+                if self.names_catalog {
+                    arrays::compared(left, op, right);
+                }
+            }
+            Expr::CompoundFieldAccess { access_chain, .. } => {
+                access_chain.iter_mut().for_each(field)
+            }
+            Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
+                escape(pattern, escape_char);
+            }
             Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. } => {
                 arrays::of_text(left, right);
             }
@@ -171,8 +185,16 @@ impl VisitorMut for Rewriter {
                     *expr = call(&name, []);
                 }
             }
+            Expr::Function(function)
+                if self.names_catalog && last(&function.name) == "coalesce" =>
+            {
+                arrays::coalesced(function);
+            }
             Expr::Function(_) => function(expr),
-            Expr::Subquery(_) if self.names_catalog => subqueries::of_one_value(expr),
+            Expr::Subquery(query) if self.names_catalog => match empty::has_no_value(query) {
+                true => *expr = null(),
+                false => subqueries::of_one_value(expr),
+            },
             _ => {}
         }
         ControlFlow::Continue(())
@@ -214,6 +236,23 @@ fn operator(op: &mut BinaryOperator) {
     };
     if is_own {
         *op = known;
+    }
+}
+
+/// `(x).name` as `x['name']`.
+fn field(access: &mut AccessExpr) {
+    let AccessExpr::Dot(name) = access else { return };
+    if let Expr::Identifier(ident) = name {
+        *name = Expr::Value(Value::SingleQuotedString(folded(ident)).into());
+    }
+}
+
+/// `LIKE x ESCAPE '/'` as `LIKE like_escape(x, '/')`.
+fn escape(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) {
+    let is_default = |char: &ValueWithSpan| matches!(&char.value, Value::SingleQuotedString(char) if char == "\\");
+    if let Some(char) = escape_char.take_if(|char| !is_default(char)) {
+        let text = take(pattern);
+        *pattern = call("like_escape", [text, Expr::Value(char)]);
     }
 }
 
@@ -308,7 +347,8 @@ mod tests {
             ),
             (
                 "SELECT (SELECT c.b FROM pg_type c WHERE c.a = t.a AND t.a <> c.d) AS x FROM t",
-                "SELECT (SELECT max(c.b) FROM pg_type c WHERE c.a = t.a AND c.a <> c.d) AS x FROM t",
+                "SELECT (SELECT max(c.b) FROM pg_type c WHERE c.a = t.a AND c.a <> c.d) AS x \
+                 FROM t",
             ),
         ];
         for (text, wanted) in cases {

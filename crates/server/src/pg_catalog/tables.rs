@@ -8,6 +8,32 @@ use super::objects::Objects;
 use super::value::{Row, Value};
 use super::{Source, activity, functions, information, oids, relations, roles, types};
 
+/// The relations that [`rows`] gives rows to.
+const FILLED: &[&str] = &[
+    "pg_attribute",
+    "pg_class",
+    "pg_collation",
+    "pg_database",
+    "pg_namespace",
+    "pg_proc",
+    "pg_roles",
+    "pg_settings",
+    "pg_stat_activity",
+    "pg_stat_all_tables",
+    "pg_stat_sys_tables",
+    "pg_stat_user_tables",
+    "pg_tables",
+    "pg_tablespace",
+    "pg_type",
+    "pg_user",
+    "pg_views",
+];
+
+/// True of a relation of `pg_catalog` that never has rows.
+pub(super) fn is_empty(name: &str) -> bool {
+    !FILLED.contains(&name)
+}
+
 /// The rows of a relation.
 ///
 /// # Errors
@@ -15,6 +41,9 @@ use super::{Source, activity, functions, information, oids, relations, roles, ty
 pub(super) async fn rows(definition: &Definition, source: &Source) -> Result<Vec<Row>, SqlError> {
     if definition.schema == INFORMATION_SCHEMA {
         return information::rows(definition.name, source).await;
+    }
+    if is_empty(definition.name) {
+        return Ok(vec![]);
     }
     let objects = || Objects::of(&source.names);
     Ok(match definition.name {

@@ -4,8 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use datafusion::arrow::array::{ArrayRef, StringArray};
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::planner::IdentNormalizer;
@@ -17,13 +16,12 @@ use pgwire::messages::extendedquery::{
     PortalSuspended,
 };
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, ReadyForQuery};
-use pgwire::messages::startup::ParameterStatus;
 use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
 use terrace_sql::session::SessionStatement;
 use terrace_sql::{DATABASE, Engine, Prepared, Session};
 use tokio::time::{Instant, timeout};
 
-use super::cell::{ColumnWriter, Format};
+use super::cell::Format;
 use super::command::Command;
 use super::execute::{Guard, Rows, description, zone};
 use super::failure::{Failure, SqlState};
@@ -40,8 +38,6 @@ use crate::stream::{Stream, Watch};
 
 /// `Describe` and `Close` of a statement; of a portal otherwise.
 const STATEMENT: u8 = b'S';
-/// The zone of what has none.
-const UTC: &str = "+00:00";
 /// Statements that a connection may have prepared, and portals.
 const NAMES_MAX: usize = 10_000;
 
@@ -308,54 +304,6 @@ impl Connection<'_> {
         drop(guard);
         self.follow_settings().await?;
         self.wire.put(Out::CommandComplete(CommandComplete::new(command.tag(count))))
-    }
-
-    /// Sets a setting, or shows one as the only row of a result.
-    async fn access(&mut self, access: &Access) -> Result<(), Failure> {
-        let tag = match access {
-            Access::Forget(what) => return self.forget(what).await,
-            Access::SetLocal(name) => {
-                let text = format!("SET LOCAL {name} is not possible; SET lasts for the session");
-                return Err(Failure::new(SqlState::UNSUPPORTED, text));
-            }
-            Access::Set(name, value) => {
-                let reported = self.settings.set(name, value)?;
-                if let Some(statement) = self.settings.of_session(name) {
-                    self.session.sql(&statement).await?;
-                }
-                if let Some((name, value)) = reported {
-                    let status = ParameterStatus::new(name.to_owned(), value);
-                    self.wire.put(Out::ParameterStatus(status))?;
-                }
-                "SET"
-            }
-            Access::Show(name) => {
-                let shown: ArrayRef = Arc::new(StringArray::from(vec![self.settings.get(name)]));
-                let column = ColumnWriter::new(&shown, Format::Text, UTC.parse()?)?;
-                self.wire.put_row(&[column], 0)?;
-                "SHOW"
-            }
-        };
-        self.wire.put(Out::CommandComplete(CommandComplete::new(tag.to_owned())))
-    }
-
-    /// Carries out the changes of settings that a statement has made.
-    async fn follow_settings(&mut self) -> Result<(), Failure> {
-        for (name, told) in self.settings.take_changes() {
-            if let Some(statement) = self.settings.of_session(name) {
-                self.session.sql(&statement).await?;
-            }
-            if let Some((name, value)) = told {
-                let status = ParameterStatus::new(name.to_owned(), value);
-                self.wire.put(Out::ParameterStatus(status))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn describe_setting(&mut self, name: &str) -> Result<(), Failure> {
-        let schema = Arc::new(Schema::new(vec![Field::new(name, DataType::Utf8, false)]));
-        self.wire.put(Out::RowDescription(description(&schema, &[Format::Text])?))
     }
 
     async fn parse(&mut self, parse: Parse) -> Result<(), Failure> {

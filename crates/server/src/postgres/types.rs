@@ -12,6 +12,8 @@ pub(crate) fn field_type(field: &Field) -> Type {
     // A cast changes the type of the values and may keep the metadata.
     let fits = |of: &Type| match *of {
         Type::OID | Type::XID => *field.data_type() == DataType::Int64,
+        Type::OID_VECTOR => pg_type(field.data_type()) == Type::INT8_ARRAY,
+        Type::INT2_VECTOR => pg_type(field.data_type()) == Type::INT2_ARRAY,
         _ => pg_type(field.data_type()) == Type::TEXT,
     };
     told.filter(fits).unwrap_or_else(|| pg_type(field.data_type()))

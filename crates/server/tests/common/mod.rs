@@ -22,7 +22,10 @@ fn engine() -> Engine {
 }
 
 /// Runs a test beside a server, and sees that the server lets go of the engine afterwards.
-pub async fn with_server<T: Future<Output = ()>>(limits: Limits, test: impl FnOnce(SocketAddr) -> T) {
+pub async fn with_server<T: Future<Output = ()>>(
+    limits: Limits,
+    test: impl FnOnce(SocketAddr) -> T,
+) {
     let engine = engine();
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let listener = Listener::tcp(address).await.expect("an address");

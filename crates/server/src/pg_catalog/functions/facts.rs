@@ -1,5 +1,5 @@
-//! Functions that return facts of the connection, the server and the sizes of tables, and those that
-//! end statements and connections.
+//! Functions that return facts of the connection, the server and the sizes of tables, and those
+//! that end statements and connections.
 
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
 

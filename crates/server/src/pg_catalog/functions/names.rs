@@ -1,7 +1,7 @@
 //! Functions between names and OIDs, as casts to `regclass` and the like are written out.
 //!
-//! `regclass(x)` returns the OID of what `x` names, `regclass_out(x)` its name, and `to_regclass(x)`
-//! is null where `regclass(x)` fails. OIDs are taken for themselves.
+//! `regclass(x)` returns the OID of what `x` names, `regclass_out(x)` its name, and
+//! `to_regclass(x)` is null where `regclass(x)` fails. OIDs are taken for themselves.
 
 use datafusion::arrow::array::{Array as _, ArrayRef};
 use datafusion::common::{Result, ScalarValue};
@@ -44,12 +44,27 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let found = args.first().and_then(integer).and_then(|oid| (FUNCTION.name)(call, oid));
         Ok(found.map(|_| true).into())
     }),
+    strict("pg_collation_is_visible", (1, 1), Returns::Bool, |_, _| Ok(true.into())),
+    none_visible("pg_conversion_is_visible"),
+    none_visible("pg_opclass_is_visible"),
+    none_visible("pg_operator_is_visible"),
+    none_visible("pg_opfamily_is_visible"),
+    none_visible("pg_statistics_obj_is_visible"),
+    none_visible("pg_ts_config_is_visible"),
+    none_visible("pg_ts_dict_is_visible"),
+    none_visible("pg_ts_parser_is_visible"),
+    none_visible("pg_ts_template_is_visible"),
     strict("pg_get_userbyid", (1, 1), Returns::Text, |call, args| {
         let oid = args.first().and_then(integer).unwrap_or(0);
         let unknown = || format!("unknown (OID={oid})");
         Ok((ROLE.name)(call, oid).unwrap_or_else(unknown).into())
     }),
 ];
+
+/// Visibility of what the database has none of.
+const fn none_visible(name: &'static str) -> Definition {
+    strict(name, (1, 1), Returns::Bool, |_, _| Ok(Value::Null))
+}
 
 /// Kinds of what names and OIDs are of.
 struct Kind {

@@ -13,7 +13,9 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let is_null = arguments.iter().any(ScalarValue::is_null);
         Ok(if is_null { "NULL".to_owned() } else { literal(arguments) }.into())
     }),
+    strict("like_escape", (2, 2), Returns::Text, like_escape),
     strict("parse_ident", (1, 2), Returns::Texts, parse_ident),
+    strict("array_prefixed", (2, 2), Returns::Texts, array_prefixed),
     strict("array_lower", (2, 2), Returns::Int4, |_, arguments| Ok(bound(arguments, |_| 1))),
     strict("array_upper", (2, 2), Returns::Int4, |_, arguments| Ok(bound(arguments, |len| len))),
     strict("generate_subscripts", (2, 2), Returns::Ints, |_, arguments| {
@@ -36,6 +38,41 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Ok(of.map(|of| of.sql_name).into())
     }),
 ];
+
+/// A pattern of LIKE with a backslash in place of another escape character.
+fn like_escape(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
+    let [pattern, escape] = arguments else { return Ok(Value::Null) };
+    let (pattern, escape) = (text(pattern).unwrap_or_default(), text(escape).unwrap_or_default());
+    let mut characters = escape.chars();
+    let escape = characters.next();
+    if characters.next().is_some() {
+        return plan_err!("ESCAPE takes one character or none");
+    }
+    let mut written = String::with_capacity(pattern.len());
+    let mut pattern = pattern.chars();
+    while let Some(character) = pattern.next() {
+        let literal = match character {
+            _ if Some(character) == escape => pattern.next(),
+            '\\' => Some(character),
+            _ => None,
+        };
+        match literal {
+            Some(literal) => written.extend(['\\', literal]),
+            None => written.push(character),
+        }
+    }
+    Ok(written.into())
+}
+
+/// The items of an array of texts, each behind a text.
+fn array_prefixed(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
+    let [prefix, array] = arguments else { return Ok(Value::Null) };
+    let prefix = text(prefix).unwrap_or_default();
+    let Some(items) = items(array) else { return Ok(Value::Null) };
+    let item = |index| ScalarValue::try_from_array(&items, index).ok();
+    let texts = (0..items.len()).filter_map(item).filter_map(|item| text(&item));
+    Ok(Value::Texts(texts.map(|item| format!("{prefix}{item}")).collect()))
+}
 
 /// A bound of the only dimension of an array: null of another dimension, and of no items.
 fn bound(arguments: &[ScalarValue], of: impl Fn(i64) -> i64) -> Value {

@@ -1,13 +1,14 @@
 //! Arrays as PostgreSQL writes them.
 
 use datafusion::sql::sqlparser::ast::{
-    Array, Expr, FunctionArguments, OrderByKind, Query, SelectItem, SetExpr, Value, ValueWithSpan,
+    Array, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    OrderByKind, Query, SelectItem, SetExpr, TableFactor, Value, ValueWithSpan,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use terrace_sql::session::call;
 
-use super::{null, take};
+use super::{folded, null, tables, take};
 
 /// `'{a,b}'` as an array of texts; none of what is no such text.
 pub(super) fn written(expr: &Expr) -> Option<Expr> {
@@ -93,16 +94,66 @@ pub(super) fn of_text(left: &Expr, right: &mut Expr) {
     *right = array;
 }
 
+/// An array that is compared with one that is written as a text.
+pub(super) fn compared(left: &mut Expr, op: &BinaryOperator, right: &mut Expr) {
+    if !matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq) {
+        return;
+    }
+    of_text(left, right);
+    of_text(right, left);
+}
+
+/// Arrays in place of those that are written as texts in `coalesce(x, '{}')`.
+pub(super) fn coalesced(function: &mut Function) {
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    for argument in &mut list.args {
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument
+            && let Some(array) = written(expr)
+        {
+            *expr = array;
+        }
+    }
+}
+
 /// `ARRAY(SELECT x ...)` as `(SELECT array_agg(x) ...)`, and an empty array for no rows.
 pub(super) fn of_subquery(expr: &mut Expr) {
     let Expr::Function(function) = &mut *expr else { return };
     let FunctionArguments::Subquery(query) = &mut function.args else { return };
+    if let Some(array) = of_items(query) {
+        *expr = array;
+        return;
+    }
     if !aggregate(query) {
         return;
     }
     let query = Expr::Subquery(query.clone());
     let empty = Expr::Array(Array { elem: vec![], named: true });
     *expr = call("coalesce", [query, empty]);
+}
+
+/// `SELECT x FROM unnest(a) x` as `a`, and `SELECT 'text' || x FROM unnest(a) x` as
+/// `array_prefixed('text', a)`, since DataFusion has no columns of outer queries there.
+fn of_items(query: &mut Query) -> Option<Expr> {
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    let [from] = select.from.as_mut_slice() else { return None };
+    tables::without_schema(&mut from.relation);
+    let TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } = &from.relation else {
+        return None;
+    };
+    let ([array], [SelectItem::UnnamedExpr(column)], None) =
+        (array_exprs.as_slice(), select.projection.as_slice(), &select.selection)
+    else {
+        return None;
+    };
+    let name = folded(alias.columns.first().map_or(&alias.name, |column| &column.name));
+    let is_item = |expr: &Expr| matches!(expr, Expr::Identifier(ident) if folded(ident) == name);
+    match column {
+        column if is_item(column) => Some(array.clone()),
+        Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } if is_item(right) => {
+            Some(call("array_prefixed", [left.as_ref().clone(), array.clone()]))
+        }
+        _ => None,
+    }
 }
 
 /// Has a query return its rows as one array, in their order. False of a query that is more than a

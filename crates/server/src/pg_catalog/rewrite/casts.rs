@@ -1,7 +1,7 @@
 //! Casts to types of the catalog.
 //!
-//! `x::regclass` is the OID where it is compared or calculated with, and the name where it is shown:
-//! as a column of the result, or cast on to a text.
+//! `x::regclass` is the OID where it is compared or calculated with, and the name where it is
+//! shown: as a column of the result, or cast on to a text.
 
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, BinaryOperator, CharacterLength, DataType, Expr, Select, SelectItem,

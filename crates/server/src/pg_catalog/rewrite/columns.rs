@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use datafusion::sql::sqlparser::ast::{Expr, Ident, Select, SelectItem, SetExpr};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+};
 
 use super::{folded, last, take};
 
@@ -10,6 +12,7 @@ use super::{folded, last, take};
 /// apart.
 pub(super) fn named(select: &mut Select) {
     let mut taken: HashSet<String> = HashSet::new();
+    beside_all(select);
     for item in &mut select.projection {
         match item {
             SelectItem::UnnamedExpr(expr) => {
@@ -31,6 +34,27 @@ pub(super) fn named(select: &mut Select) {
                 taken.insert(folded(alias));
             }
             _ => {}
+        }
+    }
+}
+
+/// Gives a column beside `t.*` another name than it has there: `SELECT t.oid, t.*`.
+fn beside_all(select: &mut Select) {
+    let of_all = |item: &SelectItem| match item {
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+            Some(last(name))
+        }
+        _ => None,
+    };
+    let all: HashSet<String> = select.projection.iter().filter_map(of_all).collect();
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) = item
+            && let Expr::CompoundIdentifier(parts) = &*expr
+            && let [table, column] = parts.as_slice()
+            && all.contains(&folded(table))
+        {
+            let name = format!("{}_1", folded(column));
+            *item = aliased(expr, name);
         }
     }
 }

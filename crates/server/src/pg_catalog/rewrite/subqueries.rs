@@ -85,16 +85,28 @@ fn aggregate(select: &mut Select, equals: &[(String, Expr)]) {
         return;
     };
     substitute(value, equals);
+    if !aggregates(value) {
+        *value = call("max", [take(value)]);
+    }
+}
+
+/// True of a SELECT with an aggregate function: it returns a row whether there are rows or not.
+pub(super) fn is_aggregate(select: &Select) -> bool {
+    select.projection.iter().any(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => aggregates(expr),
+        _ => false,
+    })
+}
+
+fn aggregates(expr: &Expr) -> bool {
     let mut found = false;
     // Nothing breaks.
-    let ControlFlow::Continue(()) = value.visit(&mut Visitor(|expr: &mut Expr| {
+    let ControlFlow::Continue(()) = expr.clone().visit(&mut Visitor(|expr: &mut Expr| {
         if let Expr::Function(function) = expr {
             found |= AGGREGATES.contains(&last(&function.name).as_str());
         }
     }));
-    if !found {
-        *value = call("max", [take(value)]);
-    }
+    found
 }
 
 /// The names by which the tables of a FROM are known; none of one that is no plain table.

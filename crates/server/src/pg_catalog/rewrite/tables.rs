@@ -1,12 +1,13 @@
 //! Tables of statements: those of the information schema, and functions.
 
 use datafusion::sql::sqlparser::ast::{
-    Ident, ObjectName, TableAlias, TableAliasColumnDef, TableFactor,
+    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias,
+    TableAliasColumnDef, TableFactor,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
-use super::{is_of_catalog, last, strip};
+use super::{is_of_catalog, last, strip, take};
 use crate::pg_catalog::SCHEMA;
 use crate::pg_catalog::definition::{INFORMATION_PREFIX, INFORMATION_SCHEMA, find};
 
@@ -33,6 +34,23 @@ fn alias_named(name: String) -> TableAlias {
 
 /// Leaves the schema before functions out.
 pub(super) fn without_schema(table: &mut TableFactor) {
+    if let TableFactor::Table { name, args: Some(args), alias, .. } = table
+        && is_of_catalog(name)
+        && last(name) == "unnest"
+    {
+        let arguments = args.args.iter().filter_map(|argument| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+            _ => None,
+        });
+        *table = TableFactor::UNNEST {
+            alias: alias.take(),
+            array_exprs: arguments.collect(),
+            with_offset: false,
+            with_offset_alias: None,
+            with_ordinality: false,
+        };
+        return;
+    }
     match table {
         TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. }
             if is_of_catalog(name) =>
@@ -52,8 +70,9 @@ pub(super) fn of_function(table: &mut TableFactor) {
     let TableFactor::Table { name, alias, args: Some(args), .. } = table else { return };
     let function = last(name);
     if TABLES.contains(&function.as_str()) {
-        if let (Some(alias), "generate_series") = (alias, function.as_str()) {
-            name_column(alias);
+        if function == "generate_series" {
+            alias.iter_mut().for_each(name_column);
+            args.args.iter_mut().for_each(as_bigint);
         }
         return;
     }
@@ -65,6 +84,21 @@ pub(super) fn of_function(table: &mut TableFactor) {
     if let Ok(subquery) = parsed.and_then(|mut parser| parser.parse_query()) {
         let alias = Some(alias);
         *table = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+    }
+}
+
+/// Bounds of a series are BIGINT.
+fn as_bigint(argument: &mut FunctionArg) {
+    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument
+        && !matches!(expr, Expr::Value(_))
+    {
+        *expr = Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(take(expr)),
+            data_type: DataType::BigInt(None),
+            array: false,
+            format: None,
+        };
     }
 }
 
