@@ -10,6 +10,7 @@ mod copy;
 mod counters;
 mod http;
 mod limits;
+mod pg_catalog;
 mod postgres;
 mod registry;
 mod server;

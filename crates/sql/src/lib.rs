@@ -40,7 +40,7 @@ pub mod write;
 pub use engine::{Engine, EngineConfig};
 pub use error::SqlError;
 pub use memory::ProcessMemory;
-pub use names::CATALOG as DATABASE;
+pub use names::{AddedSchema, CATALOG as DATABASE, Names, Relation, RelationKind};
 pub use query::{Output, QueryHandle};
 pub use segment::{Encoding, SegmentError};
 pub use session::{Prepared, Session};

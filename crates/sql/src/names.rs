@@ -4,6 +4,8 @@
 //! one snapshot of the catalog. External tables (`CREATE EXTERNAL TABLE`) are names for files and
 //! belong to the session that made them.
 
+mod added;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -22,7 +24,11 @@ use crate::engine::EngineState;
 use crate::provider::StoredTable;
 use crate::session::hint;
 use crate::system::{SYSTEM_SCHEMA, SystemSchema};
+use crate::transaction::OpenTransaction;
 use crate::view;
+
+pub(crate) use added::Added;
+pub use added::{AddedSchema, Names, Relation, RelationKind};
 
 /// The catalog of the database, in a session.
 pub const CATALOG: &str = "main";
@@ -40,6 +46,10 @@ struct Shared {
     session: OnceLock<SessionSource>,
     /// Makes tables of names that are paths of files.
     files: Arc<dyn UrlTableFactory>,
+    /// The transaction of the session, whose changes its statements see.
+    transaction: OpenTransaction,
+    /// The schema that the embedder has added.
+    added: OnceLock<Arc<dyn AddedSchema>>,
 }
 
 impl Shared {
@@ -111,11 +121,16 @@ pub(crate) struct MainCatalog {
 }
 
 impl MainCatalog {
-    /// The catalog of a session. `files` makes tables of names that are paths.
-    pub(crate) fn new(engine: Arc<EngineState>, files: Arc<dyn UrlTableFactory>) -> Self {
-        let (external, session) = (Mutex::default(), OnceLock::new());
-        let shared = Arc::new(Shared { engine, external, session, files });
-        Self { shared, snapshot: None, is_granted: false }
+    /// The catalog of a session with this transaction. `files` makes tables of names that are
+    /// paths.
+    pub(crate) fn new(
+        engine: Arc<EngineState>,
+        files: Arc<dyn UrlTableFactory>,
+        transaction: OpenTransaction,
+    ) -> Self {
+        let (external, session, added) = (Mutex::default(), OnceLock::new(), OnceLock::new());
+        let shared = Shared { engine, external, session, files, transaction, added };
+        Self { shared: Arc::new(shared), snapshot: None, is_granted: false }
     }
 
     /// Has a state of the session resolve names in `snapshot`.
@@ -155,12 +170,16 @@ impl CatalogProvider for MainCatalog {
     fn schema_names(&self) -> Vec<String> {
         let mut names = self.now().schemas();
         names.push(SYSTEM_SCHEMA.to_owned());
+        names.extend(self.shared.added.get().map(|added| added.name().to_owned()));
         names
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         if name == SYSTEM_SCHEMA {
             return Some(Arc::new(SystemSchema::new(Arc::clone(&self.shared.engine))));
+        }
+        if let Some(added) = self.shared.added(name) {
+            return Some(added);
         }
         let (shared, snapshot) = (Arc::clone(&self.shared), self.snapshot.clone());
         let (name, is_granted) = (name.to_owned(), self.is_granted);
@@ -241,10 +260,13 @@ impl SchemaProvider for MainSchema {
                 let full_name = || format!("{}.{name}", self.name);
                 Ok(Some(planned.unwrap_or_else(|error| view::broken(full_name(), &error))))
             }
-            None => match hint::of_missing_table(name) {
-                Some(what) => plan_err!("{what}"),
-                None => Ok(None),
-            },
+            None => {
+                let found = self.shared.added_table(name).await?;
+                match hint::of_missing_table(name) {
+                    Some(what) if found.is_none() => plan_err!("{what}"),
+                    _ => Ok(found),
+                }
+            }
         }
     }
 

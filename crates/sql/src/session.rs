@@ -48,7 +48,7 @@ mod words;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use datafusion::arrow::datatypes::Schema;
 use datafusion::catalog::{CatalogProviderList, DynamicFileCatalog, MemoryCatalogProviderList};
@@ -77,13 +77,13 @@ use crate::catalog::{DEFAULT_SCHEMA, Snapshot};
 use crate::engine::EngineState;
 use crate::error::SqlError;
 use crate::functions;
-use crate::names::{CATALOG, MainCatalog};
+use crate::names::{Added, AddedSchema, CATALOG, MainCatalog, Names};
 use crate::pins::Reader;
 use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment, supervised};
 use crate::scalar;
 use crate::scan::STORE_URL;
 use crate::tenancy::Seat;
-use crate::transaction::{Scope, Transaction};
+use crate::transaction::{OpenTransaction, Scope, Transaction};
 use crate::view;
 use build_side::BuildSide;
 use canonical::CanonicalFloats;
@@ -96,6 +96,7 @@ use semantics::PostgresSemantics;
 use subqueries::SubqueryComparisons;
 
 pub use copy::{CopyFormat, CopyIn, CopyStatement};
+pub use dialect::call;
 pub use grant::{AccessChange, GrantStatement};
 pub use heap::HeapStatement;
 pub use prepared::Prepared;
@@ -117,7 +118,7 @@ pub struct Session {
     engine: Arc<EngineState>,
     context: SessionContext,
     names: Arc<MainCatalog>,
-    transaction: Mutex<Option<Arc<Transaction>>>,
+    transaction: OpenTransaction,
     /// The role that statements act for; none may do everything.
     role: Option<Arc<str>>,
     /// Its place among the sessions of its tenant.
@@ -190,7 +191,10 @@ impl Session {
         // What is planned outside of a query, by way of `context`, is accounted for too.
         let Environment { runtime, .. } = environment(engine.resources(), &base, &name)?;
         let files = Arc::new(DynamicListTableFactory::default());
-        let names = Arc::new(MainCatalog::new(Arc::clone(&engine), Arc::clone(&files) as _));
+        let transaction = OpenTransaction::default();
+        let names =
+            MainCatalog::new(Arc::clone(&engine), Arc::clone(&files) as _, transaction.clone());
+        let names = Arc::new(names);
         let catalogs = MemoryCatalogProviderList::new();
         catalogs.register_catalog(CATALOG.to_owned(), Arc::clone(&names) as _);
         let catalogs = DynamicFileCatalog::new(Arc::new(catalogs), Arc::clone(&files) as _);
@@ -211,7 +215,7 @@ impl Session {
         files.session_store().with_state(context.state_weak_ref());
         let weak = context.state_weak_ref();
         names.attach(Box::new(move || weak.upgrade().map(|state| state.read().clone())));
-        let (transaction, reads_only) = (Mutex::default(), AtomicBool::default());
+        let reads_only = AtomicBool::default();
         let session = Self { engine, context, names, transaction, role, seat, reads_only };
         session.reset_settings();
         Ok(session)
@@ -236,6 +240,20 @@ impl Session {
 
     fn rights<'a>(&'a self, snapshot: &'a Snapshot) -> Rights<'a> {
         Rights::new(snapshot, self.role())
+    }
+
+    /// Adds a schema to those of the database, once in the life of a session. Its tables are found
+    /// without the name of the schema too, where the session's own schema has none of that name.
+    pub fn add_schema(&self, schema: Arc<dyn AddedSchema>) {
+        self.names.add(Arc::clone(&schema));
+        let state = self.context.state_ref();
+        state.write().config_mut().set_extension(Arc::new(Added(schema)));
+    }
+
+    /// The names of the database, as a statement that begins at the time of a call sees them.
+    #[must_use]
+    pub fn names(&self) -> Names {
+        self.names.names()
     }
 
     /// Gives all settings of the session the values that it began with.
@@ -415,6 +433,7 @@ impl Session {
             Some(text) => state.sql_to_statement(&text, &Dialect::Generic)?,
             None => statement,
         };
+        Added::rewrite(state, &mut statement)?;
         check_names(state, &statement, &self.rights(snapshot), Reading::Statement)?;
         using::write_out(state, &mut statement).await?;
         match state.statement_to_plan(statement.clone()).await {

@@ -52,6 +52,11 @@ const VIEWS: [View; 10] = [
     View { name: "tiers", columns: tiers::columns, values: tiers::values },
 ];
 
+/// The names of its tables.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    VIEWS.iter().map(|view| view.name)
+}
+
 /// The schema itself.
 pub(crate) struct SystemSchema {
     engine: Arc<EngineState>,
@@ -72,7 +77,7 @@ impl fmt::Debug for SystemSchema {
 #[async_trait]
 impl SchemaProvider for SystemSchema {
     fn table_names(&self) -> Vec<String> {
-        VIEWS.iter().map(|view| view.name.to_owned()).collect()
+        names().map(str::to_owned).collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {

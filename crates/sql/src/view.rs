@@ -21,7 +21,7 @@ use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 
 use crate::access::{Reading, Rights, check_names};
 use crate::catalog::Snapshot;
-use crate::names::CATALOG;
+use crate::names::{Added, CATALOG};
 use crate::session::{self, SessionStatement, using};
 
 const SCHEMA_NOTE: &str = "-- names without a schema are in ";
@@ -43,6 +43,15 @@ fn parts(text: &str) -> Result<(&str, Statement)> {
     schema.zip(statement).ok_or_else(|| exec_datafusion_err!("the text of a view is damaged"))
 }
 
+/// The text of the query of a kept view.
+///
+/// # Errors
+/// Of a text that is damaged.
+pub(crate) fn query_text(text: &str) -> Result<String> {
+    let (_, statement) = parts(text)?;
+    Ok(query(statement)?.to_string())
+}
+
 /// Plans a kept view with a state that resolves names in `snapshot`. Its tables are read with the
 /// rights of its owner.
 pub(crate) async fn provider(
@@ -57,8 +66,9 @@ pub(crate) async fn provider(
     let options = state.config_mut().options_mut();
     options.catalog.default_catalog = CATALOG.to_owned();
     options.catalog.default_schema = schema.to_owned();
+    Added::rewrite(&state, &mut statement)?;
     let rights = Rights::of_view(snapshot, snapshot.access(home, Some(name)));
-    check_names(&state, &query(parts(text)?.1)?, &rights, Reading::View)?;
+    check_names(&state, &query(statement.clone())?, &rights, Reading::View)?;
     // The recursion is through the catalog, which resolves the views that this one names.
     Box::pin(using::write_out(&state, &mut statement)).await?;
     let plan = match Box::pin(state.statement_to_plan(statement)).await {

@@ -57,6 +57,7 @@ impl SqlState {
     pub(super) const LIMIT: Self = Self("53400");
     pub(super) const TOO_LARGE: Self = Self("54000");
     pub(super) const CANCELLED: Self = Self("57014");
+    pub(super) const TERMINATED: Self = Self("57P01");
     pub(super) const IO: Self = Self("58030");
     pub(super) const INTERNAL: Self = Self("XX000");
     pub(super) const DAMAGED: Self = Self("XX001");

@@ -327,7 +327,7 @@ fn refuse_duplicates(schema: &DFSchema) -> Result<(), SqlError> {
 
 fn refuse_reserved(schema: &str) -> Result<(), SqlError> {
     match schema {
-        SYSTEM_SCHEMA | "information_schema" => Err(refused(
+        SYSTEM_SCHEMA | "information_schema" | "pg_catalog" => Err(refused(
             &format!("defining anything in schema {schema}"),
             "its tables show the state of the engine; name another schema",
         )),
