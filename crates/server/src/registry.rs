@@ -43,6 +43,9 @@ pub(crate) struct Activity {
 /// Bytes of a statement that others see, as many as PostgreSQL shows.
 const STATEMENT_BYTES_MAX: usize = 1024;
 
+/// A statement that may have a password in it, as others see it.
+const HIDDEN: &str = "<a statement about a password>";
+
 /// Cancellation of the statement that a connection runs; none between two statements.
 type Running = Arc<Mutex<Option<Arc<Notify>>>>;
 
@@ -152,8 +155,12 @@ impl Registered {
     pub(crate) fn show(&self, statement: &str) {
         let mut activity = lock(&self.activity);
         let bytes = statement.floor_char_boundary(STATEMENT_BYTES_MAX);
+        let shown = statement.get(..bytes).unwrap_or_default();
         activity.statement.clear();
-        activity.statement.push_str(statement.get(..bytes).unwrap_or_default());
+        activity.statement.push_str(match shown.to_ascii_lowercase().contains("password") {
+            true => HIDDEN,
+            false => shown,
+        });
         activity.statement_began = Some(SystemTime::now());
         activity.is_running = true;
     }

@@ -132,7 +132,8 @@ async fn roles_log_in_by_their_passwords_alone() {
     admin.batch_execute("ALTER ROLE ada PASSWORD 'other'").await.expect("altered");
     assert!(connect(served.address, "ada", "pencil").await.is_err());
     assert!(connect(served.address, "ada", "other").await.is_ok());
-    admin.batch_execute("REVOKE ALL ON t FROM ada; DROP ROLE ada").await.expect("dropped");
+    admin.batch_execute("REVOKE ALL ON t FROM ada").await.expect("revoked");
+    admin.batch_execute("DROP ROLE ada").await.expect("dropped");
     let gone = ada.query("SELECT 1", &[]).await.expect_err("the role is gone");
     assert_eq!(gone.code(), Some(&SqlState::UNDEFINED_OBJECT), "{gone}");
     drop((ada, admin));

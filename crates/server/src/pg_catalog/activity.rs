@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::value::{Row, Value};
-use super::{Source, oids};
+use super::{Source, oids, roles};
 use crate::registry::Activity;
 
 /// The rows of `pg_stat_activity`.
@@ -13,6 +13,11 @@ pub(super) fn rows(source: &Source) -> Vec<Row> {
 }
 
 fn row(number: i32, activity: Activity, source: &Source) -> Row {
+    // What others run is theirs.
+    let statement = match roles::may_control(source, &activity.user) {
+        true => activity.statement.clone(),
+        false => "<insufficient privilege>".to_owned(),
+    };
     let state = if activity.is_running { "active" } else { "idle" };
     vec![
         ("datid", oids::DATABASE.into()),
@@ -29,7 +34,7 @@ fn row(number: i32, activity: Activity, source: &Source) -> Row {
         ("backend_xid", Value::Null),
         ("backend_xmin", Value::Null),
         ("query_id", Value::Null),
-        ("query", activity.statement.into()),
+        ("query", statement.into()),
         ("backend_type", "client backend".into()),
     ]
 }

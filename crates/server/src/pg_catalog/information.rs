@@ -31,7 +31,7 @@ pub(super) async fn rows(name: &str, source: &Source) -> Result<Vec<Row>, SqlErr
                 vec![
                     ("catalog_name", database()),
                     ("schema_name", schema.name.as_str().into()),
-                    ("schema_owner", relations::owner(source)),
+                    ("schema_owner", roles::owner(source, &schema.name, None).into()),
                 ]
             });
             schemata.collect()
@@ -40,7 +40,7 @@ pub(super) async fn rows(name: &str, source: &Source) -> Result<Vec<Row>, SqlErr
             let of = objects.relations.iter().filter(|object| object.is_of_user());
             of.flat_map(|object| privileges(object, source)).collect()
         }
-        "enabled_roles" => vec![vec![("role_name", relations::owner(source))]],
+        "enabled_roles" => vec![vec![("role_name", source.facts.user.as_str().into())]],
         "information_schema_catalog_name" => vec![vec![("catalog_name", database())]],
         "character_sets" => vec![vec![
             ("character_set_name", "UTF8".into()),
@@ -100,18 +100,25 @@ fn view(object: &Object, source: &Source) -> Row {
 }
 
 fn privileges(object: &Object, source: &Source) -> Vec<Row> {
-    let of = |privilege: &&'static str| {
+    let owner = roles::owner(source, &object.schema, Some(&object.name)).unwrap_or_default();
+    let of = |grantee: &str, privilege: &'static str| {
         let mut row = place(object, source);
         row.extend([
-            ("grantor", relations::owner(source)),
-            ("grantee", relations::owner(source)),
-            ("privilege_type", (*privilege).into()),
-            ("is_grantable", yes(true)),
-            ("with_hierarchy", yes(*privilege == "SELECT")),
+            ("grantor", owner.as_str().into()),
+            ("grantee", grantee.into()),
+            ("privilege_type", privilege.into()),
+            ("is_grantable", yes(grantee == owner)),
+            ("with_hierarchy", yes(privilege == "SELECT")),
         ]);
         row
     };
-    PRIVILEGES.iter().map(of).collect()
+    let mut rows: Vec<Row> = PRIVILEGES.iter().map(|privilege| of(&owner, privilege)).collect();
+    let access = source.names.access(&object.schema, Some(&object.name)).unwrap_or_default();
+    for (grantee, held) in &access.grants {
+        let grantee = grantee.to_string();
+        rows.extend(held.iter().map(|privilege| of(&grantee, privilege.keyword())));
+    }
+    rows
 }
 
 fn yes(is: bool) -> Value {

@@ -71,7 +71,7 @@ pub(super) async fn classes(source: &Source) -> Result<Vec<Row>, SqlError> {
             ("oid", object.oid.into()),
             ("relname", object.name.as_str().into()),
             ("relnamespace", object.schema_oid.into()),
-            ("relowner", oids::OWNER.into()),
+            ("relowner", roles::owner_oid(source, &object.schema, Some(&object.name)).into()),
             ("relpages", count(bytes.div_ceil(PAGE_BYTES)).min(i32::MAX.into()).into()),
             ("reltuples", tuples.into()),
             ("relpersistence", "p".into()),
@@ -115,12 +115,6 @@ pub(super) async fn attributes(source: &Source) -> Result<Vec<Row>, SqlError> {
     Ok(rows)
 }
 
-/// The name of the owner of all relations.
-pub(super) fn owner(source: &Source) -> Value {
-    let roles = roles::roles(source);
-    roles.into_iter().find(|role| role.oid == oids::OWNER).map(|role| role.name).into()
-}
-
 /// The rows of `pg_tables`.
 pub(super) fn tables(objects: &Objects, source: &Source) -> Vec<Row> {
     let tables = objects.relations.iter().filter(|object| object.relkind() == "r");
@@ -128,7 +122,7 @@ pub(super) fn tables(objects: &Objects, source: &Source) -> Vec<Row> {
         vec![
             ("schemaname", object.schema.as_str().into()),
             ("tablename", object.name.as_str().into()),
-            ("tableowner", owner(source)),
+            ("tableowner", roles::owner(source, &object.schema, Some(&object.name)).into()),
             ("tablespace", Value::Null),
         ]
     };
@@ -142,7 +136,7 @@ pub(super) fn views(objects: &Objects, source: &Source) -> Vec<Row> {
         vec![
             ("schemaname", object.schema.as_str().into()),
             ("viewname", object.name.as_str().into()),
-            ("viewowner", owner(source)),
+            ("viewowner", roles::owner(source, &object.schema, Some(&object.name)).into()),
             ("definition", object.query().into()),
         ]
     };

@@ -49,7 +49,9 @@ pub(super) async fn rows(definition: &Definition, source: &Source) -> Result<Vec
     Ok(match definition.name {
         "pg_attribute" => relations::attributes(source).await?,
         "pg_class" => relations::classes(source).await?,
-        "pg_namespace" => objects().schemas.iter().map(namespace).collect(),
+        "pg_namespace" => {
+            objects().schemas.iter().map(|schema| namespace(schema, source)).collect()
+        }
         "pg_tables" => relations::tables(&objects(), source),
         "pg_views" => relations::views(&objects(), source),
         "pg_stat_all_tables" => relations::statistics(&objects(), |_| true),
@@ -72,11 +74,11 @@ pub(super) async fn rows(definition: &Definition, source: &Source) -> Result<Vec
     })
 }
 
-fn namespace(schema: &super::objects::Schema) -> Row {
+fn namespace(schema: &super::objects::Schema, source: &Source) -> Row {
     vec![
         ("oid", schema.oid.into()),
         ("nspname", schema.name.as_str().into()),
-        ("nspowner", oids::OWNER.into()),
+        ("nspowner", roles::owner_oid(source, &schema.name, None).into()),
     ]
 }
 

@@ -289,7 +289,10 @@ impl Connection<'_> {
                 }
                 (_, None) => {
                     // Statements that only read before the first change are by themselves.
-                    if !is_one && Command::of(&statement).is_change() {
+                    if !is_one
+                        && Command::of(&statement).is_change()
+                        && !statement.is_of_the_engine()
+                    {
                         self.begin_implicitly()?;
                     }
                     self.run_simple(statement).await?;

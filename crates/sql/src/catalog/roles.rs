@@ -136,6 +136,12 @@ impl Catalog {
 }
 
 impl Snapshot {
+    /// The roles by name.
+    #[must_use]
+    pub fn roles(&self) -> Vec<(String, Arc<Role>)> {
+        self.roles.iter().map(|(name, role)| (name.clone(), Arc::clone(role))).collect()
+    }
+
     /// A role by its name.
     #[must_use]
     pub fn role(&self, name: &str) -> Option<&Role> {

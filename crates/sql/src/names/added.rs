@@ -12,7 +12,8 @@ use datafusion::sql::parser::Statement;
 use terrace_sys::size::to_u64;
 
 use super::{MainCatalog, Shared};
-use crate::catalog::Snapshot;
+use crate::access::Access;
+use crate::catalog::{Role, Snapshot};
 use crate::error::SqlError;
 use crate::system::SYSTEM_SCHEMA;
 use crate::view;
@@ -169,6 +170,19 @@ impl Names {
         relations
     }
 
+    /// The roles by name.
+    #[must_use]
+    pub fn roles(&self) -> Vec<(String, Arc<Role>)> {
+        self.shared.now().roles()
+    }
+
+    /// Owner and grants of a table or view, of the schema where `object` is none; none where there
+    /// is neither.
+    #[must_use]
+    pub fn access(&self, schema: &str, object: Option<&str>) -> Option<Access> {
+        self.shared.now().access(schema, object).cloned()
+    }
+
     /// The columns of a table or view; none of one that there is not. A view that cannot be
     /// planned any more has no columns.
     ///
@@ -176,7 +190,7 @@ impl Names {
     /// [`SqlError::DataFusion`] of a session that has ended.
     pub async fn columns(&self, schema: &str, name: &str) -> Result<Option<SchemaRef>, SqlError> {
         let (shared, snapshot) = (Arc::clone(&self.shared), Some(self.shared.now()));
-        let catalog = MainCatalog { shared, snapshot };
+        let catalog = MainCatalog { shared, snapshot, is_granted: false };
         let Some(schema) = catalog.schema(schema) else { return Ok(None) };
         Ok(schema.table(name).await?.map(|table| table.schema()))
     }

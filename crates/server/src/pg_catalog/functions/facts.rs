@@ -4,15 +4,19 @@
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
 
 use super::super::value::Value;
-use super::super::{UTF8, activity, relations};
+use super::super::{UTF8, activity, relations, roles};
+use terrace_sql::access::Privilege;
 use super::{Call, Definition, Returns, acting, integer, is_true, lenient, missing, strict, text};
+
+/// The schema with the state of the engine.
+const ENGINE: &str = "terrace";
 
 /// A fact that the server has none of.
 const fn none(name: &'static str, returns: Returns) -> Definition {
     lenient(name, (0, 0), returns, |_, _| Ok(Value::Null))
 }
 
-/// A right, which the owner of the database has to everything.
+/// A right that every role has.
 const fn right(name: &'static str, arguments: (usize, usize)) -> Definition {
     strict(name, arguments, Returns::Bool, |_, _| Ok(true.into()))
 }
@@ -68,16 +72,23 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     }),
     acting("pg_cancel_backend", (1, 1), Returns::Bool, |call, arguments| {
         let number = backend(arguments)?;
+        refuse_others(call, number)?;
         Ok(call.source.facts.registry.cancel_backend(number).into())
     }),
     acting("pg_terminate_backend", (1, 2), Returns::Bool, |call, arguments| {
         let number = backend(arguments)?;
+        refuse_others(call, number)?;
         Ok(call.source.facts.registry.terminate_backend(number).into())
     }),
-    right("has_table_privilege", (2, 3)),
-    right("has_any_column_privilege", (2, 3)),
-    right("has_column_privilege", (3, 4)),
-    right("has_schema_privilege", (2, 3)),
+    strict("has_table_privilege", (2, 3), Returns::Bool, has_table_privilege),
+    strict("has_any_column_privilege", (2, 3), Returns::Bool, has_table_privilege),
+    strict("has_column_privilege", (3, 4), Returns::Bool, |call, arguments| {
+        // The column is the last but one; privileges are on whole tables.
+        let mut arguments = arguments.to_vec();
+        arguments.remove(arguments.len() - 2);
+        has_table_privilege(call, &arguments)
+    }),
+    strict("has_schema_privilege", (2, 3), Returns::Bool, has_schema_privilege),
     right("has_database_privilege", (2, 3)),
     right("has_function_privilege", (2, 3)),
     right("has_sequence_privilege", (2, 3)),
@@ -117,6 +128,72 @@ fn relation_bytes(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     let Some(argument) = arguments.first() else { return Ok(Value::Null) };
     let oid = call.relation(argument)?.map(|object| object.oid);
     Ok(oid.and_then(|oid| relations::bytes(call.objects(), oid)).into())
+}
+
+/// Refuses to end what another role runs, unless the role is a superuser.
+fn refuse_others(call: &Call<'_>, number: i32) -> Result<()> {
+    let activity = call.source.facts.registry.activity();
+    let user = activity.into_iter().find(|(it, _)| *it == number).map(|(_, it)| it.user);
+    match user {
+        Some(user) if !roles::may_control(call.source, &user) => {
+            exec_err!("permission denied: connection {number} is of role {user}")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The role that is asked about, the object, and the privileges, of which one is enough.
+fn question<'a>(
+    call: &Call<'_>,
+    arguments: &'a [ScalarValue],
+) -> Result<(Option<String>, &'a ScalarValue, Vec<Privilege>)> {
+    let (role, object, privileges) = match arguments {
+        [object, privileges] => (call.source.facts.role.clone(), object, privileges),
+        [role, object, privileges] => {
+            let all = roles::roles(call.source);
+            let is_it = |it: &&roles::Role| {
+                integer(role) == Some(it.oid) || text(role).is_some_and(|name| name == it.name)
+            };
+            let found = all.iter().find(is_it).map(|it| it.name.clone());
+            let name = || missing("role", &text(role).unwrap_or_default());
+            (Some(found.ok_or_else(name)?), object, privileges)
+        }
+        _ => return exec_err!("a privilege is asked about with a role, an object and its name"),
+    };
+    let text = text(privileges).unwrap_or_default().to_uppercase();
+    let names = text.split(',').map(|name| name.trim().trim_end_matches(" WITH GRANT OPTION"));
+    let known = |name| Privilege::ALL.into_iter().find(|privilege| privilege.keyword() == name);
+    Ok((role, object, names.filter_map(known).collect()))
+}
+
+fn has_table_privilege(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
+    let (role, object, privileges) = question(call, arguments)?;
+    let Some(object) = call.relation(object)? else { return Ok(Value::Null) };
+    let (schema, name) = (object.schema.as_str(), object.name.as_str());
+    let role = role.as_deref();
+    let allows = |privilege: &Privilege| match object.is_of_user() {
+        true => roles::allows(call.source, role, *privilege, schema, Some(name)),
+        // All may read these, but the state of the engine.
+        false => *privilege == Privilege::Select && schema != ENGINE,
+    };
+    let is_superuser = roles::is_superuser(call.source, role);
+    Ok((is_superuser || privileges.iter().any(allows)).into())
+}
+
+fn has_schema_privilege(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
+    let (role, schema, privileges) = question(call, arguments)?;
+    let of_oid = |oid| {
+        let schemas = &call.objects().schemas;
+        schemas.iter().find(|schema| schema.oid == oid).map(|schema| schema.name.clone())
+    };
+    let name = match integer(schema) {
+        Some(oid) => of_oid(oid),
+        None => text(schema),
+    };
+    let Some(name) = name else { return Ok(Value::Null) };
+    let role = role.as_deref();
+    let allows = |it: &Privilege| roles::allows(call.source, role, *it, &name, None);
+    Ok(privileges.iter().any(allows).into())
 }
 
 fn backend(arguments: &[ScalarValue]) -> Result<i32> {
