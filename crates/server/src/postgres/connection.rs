@@ -109,7 +109,6 @@ async fn talk(shared: &Shared, wire: &mut Wire, watch: Watch) -> Result<(), Fail
     let connection = Connection {
         wire,
         control,
-        shared,
         settings: place.settings.clone(),
         place,
         session,
@@ -153,7 +152,6 @@ pub(super) async fn apply(session: &Session, settings: &Settings) -> Result<(), 
 pub(super) struct Connection<'a> {
     pub(super) wire: &'a mut Wire,
     pub(super) control: Control,
-    pub(super) shared: &'a Shared,
     pub(super) place: Arc<Place>,
     pub(super) session: Session,
     /// The settings that the client has logged in with.
