@@ -10,12 +10,15 @@ mod copy;
 mod counters;
 mod http;
 mod limits;
+mod pg_catalog;
 mod postgres;
 mod registry;
 mod server;
 mod stream;
+mod tls;
 
 pub use copy::{CopyError, copy_from, copy_to};
 pub use http::HttpListener;
 pub use limits::Limits;
 pub use server::{Listener, Server, ServerError, SocketFile};
+pub use tls::{Tls, TlsError};

@@ -4,6 +4,7 @@
 //! messages, runs statements in the connection's session and writes rows as they come. Nothing
 //! holds more of a result than a batch of rows and 64 KiB of messages.
 
+mod access;
 mod cell;
 mod command;
 mod connection;
@@ -16,6 +17,7 @@ mod functions;
 mod login;
 mod number;
 mod parameter;
+mod scram;
 mod settings;
 mod transaction;
 mod types;
@@ -25,6 +27,8 @@ pub(crate) use connection::{Shared, refuse, serve};
 pub(crate) use copy::{RowDecoder, RowEncoder, count_of};
 pub(crate) use execute::zone;
 pub(crate) use failure::Failure;
+pub(crate) use functions::Place;
+pub(crate) use types::{TYPE_KEY, field_type, pg_type, type_modifier};
 
 /// The text that a function appends.
 #[cfg(test)]

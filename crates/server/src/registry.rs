@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use pgwire::messages::startup::SecretKey;
 use tokio::sync::Notify;
 
 /// All connections that have logged in.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Registry {
+    /// The start of the server.
+    began: SystemTime,
     last: AtomicI32,
     connections: Mutex<BTreeMap<i32, Entry>>,
 }
@@ -18,19 +21,85 @@ pub(crate) struct Registry {
 struct Entry {
     secret: SecretKey,
     running: Running,
+    terminated: Arc<Notify>,
+    activity: Arc<Mutex<Activity>>,
 }
+
+/// Activity of a connection, as other connections see it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Activity {
+    /// The user who has logged in.
+    pub(crate) user: String,
+    /// The login.
+    pub(crate) began: Option<SystemTime>,
+    /// The latest statement.
+    pub(crate) statement: String,
+    /// The start of the latest statement.
+    pub(crate) statement_began: Option<SystemTime>,
+    /// Its statement runs.
+    pub(crate) is_running: bool,
+}
+
+/// Bytes of a statement that others see, as many as PostgreSQL shows.
+const STATEMENT_BYTES_MAX: usize = 1024;
+
+/// A statement that may have a password in it, as others see it.
+const HIDDEN: &str = "<a statement about a password>";
 
 /// Cancellation of the statement that a connection runs; none between two statements.
 type Running = Arc<Mutex<Option<Arc<Notify>>>>;
 
+impl Default for Registry {
+    fn default() -> Self {
+        let (last, connections) = (AtomicI32::default(), Mutex::default());
+        Self { began: SystemTime::now(), last, connections }
+    }
+}
+
 impl Registry {
+    /// The start of the server.
+    pub(crate) fn began(&self) -> SystemTime {
+        self.began
+    }
+
     /// Adds a connection with the secret that its client is told.
     pub(crate) fn add(self: &Arc<Self>, secret: SecretKey) -> Registered {
         let number = self.last.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-        let running = Running::default();
-        let entry = Entry { secret, running: Arc::clone(&running) };
+        let (running, terminated) = (Running::default(), Arc::<Notify>::default());
+        let activity = Arc::<Mutex<Activity>>::default();
+        let entry = Entry {
+            secret,
+            running: Arc::clone(&running),
+            terminated: Arc::clone(&terminated),
+            activity: Arc::clone(&activity),
+        };
         lock(&self.connections).insert(number, entry);
-        Registered { registry: Arc::clone(self), number, running }
+        Registered { registry: Arc::clone(self), number, running, terminated, activity }
+    }
+
+    /// Ends the statement of a connection, for another connection. Returns false if there is no
+    /// such connection.
+    pub(crate) fn cancel_backend(&self, number: i32) -> bool {
+        let connections = lock(&self.connections);
+        let Some(entry) = connections.get(&number) else { return false };
+        if let Some(running) = lock(&entry.running).as_ref() {
+            running.notify_one();
+        }
+        true
+    }
+
+    /// Ends a connection, for another one. Returns false if there is no such connection.
+    pub(crate) fn terminate_backend(&self, number: i32) -> bool {
+        let connections = lock(&self.connections);
+        let entry = connections.get(&number);
+        entry.inspect(|entry| entry.terminated.notify_one()).is_some()
+    }
+
+    /// The activity of all connections, by their numbers.
+    pub(crate) fn activity(&self) -> Vec<(i32, Activity)> {
+        let connections = lock(&self.connections);
+        let of = |(number, entry): (&i32, &Entry)| (*number, lock(&entry.activity).clone());
+        connections.iter().map(of).collect()
     }
 
     /// The number of connections, and of those that have logged in so far.
@@ -70,9 +139,47 @@ pub(crate) struct Registered {
     registry: Arc<Registry>,
     number: i32,
     running: Running,
+    terminated: Arc<Notify>,
+    activity: Arc<Mutex<Activity>>,
 }
 
 impl Registered {
+    /// Has others see the user of the connection.
+    pub(crate) fn introduce(&self, user: &str) {
+        let mut activity = lock(&self.activity);
+        activity.user = user.to_owned();
+        activity.began = Some(SystemTime::now());
+    }
+
+    /// Has others see the statement that begins.
+    pub(crate) fn show(&self, statement: &str) {
+        let mut activity = lock(&self.activity);
+        let bytes = statement.floor_char_boundary(STATEMENT_BYTES_MAX);
+        let shown = statement.get(..bytes).unwrap_or_default();
+        activity.statement.clear();
+        activity.statement.push_str(match shown.to_ascii_lowercase().contains("password") {
+            true => HIDDEN,
+            false => shown,
+        });
+        activity.statement_began = Some(SystemTime::now());
+        activity.is_running = true;
+    }
+
+    /// Has others see that the connection waits for its client.
+    pub(crate) fn rest(&self) {
+        lock(&self.activity).is_running = false;
+    }
+
+    /// Ends once another connection has asked for the end of this one.
+    pub(crate) async fn terminated(&self) {
+        self.terminated.notified().await;
+    }
+
+    /// The connections of the server.
+    pub(crate) fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
     /// Its number, which PostgreSQL calls the process id of the backend.
     pub(crate) fn number(&self) -> i32 {
         self.number

@@ -17,7 +17,8 @@ use crate::http::HttpListener;
 use crate::limits::Limits;
 use crate::postgres::{self, Shared};
 use crate::registry::Registry;
-use crate::stream::{self, Stream, Watch};
+use crate::stream::{self, Accepted};
+use crate::tls::Tls;
 
 /// Pause of a listener after a failed accept, such as for want of descriptors.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -25,16 +26,27 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Errors that keep a server from listening.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// An address that other machines reach.
+    /// An address that other machines reach, without TLS.
     #[error(
-        "listening at {0} is not possible without logins: whoever reaches the address could read \
-         and change everything; listen at 127.0.0.1, [::1] or a Unix socket"
+        "listening at {0} is not possible without TLS: passwords and rows could be read on their \
+         way; name a certificate and its key by --tls-cert and --tls-key, or listen at 127.0.0.1, \
+         [::1] or a Unix socket"
     )]
-    Open(SocketAddr),
+    NoTls(SocketAddr),
+    /// An address that other machines reach, of a database without logins.
+    #[error(
+        "listening at {0} is not possible without logins: all who reach the address could read \
+         and change everything; make a role first, by terrace sql: CREATE ROLE admin SUPERUSER \
+         LOGIN PASSWORD '...'"
+    )]
+    NoLogins(SocketAddr),
+    /// The system gives no random bytes.
+    #[error("the system gives no random bytes: {0}")]
+    Random(String),
     /// An address for HTTP that other machines reach.
     #[error(
-        "serving HTTP at {0} is not possible: HTTP has no logins, and whoever reaches the address \
-         could read statements and end queries; listen at 127.0.0.1 or [::1], and reach it by a \
+        "serving HTTP at {0} is not possible: it has no encryption, and passwords and statements \
+         could be read on their way; listen at 127.0.0.1 or [::1], and reach it by a \
          tunnel, such as ssh -L 8080:127.0.0.1:8080"
     )]
     OpenHttp(SocketAddr),
@@ -93,13 +105,21 @@ impl Drop for SocketFile {
 }
 
 impl Listener {
-    /// Listens at an address of this machine that no other machine reaches.
+    /// Listens at an address for clients of `server`.
     ///
     /// # Errors
-    /// [`ServerError::Open`] for any other address, [`ServerError::Listen`] when it is taken.
-    pub async fn tcp(address: SocketAddr) -> Result<Self, ServerError> {
+    /// [`ServerError::NoTls`] and [`ServerError::NoLogins`] for an address that other machines
+    /// reach, where the server has no certificate or its database no role that clients may
+    /// administer it with; [`ServerError::Listen`] when the address is taken.
+    pub async fn tcp(address: SocketAddr, server: &Server) -> Result<Self, ServerError> {
+        let Shared { engine, tls, .. } = server.shared.as_ref();
         if !address.ip().is_loopback() {
-            return Err(ServerError::Open(address));
+            if tls.is_none() {
+                return Err(ServerError::NoTls(address));
+            }
+            if !engine.catalog().roles().iter().any(|(_, role)| role.is_administrator()) {
+                return Err(ServerError::NoLogins(address));
+            }
         }
         let failed = |source| ServerError::Listen { place: address.to_string(), source };
         Ok(Self::Tcp(TcpListener::bind(address).await.map_err(failed)?))
@@ -118,7 +138,7 @@ impl Listener {
         Ok(Self::Unix(listener, SocketFile { path, port }))
     }
 
-    async fn accept(&self) -> io::Result<(Box<dyn Stream>, Watch)> {
+    async fn accept(&self) -> io::Result<Accepted> {
         match self {
             Self::Tcp(listener) => stream::tcp(listener.accept().await?.0),
             Self::Unix(listener, _) => stream::unix(listener.accept().await?.0),
@@ -148,12 +168,17 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that gives each connection a session of the engine.
-    #[must_use]
-    pub fn new(engine: Engine, limits: Limits) -> Self {
+    /// A server that gives each connection a session of the engine. With `tls`, connections by TCP
+    /// have to use it.
+    ///
+    /// # Errors
+    /// [`ServerError::Random`].
+    pub fn new(engine: Engine, limits: Limits, tls: Option<Arc<Tls>>) -> Result<Self, ServerError> {
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).map_err(|error| ServerError::Random(error.to_string()))?;
         let (registry, counters) = (Arc::new(Registry::default()), Arc::default());
-        let shared = Arc::new(Shared { engine, registry, limits, counters });
-        Self { shared, places: Arc::new(Semaphore::new(limits.connections)), http: None }
+        let shared = Arc::new(Shared { engine, registry, limits, tls, secret, counters });
+        Ok(Self { shared, places: Arc::new(Semaphore::new(limits.connections)), http: None })
     }
 
     /// The same with metrics, health and the dashboard by HTTP.
@@ -192,9 +217,9 @@ async fn listen(
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, watch)) => {
+                Ok(accepted) => {
                     let place = Arc::clone(&places).try_acquire_owned().ok();
-                    connections.spawn(serve(Arc::clone(&shared), stream, watch, place));
+                    connections.spawn(serve(Arc::clone(&shared), accepted, place));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be taken");
@@ -212,15 +237,10 @@ async fn listen(
     connections.shutdown().await;
 }
 
-async fn serve(
-    shared: Arc<Shared>,
-    stream: Box<dyn Stream>,
-    watch: Watch,
-    place: Option<OwnedSemaphorePermit>,
-) {
+async fn serve(shared: Arc<Shared>, accepted: Accepted, place: Option<OwnedSemaphorePermit>) {
     match place {
-        Some(_place) => postgres::serve(&shared, stream, watch).await,
-        None => postgres::refuse(&shared, stream).await,
+        Some(_place) => postgres::serve(&shared, accepted).await,
+        None => postgres::refuse(&shared, accepted).await,
     }
 }
 

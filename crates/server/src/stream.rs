@@ -15,6 +15,24 @@ pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
+/// The other side of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// A program of the same machine, by TCP.
+    Loopback,
+    /// One of another machine.
+    Remote,
+    /// One by a Unix socket.
+    Unix,
+}
+
+/// A connection that has been taken.
+pub(crate) struct Accepted {
+    pub(crate) stream: Box<dyn Stream>,
+    pub(crate) watch: Watch,
+    pub(crate) peer: Peer,
+}
+
 /// Tells when the client of a connection is gone, while another task writes to it.
 pub(crate) enum Watch {
     /// A second descriptor of a TCP connection.
@@ -42,16 +60,20 @@ impl Watch {
 }
 
 /// A TCP connection and what watches it. Messages are sent as they are flushed.
-pub(crate) fn tcp(stream: TcpStream) -> io::Result<(Box<dyn Stream>, Watch)> {
+pub(crate) fn tcp(stream: TcpStream) -> io::Result<Accepted> {
     stream.set_nodelay(true)?;
+    let is_loopback = stream.peer_addr()?.ip().to_canonical().is_loopback();
+    let peer = if is_loopback { Peer::Loopback } else { Peer::Remote };
     let stream = stream.into_std()?;
     let watch = TcpStream::from_std(stream.try_clone()?)?;
-    Ok((Box::new(TcpStream::from_std(stream)?), Watch::Tcp(watch)))
+    let stream = Box::new(TcpStream::from_std(stream)?);
+    Ok(Accepted { stream, watch: Watch::Tcp(watch), peer })
 }
 
 /// A connection by a Unix socket and what watches it.
-pub(crate) fn unix(stream: UnixStream) -> io::Result<(Box<dyn Stream>, Watch)> {
+pub(crate) fn unix(stream: UnixStream) -> io::Result<Accepted> {
     let stream = stream.into_std()?;
     let watch = UnixStream::from_std(stream.try_clone()?)?;
-    Ok((Box::new(UnixStream::from_std(stream)?), Watch::Unix(watch)))
+    let stream = Box::new(UnixStream::from_std(stream)?);
+    Ok(Accepted { stream, watch: Watch::Unix(watch), peer: Peer::Unix })
 }

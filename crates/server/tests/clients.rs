@@ -1,74 +1,23 @@
 //! Clients of others connect, ask and cancel.
 
+mod common;
+
 use std::error::Error;
-use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::Command;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{BufMut as _, BytesMut};
 use futures::{SinkExt as _, TryStreamExt as _};
-use terrace_server::{Limits, Listener, Server};
-use terrace_sql::{Engine, EngineConfig};
-use terrace_testkit::needs;
-use terrace_tier::store::MemoryBlocks;
+use terrace_server::{Limits, Listener};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-const DRAM: u64 = 64 << 20;
-const STORE_BYTES: u64 = 1 << 30;
-
-fn engine() -> Engine {
-    let config = EngineConfig { threads: 2, ..EngineConfig::new(DRAM) };
-    let blocks = Arc::new(MemoryBlocks::new(STORE_BYTES));
-    Engine::over_blocks(&config, blocks, STORE_BYTES).expect("an engine")
-}
-
-/// Runs a test beside a server, and sees that the server lets go of the engine afterwards.
-async fn with_server<T: Future<Output = ()>>(limits: Limits, test: impl FnOnce(SocketAddr) -> T) {
-    let engine = engine();
-    let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    let listener = Listener::tcp(address).await.expect("an address");
-    let Listener::Tcp(tcp) = &listener else { panic!("not by TCP") };
-    let address = tcp.local_addr().expect("an address");
-    let (stop, stopped) = oneshot::channel::<()>();
-    let server = Server::new(engine.clone(), limits);
-    let server = tokio::spawn(server.run(vec![listener], async { drop(stopped.await) }));
-    test(address).await;
-    drop(stop);
-    server.await.expect("the server ends");
-    engine.close().expect("the engine is free");
-}
-
-async fn connect(address: SocketAddr) -> Client {
-    let url = format!("postgres://someone@{address}/main?application_name=test");
-    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.expect("connected");
-    tokio::spawn(connection);
-    client
-}
-
-fn psql(address: SocketAddr, text: &str) -> (String, String) {
-    let (host, port) = (address.ip().to_string(), address.port().to_string());
-    let output = Command::new("psql")
-        .env("PGTZ", "Europe/Berlin")
-        .args(["-X", "-A", "-t", "-h", &host, "-p", &port, "-d", "main", "-c", text])
-        .output()
-        .expect("psql runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    (text(&output.stdout), text(&output.stderr))
-}
-
-fn has_psql() -> bool {
-    let found = Command::new("psql").arg("--version").output();
-    needs::or_skip("psql", found.map_err(|error| error.to_string())).is_some()
-}
+use common::{connect, has_psql, psql, with_server};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn psql_reads_and_changes_tables() {
@@ -532,8 +481,10 @@ async fn ends(address: SocketAddr, messages: &[&[u8]]) -> Option<u8> {
 
 #[tokio::test]
 async fn a_server_without_logins_is_for_its_machine_alone() {
-    let open = Listener::tcp(SocketAddr::from(([0, 0, 0, 0], 0))).await.expect_err("open");
-    assert!(open.to_string().contains("127.0.0.1"), "{open}");
+    let server = Server::new(engine(), Limits::default(), None).expect("a server");
+    let everywhere = SocketAddr::from(([0, 0, 0, 0], 0));
+    let open = Listener::tcp(everywhere, &server).await.expect_err("open");
+    assert!(open.to_string().contains("--tls-cert"), "{open}");
     let directory = tempfile::tempdir().expect("a directory");
     let first = Listener::unix(directory.path(), 5432).expect("a socket");
     assert!(Listener::unix(directory.path(), 5432).is_err(), "the socket is in use");

@@ -151,6 +151,7 @@ async fn table(schema: &SchemaRef, blocks: &[RecordBatch]) -> Result<(), Box<dyn
             name: "lineitem".to_owned(),
             columns: schema.clone(),
             encoding: Encoding::Plain,
+            owner: None,
         };
         let started = Instant::now();
         let rows = Box::pin(rows);

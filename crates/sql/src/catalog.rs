@@ -17,13 +17,16 @@ mod draft;
 mod file;
 mod journal;
 mod label;
+mod limits;
 mod load;
 mod locks;
 mod record;
+mod roles;
 mod snapshot;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod verifier;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -48,12 +51,15 @@ pub(crate) use file::FileTransaction;
 pub(crate) use journal::{Journal, put_chunks};
 use label::Label;
 pub use label::{LABEL_BYTES, Lifetime};
+pub use limits::TenantLimits;
 pub(crate) use locks::{Holder, TableLocks};
 use record::TableRecord;
-use snapshot::Schemas;
+pub use roles::Role;
 pub use snapshot::Snapshot;
+use snapshot::{Roles, Schemas};
 
 pub use tenants::Tenant;
+pub use verifier::Verifier;
 
 /// The schema that every catalog has from the start.
 pub const DEFAULT_SCHEMA: &str = "public";
@@ -69,6 +75,8 @@ pub struct TableDefinition {
     pub columns: SchemaRef,
     /// How its segments are encoded.
     pub encoding: Encoding,
+    /// The role that owns it; none of what a session without a role makes.
+    pub owner: Option<String>,
 }
 
 /// What to do when the name is taken.
@@ -88,6 +96,7 @@ struct Names {
     /// Number of changes of the names since the catalog was opened.
     changes: u64,
     schemas: Schemas,
+    roles: Roles,
     tenants: BTreeMap<String, Tenant>,
 }
 
@@ -139,7 +148,7 @@ impl Catalog {
         // takes the name, and the one that it replaces forgets its rows after that.
         let names = self.names();
         let versions = self.journal.versions.snapshot();
-        Snapshot::new(names.schemas.clone(), versions, names.changes)
+        Snapshot::new(&names, versions)
     }
 
     /// The names of all schemas, in order.
@@ -187,7 +196,7 @@ impl Catalog {
     /// [`SqlError::Refused`] without columns, [`SqlError::Segment`] for a column type that cannot
     /// be stored.
     pub(crate) fn unnamed(&self, definition: TableDefinition) -> Result<Arc<Table>, SqlError> {
-        let TableDefinition { schema_name, name, columns, encoding } = definition;
+        let TableDefinition { schema_name, name, columns, encoding, owner: _ } = definition;
         if columns.fields().is_empty() {
             return Err(SqlError::Refused {
                 what: format!("table {schema_name}.{name} without columns"),

@@ -26,6 +26,7 @@ use crate::query::{Queries, QueryResources};
 use crate::scan::ScanOptions;
 use crate::session::Session;
 use crate::system::{TenantReport, TierReport};
+use crate::tenancy::Tenancy;
 use crate::write::Merger;
 pub(crate) use open::DRAM_BYTES_MIN;
 
@@ -96,6 +97,7 @@ pub(crate) struct EngineState {
     catalog: Arc<Catalog>,
     resources: QueryResources,
     queries: Arc<Queries>,
+    tenancy: Arc<Tenancy>,
     partitions: usize,
     settings: Vec<(String, String)>,
     memory_tiers: Vec<String>,
@@ -155,6 +157,15 @@ impl Engine {
     /// [`SqlError::Pool`] when the pool cannot have one more space.
     pub fn session(&self) -> Result<Session, SqlError> {
         Session::new(Arc::clone(&self.state))
+    }
+
+    /// A new session that acts for a role of the database, and belongs to the role's tenant.
+    ///
+    /// # Errors
+    /// [`SqlError::MissingRole`]; [`SqlError::TenantFull`] when the tenant has as many sessions as
+    /// it may; as [`Engine::session`].
+    pub fn session_of(&self, role: &str) -> Result<Session, SqlError> {
+        Session::of_role(Arc::clone(&self.state), role)
     }
 
     /// The pool.
@@ -270,6 +281,11 @@ impl EngineState {
     pub(crate) fn scan_options(&self, partitions: usize) -> ScanOptions {
         let pins = Arc::clone(self.pins());
         ScanOptions { partitions, ahead_bytes: self.ledger().budget() / AHEAD_SHARE, pins }
+    }
+
+    /// The sessions and queries of tenants.
+    pub(crate) fn tenancy(&self) -> &Arc<Tenancy> {
+        &self.tenancy
     }
 
     pub(crate) fn pins(&self) -> &Arc<PagePins> {

@@ -3,6 +3,7 @@
 mod message;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
@@ -102,6 +103,56 @@ pub enum SqlError {
     TenantExists {
         /// The tenant.
         name: String,
+    },
+    /// A tenant with as many sessions as it may have.
+    #[error(
+        "tenant {name} has {limit} sessions, as many as it may; close one, or say ALTER TENANT \
+         {name} SET (max_connections = '...')"
+    )]
+    TenantFull {
+        /// The tenant.
+        name: String,
+        /// Its limit.
+        limit: u64,
+    },
+    /// A query that has waited for its turn as long as its tenant allows.
+    #[error(
+        "tenant {name} runs {running} queries, as many as it may, and this one has waited \
+         {wait:?}; run it later, or say ALTER TENANT {name} SET (max_queries = '...')"
+    )]
+    TenantBusy {
+        /// The tenant.
+        name: String,
+        /// Its running queries.
+        running: u64,
+        /// The time.
+        wait: Duration,
+    },
+    /// A query that has been ended by a limit of its tenant.
+    #[error("{what}")]
+    TenantLimit {
+        /// The limit, and what to do.
+        what: String,
+    },
+    /// A role of this name exists.
+    #[error("role {name} already exists; say ALTER ROLE {name}")]
+    RoleExists {
+        /// The role.
+        name: String,
+    },
+    /// No role of this name.
+    #[error("role {name} does not exist; a superuser makes it by CREATE ROLE {name}")]
+    MissingRole {
+        /// The role.
+        name: String,
+    },
+    /// A statement that the role of its session may not run.
+    #[error("permission denied for role {role}: {what}")]
+    Denied {
+        /// The role.
+        role: String,
+        /// What it lacks.
+        what: String,
     },
     /// A heap cannot be made, or has no room.
     #[error(transparent)]

@@ -4,6 +4,7 @@
 //! is one page of the pool and one extent of the store. The [catalog] names every extent;
 //! what it does not name is free, so that nothing can leak.
 
+pub mod access;
 pub mod catalog;
 pub mod chunk;
 pub mod data_dir;
@@ -29,6 +30,7 @@ pub mod statistics;
 pub mod system;
 pub mod table;
 mod tasks;
+mod tenancy;
 #[cfg(test)]
 mod test_support;
 mod transaction;
@@ -38,7 +40,7 @@ pub mod write;
 pub use engine::{Engine, EngineConfig};
 pub use error::SqlError;
 pub use memory::ProcessMemory;
-pub use names::CATALOG as DATABASE;
+pub use names::{AddedSchema, CATALOG as DATABASE, Names, Relation, RelationKind};
 pub use query::{Output, QueryHandle};
 pub use segment::{Encoding, SegmentError};
 pub use session::{Prepared, Session};

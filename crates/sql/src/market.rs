@@ -218,6 +218,7 @@ impl Shared {
         let _unhand = Unhand(self);
         let mut patience: Option<Duration> = None;
         while let Some(hurry) = bell.wait(patience) {
+            self.queries.end_spilling();
             let now = Instant::now();
             let mut state = self.state();
             let full = state.is_due(now, hurry);

@@ -4,6 +4,8 @@
 //! one snapshot of the catalog. External tables (`CREATE EXTERNAL TABLE`) are names for files and
 //! belong to the session that made them.
 
+mod added;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -22,7 +24,11 @@ use crate::engine::EngineState;
 use crate::provider::StoredTable;
 use crate::session::hint;
 use crate::system::{SYSTEM_SCHEMA, SystemSchema};
+use crate::transaction::OpenTransaction;
 use crate::view;
+
+pub(crate) use added::Added;
+pub use added::{AddedSchema, Names, Relation, RelationKind};
 
 /// The catalog of the database, in a session.
 pub const CATALOG: &str = "main";
@@ -40,6 +46,10 @@ struct Shared {
     session: OnceLock<SessionSource>,
     /// Makes tables of names that are paths of files.
     files: Arc<dyn UrlTableFactory>,
+    /// The transaction of the session, whose changes its statements see.
+    transaction: OpenTransaction,
+    /// The schema that the embedder has added.
+    added: OnceLock<Arc<dyn AddedSchema>>,
 }
 
 impl Shared {
@@ -47,19 +57,26 @@ impl Shared {
         self.external.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state of the session, with names resolved in `snapshot`.
-    fn state_at(self: &Arc<Self>, snapshot: &Snapshot) -> Result<SessionState> {
+    /// The state of the session for the query of a view, with names resolved in `snapshot`. Its
+    /// tables are read with the rights of the view's owner, which are checked by their names.
+    fn state_of_view(self: &Arc<Self>, snapshot: &Snapshot) -> Result<SessionState> {
         let state = self.session.get().and_then(|session| session());
         let mut state = state.ok_or_else(|| exec_datafusion_err!("the session has ended"))?;
-        self.resolve_in(&mut state, snapshot);
+        self.resolve_in(&mut state, snapshot, true);
         Ok(state)
     }
 
     /// Has a state of the session resolve names in `snapshot`.
-    fn resolve_in(self: &Arc<Self>, state: &mut SessionState, snapshot: &Snapshot) {
+    fn resolve_in(
+        self: &Arc<Self>,
+        state: &mut SessionState,
+        snapshot: &Snapshot,
+        is_granted: bool,
+    ) {
         let (shared, snapshot) = (Arc::clone(self), Some(snapshot.clone()));
         let main = MemoryCatalogProviderList::new();
-        main.register_catalog(CATALOG.to_owned(), Arc::new(MainCatalog { shared, snapshot }));
+        let catalog = MainCatalog { shared, snapshot, is_granted };
+        main.register_catalog(CATALOG.to_owned(), Arc::new(catalog));
         let main = DynamicFileCatalog::new(Arc::new(main), Arc::clone(&self.files));
         let others = Arc::clone(state.catalog_list());
         state.register_catalog_list(Arc::new(StatementCatalogs { main, others }));
@@ -99,19 +116,26 @@ impl CatalogProviderList for StatementCatalogs {
 pub(crate) struct MainCatalog {
     shared: Arc<Shared>,
     snapshot: Option<Snapshot>,
+    /// Its tables may be read, whatever the role of the session.
+    is_granted: bool,
 }
 
 impl MainCatalog {
-    /// The catalog of a session. `files` makes tables of names that are paths.
-    pub(crate) fn new(engine: Arc<EngineState>, files: Arc<dyn UrlTableFactory>) -> Self {
-        let (external, session) = (Mutex::default(), OnceLock::new());
-        let shared = Arc::new(Shared { engine, external, session, files });
-        Self { shared, snapshot: None }
+    /// The catalog of a session with this transaction. `files` makes tables of names that are
+    /// paths.
+    pub(crate) fn new(
+        engine: Arc<EngineState>,
+        files: Arc<dyn UrlTableFactory>,
+        transaction: OpenTransaction,
+    ) -> Self {
+        let (external, session, added) = (Mutex::default(), OnceLock::new(), OnceLock::new());
+        let shared = Shared { engine, external, session, files, transaction, added };
+        Self { shared: Arc::new(shared), snapshot: None, is_granted: false }
     }
 
     /// Has a state of the session resolve names in `snapshot`.
     pub(crate) fn resolve_in(&self, state: &mut SessionState, snapshot: &Snapshot) {
-        self.shared.resolve_in(state, snapshot);
+        self.shared.resolve_in(state, snapshot, false);
     }
 
     fn now(&self) -> Snapshot {
@@ -146,6 +170,7 @@ impl CatalogProvider for MainCatalog {
     fn schema_names(&self) -> Vec<String> {
         let mut names = self.now().schemas();
         names.push(SYSTEM_SCHEMA.to_owned());
+        names.extend(self.shared.added.get().map(|added| added.name().to_owned()));
         names
     }
 
@@ -153,10 +178,13 @@ impl CatalogProvider for MainCatalog {
         if name == SYSTEM_SCHEMA {
             return Some(Arc::new(SystemSchema::new(Arc::clone(&self.shared.engine))));
         }
+        if let Some(added) = self.shared.added(name) {
+            return Some(added);
+        }
         let (shared, snapshot) = (Arc::clone(&self.shared), self.snapshot.clone());
-        let name = name.to_owned();
+        let (name, is_granted) = (name.to_owned(), self.is_granted);
         let known = self.now().has_schema(&name);
-        known.then(|| Arc::new(MainSchema { name, shared, snapshot }) as _)
+        known.then(|| Arc::new(MainSchema { name, shared, snapshot, is_granted }) as _)
     }
 
     fn register_schema(
@@ -181,6 +209,7 @@ struct MainSchema {
     name: String,
     shared: Arc<Shared>,
     snapshot: Option<Snapshot>,
+    is_granted: bool,
 }
 
 impl MainSchema {
@@ -221,20 +250,23 @@ impl SchemaProvider for MainSchema {
         }
         let snapshot = self.now();
         if let Some(table) = StoredTable::find(&self.shared.engine, &snapshot, &self.name, name) {
-            return Ok(Some(Arc::new(table)));
+            return Ok(Some(Arc::new(if self.is_granted { table.granted() } else { table })));
         }
         match snapshot.view(&self.name, name) {
             Some(text) => {
                 // A statement that lists all tables must not fail for one of them.
-                let state = self.shared.state_at(&snapshot)?;
-                let planned = view::provider(&state, &snapshot, &text).await;
+                let state = self.shared.state_of_view(&snapshot)?;
+                let planned = view::provider(&state, &snapshot, (&self.name, name), &text).await;
                 let full_name = || format!("{}.{name}", self.name);
                 Ok(Some(planned.unwrap_or_else(|error| view::broken(full_name(), &error))))
             }
-            None => match hint::of_missing_table(name) {
-                Some(what) => plan_err!("{what}"),
-                None => Ok(None),
-            },
+            None => {
+                let found = self.shared.added_table(name).await?;
+                match hint::of_missing_table(name) {
+                    Some(what) if found.is_none() => plan_err!("{what}"),
+                    _ => Ok(found),
+                }
+            }
         }
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct StoredTable {
     table: Arc<Table>,
     version: Option<Arc<TableVersion>>,
     engine: Arc<EngineState>,
+    /// A view reads it, with the rights of the view's owner.
+    is_granted: bool,
 }
 
 impl StoredTable {
@@ -40,7 +42,18 @@ impl StoredTable {
         name: &str,
     ) -> Option<Self> {
         let (table, version) = snapshot.table(schema, name)?;
-        Some(Self { table, version: Some(version), engine: Arc::clone(engine) })
+        let (version, engine) = (Some(version), Arc::clone(engine));
+        Some(Self { table, version, engine, is_granted: false })
+    }
+
+    /// The same for the query of a view, whose owner may read it.
+    pub(crate) fn granted(self) -> Self {
+        Self { is_granted: true, ..self }
+    }
+
+    /// True of a table that a view reads with the rights of its owner.
+    pub(crate) fn is_granted(&self) -> bool {
+        self.is_granted
     }
 
     pub(crate) fn table(&self) -> &Arc<Table> {
@@ -54,7 +67,8 @@ impl StoredTable {
 
     /// The same as of `version`, or as of the moment of its use.
     pub(crate) fn at(&self, version: Option<Arc<TableVersion>>) -> Self {
-        Self { table: Arc::clone(&self.table), version, engine: Arc::clone(&self.engine) }
+        let (table, engine) = (Arc::clone(&self.table), Arc::clone(&self.engine));
+        Self { table, version, engine, is_granted: self.is_granted }
     }
 
     /// The same as of its version. One of a prepared statement, which has none, is the table that
@@ -75,7 +89,7 @@ impl StoredTable {
         let found = Self::find(&self.engine, snapshot, schema, name);
         let found = found.filter(|found| found.table.schema() == self.table.schema());
         let dropped = || SqlError::Dropped { name: self.table.full_name() };
-        Ok(found.ok_or_else(dropped)?)
+        Ok(Self { is_granted: self.is_granted, ..found.ok_or_else(dropped)? })
     }
 }
 

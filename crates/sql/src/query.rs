@@ -4,20 +4,21 @@ mod charge;
 mod progress;
 mod requests;
 mod suspension;
+mod turn;
 mod wait;
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::{Instant, SystemTime};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::{DataFusionError, Result, exec_err};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
@@ -27,12 +28,14 @@ use futures::{FutureExt, Stream, StreamExt, future};
 use terrace_exec::QueryExtension;
 use terrace_exec::panics::{Supervised, catch, caught};
 use terrace_pool::{Pool, PoolError, Space};
+use tokio::task::AbortHandle;
 
 use crate::error::SqlError;
 use crate::market::{Claim, Market};
 use crate::memory::{MemoryBudget, PagedMemory, QueryMemory, Watch, Watched};
 use crate::pins::{PagePins, Reader};
 use crate::spill::{SpillCounters, SpillSpace};
+use crate::tenancy::Turn;
 use crate::transaction::Scope;
 
 use charge::Charge;
@@ -40,6 +43,7 @@ pub use progress::Progress;
 use requests::{Ended, Outcome};
 pub use requests::{LATENCY_SECONDS, RECENT, Requests, Totals};
 pub(crate) use suspension::Suspension;
+use turn::Ending;
 pub use wait::WaitReason;
 
 /// Spilled runs that a sort merges at a time. More of them read in smaller pieces; fewer, and more
@@ -62,6 +66,8 @@ pub(crate) struct QueryResources {
 pub enum QueryState {
     /// It is planned, or runs as far as its reader asks.
     Running,
+    /// It waits for its turn among the queries of its tenant.
+    Queued,
     /// It waits, with its paged operators' pages unpinned, for [`Query::resume`].
     Suspended,
     /// It waits for a while, by the market: in the same way for a query of a higher priority that
@@ -75,6 +81,7 @@ impl fmt::Display for QueryState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Running => "running",
+            Self::Queued => "queued",
             Self::Suspended => "suspended",
             Self::Preempted => "preempted",
             Self::Cancelled => "cancelled",
@@ -95,8 +102,11 @@ pub struct Query {
     charge: Charge,
     plan: OnceLock<Arc<dyn ExecutionPlan>>,
     rows_returned: AtomicU64,
+    is_queued: AtomicBool,
+    /// Its turn among the queries of its tenant.
+    turn: OnceLock<Weak<Turn>>,
     /// Why it ends, where its user did not ask for that.
-    ended_by: OnceLock<String>,
+    ended_by: OnceLock<Ending>,
     /// Set once by the stream of its rows.
     outcome: OnceLock<Outcome>,
 }
@@ -180,18 +190,12 @@ impl Query {
         self.suspension.cancel();
     }
 
-    /// Ends the query by an error that says why.
-    fn end(&self, why: String) {
-        // The first reason is the one.
-        let _ = self.ended_by.set(why);
-        self.cancel();
-    }
-
     /// What it does at the moment.
     #[must_use]
     pub fn state(&self) -> QueryState {
         match () {
             () if self.memory.is_cancelled() => QueryState::Cancelled,
+            () if self.is_queued.load(Ordering::Relaxed) => QueryState::Queued,
             () if self.suspension.is_preempted() => QueryState::Preempted,
             () if self.suspension.is_set() => QueryState::Suspended,
             () => QueryState::Running,
@@ -243,18 +247,6 @@ impl Queries {
         list.ended.with(list.running.values())
     }
 
-    /// Ends the query that began last by an error that says why, unless one is ending.
-    pub(crate) fn end_youngest(&self, why: String) {
-        let running = self.running();
-        if running.iter().any(|query| query.state() == QueryState::Cancelled) {
-            return;
-        }
-        if let Some(query) = running.last() {
-            tracing::warn!(query = query.id, why, "a query is ended");
-            query.end(why);
-        }
-    }
-
     /// The running query of this number.
     #[must_use]
     pub fn find(&self, id: u64) -> Option<Arc<Query>> {
@@ -274,6 +266,8 @@ pub(crate) struct RunningQuery {
     runtime: Arc<RuntimeEnv>,
     paged: QueryExtension,
     market: Arc<Market>,
+    turn: Option<Arc<Turn>>,
+    deadline: Option<AbortHandle>,
     _watched: Watched,
 }
 
@@ -312,6 +306,8 @@ impl RunningQuery {
             charge,
             plan: OnceLock::new(),
             rows_returned: AtomicU64::new(0),
+            is_queued: AtomicBool::new(false),
+            turn: OnceLock::new(),
             ended_by: OnceLock::new(),
             outcome: OnceLock::new(),
         });
@@ -319,7 +315,8 @@ impl RunningQuery {
         market.arrived();
         let paged = QueryExtension(Arc::new(paged));
         let (queries, _watched) = (Arc::clone(queries), resources.watch.query());
-        Ok(Self { query, queries, runtime, paged, market, _watched })
+        let (turn, deadline) = (None, None);
+        Ok(Self { query, queries, runtime, paged, market, turn, deadline, _watched })
     }
 
     #[cfg(test)]
@@ -375,6 +372,9 @@ impl RunningQuery {
 
 impl Drop for RunningQuery {
     fn drop(&mut self) {
+        if let Some(deadline) = &self.deadline {
+            deadline.abort();
+        }
         self.query.memory.cancel();
         let request = self.query.request();
         let mut list = self.queries.lock();
@@ -541,11 +541,7 @@ impl QueryStream {
         self.kept = None;
         self.resumed = None;
         self.cancelled = future::pending().boxed();
-        let id = query.id;
-        Poll::Ready(Some(match query.ended_by.get() {
-            None => exec_err!("query {id} was cancelled"),
-            Some(why) => Err(DataFusionError::ResourcesExhausted(format!("query {id}: {why}"))),
-        }))
+        Poll::Ready(Some(Err(query.ended())))
     }
 }
 

@@ -16,6 +16,7 @@ mod dialect;
 mod exclusive;
 mod filter_pushdown;
 pub(crate) mod floats;
+mod grant;
 mod group_filters;
 mod heap;
 pub(crate) mod hint;
@@ -28,6 +29,7 @@ mod null_equality;
 mod options;
 mod order_keys;
 mod prepared;
+mod role;
 mod row_values;
 mod rules;
 mod selectivity;
@@ -46,7 +48,7 @@ mod words;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use datafusion::arrow::datatypes::Schema;
 use datafusion::catalog::{CatalogProviderList, DynamicFileCatalog, MemoryCatalogProviderList};
@@ -70,16 +72,18 @@ use object_store::memory::InMemory;
 use terrace_exec::{AnyOrder, OrderedLists, PagedOperators, PagedOptions};
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
 
+use crate::access::{Reading, Rights, check_names, check_plan};
 use crate::catalog::{DEFAULT_SCHEMA, Snapshot};
 use crate::engine::EngineState;
 use crate::error::SqlError;
 use crate::functions;
-use crate::names::{CATALOG, MainCatalog};
+use crate::names::{Added, AddedSchema, CATALOG, MainCatalog, Names};
 use crate::pins::Reader;
 use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment, supervised};
 use crate::scalar;
 use crate::scan::STORE_URL;
-use crate::transaction::{Scope, Transaction};
+use crate::tenancy::Seat;
+use crate::transaction::{OpenTransaction, Scope, Transaction};
 use crate::view;
 use build_side::BuildSide;
 use canonical::CanonicalFloats;
@@ -92,8 +96,11 @@ use semantics::PostgresSemantics;
 use subqueries::SubqueryComparisons;
 
 pub use copy::{CopyFormat, CopyIn, CopyStatement};
+pub use dialect::call;
+pub use grant::{AccessChange, GrantStatement};
 pub use heap::HeapStatement;
 pub use prepared::Prepared;
+pub use role::{RoleOption, RoleStatement};
 pub(crate) use settings::{
     MARKET as MARKET_SETTING, TENANT as TENANT_SETTING, check as check_settings,
 };
@@ -111,7 +118,11 @@ pub struct Session {
     engine: Arc<EngineState>,
     context: SessionContext,
     names: Arc<MainCatalog>,
-    transaction: Mutex<Option<Arc<Transaction>>>,
+    transaction: OpenTransaction,
+    /// The role that statements act for; none may do everything.
+    role: Option<Arc<str>>,
+    /// Its place among the sessions of its tenant.
+    seat: Option<Arc<Seat>>,
     /// Transactions begin READ ONLY unless they say otherwise.
     reads_only: AtomicBool,
 }
@@ -147,7 +158,32 @@ fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 }
 
 impl Session {
+    pub(crate) fn of_role(engine: Arc<EngineState>, role: &str) -> Result<Self, SqlError> {
+        let missing = || SqlError::MissingRole { name: role.to_owned() };
+        let known = engine.catalog().role(role).ok_or_else(missing)?;
+        let sit = |tenant: &String| engine.tenancy().sit(engine.catalog(), tenant).map(Arc::new);
+        let seat = known.tenant.as_ref().map(sit).transpose()?;
+        Self::acting_for(engine, Some(role.into()), seat)
+    }
+
     pub(crate) fn new(engine: Arc<EngineState>) -> Result<Self, SqlError> {
+        Self::acting_for(engine, None, None)
+    }
+
+    /// A new session for the same role, with the settings that it began with, that takes the place
+    /// of this one.
+    ///
+    /// # Errors
+    /// As [`crate::Engine::session`].
+    pub fn renewed(&self) -> Result<Self, SqlError> {
+        Self::acting_for(Arc::clone(&self.engine), self.role.clone(), self.seat.clone())
+    }
+
+    fn acting_for(
+        engine: Arc<EngineState>,
+        role: Option<Arc<str>>,
+        seat: Option<Arc<Seat>>,
+    ) -> Result<Self, SqlError> {
         let name = format!("session {}", SESSIONS.fetch_add(1, Ordering::Relaxed) + 1);
         let base = RuntimeEnv::default();
         let url = ObjectStoreUrl::parse(STORE_URL)?;
@@ -155,7 +191,10 @@ impl Session {
         // What is planned outside of a query, by way of `context`, is accounted for too.
         let Environment { runtime, .. } = environment(engine.resources(), &base, &name)?;
         let files = Arc::new(DynamicListTableFactory::default());
-        let names = Arc::new(MainCatalog::new(Arc::clone(&engine), Arc::clone(&files) as _));
+        let transaction = OpenTransaction::default();
+        let names =
+            MainCatalog::new(Arc::clone(&engine), Arc::clone(&files) as _, transaction.clone());
+        let names = Arc::new(names);
         let catalogs = MemoryCatalogProviderList::new();
         catalogs.register_catalog(CATALOG.to_owned(), Arc::clone(&names) as _);
         let catalogs = DynamicFileCatalog::new(Arc::new(catalogs), Arc::clone(&files) as _);
@@ -176,8 +215,10 @@ impl Session {
         files.session_store().with_state(context.state_weak_ref());
         let weak = context.state_weak_ref();
         names.attach(Box::new(move || weak.upgrade().map(|state| state.read().clone())));
-        let (transaction, reads_only) = (Mutex::default(), AtomicBool::default());
-        Ok(Self { engine, context, names, transaction, reads_only })
+        let reads_only = AtomicBool::default();
+        let session = Self { engine, context, names, transaction, role, seat, reads_only };
+        session.reset_settings();
+        Ok(session)
     }
 
     fn transaction(&self) -> MutexGuard<'_, Option<Arc<Transaction>>> {
@@ -191,11 +232,41 @@ impl Session {
         &self.context
     }
 
+    /// The role that statements act for; none of a session that may do everything.
+    #[must_use]
+    pub fn role(&self) -> Option<&str> {
+        self.role.as_deref()
+    }
+
+    fn rights<'a>(&'a self, snapshot: &'a Snapshot) -> Rights<'a> {
+        Rights::new(snapshot, self.role())
+    }
+
+    /// Adds a schema to those of the database, once in the life of a session. Its tables are found
+    /// without the name of the schema too, where the session's own schema has none of that name.
+    pub fn add_schema(&self, schema: Arc<dyn AddedSchema>) {
+        self.names.add(Arc::clone(&schema));
+        let state = self.context.state_ref();
+        state.write().config_mut().set_extension(Arc::new(Added(schema)));
+    }
+
+    /// The names of the database, as a statement that begins at the time of a call sees them.
+    #[must_use]
+    pub fn names(&self) -> Names {
+        self.names.names()
+    }
+
     /// Gives all settings of the session the values that it began with.
     pub fn reset_settings(&self) {
         let state = self.context.state_ref();
-        let begun = config(&self.engine);
-        *state.write().config_mut().options_mut() = begun.options().as_ref().clone();
+        let mut begun = config(&self.engine).options().as_ref().clone();
+        let role = self.role().and_then(|role| self.engine.catalog().role(role));
+        if let Some(tenant) = role.and_then(|role| role.tenant.clone())
+            && let Some(options) = begun.extensions.get_mut::<PagedOptions>()
+        {
+            options.tenant = tenant;
+        }
+        *state.write().config_mut().options_mut() = begun;
         self.reads_only.store(false, Ordering::Relaxed);
     }
 
@@ -239,8 +310,9 @@ impl Session {
             }
             _ => self.begin_statement()?,
         };
+        let waits = statement.waits_for_its_turn();
         let plan = |reader| self.plan(statement, scope.clone(), reader);
-        self.start(text, scope.clone(), plan).await.inspect_err(|error| self.failed(error))
+        self.start(text, scope.clone(), waits, plan).await.inspect_err(|error| self.failed(error))
     }
 
     /// The transaction of a statement that begins.
@@ -270,11 +342,13 @@ impl Session {
         }
     }
 
-    /// Registers a query, plans it and starts it as a part of the transaction of `scope`.
+    /// Registers a query, waits for its turn if `waits`, plans it and starts it as a part of the
+    /// transaction of `scope`.
     async fn start<'a, P>(
         &self,
         text: String,
         scope: Scope,
+        waits: bool,
         plan: impl FnOnce(Arc<Reader>) -> P,
     ) -> Result<QueryHandle, SqlError>
     where
@@ -282,7 +356,13 @@ impl Session {
     {
         let (queries, resources) = (self.engine.queries(), self.engine.resources());
         let base = self.context.runtime_env();
-        let running = RunningQuery::begin(queries, resources, &base, text.clone(), self.claim())?;
+        let claim = self.claim();
+        let tenant = claim.tenant.clone().filter(|_| waits);
+        let mut running = RunningQuery::begin(queries, resources, &base, text.clone(), claim)?;
+        if let Some(tenant) = tenant {
+            let turn = self.engine.tenancy().turn(self.engine.catalog(), &tenant);
+            running.wait_for(turn).await?;
+        }
         let planning = supervised(Box::pin(plan(running.reader())));
         let Planned { plan, watched } = OnStack::new(&text, planning).await?;
         let context = TaskContext::from(&self.context.state());
@@ -299,9 +379,14 @@ impl Session {
         if let (Scope::Within(_), true) = (&scope, statement.is_of_the_engine()) {
             return Err(SqlError::InTransaction { what: statement.to_string() });
         }
+        self.refuse_without_rights(&statement)?;
         let mut statement = match statement {
             SessionStatement::Sql(statement) => *statement,
             SessionStatement::Query { action, id } => return self.act_on(action, id),
+            SessionStatement::Role(statement) => return self.act_on_roles(statement).await,
+            SessionStatement::Grant(statement) => {
+                return self.change_access(*statement, &scope).await;
+            }
             SessionStatement::Tenant(statement) => return self.act_on_tenant(statement).await,
             SessionStatement::Tier(statement) => return self.alter_tier(&statement),
             SessionStatement::Heap(statement) => return self.act_on_heap(statement).await,
@@ -316,6 +401,7 @@ impl Session {
             }
         };
         settings::refuse(&statement)?;
+        self.refuse_settings(&statement)?;
         if self.reset(&statement)? {
             return Ok(Planned::nothing());
         }
@@ -326,7 +412,9 @@ impl Session {
         self.names.resolve_in(&mut state, &snapshot);
         state.config_mut().set_extension(Arc::clone(&reader));
         match self.logical_plan(&state, &snapshot, statement).await? {
-            LogicalPlan::Ddl(definition) => {
+            plan @ LogicalPlan::Ddl(_) => {
+                check_plan(&plan, &self.rights(&snapshot))?;
+                let LogicalPlan::Ddl(definition) = plan else { return Ok(Planned::nothing()) };
                 self.refuse_change(&scope, "a definition")?;
                 self.define(&state, &snapshot, definition, encoding, &scope).await
             }
@@ -345,6 +433,8 @@ impl Session {
             Some(text) => state.sql_to_statement(&text, &Dialect::Generic)?,
             None => statement,
         };
+        Added::rewrite(state, &mut statement)?;
+        check_names(state, &statement, &self.rights(snapshot), Reading::Statement)?;
         using::write_out(state, &mut statement).await?;
         match state.statement_to_plan(statement.clone()).await {
             Ok(plan) => {
@@ -373,6 +463,7 @@ impl Session {
             self.refuse_change(scope, "a change of rows")?;
         }
         let plan = snapshot::pin(plan, snapshot)?;
+        check_plan(&plan, &self.rights(snapshot))?;
         if let Some(planned) = self.modify(&state, &plan).await? {
             return Ok(planned);
         }
@@ -402,6 +493,20 @@ pub(crate) fn parse(text: &str) -> Result<Vec<SessionStatement>, SqlError> {
 }
 
 impl Session {
+    /// Refuses what superusers alone may do: a change of the engine, of tenants, and of queries.
+    fn refuse_without_rights(&self, statement: &SessionStatement) -> Result<(), SqlError> {
+        let is_of_superusers = match statement {
+            SessionStatement::Role(_) => false,
+            SessionStatement::Query { .. } => true,
+            statement => statement.is_of_the_engine(),
+        };
+        if self.role.is_none() || !is_of_superusers {
+            return Ok(());
+        }
+        let snapshot = self.engine.catalog().snapshot();
+        self.rights(&snapshot).require_superuser(&statement.to_string())
+    }
+
     /// Stops another query, lets it go on, or ends it.
     fn act_on(&self, action: QueryAction, id: u64) -> Result<Planned, SqlError> {
         let Some(query) = self.engine.queries().find(id) else {

@@ -2,10 +2,12 @@
 //! a query scans them.
 
 mod consumers;
+mod grants;
 mod heaps;
 mod market;
 mod merges;
 mod queries;
+mod roles;
 mod segments;
 mod tenants;
 mod tiers;
@@ -37,16 +39,23 @@ struct View {
     values: fn(&EngineState) -> Vec<ArrayRef>,
 }
 
-const VIEWS: [View; 8] = [
+const VIEWS: [View; 10] = [
     View { name: "consumers", columns: consumers::columns, values: consumers::values },
+    View { name: "grants", columns: grants::columns, values: grants::values },
     View { name: "heaps", columns: heaps::columns, values: heaps::values },
     View { name: "market", columns: market::columns, values: market::values },
     View { name: "merges", columns: merges::columns, values: merges::values },
     View { name: "queries", columns: queries::columns, values: queries::values },
+    View { name: "roles", columns: roles::columns, values: roles::values },
     View { name: "segments", columns: segments::columns, values: segments::values },
     View { name: "tenants", columns: tenants::columns, values: tenants::values },
     View { name: "tiers", columns: tiers::columns, values: tiers::values },
 ];
+
+/// The names of its tables.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    VIEWS.iter().map(|view| view.name)
+}
 
 /// The schema itself.
 pub(crate) struct SystemSchema {
@@ -68,7 +77,7 @@ impl fmt::Debug for SystemSchema {
 #[async_trait]
 impl SchemaProvider for SystemSchema {
     fn table_names(&self) -> Vec<String> {
-        VIEWS.iter().map(|view| view.name.to_owned()).collect()
+        names().map(str::to_owned).collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {

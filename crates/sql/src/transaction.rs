@@ -38,6 +38,9 @@ pub(crate) struct Transaction {
     state: Mutex<State>,
 }
 
+/// The transaction that a session has begun, if it has.
+pub(crate) type OpenTransaction = Arc<Mutex<Option<Arc<Transaction>>>>;
+
 struct State {
     /// None before the first statement.
     draft: Option<Draft>,

@@ -19,8 +19,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 
+use crate::access::{Reading, Rights, check_names};
 use crate::catalog::Snapshot;
-use crate::names::CATALOG;
+use crate::names::{Added, CATALOG};
 use crate::session::{self, SessionStatement, using};
 
 const SCHEMA_NOTE: &str = "-- names without a schema are in ";
@@ -42,17 +43,32 @@ fn parts(text: &str) -> Result<(&str, Statement)> {
     schema.zip(statement).ok_or_else(|| exec_datafusion_err!("the text of a view is damaged"))
 }
 
-/// Plans a kept view with a state that resolves names in `snapshot`.
+/// The text of the query of a kept view.
+///
+/// # Errors
+/// Of a text that is damaged.
+pub(crate) fn query_text(text: &str) -> Result<String> {
+    let (_, statement) = parts(text)?;
+    Ok(query(statement)?.to_string())
+}
+
+/// Plans a kept view with a state that resolves names in `snapshot`. Its tables are read with the
+/// rights of its owner.
 pub(crate) async fn provider(
     state: &SessionState,
     snapshot: &Snapshot,
+    name: (&str, &str),
     text: &str,
 ) -> Result<Arc<dyn TableProvider>> {
     let (schema, mut statement) = parts(text)?;
+    let (home, name) = name;
     let mut state = state.clone();
     let options = state.config_mut().options_mut();
     options.catalog.default_catalog = CATALOG.to_owned();
     options.catalog.default_schema = schema.to_owned();
+    Added::rewrite(&state, &mut statement)?;
+    let rights = Rights::of_view(snapshot, snapshot.access(home, Some(name)));
+    check_names(&state, &query(statement.clone())?, &rights, Reading::View)?;
     // The recursion is through the catalog, which resolves the views that this one names.
     Box::pin(using::write_out(&state, &mut statement)).await?;
     let plan = match Box::pin(state.statement_to_plan(statement)).await {
@@ -81,8 +97,9 @@ pub(crate) async fn cause(
     for reference in state.resolve_table_references(statement).unwrap_or_default() {
         let name = reference.resolve(&defaults.default_catalog, &defaults.default_schema);
         let Some(text) = snapshot.view(&name.schema, &name.table) else { continue };
-        if let Err(error) = Box::pin(provider(state, snapshot, &text)).await {
-            return unusable(&format!("{}.{}", name.schema, name.table), &error);
+        let (schema, table) = (name.schema.as_ref(), name.table.as_ref());
+        if let Err(error) = Box::pin(provider(state, snapshot, (schema, table), &text)).await {
+            return unusable(&format!("{schema}.{table}"), &error);
         }
     }
     error

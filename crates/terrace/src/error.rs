@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use datafusion::arrow::error::ArrowError;
 use terrace_bench::BenchError;
-use terrace_server::ServerError;
+use terrace_server::{ServerError, TlsError};
 use terrace_sql::SqlError;
 use terrace_tier::TierError;
 use thiserror::Error;
@@ -45,6 +45,9 @@ pub enum CliError {
     /// The server.
     #[error(transparent)]
     Server(#[from] ServerError),
+    /// The certificate of the server.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// An experiment.
     #[error(transparent)]
     Bench(#[from] BenchError),

@@ -4,12 +4,14 @@ use std::future::Future;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
-use terrace_server::{HttpListener, Limits, Listener, Server};
+use terrace_server::{HttpListener, Limits, Listener, Server, Tls};
 use terrace_sql::{Engine, EngineConfig, ProcessMemory};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
 
 use crate::error::Result;
 use crate::settings::Settings;
@@ -17,13 +19,22 @@ use crate::settings::Settings;
 /// Arguments of `terrace serve`.
 #[derive(Args, Debug)]
 pub struct ServeArgs {
-    /// Addresses to listen at, of this machine alone (repeatable)
+    /// Addresses to listen at (repeatable); other machines are served with TLS and logins alone
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5432")]
     pub listen: Vec<SocketAddr>,
 
     /// A directory for a Unix socket, whose name has the port of the first address
     #[arg(long, value_name = "DIR")]
     pub socket: Option<PathBuf>,
+
+    /// The certificate of the server in PEM, with those that it stands on; connections by TCP have
+    /// to use TLS then
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The key of the certificate in PEM, a file that its owner alone may read
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
 
     /// An address of this machine for metrics, health and the dashboard by HTTP
     #[arg(long, value_name = "ADDRESS")]
@@ -51,9 +62,15 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &ServeArgs) -> Result<(
 
 async fn serve(engine: Engine, args: &ServeArgs) -> Result<()> {
     let ends = interrupted()?;
+    let tls = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => Some(Arc::new(Tls::open(certificate, key)?)),
+        _ => None,
+    };
+    let limits = Limits { connections: args.connections, ..Limits::default() };
+    let server = Server::new(engine, limits, tls.clone())?;
     let mut listeners = Vec::new();
     for address in &args.listen {
-        listeners.push(Listener::tcp(*address).await?);
+        listeners.push(Listener::tcp(*address, &server).await?);
     }
     if let Some(directory) = &args.socket {
         listeners.push(Listener::unix(directory, args.listen.first().map_or(5432, |a| a.port()))?);
@@ -61,8 +78,11 @@ async fn serve(engine: Engine, args: &ServeArgs) -> Result<()> {
     for listener in &listeners {
         writeln!(io::stdout(), "{}", connects(listener)?)?;
     }
-    let limits = Limits { connections: args.connections, ..Limits::default() };
-    with_http(Server::new(engine, limits), args.http).await?.run(listeners, ends).await;
+    let reloads = tls.map(reloads).transpose()?;
+    with_http(server, args.http).await?.run(listeners, ends).await;
+    if let Some(reloads) = reloads {
+        reloads.abort();
+    }
     Ok(())
 }
 
@@ -87,6 +107,19 @@ fn connects(listener: &Listener) -> io::Result<String> {
             format!("listening at {}: psql -h {directory} -p {port} main", file.path().display())
         }
     })
+}
+
+/// Reads the certificate again at each SIGHUP.
+fn reloads(tls: Arc<Tls>) -> io::Result<JoinHandle<()>> {
+    let mut hangups = signal(SignalKind::hangup())?;
+    Ok(tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            match tls.reload() {
+                Ok(()) => tracing::info!("the certificate was read again"),
+                Err(error) => tracing::error!(%error, "the certificate stays as it was"),
+            }
+        }
+    }))
 }
 
 /// Ends with the first signal that asks for the end of the server.

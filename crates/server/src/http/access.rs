@@ -4,12 +4,16 @@
 //! out what any page says. So a request must name this machine as its host: a page of another name
 //! that is resolved to 127.0.0.1 (DNS rebinding) names another. And a request that changes
 //! something must have a header that pages of other origins cannot add unless they are allowed to,
-//! which they are not (cross-site request forgery).
+//! which they are not (cross-site request forgery). In a database with roles it must have the name
+//! and the password of a superuser, too.
 
 use std::net::IpAddr;
 
-use hyper::header::{HOST, HeaderMap, HeaderValue, ORIGIN};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderValue, ORIGIN};
 use hyper::http::uri::Authority;
+use terrace_sql::catalog::{Catalog, Verifier};
 
 /// The header that a request needs to change something; any value will do.
 pub(super) const CHANGE_HEADER: &str = "x-terrace-request";
@@ -51,6 +55,35 @@ pub(super) fn check_change(headers: &HeaderMap, host: &Authority) -> Result<(), 
     match origin {
         Some(origin) if !is_own(origin) => Err("a page of another origin changes nothing".into()),
         _ => Ok(()),
+    }
+}
+
+/// Refuses a request without the password of a superuser (`Authorization: Basic`, RFC 7617), unless
+/// the database has no roles.
+///
+/// # Errors
+/// A text for the client.
+pub(super) fn check_login(
+    headers: &HeaderMap,
+    catalog: &Catalog,
+    secret: &[u8],
+) -> Result<(), String> {
+    if catalog.roles().is_empty() {
+        return Ok(());
+    }
+    let given = headers.get(AUTHORIZATION).and_then(text).and_then(|it| it.split_once(' '));
+    let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"));
+    let given = given.and_then(|(_, encoded)| STANDARD.decode(encoded.trim()).ok());
+    let given = given.and_then(|bytes| String::from_utf8(bytes).ok());
+    let Some((name, password)) = given.as_deref().and_then(|it| it.split_once(':')) else {
+        return Err("it takes the name and the password of a superuser".to_owned());
+    };
+    let role = catalog.role(name).filter(|role| role.can_login && role.is_superuser);
+    let verifier = role.and_then(|role| role.verifier.clone());
+    // A role that there is not takes as long as a wrong password.
+    match verifier.unwrap_or_else(|| Verifier::of_none(secret, name)).is_of(password) {
+        true => Ok(()),
+        false => Err("it is not the name and the password of a superuser".to_owned()),
     }
 }
 

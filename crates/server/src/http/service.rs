@@ -8,7 +8,9 @@ use futures::stream::poll_fn;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::{Body as _, Frame, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE,
+};
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Value, json};
 use terrace_sql::query::Query;
@@ -93,6 +95,11 @@ impl Site {
         if !request.body().is_end_stream() {
             return refusal(StatusCode::PAYLOAD_TOO_LARGE, "requests have no body");
         }
+        if path != HEALTH
+            && let Err(text) = self.check_login(request.headers())
+        {
+            return unauthorized(&text);
+        }
         if let Some((id, action)) = query_action(path) {
             let Some(host) = host.filter(|_| *method == Method::POST) else {
                 return not_allowed("POST");
@@ -119,6 +126,11 @@ impl Site {
             Target::Events => self.events(),
             Target::File(asset) => full(StatusCode::OK, asset.content_type, asset.text),
         }
+    }
+
+    fn check_login(&self, headers: &HeaderMap) -> Result<(), String> {
+        let Shared { engine, secret, .. } = self.shared.as_ref();
+        access::check_login(headers, engine.catalog(), secret)
     }
 
     fn health(&self) -> Response<Body> {
@@ -174,6 +186,13 @@ fn full(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) 
 
 fn refusal(status: StatusCode, text: &str) -> Response<Body> {
     full(status, JSON, json!({ "error": Value::from(text) }).to_string())
+}
+
+fn unauthorized(text: &str) -> Response<Body> {
+    let mut response = refusal(StatusCode::UNAUTHORIZED, text);
+    let scheme = HeaderValue::from_static("Basic realm=\"terrace\", charset=\"UTF-8\"");
+    response.headers_mut().insert(WWW_AUTHENTICATE, scheme);
+    response
 }
 
 fn not_allowed(methods: &'static str) -> Response<Body> {

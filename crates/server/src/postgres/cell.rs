@@ -4,6 +4,7 @@
 //! any row to a buffer.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
 use chrono::{Offset as _, TimeZone as _};
@@ -20,7 +21,7 @@ use pgwire::api::Type;
 
 use super::date_time::{EPOCH_DAYS, EPOCH_MICROS, Interval, put_date, put_time, put_timestamp};
 use super::number::{put_decimal, put_float, put_numeric};
-use super::types::pg_type;
+use super::types::{field_type, pg_type};
 
 /// Formats of values on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,25 @@ impl ColumnWriter {
         let array = plain(array)?;
         let nulls = array.logical_nulls();
         Ok(Self { nulls, cell: cell(&array, Writing { format, zone })? })
+    }
+
+    /// A writer of the values of a column, in the type that clients are told for it.
+    pub(crate) fn of_field(
+        array: &ArrayRef,
+        field: &Field,
+        format: Format,
+        zone: Tz,
+    ) -> Result<Self, ArrowError> {
+        let cell: Cell = match (field_type(field), format) {
+            (Type::OID | Type::XID, Format::Binary) => {
+                let array = cast(array, &DataType::UInt32)?;
+                let values = array.as_primitive::<UInt32Type>().values().clone();
+                Box::new(move |row, out| out.put_u32(values[row]))
+            }
+            (of @ (Type::OID_VECTOR | Type::INT2_VECTOR), format) => vector(array, &of, format)?,
+            _ => return Self::new(array, format, zone),
+        };
+        Ok(Self { nulls: array.logical_nulls(), cell })
     }
 
     /// True if the value of a row is null.
@@ -77,6 +97,41 @@ use datafusion::arrow::error::ArrowError;
 struct Writing {
     format: Format,
     zone: Tz,
+}
+
+/// Arrays that PostgreSQL writes as numbers between spaces, and whose first item is number 0.
+fn vector(array: &ArrayRef, of: &Type, format: Format) -> Result<Cell, ArrowError> {
+    let integers = DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true)));
+    let lists = cast(array, &integers)?.as_list::<i32>().clone();
+    let item = if *of == Type::OID_VECTOR { Type::OID } else { Type::INT2 };
+    Ok(Box::new(move |row, out| {
+        let items = lists.value(row);
+        let items = items.as_primitive::<Int64Type>().values();
+        if format == Format::Text {
+            let texts: Vec<_> = items.iter().map(ToString::to_string).collect();
+            return out.extend_from_slice(texts.join(" ").as_bytes());
+        }
+        let length = i32::try_from(items.len()).unwrap_or(0);
+        for number in [1, 0] {
+            out.put_i32(number);
+        }
+        out.put_u32(item.oid());
+        out.put_i32(length);
+        out.put_i32(0);
+        for number in items {
+            // Both have been made of numbers of their width.
+            match item {
+                Type::OID => {
+                    out.put_i32(4);
+                    out.put_u32(u32::try_from(*number).unwrap_or(0));
+                }
+                _ => {
+                    out.put_i32(2);
+                    out.put_i16(i16::try_from(*number).unwrap_or(0));
+                }
+            }
+        }
+    }))
 }
 
 /// The array without dictionaries and runs.

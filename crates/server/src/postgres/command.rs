@@ -2,7 +2,7 @@
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{ObjectType, Statement as SqlStatement};
-use terrace_sql::session::{CopyStatement, SessionStatement, TransactionStatement};
+use terrace_sql::session::{AccessChange, CopyStatement, SessionStatement, TransactionStatement};
 
 /// The answer to a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,15 @@ impl Command {
                 return Self::Transaction(statement.clone());
             }
             SessionStatement::Copy(copy) => return Self::Copy(copy.clone()),
+            SessionStatement::Grant(statement) => {
+                return match statement.change {
+                    AccessChange::Grant(..) => done("GRANT"),
+                    AccessChange::Revoke(..) => done("REVOKE"),
+                    AccessChange::Owner(_) => {
+                        Self::by_words(&SessionStatement::Grant(statement.clone()))
+                    }
+                };
+            }
             other => return Self::by_words(other),
         };
         match parsed.as_ref() {

@@ -4,8 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use datafusion::arrow::array::{ArrayRef, StringArray};
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::planner::IdentNormalizer;
@@ -17,31 +16,30 @@ use pgwire::messages::extendedquery::{
     PortalSuspended,
 };
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, ReadyForQuery};
-use pgwire::messages::startup::ParameterStatus;
 use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
 use terrace_sql::session::SessionStatement;
 use terrace_sql::{DATABASE, Engine, Prepared, Session};
 use tokio::time::{Instant, timeout};
 
-use super::cell::{ColumnWriter, Format};
+use super::cell::Format;
 use super::command::Command;
 use super::execute::{Guard, Rows, description, zone};
 use super::failure::{Failure, SqlState};
 use super::functions::{Place, functions};
 use super::login::{Client, first_message, log_in};
 use super::parameter::{self, formats_of, type_of};
-use super::settings::{Access, Settings};
+use super::settings::{Access, Settings, SharedSettings};
 use super::types::pg_type;
 use super::wire::Wire;
 use crate::counters::Counters;
 use crate::limits::Limits;
+use crate::pg_catalog;
 use crate::registry::{Registered, Registry};
-use crate::stream::{Stream, Watch};
+use crate::stream::{Accepted, Watch};
+use crate::tls::Tls;
 
 /// `Describe` and `Close` of a statement; of a portal otherwise.
 const STATEMENT: u8 = b'S';
-/// The zone of what has none.
-const UTC: &str = "+00:00";
 /// Statements that a connection may have prepared, and portals.
 const NAMES_MAX: usize = 10_000;
 
@@ -50,12 +48,16 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) registry: Arc<Registry>,
     pub(crate) limits: Limits,
+    pub(crate) tls: Option<Arc<Tls>>,
+    /// Random bytes of this server, by which it answers logins of roles that there are not.
+    pub(crate) secret: [u8; 32],
     pub(crate) counters: Arc<Counters>,
 }
 
 /// Serves a connection until its client leaves, or what it does ends it.
-pub(crate) async fn serve(shared: &Shared, stream: Box<dyn Stream>, watch: Watch) {
-    let mut wire = Wire::new(stream, &shared.limits).counted(&shared.counters);
+pub(crate) async fn serve(shared: &Shared, accepted: Accepted) {
+    let Accepted { stream, watch, peer } = accepted;
+    let mut wire = Wire::new(stream, peer, &shared.limits).counted(&shared.counters);
     let failure = match talk(shared, &mut wire, watch).await {
         Ok(()) => return,
         Err(failure) => failure,
@@ -70,9 +72,10 @@ pub(crate) async fn serve(shared: &Shared, stream: Box<dyn Stream>, watch: Watch
 }
 
 /// Tells a client that there is no place for it; it may still cancel a statement.
-pub(crate) async fn refuse(shared: &Shared, stream: Box<dyn Stream>) {
+pub(crate) async fn refuse(shared: &Shared, accepted: Accepted) {
     let Limits { connections, login_time, .. } = shared.limits;
-    let mut wire = Wire::new(stream, &shared.limits).counted(&shared.counters);
+    let mut wire = Wire::new(accepted.stream, accepted.peer, &shared.limits);
+    wire = wire.counted(&shared.counters);
     shared.counters.count_refused();
     let text = format!("the server has {connections} connections, as many as it takes");
     let told = async {
@@ -89,9 +92,17 @@ async fn talk(shared: &Shared, wire: &mut Wire, watch: Watch) -> Result<(), Fail
     let Ok(login) = login else {
         return Err(Failure::fatal(SqlState::CONNECTION, "logging in has taken too long"));
     };
-    let Some(Client { registered, settings, user }) = login? else { return Ok(()) };
+    let Some(Client { registered, settings, user, role }) = login? else { return Ok(()) };
     wire.allow_message_bytes(shared.limits.message_bytes);
-    let place = Place { database: DATABASE, user, number: registered.number() };
+    registered.introduce(&user);
+    let place = Arc::new(Place {
+        database: DATABASE,
+        user,
+        role,
+        number: registered.number(),
+        settings: SharedSettings::new(settings.clone()),
+        registry: Arc::clone(registered.registry()),
+    });
     let session = new_session(shared, &place)?;
     apply(&session, &settings).await?;
     let control = Control { watch, registered };
@@ -99,10 +110,10 @@ async fn talk(shared: &Shared, wire: &mut Wire, watch: Watch) -> Result<(), Fail
         wire,
         control,
         shared,
+        settings: place.settings.clone(),
         place,
         session,
-        login: settings.clone(),
-        settings,
+        login: settings,
         prepared: BTreeSet::new(),
         statements: HashMap::new(),
         portals: HashMap::new(),
@@ -113,12 +124,21 @@ async fn talk(shared: &Shared, wire: &mut Wire, watch: Watch) -> Result<(), Fail
 }
 
 /// A session for a connection.
-pub(super) fn new_session(shared: &Shared, place: &Place) -> Result<Session, Failure> {
-    let session = shared.engine.session()?;
+fn new_session(shared: &Shared, place: &Arc<Place>) -> Result<Session, Failure> {
+    let session = match &place.role {
+        Some(role) => shared.engine.session_of(role)?,
+        None => shared.engine.session()?,
+    };
+    Ok(furnished(session, place))
+}
+
+/// The session with the functions that tell where it is connected, and with `pg_catalog`.
+pub(super) fn furnished(session: Session, place: &Arc<Place>) -> Session {
     for function in functions(place) {
         session.context().register_udf(function);
     }
-    Ok(session)
+    pg_catalog::add_to(&session, place);
+    session
 }
 
 /// Has a session know the settings that it has as well.
@@ -134,11 +154,11 @@ pub(super) struct Connection<'a> {
     pub(super) wire: &'a mut Wire,
     pub(super) control: Control,
     pub(super) shared: &'a Shared,
-    pub(super) place: Place,
+    pub(super) place: Arc<Place>,
     pub(super) session: Session,
     /// The settings that the client has logged in with.
     pub(super) login: Settings,
-    pub(super) settings: Settings,
+    pub(super) settings: SharedSettings,
     pub(super) statements: HashMap<String, Arc<Statement>>,
     /// The names of the statements that PREPARE has made.
     pub(super) prepared: BTreeSet<String>,
@@ -152,7 +172,7 @@ pub(super) struct Connection<'a> {
 /// Sources of events that end statements of a connection early.
 pub(super) struct Control {
     watch: Watch,
-    registered: Registered,
+    pub(super) registered: Registered,
 }
 
 /// A statement that the client has prepared.
@@ -183,11 +203,12 @@ enum State {
 
 impl Control {
     /// A statement begins.
-    pub(super) fn guard(&self, settings: &Settings) -> Guard<'_> {
+    pub(super) fn guard(&self, settings: &SharedSettings) -> Guard<'_> {
         let timeout = settings.statement_timeout();
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let statement = self.registered.begin();
-        Guard { statement, watch: &self.watch, timeout, deadline }
+        let registered = &self.registered;
+        Guard { statement, registered, watch: &self.watch, timeout, deadline }
     }
 }
 
@@ -221,6 +242,7 @@ impl Connection<'_> {
     }
 
     pub(super) async fn ready(&mut self) -> Result<(), Failure> {
+        self.control.registered.rest();
         self.wire.put(Out::ReadyForQuery(ReadyForQuery::new(self.status())))?;
         self.wire.flush().await
     }
@@ -243,6 +265,7 @@ impl Connection<'_> {
     /// The statements of a text, one after the other.
     async fn simple(&mut self, text: &str) -> Result<(), Failure> {
         self.portals.remove("");
+        self.control.registered.show(text);
         let statements = self.session.parse(text)?;
         if statements.is_empty() {
             self.wire.put(Out::EmptyQueryResponse(EmptyQueryResponse::new()))?;
@@ -266,7 +289,10 @@ impl Connection<'_> {
                 }
                 (_, None) => {
                     // Statements that only read before the first change are by themselves.
-                    if !is_one && Command::of(&statement).is_change() {
+                    if !is_one
+                        && Command::of(&statement).is_change()
+                        && !statement.is_of_the_engine()
+                    {
                         self.begin_implicitly()?;
                     }
                     self.run_simple(statement).await?;
@@ -296,44 +322,13 @@ impl Connection<'_> {
             false => rows.finish(&guard).await?,
         };
         self.prepared.extend(named);
+        drop(guard);
+        self.follow_settings().await?;
         self.wire.put(Out::CommandComplete(CommandComplete::new(command.tag(count))))
     }
 
-    /// Sets a setting, or shows one as the only row of a result.
-    async fn access(&mut self, access: &Access) -> Result<(), Failure> {
-        let tag = match access {
-            Access::Forget(what) => return self.forget(what).await,
-            Access::SetLocal(name) => {
-                let text = format!("SET LOCAL {name} is not possible; SET lasts for the session");
-                return Err(Failure::new(SqlState::UNSUPPORTED, text));
-            }
-            Access::Set(name, value) => {
-                let reported = self.settings.set(name, value)?;
-                if let Some(statement) = self.settings.of_session(name) {
-                    self.session.sql(&statement).await?;
-                }
-                if let Some((name, value)) = reported {
-                    let status = ParameterStatus::new(name.to_owned(), value);
-                    self.wire.put(Out::ParameterStatus(status))?;
-                }
-                "SET"
-            }
-            Access::Show(name) => {
-                let shown: ArrayRef = Arc::new(StringArray::from(vec![self.settings.get(name)]));
-                let column = ColumnWriter::new(&shown, Format::Text, UTC.parse()?)?;
-                self.wire.put_row(&[column], 0)?;
-                "SHOW"
-            }
-        };
-        self.wire.put(Out::CommandComplete(CommandComplete::new(tag.to_owned())))
-    }
-
-    fn describe_setting(&mut self, name: &str) -> Result<(), Failure> {
-        let schema = Arc::new(Schema::new(vec![Field::new(name, DataType::Utf8, false)]));
-        self.wire.put(Out::RowDescription(description(&schema, &[Format::Text])?))
-    }
-
     async fn parse(&mut self, parse: Parse) -> Result<(), Failure> {
+        self.control.registered.show(&parse.query);
         let name = parse.name.unwrap_or_default();
         if !name.is_empty() && self.statements.contains_key(&name) {
             let text = format!("there is a prepared statement {name} already");
@@ -477,6 +472,8 @@ impl Connection<'_> {
             }
         }
         portal.state = State::Ended;
+        drop(guard);
+        self.follow_settings().await?;
         self.wire.put(Out::CommandComplete(CommandComplete::new(statement.command.tag(done))))
     }
 

@@ -14,14 +14,15 @@ use tokio::time::{Instant, sleep_until};
 use super::cell::{ColumnWriter, Format};
 use super::copy::count_of;
 use super::failure::{Failure, SqlState};
-use super::types::{pg_type, type_modifier, type_size};
+use super::types::{field_type, type_modifier, type_size};
 use super::wire::Wire;
-use crate::registry::RunningStatement;
+use crate::registry::{Registered, RunningStatement};
 use crate::stream::Watch;
 
 /// Events that end a statement early.
 pub(super) struct Guard<'a> {
     pub(super) statement: RunningStatement,
+    pub(super) registered: &'a Registered,
     pub(super) watch: &'a Watch,
     pub(super) timeout: Option<Duration>,
     pub(super) deadline: Option<Instant>,
@@ -42,6 +43,7 @@ impl Guard<'_> {
             () = self.statement.cancelled() => {
                 Err(Failure::new(SqlState::CANCELLED, "the client has cancelled the statement"))
             }
+            () = self.registered.terminated() => Err(terminated()),
             result = future => Ok(result),
             () = late => {
                 let limit = self.timeout.unwrap_or_default();
@@ -53,6 +55,11 @@ impl Guard<'_> {
             }
         }
     }
+}
+
+/// The end of a connection that another one has asked for.
+pub(super) fn terminated() -> Failure {
+    Failure::fatal(SqlState::TERMINATED, "another connection has ended this one")
 }
 
 /// The rows of a statement that has begun.
@@ -99,9 +106,11 @@ impl Rows {
                     None => return Ok(false),
                 },
             };
-            let columns = batch.columns().iter().zip(&self.formats);
             let columns =
-                columns.map(|(array, format)| ColumnWriter::new(array, *format, self.zone));
+                batch.columns().iter().zip(self.handle.schema.fields()).zip(&self.formats);
+            let columns = columns.map(|((array, field), format)| {
+                ColumnWriter::of_field(array, field, *format, self.zone)
+            });
             let columns = columns.collect::<Result<Vec<_>, _>>()?;
             for row in first..batch.num_rows() {
                 if left == 0 {
@@ -157,7 +166,7 @@ pub(super) fn description(
         return Err(Failure::new(SqlState::TOO_LARGE, text));
     }
     let fields = schema.fields().iter().zip(formats).map(|(field, format)| {
-        let of = pg_type(field.data_type());
+        let of = field_type(field);
         let code = i16::from(*format == Format::Binary);
         let (size, modifier) = (type_size(&of), type_modifier(field.data_type()));
         FieldDescription::new(field.name().clone(), 0, 0, of.oid(), size, modifier, code)

@@ -33,10 +33,13 @@ impl SqlState {
     pub(super) const CONFLICT: Self = Self("40001");
     pub(super) const DEADLOCK: Self = Self("40P01");
     pub(super) const IN_DOUBT: Self = Self("08007");
+    pub(super) const NO_LOGIN: Self = Self("28000");
+    pub(super) const WRONG_PASSWORD: Self = Self("28P01");
     pub(super) const NO_STATEMENT: Self = Self("26000");
     pub(super) const NO_PORTAL: Self = Self("34000");
     pub(super) const NO_DATABASE: Self = Self("3D000");
     pub(super) const NO_SCHEMA: Self = Self("3F000");
+    pub(super) const DENIED: Self = Self("42501");
     pub(super) const SYNTAX: Self = Self("42601");
     pub(super) const NO_COLUMN: Self = Self("42703");
     pub(super) const AMBIGUOUS_COLUMN: Self = Self("42702");
@@ -51,8 +54,10 @@ impl SqlState {
     pub(super) const NOT_EMPTY: Self = Self("2BP01");
     pub(super) const OUT_OF_MEMORY: Self = Self("53200");
     pub(super) const TOO_MANY: Self = Self("53300");
+    pub(super) const LIMIT: Self = Self("53400");
     pub(super) const TOO_LARGE: Self = Self("54000");
     pub(super) const CANCELLED: Self = Self("57014");
+    pub(super) const TERMINATED: Self = Self("57P01");
     pub(super) const IO: Self = Self("58030");
     pub(super) const INTERNAL: Self = Self("XX000");
     pub(super) const DAMAGED: Self = Self("XX001");
@@ -149,9 +154,15 @@ fn state_of(error: &SqlError) -> SqlState {
         SqlError::ValueTooLarge { .. } => SqlState::TOO_LARGE,
         SqlError::Exists { .. } => SqlState::DUPLICATE_TABLE,
         SqlError::SchemaExists { .. } => SqlState::DUPLICATE_SCHEMA,
-        SqlError::TenantExists { .. } | SqlError::HeapExists { .. } => SqlState::DUPLICATE_OBJECT,
+        SqlError::TenantExists { .. }
+        | SqlError::RoleExists { .. }
+        | SqlError::HeapExists { .. } => SqlState::DUPLICATE_OBJECT,
+        SqlError::TenantFull { .. } => SqlState::TOO_MANY,
+        SqlError::TenantBusy { .. } | SqlError::TenantLimit { .. } => SqlState::LIMIT,
+        SqlError::Denied { .. } => SqlState::DENIED,
         SqlError::MissingQuery { .. }
         | SqlError::MissingTenant { .. }
+        | SqlError::MissingRole { .. }
         | SqlError::MissingHeap { .. } => SqlState::NO_OBJECT,
         SqlError::Missing { .. } => SqlState::NO_TABLE,
         // The statement is right, and finds the new table when it is run again.

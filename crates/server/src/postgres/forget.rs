@@ -9,7 +9,7 @@ use pgwire::messages::response::{CommandComplete, TransactionStatus as Status};
 use pgwire::messages::startup::ParameterStatus;
 use terrace_sql::session::SessionStatement;
 
-use super::connection::{Connection, apply, new_session};
+use super::connection::{Connection, apply, furnished};
 use super::failure::Failure;
 
 /// Things that a connection forgets.
@@ -82,7 +82,7 @@ impl Connection<'_> {
                 self.portals.clear();
                 self.statements.clear();
                 self.prepared.clear();
-                self.session = new_session(self.shared, &self.place)?;
+                self.session = furnished(self.session.renewed()?, &self.place);
                 self.reset_settings().await?;
             }
             Forget::Nothing(_) => {}
@@ -108,14 +108,14 @@ impl Connection<'_> {
     /// Gives all settings the values of the login.
     async fn reset_settings(&mut self) -> Result<(), Failure> {
         self.session.reset_settings();
-        let before = std::mem::replace(&mut self.settings, self.login.clone());
-        for (name, value) in self.settings.reported() {
+        let before = self.settings.replace(self.login.clone());
+        for (name, value) in self.login.reported() {
             if before.get(name) != value {
                 let status = ParameterStatus::new(name.to_owned(), value.to_owned());
                 self.wire.put(Out::ParameterStatus(status))?;
             }
         }
-        apply(&self.session, &self.settings).await
+        apply(&self.session, &self.login).await
     }
 
     async fn deallocate(&mut self, name: &str) -> Result<(), Failure> {

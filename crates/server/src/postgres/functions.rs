@@ -1,20 +1,28 @@
 //! Functions that tell a client where it is connected, as PostgreSQL's do.
 
+use std::sync::Arc;
+
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::settings::SERVER_VERSION;
+use super::settings::{SERVER_VERSION, SharedSettings};
+use crate::registry::Registry;
 
 /// Facts of a connection.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
-    pub(super) database: &'static str,
-    pub(super) user: String,
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) database: &'static str,
+    pub(crate) user: String,
+    /// The role that the client has logged in with; none where there are no roles.
+    pub(crate) role: Option<String>,
     /// The number by which its statements are cancelled.
-    pub(super) number: i32,
+    pub(crate) number: i32,
+    pub(crate) settings: SharedSettings,
+    /// All connections of the server.
+    pub(crate) registry: Arc<Registry>,
 }
 
 /// A function without arguments.
@@ -40,17 +48,13 @@ enum Kind {
 pub(super) fn functions(place: &Place) -> Vec<ScalarUDF> {
     let version = format!("PostgreSQL {SERVER_VERSION}");
     let facts: [(&'static str, &[&str], Kind); 6] = [
-        ("version", &["pg_catalog.version"], Kind::Text(version)),
-        (
-            "current_database",
-            &["current_catalog", "pg_catalog.current_database"],
-            Kind::Text(place.database.to_owned()),
-        ),
-        ("current_schema", &["pg_catalog.current_schema"], Kind::Schema),
-        ("current_user", &["session_user"], Kind::Text(place.user.clone())),
+        ("version", &[], Kind::Text(version)),
+        ("current_database", &["current_catalog"], Kind::Text(place.database.to_owned())),
+        ("current_schema", &[], Kind::Schema),
+        ("current_user", &["session_user", "current_role", "user"], Kind::Text(place.user.clone())),
         // There are no such locks.
-        ("pg_advisory_unlock_all", &["pg_catalog.pg_advisory_unlock_all"], Kind::Nothing),
-        ("pg_backend_pid", &["pg_catalog.pg_backend_pid"], Kind::Number(place.number)),
+        ("pg_advisory_unlock_all", &[], Kind::Nothing),
+        ("pg_backend_pid", &[], Kind::Number(place.number)),
     ];
     let facts = facts.into_iter().map(|(name, aliases, kind)| {
         let aliases = aliases.iter().map(|alias| (*alias).to_owned()).collect();

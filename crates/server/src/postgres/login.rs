@@ -14,9 +14,11 @@ use terrace_sql::DATABASE;
 
 use super::connection::Shared;
 use super::failure::{Failure, SqlState};
+use super::scram;
 use super::settings::Settings;
 use super::wire::Wire;
 use crate::registry::Registered;
+use crate::stream::Peer;
 
 /// The major version of the protocol.
 const PROTOCOL: u16 = 3;
@@ -26,6 +28,8 @@ pub(super) struct Client {
     pub(super) registered: Registered,
     pub(super) settings: Settings,
     pub(super) user: String,
+    /// The role that it has logged in with; none where there are no roles.
+    pub(super) role: Option<String>,
 }
 
 /// Lets a client in; none of one that only cancels a statement, or leaves.
@@ -50,8 +54,18 @@ pub(super) async fn first_message(
         match wire.next().await? {
             None => return Ok(None),
             Some(In::SslNegotiation(Before::PostgresSsl(_))) => {
-                wire.put(Out::SslResponse(SslResponse::Refuse))?;
-                wire.flush().await?;
+                let is_local = wire.peer() == Peer::Unix || wire.is_secure();
+                match shared.tls.as_ref().filter(|_| !is_local) {
+                    None => {
+                        wire.put(Out::SslResponse(SslResponse::Refuse))?;
+                        wire.flush().await?;
+                    }
+                    Some(tls) => {
+                        wire.put(Out::SslResponse(SslResponse::Accept))?;
+                        wire.flush().await?;
+                        wire.secure(&tls.current().acceptor).await?;
+                    }
+                }
             }
             Some(In::SslNegotiation(Before::PostgresGss(_))) => {
                 wire.put(Out::GssEncResponse(GssEncResponse::Refuse))?;
@@ -88,6 +102,7 @@ async fn welcome(shared: &Shared, wire: &mut Wire, startup: &Startup) -> Result<
     if given("replication").is_some_and(|value| !["", "false", "off"].contains(&value)) {
         return Err(Failure::fatal(SqlState::UNSUPPORTED, "replication is not possible"));
     }
+    let role = authenticated(shared, wire, user).await?;
     let mut settings = Settings::default();
     let asked = startup.parameters.iter().filter(|(name, _)| {
         !["user", "database", "replication", "options"].contains(&name.as_str())
@@ -108,7 +123,30 @@ async fn welcome(shared: &Shared, wire: &mut Wire, startup: &Startup) -> Result<
     wire.put(Out::BackendKeyData(BackendKeyData::new(registered.number(), secret)))?;
     wire.put(Out::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle)))?;
     wire.flush().await?;
-    Ok(Client { registered, settings, user: user.to_owned() })
+    Ok(Client { registered, settings, user: user.to_owned(), role })
+}
+
+/// The role of a client, once it has proved that it knows the password; none in a database without
+/// roles, which serves programs of its own machine alone.
+async fn authenticated(
+    shared: &Shared,
+    wire: &mut Wire,
+    user: &str,
+) -> Result<Option<String>, Failure> {
+    let has_roles = !shared.engine.catalog().roles().is_empty();
+    if shared.tls.is_some() && wire.peer() != Peer::Unix && !wire.is_secure() {
+        let text = "the server asks for TLS; connect with sslmode=require";
+        return Err(Failure::fatal(SqlState::NO_LOGIN, text));
+    }
+    if wire.peer() == Peer::Remote && !(has_roles && wire.is_secure()) {
+        let text = "other machines are served with TLS and logins alone";
+        return Err(Failure::fatal(SqlState::NO_LOGIN, text));
+    }
+    if !has_roles {
+        return Ok(None);
+    }
+    scram::log_in(shared, wire, user).await?;
+    Ok(Some(user.to_owned()))
 }
 
 /// The settings of `-c name=value --name=value`.

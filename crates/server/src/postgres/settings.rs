@@ -2,6 +2,8 @@
 //!
 //! A setting that would have no effect takes only the value that is in effect.
 
+mod shared;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -14,6 +16,8 @@ use terrace_sql::session::SessionStatement;
 
 use super::failure::{Failure, SqlState};
 use super::forget::Forget;
+
+pub(crate) use shared::SharedSettings;
 
 /// Values that a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +57,7 @@ const fn setting(
 /// clients that set it ask for.
 const SETTINGS: &[Setting] = &[
     setting("application_name", "", Takes::Text, true),
+    setting("block_size", "8192", Takes::One(&["8192"]), false),
     setting("bytea_output", "hex", Takes::One(&["hex"]), false),
     setting("client_encoding", "UTF8", Takes::One(&["UTF8", "UTF-8", "UNICODE"]), true),
     setting("client_min_messages", "notice", Takes::Text, false),
@@ -62,9 +67,19 @@ const SETTINGS: &[Setting] = &[
     setting(IDLE_IN_TRANSACTION, "0", Takes::Time, false),
     setting("integer_datetimes", "on", Takes::One(&["on"]), true),
     setting("IntervalStyle", "postgres", Takes::One(&["postgres"]), true),
+    setting("jit", "off", Takes::One(&["off", "false", "0"]), false),
+    setting("lc_collate", "C", Takes::One(&["C"]), false),
+    setting("lc_ctype", "C", Takes::One(&["C"]), false),
+    setting("lc_messages", "C", Takes::One(&["C"]), false),
+    setting("lc_monetary", "C", Takes::One(&["C"]), false),
+    setting("lc_numeric", "C", Takes::One(&["C"]), false),
+    setting("lc_time", "C", Takes::One(&["C"]), false),
+    setting("max_identifier_length", "63", Takes::One(&["63"]), false),
+    setting("max_index_keys", "32", Takes::One(&["32"]), false),
     setting(SEARCH_PATH, "public", Takes::Schemas, false),
     setting("server_encoding", "UTF8", Takes::One(&["UTF8"]), true),
     setting("server_version", SERVER_VERSION, Takes::One(&[SERVER_VERSION]), true),
+    setting("server_version_num", VERSION_NUMBER, Takes::One(&[VERSION_NUMBER]), false),
     setting("standard_conforming_strings", "on", Takes::One(&["on", "true", "1"]), true),
     setting(STATEMENT_TIMEOUT, "0", Takes::Time, false),
     setting(TIME_ZONE, "UTC", Takes::Zone, true),
@@ -77,6 +92,8 @@ const ISOLATIONS: &[&str] = &[ISOLATION, "read committed", "read uncommitted"];
 
 /// The version of PostgreSQL whose clients the server is for, and its own.
 pub(super) const SERVER_VERSION: &str = concat!("16.6 (Terrace ", env!("CARGO_PKG_VERSION"), ")");
+/// The same as a number.
+const VERSION_NUMBER: &str = "160006";
 /// Bytes of a value: clients are told values, in messages that have a limit.
 const VALUE_BYTES_MAX: usize = 1024;
 const STATEMENT_TIMEOUT: &str = "statement_timeout";
@@ -128,7 +145,10 @@ impl Settings {
                 Some(Access::Set(setting.name, value))
             }
             SqlStatement::Set(Set::SetTimeZone { value, .. }) => {
-                let value = text_of(value);
+                let value = match value {
+                    Expr::Identifier(name) => name.value.clone(),
+                    value => text_of(value),
+                };
                 let is_local = value.eq_ignore_ascii_case("local");
                 Some(Access::Set(TIME_ZONE, if is_local { "default".to_owned() } else { value }))
             }
@@ -220,6 +240,16 @@ impl Settings {
     /// The names of what the client has changed.
     pub(super) fn changed(&self) -> impl Iterator<Item = &'static str> {
         self.changed.keys().copied()
+    }
+
+    /// All settings: their names, values and defaults.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, &str, &'static str)> {
+        SETTINGS.iter().map(|setting| (setting.name, self.get(setting.name), setting.default))
+    }
+
+    /// The name of a setting as it is written here.
+    pub(super) fn name_of(name: &str) -> Option<&'static str> {
+        find(name).map(|setting| setting.name)
     }
 
     /// The settings that are reported after the login.

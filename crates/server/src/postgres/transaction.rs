@@ -26,8 +26,16 @@ impl Connection<'_> {
     pub(super) async fn next(&mut self) -> Result<Option<In>, Failure> {
         let limit = self.settings.idle_in_transaction();
         let limit = limit.filter(|_| self.status() != Status::Idle);
-        let Some(limit) = limit else { return self.wire.next().await };
-        match timeout(limit, self.wire.next()).await {
+        let terminated = self.control.registered.terminated();
+        let next = async {
+            tokio::select! {
+                biased;
+                () = terminated => Err(super::execute::terminated()),
+                message = self.wire.next() => message,
+            }
+        };
+        let Some(limit) = limit else { return next.await };
+        match timeout(limit, next).await {
             Ok(message) => message,
             Err(_late) => {
                 let text = format!(

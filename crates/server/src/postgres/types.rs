@@ -3,7 +3,23 @@
 use datafusion::arrow::datatypes::{DataType, Field};
 use pgwire::api::Type;
 
-/// The type that a client is told for a column.
+/// The key of a field's metadata under which a column has the OID of its type in PostgreSQL.
+pub(crate) const TYPE_KEY: &str = "terrace.pg_type";
+
+/// The type that a client is told for a column, which may be one that only `pg_catalog` has.
+pub(crate) fn field_type(field: &Field) -> Type {
+    let told = field.metadata().get(TYPE_KEY).and_then(|oid| Type::from_oid(oid.parse().ok()?));
+    // A cast changes the type of the values and may keep the metadata.
+    let fits = |of: &Type| match *of {
+        Type::OID | Type::XID => *field.data_type() == DataType::Int64,
+        Type::OID_VECTOR => pg_type(field.data_type()) == Type::INT8_ARRAY,
+        Type::INT2_VECTOR => pg_type(field.data_type()) == Type::INT2_ARRAY,
+        _ => pg_type(field.data_type()) == Type::TEXT,
+    };
+    told.filter(fits).unwrap_or_else(|| pg_type(field.data_type()))
+}
+
+/// The type that a client is told for values of a type.
 ///
 /// Integers without sign get the next wider type; the widest become `numeric`. Types that
 /// PostgreSQL does not have, such as maps and unions, are sent as text.
@@ -70,9 +86,10 @@ fn array_of(item: &Field) -> Type {
 /// Bytes of a value of the type, and -1 where they vary (`pg_type.typlen`).
 pub(crate) fn type_size(pg_type: &Type) -> i16 {
     match *pg_type {
-        Type::BOOL => 1,
+        Type::BOOL | Type::CHAR => 1,
+        Type::NAME => 64,
         Type::INT2 => 2,
-        Type::INT4 | Type::FLOAT4 | Type::DATE => 4,
+        Type::INT4 | Type::FLOAT4 | Type::DATE | Type::OID | Type::XID => 4,
         Type::INT8 | Type::FLOAT8 | Type::TIME | Type::TIMESTAMP | Type::TIMESTAMPTZ => 8,
         Type::INTERVAL => 16,
         _ => -1,
@@ -127,6 +144,15 @@ mod tests {
     fn modifiers_are_those_of_postgres() {
         assert_eq!(type_modifier(&DataType::Decimal128(10, 2)), 655_366);
         assert_eq!(type_modifier(&DataType::Utf8), -1);
+    }
+
+    #[test]
+    fn columns_of_the_catalog_have_its_types() {
+        let told = std::collections::HashMap::from([(TYPE_KEY.to_owned(), "26".to_owned())]);
+        let field = Field::new("oid", DataType::Int64, true).with_metadata(told.clone());
+        assert_eq!(field_type(&field), Type::OID);
+        let cast = Field::new("oid", DataType::Utf8, true).with_metadata(told);
+        assert_eq!(field_type(&cast), Type::TEXT);
     }
 
     #[test]

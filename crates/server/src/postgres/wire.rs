@@ -9,12 +9,13 @@ use bytes::{BufMut, BytesMut};
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 use super::cell::ColumnWriter;
 use super::failure::{Failure, SqlState};
 use crate::counters::Counters;
 use crate::limits::Limits;
-use crate::stream::Stream;
+use crate::stream::{Peer, Stream};
 
 /// Bytes that are gathered before they are sent.
 const OUTPUT_BYTES: usize = 64 << 10;
@@ -22,6 +23,8 @@ const OUTPUT_BYTES: usize = 64 << 10;
 /// A connection as messages.
 pub(super) struct Wire {
     stream: Box<dyn Stream>,
+    peer: Peer,
+    is_secure: bool,
     input: BytesMut,
     output: BytesMut,
     context: DecodeContext,
@@ -32,9 +35,11 @@ pub(super) struct Wire {
 
 impl Wire {
     /// Messages of a client that has yet to log in.
-    pub(super) fn new(stream: Box<dyn Stream>, limits: &Limits) -> Self {
+    pub(super) fn new(stream: Box<dyn Stream>, peer: Peer, limits: &Limits) -> Self {
         Self {
             stream,
+            peer,
+            is_secure: false,
             input: BytesMut::new(),
             output: BytesMut::new(),
             context: DecodeContext::default(),
@@ -47,6 +52,31 @@ impl Wire {
     /// The same with its statements and errors counted in `counters`.
     pub(super) fn counted(self, counters: &Arc<Counters>) -> Self {
         Self { counters: Arc::clone(counters), ..self }
+    }
+
+    /// The other side.
+    pub(super) fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// True of a connection by TLS.
+    pub(super) fn is_secure(&self) -> bool {
+        self.is_secure
+    }
+
+    /// Goes on by TLS. What has gathered has been sent.
+    ///
+    /// # Errors
+    /// A client that has sent messages before its part of the handshake, which would pass for
+    /// messages that came by TLS (CVE-2021-23214), and a failed handshake.
+    pub(super) async fn secure(&mut self, acceptor: &TlsAcceptor) -> Result<(), Failure> {
+        if !self.input.is_empty() {
+            return Err(Failure::fatal(SqlState::PROTOCOL, "messages before the TLS handshake"));
+        }
+        let plain = std::mem::replace(&mut self.stream, Box::new(tokio::io::empty()));
+        self.stream = Box::new(acceptor.accept(plain).await?);
+        self.is_secure = true;
+        Ok(())
     }
 
     /// The context that messages are decoded in; it changes during the login.

@@ -53,13 +53,14 @@ async fn with_server_over<T: Future<Output = ()>>(
     let config = EngineConfig { threads: 2, ..EngineConfig::new(DRAM) };
     let engine = Engine::over_blocks(&config, blocks, STORE_BYTES).expect("an engine");
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let listener = Listener::tcp(any).await.expect("an address");
+    let server = Server::new(engine.clone(), Limits::default(), None).expect("a server");
+    let listener = Listener::tcp(any, &server).await.expect("an address");
     let Listener::Tcp(tcp) = &listener else { panic!("not by TCP") };
     let sql = tcp.local_addr().expect("an address");
     let http = HttpListener::tcp(any).await.expect("an address");
     let places = Places { sql, http: http.address().expect("an address") };
     let (stop, stopped) = oneshot::channel::<()>();
-    let server = Server::new(engine.clone(), Limits::default()).with_http(http);
+    let server = server.with_http(http);
     let server = tokio::spawn(server.run(vec![listener], async { drop(stopped.await) }));
     test(places).await;
     drop(stop);
@@ -234,7 +235,7 @@ async fn health_ends_with_the_store() {
 async fn requests_of_others_are_refused() {
     let open = HttpListener::tcp(SocketAddr::from(([0, 0, 0, 0], 0))).await;
     let text = open.expect_err("others reach it").to_string();
-    assert!(text.contains("no logins") && text.contains("127.0.0.1"), "{text}");
+    assert!(text.contains("no encryption") && text.contains("127.0.0.1"), "{text}");
     with_server(|Places { http, .. }| async move {
         for host in ["", "Host: example.com\r\n", "Host: localhost\r\nHost: localhost\r\n"] {
             for path in ["/", "/metrics", "/events", "/queries/1/cancel"] {
@@ -495,6 +496,33 @@ async fn buttons_suspend_resume_and_cancel() {
         let ended = "terrace_queries_ended_total{tenant=\"\",outcome=\"cancelled\"}";
         assert_eq!(metrics[ended], 1.0);
         assert_eq!(post(http, &format!("/queries/{id}/cancel")).await.status, 404);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_with_roles_asks_for_a_superuser() {
+    with_server(|Places { sql, http }| async move {
+        let client = connect(sql).await;
+        let roles = "CREATE ROLE admin SUPERUSER LOGIN PASSWORD 'secret'; \
+                     CREATE ROLE ada LOGIN PASSWORD 'pencil'";
+        client.batch_execute(roles).await.expect("made");
+        let own = format!("Host: {http}\r\n");
+        // admin:secret, admin:wrong, ada:pencil, nosuch:secret and what is none of these.
+        let right = format!("{own}Authorization: Basic YWRtaW46c2VjcmV0\r\n");
+        let wrong = ["Basic YWRtaW46d3Jvbmc=", "Basic YWRhOnBlbmNpbA==", "Basic bm9zdWNoOnNlY3JldA==",
+            "Basic !", "Bearer YWRtaW46c2VjcmV0", ""];
+        for path in ["/", "/metrics", "/events"] {
+            for login in wrong {
+                let headers = format!("{own}Authorization: {login}\r\n");
+                let reply = request(http, &format!("GET {path}"), &headers).await;
+                assert_eq!(reply.status, 401, "{path} {login}");
+            }
+        }
+        let action = "POST /queries/1/cancel";
+        assert_eq!(request(http, action, &own).await.status, 401);
+        assert_eq!(request(http, "GET /metrics", &right).await.status, 200);
+        assert_eq!(request(http, "GET /healthz", &own).await.status, 200);
     })
     .await;
 }

@@ -57,9 +57,12 @@ impl Catalog {
         if scope.snapshot(self)?.is_kept(&definition, if_exists)? {
             return Ok(None);
         }
+        let owner = definition.owner.clone();
         let table = self.unnamed(definition)?;
         let empty = Changes::empty(table.schema());
-        let put = |draft: &mut Draft| draft.put_table(&table, empty.clone(), if_exists);
+        let put = |draft: &mut Draft| {
+            draft.put_owned_table(&table, empty.clone(), if_exists, owner.as_deref())
+        };
         Ok(scope.define(self, put).await?.then_some(table))
     }
 
@@ -91,9 +94,12 @@ impl Catalog {
         if scope.snapshot(self)?.is_kept(&definition, if_exists)? {
             return Ok(None);
         }
+        let owner = definition.owner.clone();
         let table = self.unnamed(definition)?;
         let rows = write::write_rows(&table, rows, memory).await?;
-        let put = |draft: &mut Draft| draft.put_table(&table, rows.clone(), if_exists);
+        let put = |draft: &mut Draft| {
+            draft.put_owned_table(&table, rows.clone(), if_exists, owner.as_deref())
+        };
         Ok(scope.define(self, put).await?.then_some(rows.rows()))
     }
 

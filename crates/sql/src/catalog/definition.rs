@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::file::FileTransaction;
 use super::record::TableRecord;
 use super::snapshot::{SchemaNames, Schemas};
+use crate::access::Access;
 use crate::error::SqlError;
 use crate::table::Table;
 
@@ -35,6 +36,13 @@ pub(super) enum Definition {
         schema: String,
         name: String,
         sql: Arc<str>,
+    },
+    /// Owner and grants of a table or view, of the schema where there is no object.
+    PutAccess {
+        schema: String,
+        object: Option<String>,
+        access: Arc<Access>,
+        replaced: Option<Arc<Access>>,
     },
 }
 
@@ -86,6 +94,7 @@ impl Definition {
                     return Err(changed(&table.full_name()));
                 }
                 home.tables.remove_mut(table.name());
+                home.access.remove_mut(table.name());
             }
             Self::PutView { schema, name, sql, replaced } => {
                 let home = home(schemas, schema)?;
@@ -100,6 +109,21 @@ impl Definition {
                     return Err(changed(&format!("{schema}.{name}")));
                 }
                 home.views.remove_mut(name);
+                home.access.remove_mut(name);
+            }
+            Self::PutAccess { schema, object, access, replaced } => {
+                let home = home(schemas, schema)?;
+                let there = match object {
+                    Some(object) => home.access.get(object),
+                    None => home.own.as_ref(),
+                };
+                if there != replaced.as_ref() || !home.has(object.as_deref()) {
+                    return Err(changed(object.as_deref().unwrap_or(schema)));
+                }
+                match object {
+                    Some(object) => home.access.insert_mut(object.clone(), Arc::clone(access)),
+                    None => home.own = Some(Arc::clone(access)),
+                }
             }
         }
         Ok(())
@@ -112,7 +136,10 @@ impl Definition {
     pub(super) fn write(&self, transaction: &FileTransaction<'_>) -> Result<(), SqlError> {
         match self {
             Self::CreateSchema { name } => transaction.put_schema(name),
-            Self::DropSchema { name } => transaction.remove_schema(name),
+            Self::DropSchema { name } => {
+                transaction.put_access(name, None, None)?;
+                transaction.remove_schema(name)
+            }
             Self::PutTable { table, replaced } => {
                 if let Some(replaced) = replaced {
                     transaction.remove_table(replaced.table.id())?;
@@ -125,9 +152,18 @@ impl Definition {
                 };
                 transaction.put_table(table.id(), &record)
             }
-            Self::DropTable { table } => transaction.remove_table(table.id()),
+            Self::DropTable { table } => {
+                transaction.put_access(table.schema_name(), Some(table.name()), None)?;
+                transaction.remove_table(table.id())
+            }
             Self::PutView { schema, name, sql, .. } => transaction.put_view(schema, name, sql),
-            Self::DropView { schema, name, .. } => transaction.remove_view(schema, name),
+            Self::DropView { schema, name, .. } => {
+                transaction.put_access(schema, Some(name), None)?;
+                transaction.remove_view(schema, name)
+            }
+            Self::PutAccess { schema, object, access, .. } => {
+                transaction.put_access(schema, object.as_deref(), Some(access))
+            }
         }
     }
 
@@ -154,6 +190,13 @@ impl Definition {
             Self::DropTable { table } => Some(table),
             _ => None,
         }
+    }
+}
+
+impl SchemaNames {
+    /// Returns true if there is the table or view; of the schema itself where it is none.
+    fn has(&self, object: Option<&str>) -> bool {
+        object.is_none_or(|it| self.tables.contains_key(it) || self.views.contains_key(it))
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::definition::{Definition, Replaced};
 use super::{IfExists, Snapshot};
+use crate::access::Access;
 use crate::error::SqlError;
 use crate::table::{Table, TableVersion};
 use crate::write::Changes;
@@ -144,6 +145,25 @@ impl Draft {
         Ok(true)
     }
 
+    /// As [`Draft::put_table`], and makes a role its owner unless it replaces one that has an
+    /// owner.
+    ///
+    /// # Errors
+    /// As [`Draft::put_table`].
+    pub(crate) fn put_owned_table(
+        &mut self,
+        table: &Arc<Table>,
+        changes: Changes,
+        if_exists: IfExists,
+        owner: Option<&str>,
+    ) -> Result<bool, SqlError> {
+        let is_made = self.put_table(table, changes, if_exists)?;
+        if is_made {
+            self.own(table.schema_name(), Some(table.name()), owner)?;
+        }
+        Ok(is_made)
+    }
+
     /// Drops a table. Returns whether there was one.
     ///
     /// # Errors
@@ -240,6 +260,41 @@ impl Draft {
             None => self.snapshot.put_version(table.id(), base),
         }
         self.show(table);
+    }
+
+    /// Makes a role the owner of something new, which has neither owner nor grants.
+    ///
+    /// # Errors
+    /// None but of a draft that contradicts itself.
+    pub(crate) fn own(
+        &mut self,
+        schema: &str,
+        object: Option<&str>,
+        owner: Option<&str>,
+    ) -> Result<(), SqlError> {
+        let Some(owner) = owner else { return Ok(()) };
+        let is_new = self.snapshot.shared_access(schema, object).is_none();
+        let access = Access { owner: Some(owner.to_owned()), ..Access::default() };
+        if is_new { self.put_access(schema, object, access) } else { Ok(()) }
+    }
+
+    /// Gives a table or view its owner and grants, the schema where there is no `object`.
+    ///
+    /// # Errors
+    /// [`SqlError::Missing`], [`SqlError::MissingSchema`].
+    pub(crate) fn put_access(
+        &mut self,
+        schema: &str,
+        object: Option<&str>,
+        access: Access,
+    ) -> Result<(), SqlError> {
+        self.require_schema(schema)?;
+        if let Some(name) = object.filter(|name| !self.snapshot.has_object(schema, name)) {
+            return Err(SqlError::Missing { name: format!("{schema}.{name}") });
+        }
+        let replaced = self.snapshot.shared_access(schema, object).map(Arc::clone);
+        let (schema, object) = (schema.to_owned(), object.map(str::to_owned));
+        self.define(Definition::PutAccess { schema, object, access: Arc::new(access), replaced })
     }
 
     fn define(&mut self, definition: Definition) -> Result<(), SqlError> {

@@ -9,8 +9,11 @@ use redb::{Database, Durability, ReadableDatabase, ReadableTable, TableDefinitio
 use super::bytes::Missing;
 use super::label::DatabaseId;
 use super::record::{
-    ChunkRecord, TableRecord, tenant_from_bytes, tenant_to_bytes, view_from_bytes, view_to_bytes,
+    ChunkRecord, TableRecord, access_from_bytes, access_to_bytes, role_from_bytes, role_to_bytes,
+    tenant_from_bytes, tenant_to_bytes, view_from_bytes, view_to_bytes,
 };
+use super::{Role, TenantLimits};
+use crate::access::Access;
 use crate::data_dir::unfinished;
 use crate::error::SqlError;
 use crate::files::Files;
@@ -37,6 +40,13 @@ const VIEWS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("vi
 /// By name. Databases from before there were tenants have no such table.
 const TENANTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("tenants");
 
+/// By name. Databases from before there were roles have no such table, nor the next one.
+const ROLES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("roles");
+/// By schema, and table or view: [`OBJECT`] and its name; [`SCHEMA`] and no name for the schema.
+const ACCESS: TableDefinition<'_, (&str, u8, &str), &[u8]> = TableDefinition::new("access");
+const SCHEMA: u8 = 0;
+const OBJECT: u8 = 1;
+
 const META_VERSION: &str = "version";
 const META_NEXT_TABLE: &str = "next table";
 /// The lower and the upper half of the database's number.
@@ -58,8 +68,11 @@ pub(super) struct Loaded {
     pub tables: Vec<LoadedTable>,
     /// Schema, name and text.
     pub views: Vec<(String, String, String)>,
-    /// Name and SLA.
-    pub tenants: Vec<(String, Option<String>)>,
+    /// Name, SLA and limits.
+    pub tenants: Vec<(String, (Option<String>, TenantLimits))>,
+    pub roles: Vec<(String, Role)>,
+    /// Schema, and table or view; no name for the schema itself.
+    pub access: Vec<(String, Option<String>, Access)>,
 }
 
 impl Loaded {
@@ -236,6 +249,8 @@ impl FileTransaction<'_> {
             write.open_table(SKETCHES)?;
             write.open_table(VIEWS)?;
             write.open_table(TENANTS)?;
+            write.open_table(ROLES)?;
+            write.open_table(ACCESS)?;
             Ok(())
         })
     }
@@ -274,8 +289,13 @@ impl FileTransaction<'_> {
         self.change(|write| Ok(write.open_table(VIEWS)?.remove((schema, name)).map(drop)?))
     }
 
-    pub(super) fn put_tenant(&self, name: &str, sla: Option<&str>) -> Result<(), SqlError> {
-        let record = tenant_to_bytes(sla);
+    pub(super) fn put_tenant(
+        &self,
+        name: &str,
+        sla: Option<&str>,
+        limits: &TenantLimits,
+    ) -> Result<(), SqlError> {
+        let record = tenant_to_bytes(sla, limits);
         self.change(|write| {
             Ok(write.open_table(TENANTS)?.insert(name, record.as_slice()).map(drop)?)
         })
@@ -283,6 +303,35 @@ impl FileTransaction<'_> {
 
     pub(super) fn remove_tenant(&self, name: &str) -> Result<(), SqlError> {
         self.change(|write| Ok(write.open_table(TENANTS)?.remove(name).map(drop)?))
+    }
+
+    pub(super) fn put_role(&self, name: &str, role: &Role) -> Result<(), SqlError> {
+        let record = role_to_bytes(role);
+        self.change(|write| Ok(write.open_table(ROLES)?.insert(name, &*record).map(drop)?))
+    }
+
+    pub(super) fn remove_role(&self, name: &str) -> Result<(), SqlError> {
+        self.change(|write| Ok(write.open_table(ROLES)?.remove(name).map(drop)?))
+    }
+
+    /// Keeps owner and grants of a table or view, of the schema where there is no `object`.
+    pub(super) fn put_access(
+        &self,
+        schema: &str,
+        object: Option<&str>,
+        access: Option<&Access>,
+    ) -> Result<(), SqlError> {
+        let key = object.map_or((schema, SCHEMA, ""), |object| (schema, OBJECT, object));
+        self.change(|write| {
+            let mut table = write.open_table(ACCESS)?;
+            match access {
+                Some(access) => {
+                    table.insert(key, access_to_bytes(access).as_slice()).map(drop)?;
+                }
+                None => table.remove(key).map(drop)?,
+            }
+            Ok(())
+        })
     }
 
     pub(super) fn put_table(&self, id: u64, record: &TableRecord) -> Result<(), SqlError> {
@@ -414,12 +463,13 @@ fn load(database: &Database) -> Result<Loaded, LoadFailure> {
     }
     no_orphans(&read, &tables)?;
     let tenants = load_tenants(&read)?;
-    Ok(Loaded { id: DatabaseId(id), next_table, schemas, tables, views, tenants })
+    let (roles, access) = (load_roles(&read)?, load_access(&read)?);
+    Ok(Loaded { id: DatabaseId(id), next_table, schemas, tables, views, tenants, roles, access })
 }
 
 fn load_tenants(
     read: &redb::ReadTransaction,
-) -> Result<Vec<(String, Option<String>)>, LoadFailure> {
+) -> Result<Vec<(String, (Option<String>, TenantLimits))>, LoadFailure> {
     let table = match read.open_table(TENANTS) {
         Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
         table => table?,
@@ -427,11 +477,44 @@ fn load_tenants(
     let mut tenants = Vec::new();
     for entry in table.iter()? {
         let (name, record) = entry?;
-        let sla = tenant_from_bytes(record.value());
-        let sla = sla.map_err(damaged(format_args!("tenant {}", name.value())))?;
-        tenants.push((name.value().to_owned(), sla));
+        let tenant = tenant_from_bytes(record.value());
+        let tenant = tenant.map_err(damaged(format_args!("tenant {}", name.value())))?;
+        tenants.push((name.value().to_owned(), tenant));
     }
     Ok(tenants)
+}
+
+fn load_roles(read: &redb::ReadTransaction) -> Result<Vec<(String, Role)>, LoadFailure> {
+    let table = match read.open_table(ROLES) {
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+        table => table?,
+    };
+    let mut roles = Vec::new();
+    for entry in table.iter()? {
+        let (name, record) = entry?;
+        let role = role_from_bytes(record.value());
+        let role = role.map_err(damaged(format_args!("role {}", name.value())))?;
+        roles.push((name.value().to_owned(), role));
+    }
+    Ok(roles)
+}
+
+fn load_access(
+    read: &redb::ReadTransaction,
+) -> Result<Vec<(String, Option<String>, Access)>, LoadFailure> {
+    let table = match read.open_table(ACCESS) {
+        Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+        table => table?,
+    };
+    let mut all = Vec::new();
+    for entry in table.iter()? {
+        let (key, record) = entry?;
+        let (schema, kind, object) = key.value();
+        let access = access_from_bytes(record.value());
+        let access = access.map_err(damaged(format_args!("access to {schema}.{object}")))?;
+        all.push((schema.to_owned(), (kind == OBJECT).then(|| object.to_owned()), access));
+    }
+    Ok(all)
 }
 
 fn load_table(

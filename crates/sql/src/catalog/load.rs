@@ -10,7 +10,7 @@ use terrace_tier::store::Store;
 use super::file::{Loaded, LoadedTable};
 use super::journal::Journal;
 use super::record::{ChunkRecord, SegmentRecord, TableRecord};
-use super::snapshot::{SchemaNames, Schemas};
+use super::snapshot::{Roles, SchemaNames, Schemas};
 use super::{Names, Tenant, table_space};
 use crate::chunk::{Chunk, ChunkKey, ColumnSegment};
 use crate::error::SqlError;
@@ -61,13 +61,23 @@ pub(super) fn names(
         home.tables.insert_mut(table.name().to_owned(), table);
     }
     let mut tenants = BTreeMap::new();
-    for (name, sla) in loaded.tenants {
-        let tenant = Tenant::of(sla.as_deref());
+    for (name, (sla, limits)) in loaded.tenants {
+        let tenant = Tenant::of(sla.as_deref(), limits);
         let tenant =
             tenant.map_err(|what| journal.file.damaged(format!("tenant {name}: {what}")))?;
         tenants.insert(name, tenant);
     }
-    Ok(Names { next_table: loaded.next_table, changes: 0, schemas, tenants })
+    for (schema, object, access) in loaded.access {
+        let what = object.as_deref().unwrap_or("access");
+        let home = schemas.get_mut(&schema).ok_or_else(|| homeless(what, &schema))?;
+        match object {
+            Some(object) => home.access.insert_mut(object, Arc::new(access)),
+            None => home.own = Some(Arc::new(access)),
+        }
+    }
+    let roles: Roles =
+        loaded.roles.into_iter().map(|(name, role)| (name, Arc::new(role))).collect();
+    Ok(Names { next_table: loaded.next_table, changes: 0, schemas, roles, tenants })
 }
 
 fn adopt(loaded: LoadedTable, journal: &Arc<Journal>, pool: &Pool) -> Result<Arc<Table>, SqlError> {

@@ -11,6 +11,8 @@ use datafusion::common::ScalarValue;
 use terrace_tier::store::{Extent, Stored};
 
 use super::bytes::{FieldReader, FieldWriter, Missing};
+use super::{Role, TenantLimits, Verifier};
+use crate::access::{Access, Grantee, Privileges};
 use crate::chunk::Chunk;
 use crate::segment::Encoding;
 use crate::statistics::{Bound, SegmentStatistics};
@@ -22,7 +24,11 @@ const UNPLACED_CHUNK_VERSION: u8 = 2;
 /// Chunks of this version say nothing of encodings either: all of their segments are plain.
 const PLAIN_CHUNK_VERSION: u8 = 1;
 const VIEW_VERSION: u8 = 1;
-const TENANT_VERSION: u8 = 1;
+const TENANT_VERSION: u8 = 2;
+/// Tenants of this version have no limits.
+const UNLIMITED_TENANT_VERSION: u8 = 1;
+const ROLE_VERSION: u8 = 1;
+const ACCESS_VERSION: u8 = 1;
 
 /// A table as the catalog keeps it.
 #[derive(Debug, PartialEq)]
@@ -282,19 +288,86 @@ pub(super) fn view_from_bytes(bytes: &[u8]) -> Result<String, Missing> {
     Ok(sql)
 }
 
-/// A tenant: its SLA as people type it, where it has one.
-pub(super) fn tenant_to_bytes(sla: Option<&str>) -> Vec<u8> {
+/// A tenant: its SLA as people type it, where it has one, and its limits.
+pub(super) fn tenant_to_bytes(sla: Option<&str>, limits: &TenantLimits) -> Vec<u8> {
     let mut fields = FieldWriter::new(TENANT_VERSION);
     fields.byte(u8::from(sla.is_some()));
     fields.bytes(sla.unwrap_or_default().as_bytes());
+    limits.write(&mut fields);
     fields.finish()
 }
 
-/// The SLA of a tenant, where it has one.
-pub(super) fn tenant_from_bytes(bytes: &[u8]) -> Result<Option<String>, Missing> {
-    let mut fields = FieldReader::new(bytes, TENANT_VERSION)?;
+/// The SLA of a tenant, where it has one, and its limits.
+pub(super) fn tenant_from_bytes(bytes: &[u8]) -> Result<(Option<String>, TenantLimits), Missing> {
+    let is_unlimited = bytes.first() == Some(&UNLIMITED_TENANT_VERSION);
+    let version = if is_unlimited { UNLIMITED_TENANT_VERSION } else { TENANT_VERSION };
+    let mut fields = FieldReader::new(bytes, version)?;
     let has_one = fields.byte()? != 0;
     let sla = fields.text()?;
+    let limits = match is_unlimited {
+        true => TenantLimits::default(),
+        false => TenantLimits::read(&mut fields)?,
+    };
     fields.end()?;
-    Ok(has_one.then_some(sla))
+    Ok((has_one.then_some(sla), limits))
+}
+
+/// A role.
+pub(super) fn role_to_bytes(role: &Role) -> Vec<u8> {
+    let mut fields = FieldWriter::new(ROLE_VERSION);
+    fields.byte(u8::from(role.can_login));
+    fields.byte(u8::from(role.is_superuser));
+    let verifier = role.verifier.as_ref().map(ToString::to_string);
+    fields.bytes(verifier.unwrap_or_default().as_bytes());
+    fields.bytes(role.tenant.as_deref().unwrap_or_default().as_bytes());
+    fields.finish()
+}
+
+/// A role of its record.
+pub(super) fn role_from_bytes(bytes: &[u8]) -> Result<Role, Missing> {
+    let mut fields = FieldReader::new(bytes, ROLE_VERSION)?;
+    let (can_login, is_superuser) = (fields.byte()? != 0, fields.byte()? != 0);
+    let (verifier, tenant) = (fields.text()?, fields.text()?);
+    fields.end()?;
+    let verifier = match verifier.as_str() {
+        "" => None,
+        text => Some(Verifier::parse(text).ok_or("a verifier that is none")?),
+    };
+    let tenant = Some(tenant).filter(|tenant| !tenant.is_empty());
+    Ok(Role { can_login, is_superuser, verifier, tenant })
+}
+
+/// Owner and grants. The grant to all roles has no name.
+pub(super) fn access_to_bytes(access: &Access) -> Vec<u8> {
+    let mut fields = FieldWriter::new(ACCESS_VERSION);
+    fields.byte(u8::from(access.owner.is_some()));
+    fields.bytes(access.owner.as_deref().unwrap_or_default().as_bytes());
+    fields.len(access.grants.len());
+    for (grantee, privileges) in &access.grants {
+        let (is_role, name) = match grantee {
+            Grantee::Public => (0, ""),
+            Grantee::Role(name) => (1, name.as_str()),
+        };
+        fields.byte(is_role);
+        fields.bytes(name.as_bytes());
+        fields.byte(privileges.to_byte());
+    }
+    fields.finish()
+}
+
+/// Owner and grants of their record.
+pub(super) fn access_from_bytes(bytes: &[u8]) -> Result<Access, Missing> {
+    let mut fields = FieldReader::new(bytes, ACCESS_VERSION)?;
+    let has_owner = fields.byte()? != 0;
+    let owner = has_owner.then_some(fields.text()?);
+    let mut access = Access { owner, ..Access::default() };
+    for _ in 0..fields.word()? {
+        let is_role = fields.byte()? != 0;
+        let name = fields.text()?;
+        let privileges = Privileges::from_byte(fields.byte()?).ok_or("an unknown privilege")?;
+        let grantee = if is_role { Grantee::Role(name) } else { Grantee::Public };
+        access.grant(grantee, privileges);
+    }
+    fields.end()?;
+    Ok(access)
 }

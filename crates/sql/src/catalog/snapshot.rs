@@ -6,22 +6,30 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use rpds::RedBlackTreeMapSync;
 
-use super::{IfExists, TableDefinition};
+use super::{DEFAULT_SCHEMA, IfExists, Names, Role, TableDefinition};
+use crate::access::{Access, Grantee, Privilege};
 use crate::error::SqlError;
 use crate::table::{Table, TableVersion};
 
 /// Numbers of names that are not committed; commits count from zero.
 static UNCOMMITTED: AtomicU64 = AtomicU64::new(1 << 63);
 
-/// The tables and views of one schema, by name.
+/// Roles by name.
+pub(super) type Roles = RedBlackTreeMapSync<String, Arc<Role>>;
+
+/// The tables and views of one schema, by name, and the access to them.
 #[derive(Clone, Default)]
 pub(super) struct SchemaNames {
     pub(super) tables: RedBlackTreeMapSync<String, Arc<Table>>,
     pub(super) views: RedBlackTreeMapSync<String, Arc<str>>,
+    /// By table or view; none of one without an owner and grants.
+    pub(super) access: RedBlackTreeMapSync<String, Arc<Access>>,
+    /// Of the schema itself.
+    pub(super) own: Option<Arc<Access>>,
 }
 
 /// The schemas by name.
@@ -76,14 +84,16 @@ impl Versions {
 /// table had then. Cheap to clone. What it names stays readable for as long as it is held.
 #[derive(Clone)]
 pub struct Snapshot {
-    schemas: Schemas,
+    pub(super) schemas: Schemas,
+    pub(super) roles: Roles,
     versions: VersionMap,
     changes: u64,
 }
 
 impl Snapshot {
-    pub(super) fn new(schemas: Schemas, versions: VersionMap, changes: u64) -> Self {
-        Self { schemas, versions, changes }
+    pub(super) fn new(names: &Names, versions: VersionMap) -> Self {
+        let (schemas, roles) = (names.schemas.clone(), names.roles.clone());
+        Self { schemas, roles, versions, changes: names.changes }
     }
 
     /// Has the snapshot show another version of a table.
@@ -120,6 +130,39 @@ impl Snapshot {
     #[must_use]
     pub fn has_schema(&self, name: &str) -> bool {
         self.schemas.contains_key(name)
+    }
+
+    /// Returns true if a schema has a table or view of this name.
+    #[must_use]
+    pub fn has_object(&self, schema: &str, name: &str) -> bool {
+        let schema = self.schemas.get(schema);
+        schema.is_some_and(|it| it.tables.contains_key(name) || it.views.contains_key(name))
+    }
+
+    /// Owner and grants of a table or view, of the schema itself where `object` is none; none
+    /// where there is neither. Every role finds the tables of the schema `public`, until that is
+    /// revoked.
+    #[must_use]
+    pub fn access(&self, schema: &str, object: Option<&str>) -> Option<&Access> {
+        static OF_PUBLIC: LazyLock<Access> = LazyLock::new(|| {
+            let mut access = Access::default();
+            access.grant(Grantee::Public, [Privilege::Usage].into_iter().collect());
+            access
+        });
+        let names = self.schemas.get(schema)?;
+        match object {
+            Some(object) => names.access.get(object).map(Arc::as_ref),
+            None => {
+                let default = (schema == DEFAULT_SCHEMA).then_some(&*OF_PUBLIC);
+                names.own.as_deref().or(default)
+            }
+        }
+    }
+
+    /// As [`Snapshot::access`], without what every schema begins with.
+    pub(super) fn shared_access(&self, schema: &str, object: Option<&str>) -> Option<&Arc<Access>> {
+        let names = self.schemas.get(schema)?;
+        object.map_or(names.own.as_ref(), |object| names.access.get(object))
     }
 
     /// True if a definition of a table is done because something of its name exists and is kept.

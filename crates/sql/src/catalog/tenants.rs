@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use terrace_market::{Sla, SlaError};
 
-use super::Catalog;
+use super::{Catalog, TenantLimits};
 use crate::error::SqlError;
 
 /// What a tenant is.
@@ -12,15 +12,17 @@ use crate::error::SqlError;
 pub struct Tenant {
     /// What slowness costs for those of its sessions that name no SLA of their own.
     pub sla: Option<Arc<Sla>>,
+    /// Limits of its sessions and queries.
+    pub limits: TenantLimits,
 }
 
 impl Tenant {
-    /// A tenant with the SLA of this text.
+    /// A tenant with the SLA of this text and these limits.
     ///
     /// # Errors
     /// [`SlaError`] for a text that is none.
-    pub fn of(sla: Option<&str>) -> Result<Self, SlaError> {
-        Ok(Self { sla: sla.map(|text| text.parse().map(Arc::new)).transpose()? })
+    pub fn of(sla: Option<&str>, limits: TenantLimits) -> Result<Self, SlaError> {
+        Ok(Self { sla: sla.map(|text| text.parse().map(Arc::new)).transpose()?, limits })
     }
 
     fn text(&self) -> Option<String> {
@@ -83,12 +85,20 @@ impl Catalog {
     /// Drops a tenant. Returns whether there was one. Its sessions go on without its SLA.
     ///
     /// # Errors
-    /// Errors of the catalog's file.
+    /// [`SqlError::Refused`] while roles belong to it; errors of the catalog's file.
     pub async fn drop_tenant(self: &Arc<Self>, name: &str) -> Result<bool, SqlError> {
         let name = name.to_owned();
         self.change(move |catalog| {
             if catalog.tenant(&name).is_none() {
                 return Ok(false);
+            }
+            let roles = catalog.roles();
+            let member = roles.iter().find(|(_, role)| role.tenant.as_deref() == Some(&name));
+            if let Some((role, _)) = member {
+                return Err(SqlError::Refused {
+                    what: format!("dropping tenant {name}, which role {role} belongs to"),
+                    instead: format!("say ALTER ROLE {role} TENANT NONE first"),
+                });
             }
             catalog.journal.settle(&[], |transaction| transaction.remove_tenant(&name))?;
             Ok(catalog.names_mut().tenants.remove(&name).is_some())
@@ -98,7 +108,8 @@ impl Catalog {
 
     fn put_tenant(&self, name: String, tenant: Tenant) -> Result<(), SqlError> {
         let sla = tenant.text();
-        self.journal.settle(&[], |change| change.put_tenant(&name, sla.as_deref()))?;
+        let limits = &tenant.limits;
+        self.journal.settle(&[], |change| change.put_tenant(&name, sla.as_deref(), limits))?;
         self.names_mut().tenants.insert(name, tenant);
         Ok(())
     }

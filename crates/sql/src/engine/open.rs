@@ -253,6 +253,7 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
         catalog,
         resources: QueryResources { budget, pool, pins, market, watch: Arc::new(watch) },
         queries,
+        tenancy: Arc::default(),
         partitions: threads.max(1),
         settings,
         memory_tiers,

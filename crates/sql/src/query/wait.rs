@@ -1,12 +1,15 @@
 //! Wait reasons of queries.
 
 use std::fmt;
+use std::sync::atomic::Ordering;
 
 use super::Query;
 
 /// The event that a query waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitReason {
+    /// Its turn among the queries of its tenant.
+    Turn,
     /// [`Query::resume`]: a user has suspended it.
     User,
     /// Admission control: memory has no room for the minimum of all queries, and it is among the
@@ -24,7 +27,8 @@ pub enum WaitReason {
 
 impl WaitReason {
     /// Every reason.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
+        Self::Turn,
         Self::User,
         Self::Admission,
         Self::PriorityMemory,
@@ -37,6 +41,7 @@ impl WaitReason {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Turn => "turn",
             Self::User => "user",
             Self::Admission => "admission",
             Self::PriorityMemory => "priority_memory",
@@ -59,6 +64,9 @@ impl Query {
     pub fn wait_reason(&self) -> Option<WaitReason> {
         if self.memory.is_cancelled() {
             return None;
+        }
+        if self.is_queued.load(Ordering::Relaxed) {
+            return Some(WaitReason::Turn);
         }
         let starved = || self.memory.is_starved().then_some(WaitReason::Memory);
         let unread = || (!self.is_awaited()).then_some(WaitReason::Client);

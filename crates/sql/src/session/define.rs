@@ -16,6 +16,7 @@ use futures::FutureExt;
 
 use super::exclusive::{Begun, Exclusive};
 use super::{Planned, Session};
+use crate::access::Privilege;
 use crate::catalog::{Draft, IfExists, Snapshot, TableDefinition};
 use crate::error::SqlError;
 use crate::names::CATALOG;
@@ -27,9 +28,9 @@ use crate::view;
 use crate::write::{CountExec, write_rows};
 
 /// Schema and name of something in the database.
-struct Name {
-    schema: String,
-    name: String,
+pub(super) struct Name {
+    pub(super) schema: String,
+    pub(super) name: String,
 }
 
 /// The surroundings of a definition: names are resolved in the state's snapshot.
@@ -56,10 +57,10 @@ impl Session {
                 self.create_table(at, create, encoding).await
             }
             DdlStatement::CreateView(create) => self.create_view(at, create).await,
-            DdlStatement::CreateCatalogSchema(create) => self.create_schema(scope, create).await,
+            DdlStatement::CreateCatalogSchema(create) => self.create_schema(at, create).await,
             DdlStatement::DropTable(drop) => self.drop_table(at, drop).await,
             DdlStatement::DropView(drop) => self.drop_view(at, drop).await,
-            DdlStatement::DropCatalogSchema(drop) => self.drop_schema(scope, drop).await,
+            DdlStatement::DropCatalogSchema(drop) => self.drop_schema(at, drop).await,
             other => {
                 self.context.execute_logical_plan(LogicalPlan::Ddl(other)).await?;
                 Ok(Planned::nothing())
@@ -84,11 +85,13 @@ impl Session {
             (false, false) => IfExists::Fail,
         };
         let Name { schema: schema_name, name } = self.own_name(state, create.name)?;
-        self.refuse_external(&schema_name, &name)?;
+        let replaces = if_exists == IfExists::Replace;
+        self.refuse_making(snapshot, &schema_name, &name, replaces)?;
         let input = Arc::unwrap_or_clone(create.input);
         refuse_duplicates(input.schema())?;
         let columns = Arc::clone(input.schema().inner());
-        let definition = TableDefinition { schema_name, name, columns, encoding };
+        let owner = self.role().map(str::to_owned);
+        let definition = TableDefinition { schema_name, name, columns, encoding, owner };
         if matches!(input, LogicalPlan::EmptyRelation(ref empty) if !empty.produce_one_row) {
             self.engine.catalog().create_table_in(scope, definition, if_exists).await?;
             return Ok(Planned::nothing());
@@ -166,30 +169,38 @@ impl Session {
         }
         refuse_duplicates(create.input.schema())?;
         let Name { schema, name } = self.own_name(state, create.name)?;
-        self.refuse_external(&schema, &name)?;
+        self.refuse_making(snapshot, &schema, &name, create.or_replace)?;
         let Some(definition) = create.definition else {
             return Err(refused("a view without its text", "define it by CREATE VIEW"));
         };
         let default_schema = &state.config_options().catalog.default_schema;
         let text = view::text(default_schema, &definition);
         view::refuse_cycle(snapshot, state, (&schema, &name), &text)?;
-        let put = |draft: &mut Draft| draft.put_view(&schema, &name, &text, create.or_replace);
+        let put = |draft: &mut Draft| {
+            draft.put_view(&schema, &name, &text, create.or_replace)?;
+            draft.own(&schema, Some(&name), self.role())
+        };
         scope.define(self.engine.catalog(), put).await?;
         Ok(Planned::nothing())
     }
 
     async fn create_schema(
         &self,
-        scope: &Scope,
+        at: At<'_>,
         create: CreateCatalogSchema,
     ) -> Result<Planned, SqlError> {
+        let At { snapshot, scope, .. } = at;
+        self.rights(snapshot).require_superuser("making a schema")?;
         let name = match create.schema_name.split_once('.') {
             None => create.schema_name.as_str(),
             Some((CATALOG, name)) => name,
             Some((catalog, _)) => return Err(other_catalog(catalog)),
         };
         refuse_reserved(name)?;
-        let make = |draft: &mut Draft| draft.create_schema(name, create.if_not_exists);
+        let make = |draft: &mut Draft| match draft.create_schema(name, create.if_not_exists)? {
+            true => draft.own(name, None, self.role()),
+            false => Ok(()),
+        };
         scope.define(self.engine.catalog(), make).await?;
         Ok(Planned::nothing())
     }
@@ -197,6 +208,9 @@ impl Session {
     async fn drop_table(&self, at: At<'_>, drop: DropTable) -> Result<Planned, SqlError> {
         let At { state, snapshot, scope } = at;
         let Name { schema, name } = self.own_name(state, drop.name)?;
+        if snapshot.has_object(&schema, &name) {
+            self.rights(snapshot).require_owner("dropping it", &schema, Some(&name))?;
+        }
         let take = |draft: &mut Draft| draft.drop_table(&schema, &name);
         let dropped = self.names.drop_external(&schema, &name)
             || scope.define(self.engine.catalog(), take).await?;
@@ -210,6 +224,9 @@ impl Session {
     async fn drop_view(&self, at: At<'_>, drop: DropView) -> Result<Planned, SqlError> {
         let At { state, snapshot, scope } = at;
         let Name { schema, name } = self.own_name(state, drop.name)?;
+        if snapshot.has_object(&schema, &name) {
+            self.rights(snapshot).require_owner("dropping it", &schema, Some(&name))?;
+        }
         let take = |draft: &mut Draft| draft.drop_view(&schema, &name);
         let dropped = scope.define(self.engine.catalog(), take).await?;
         if !dropped && snapshot.table(&schema, &name).is_some() {
@@ -219,11 +236,8 @@ impl Session {
         missing_unless(dropped || drop.if_exists, &schema, &name)
     }
 
-    async fn drop_schema(
-        &self,
-        scope: &Scope,
-        drop: DropCatalogSchema,
-    ) -> Result<Planned, SqlError> {
+    async fn drop_schema(&self, at: At<'_>, drop: DropCatalogSchema) -> Result<Planned, SqlError> {
+        let At { snapshot, scope, .. } = at;
         let name = match &drop.name {
             SchemaReference::Full { catalog, .. } if catalog.as_ref() != CATALOG => {
                 return Err(other_catalog(catalog));
@@ -231,6 +245,9 @@ impl Session {
             SchemaReference::Full { schema, .. } | SchemaReference::Bare { schema } => schema,
         };
         refuse_reserved(name)?;
+        if snapshot.has_schema(name) {
+            self.rights(snapshot).require_owner("dropping it", name, None)?;
+        }
         let take = |draft: &mut Draft| draft.drop_schema(name, drop.cascade);
         let dropped = scope.define(self.engine.catalog(), take).await?;
         if dropped || drop.if_exists {
@@ -240,7 +257,11 @@ impl Session {
     }
 
     /// The schema and name that `reference` means, which must be the database's to define.
-    fn own_name(&self, state: &SessionState, reference: TableReference) -> Result<Name, SqlError> {
+    pub(super) fn own_name(
+        &self,
+        state: &SessionState,
+        reference: TableReference,
+    ) -> Result<Name, SqlError> {
         let defaults = &state.config_options().catalog;
         let full = reference.resolve(&defaults.default_catalog, &defaults.default_schema);
         if full.catalog.as_ref() != CATALOG {
@@ -248,6 +269,24 @@ impl Session {
         }
         refuse_reserved(&full.schema)?;
         Ok(Name { schema: full.schema.to_string(), name: full.table.to_string() })
+    }
+
+    /// Refuses to make a table or view that the role may not make, or not put in the place of the
+    /// one of its name, and one that hides an external table.
+    fn refuse_making(
+        &self,
+        snapshot: &Snapshot,
+        schema: &str,
+        name: &str,
+        replaces: bool,
+    ) -> Result<(), SqlError> {
+        if snapshot.has_schema(schema) {
+            self.rights(snapshot).require(Privilege::Create, schema, None)?;
+        }
+        if replaces && snapshot.has_object(schema, name) {
+            self.rights(snapshot).require_owner("replacing it", schema, Some(name))?;
+        }
+        self.refuse_external(schema, name)
     }
 
     fn refuse_external(&self, schema: &str, name: &str) -> Result<(), SqlError> {
@@ -288,7 +327,7 @@ fn refuse_duplicates(schema: &DFSchema) -> Result<(), SqlError> {
 
 fn refuse_reserved(schema: &str) -> Result<(), SqlError> {
     match schema {
-        SYSTEM_SCHEMA | "information_schema" => Err(refused(
+        SYSTEM_SCHEMA | "information_schema" | "pg_catalog" => Err(refused(
             &format!("defining anything in schema {schema}"),
             "its tables show the state of the engine; name another schema",
         )),

@@ -191,8 +191,8 @@ pub(super) fn double(expr: Expr) -> Expr {
     }
 }
 
-/// A call of the function `name`.
-pub(super) fn call(name: &str, arguments: impl IntoIterator<Item = Expr>) -> Expr {
+/// A call of the function `name`, for those who write statements out.
+pub fn call(name: &str, arguments: impl IntoIterator<Item = Expr>) -> Expr {
     let arguments = arguments.into_iter().map(FunctionArgExpr::Expr).map(FunctionArg::Unnamed);
     Expr::Function(Function {
         name: ObjectName::from(vec![Ident::new(name)]),

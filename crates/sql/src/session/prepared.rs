@@ -81,6 +81,7 @@ impl Session {
             return Ok(Prepared { statement, parameters: vec![], schema: None, plan: None });
         };
         settings::refuse(parsed)?;
+        self.refuse_settings(parsed)?;
         self.follow_engine()?;
         let text = depth::text_of(&statement);
         let (state, current) = self.state_in(&self.scope())?;
@@ -118,7 +119,7 @@ impl Session {
         let text = depth::text_of(&prepared.statement);
         let scope = self.begin_statement()?;
         let run = |reader| self.plan_prepared(prepared, plan, values, scope.clone(), reader);
-        self.start(text, scope.clone(), run).await.inspect_err(|error| self.failed(error))
+        self.start(text, scope.clone(), true, run).await.inspect_err(|error| self.failed(error))
     }
 
     /// The physical plan of a prepared statement.

@@ -139,6 +139,20 @@ impl Session {
         Ok(())
     }
 
+    /// Refuses settings that superusers alone may change: those that say what the session is
+    /// charged by, and that of the engine.
+    pub(super) fn refuse_settings(&self, statement: &Statement) -> Result<(), SqlError> {
+        let all = names(statement).into_iter().map(|name| name.to_ascii_lowercase());
+        let mut theirs = all.filter(|name| [SLA, TENANT, MARKET].contains(&name.as_str()));
+        match theirs.next() {
+            Some(name) if self.role().is_some() => {
+                let snapshot = self.engine.catalog().snapshot();
+                self.rights(&snapshot).require_superuser(&format!("setting {name}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Shows the session what another one may have set for the whole engine.
     pub(super) fn follow_engine(&self) -> Result<(), SqlError> {
         let kind = self.engine.resources().market.kind();

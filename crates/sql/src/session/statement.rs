@@ -1,5 +1,5 @@
-//! Statements of a session: DataFusion's, those about queries that run, tenants, tiers, heaps and
-//! transactions.
+//! Statements of a session: DataFusion's, those about queries that run, tenants, roles, privileges,
+//! tiers, heaps and transactions.
 //!
 //! ```text
 //! SUSPEND QUERY 7;  RESUME QUERY 7;  CANCEL QUERY 7;
@@ -17,7 +17,9 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::copy::{self, CopyStatement};
+use super::grant::{self, GrantStatement};
 use super::heap::{self, HeapStatement};
+use super::role::{self, RoleStatement};
 use super::tenant::{self, TenantStatement};
 use super::tier::{self, AlterTier};
 use super::transaction::{self, TransactionStatement};
@@ -37,6 +39,10 @@ pub enum SessionStatement {
     },
     /// One that makes, changes or drops a tenant.
     Tenant(TenantStatement),
+    /// One that makes, changes or drops roles.
+    Role(RoleStatement),
+    /// One that changes privileges or an owner.
+    Grant(Box<GrantStatement>),
     /// One that changes a memory tier.
     Tier(AlterTier),
     /// One about a heap, or where a table lives.
@@ -88,10 +94,16 @@ impl SessionStatement {
         matches!(statement.as_ref(), SqlStatement::Set(_))
     }
 
+    /// True of one that waits for its turn among the queries of its tenant. The end of a
+    /// transaction, which frees its locks, and what other queries wait for do not.
+    pub(super) fn waits_for_its_turn(&self) -> bool {
+        matches!(self, Self::Sql(_)) && !self.is_setting()
+    }
+
     /// True of one that changes the engine, and so is never a part of a transaction.
     #[must_use]
     pub fn is_of_the_engine(&self) -> bool {
-        matches!(self, Self::Tenant(_) | Self::Tier(_) | Self::Heap(_))
+        matches!(self, Self::Tenant(_) | Self::Role(_) | Self::Tier(_) | Self::Heap(_))
     }
 }
 
@@ -101,6 +113,8 @@ impl fmt::Display for SessionStatement {
             Self::Sql(statement) => statement.fmt(f),
             Self::Query { action, id } => write!(f, "{} QUERY {id}", action.keyword()),
             Self::Tenant(statement) => statement.fmt(f),
+            Self::Role(statement) => statement.fmt(f),
+            Self::Grant(statement) => statement.fmt(f),
             Self::Tier(statement) => statement.fmt(f),
             Self::Heap(statement) => statement.fmt(f),
             Self::Transaction(statement) => statement.fmt(f),
@@ -129,6 +143,8 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
         } else if tenant::is_next(&parser.parser) {
             let statement = tenant::parse(&mut parser.parser).map_err(refused)?;
             SessionStatement::Tenant(statement)
+        } else if role::is_next(&parser.parser) {
+            SessionStatement::Role(role::parse(&mut parser.parser).map_err(refused)?)
         } else if tier::is_next(&parser.parser) {
             SessionStatement::Tier(tier::parse(&mut parser.parser).map_err(refused)?)
         } else if heap::is_next(&parser.parser) {
@@ -141,9 +157,12 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
             SessionStatement::Transaction(TransactionStatement::RollBack)
         } else {
             let statement = parser.parse_statement()?;
-            match transaction::of(&statement)? {
-                Some(statement) => SessionStatement::Transaction(statement),
-                None => SessionStatement::Sql(Box::new(statement)),
+            if let Some(statement) = transaction::of(&statement)? {
+                SessionStatement::Transaction(statement)
+            } else if let Some(statement) = grant::of(&statement)? {
+                SessionStatement::Grant(Box::new(statement))
+            } else {
+                SessionStatement::Sql(Box::new(statement))
             }
         });
     }

@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
 use super::words::{self, Created, is_word, listed, name, set_options};
 use super::{Planned, Session};
-use crate::catalog::Tenant;
+use crate::catalog::{Tenant, TenantLimits};
 use crate::error::SqlError;
 
 /// A statement that makes, changes or drops a tenant.
@@ -92,6 +92,7 @@ impl Session {
         statement: TenantStatement,
     ) -> Result<Planned, SqlError> {
         let catalog = self.engine.catalog();
+        let tenancy = self.engine.tenancy();
         match statement {
             TenantStatement::Create { name, keep, options } => {
                 let tenant = with_options(Tenant::default(), &options)?;
@@ -108,6 +109,7 @@ impl Session {
                 }
             }
         }
+        tenancy.limits_changed();
         Ok(Planned::nothing())
     }
 }
@@ -116,11 +118,18 @@ impl Session {
 fn with_options(mut tenant: Tenant, options: &[(String, String)]) -> Result<Tenant, SqlError> {
     for (key, value) in options {
         match key.as_str() {
-            "sla" => tenant = Tenant::of(Some(value.as_str()).filter(|text| !text.is_empty()))?,
+            "sla" => {
+                let sla = Some(value.as_str()).filter(|text| !text.is_empty());
+                tenant = Tenant::of(sla, tenant.limits)?;
+            }
+            key if tenant.limits.set(key, value)? => {}
             _ => {
                 return Err(SqlError::Refused {
                     what: format!("the option {key} of a tenant"),
-                    instead: "an option is sla, such as sla = 'latency 50ms penalty 10'".to_owned(),
+                    instead: format!(
+                        "options are sla, such as sla = 'latency 50ms penalty 10', and {}",
+                        TenantLimits::NAMES.join(", ")
+                    ),
                 });
             }
         }

@@ -1,5 +1,5 @@
-//! `terrace.tenants`: the tenants, their SLAs, their queries, and the penalties of the last ten
-//! minutes.
+//! `terrace.tenants`: the tenants, their SLAs and limits, their sessions and queries, and the
+//! penalties of the last ten minutes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +22,12 @@ pub struct TenantReport {
     pub sla: Option<Arc<Sla>>,
     /// Queries that run.
     pub running: u64,
+    /// Queries that wait for their turn.
+    pub queued: u64,
+    /// Sessions of its roles.
+    pub sessions: u64,
+    /// Its limits, as options with their values.
+    pub limits: String,
     /// Queries that have ended.
     pub ended: Requests,
     /// The penalty of the queries that have finished in the last ten minutes; none without an SLA.
@@ -43,7 +49,10 @@ impl TenantReport {
             let (running, ended) = (to_u64(own.count()), ended.remove(&name).unwrap_or_default());
             let charge = |sla: &Arc<Sla>| sla.charge(&ended.recent().collect::<Vec<_>>());
             let penalty = tenant.sla.as_ref().map(charge);
-            Self { name, sla: tenant.sla, running, ended, penalty }
+            let counts = engine.tenancy().counts(&name);
+            let (queued, sessions) = (to_u64(counts.queued()), counts.sessions);
+            let limits = tenant.limits.to_string();
+            Self { name, sla: tenant.sla, running, queued, sessions, limits, ended, penalty }
         });
         reports.collect()
     }
@@ -56,12 +65,15 @@ pub(super) fn columns() -> Vec<Field> {
         text("sla"),
         number("priority"),
         number("queries"),
+        number("queued"),
+        number("sessions"),
         number("finished"),
         number("failed"),
         number("cancelled"),
         float("p50_seconds"),
         float("p95_seconds"),
         float("penalty"),
+        text("limits"),
     ]
 }
 
@@ -75,11 +87,14 @@ pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
         texts(&tenants, |tenant| tenant.sla.as_ref().map(ToString::to_string)),
         numbers(&tenants, |tenant| tenant.sla.as_ref().map(|sla| sla.priority().into())),
         numbers(&tenants, |tenant| Some(tenant.running)),
+        numbers(&tenants, |tenant| Some(tenant.queued)),
+        numbers(&tenants, |tenant| Some(tenant.sessions)),
         numbers(&tenants, |tenant| Some(tenant.ended.finished)),
         numbers(&tenants, |tenant| Some(tenant.ended.failed)),
         numbers(&tenants, |tenant| Some(tenant.ended.cancelled)),
         floats(&|tenant| tenant.ended.quantile_seconds(0.5)),
         floats(&|tenant| tenant.ended.quantile_seconds(0.95)),
         floats(&|tenant| tenant.penalty),
+        texts(&tenants, |tenant| Some(tenant.limits.clone()).filter(|it| !it.is_empty())),
     ]
 }

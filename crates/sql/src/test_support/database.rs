@@ -105,6 +105,7 @@ fn definition(name: &str, columns: &SchemaRef) -> TableDefinition {
         name: name.to_owned(),
         columns: columns.clone(),
         encoding: Encoding::Compact,
+        owner: None,
     }
 }
 

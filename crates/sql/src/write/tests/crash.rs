@@ -195,6 +195,7 @@ async fn schema_statement(database: &Database, first: i64) {
         name: format!("t{count}"),
         columns: int_schema(),
         encoding: Encoding::Compact,
+        owner: None,
     };
     let rows = stream_of(&int_schema(), vec![ints(first..first + 10)]);
     let made = catalog.create_table_as(definition, IfExists::Fail, rows, &memory()).await;

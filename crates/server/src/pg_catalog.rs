@@ -1,0 +1,84 @@
+//! The schema `pg_catalog`: tables, functions and syntax of PostgreSQL by which clients look up
+//! what a database has.
+//!
+//! The relations are defined in `relations.txt` and `information_schema.txt`, with the columns that
+//! they have in PostgreSQL. Their rows are computed from the names of the database at each scan
+//! ([`tables`]). Functions are those of [`functions`]. Syntax that DataFusion does not plan, such
+//! as `'t'::regclass`, is rewritten in the statement ([`rewrite`]).
+
+mod activity;
+mod definition;
+mod functions;
+mod information;
+mod objects;
+mod oids;
+mod provider;
+mod relations;
+mod rewrite;
+mod roles;
+mod tables;
+mod types;
+mod value;
+
+use std::sync::{Arc, OnceLock};
+
+use datafusion::catalog::SchemaProvider;
+use datafusion::sql::parser::Statement;
+use terrace_sql::{AddedSchema, Names, Session, SqlError};
+
+use crate::postgres::Place;
+
+/// The name of the schema.
+const SCHEMA: &str = "pg_catalog";
+/// The encoding of all texts, by the number that PostgreSQL gives it.
+const UTF8: i64 = 6;
+
+/// Sources of rows: the names of the database and the facts of a connection.
+#[derive(Clone, Debug)]
+struct Source {
+    names: Names,
+    facts: Arc<Place>,
+    /// The functions of the session and their kinds (`pg_proc.prokind`), in the order of names.
+    functions: Arc<OnceLock<Vec<(String, &'static str)>>>,
+}
+
+/// Gives a session the schema, and the functions of it.
+pub(crate) fn add_to(session: &Session, facts: &Arc<Place>) {
+    let (facts, functions) = (Arc::clone(facts), Arc::new(OnceLock::new()));
+    let source = Source { names: session.names(), facts, functions };
+    let context = session.context();
+    for function in functions::all(&source) {
+        context.register_udf(function);
+    }
+    context.register_udtf("pg_get_keywords", Arc::new(functions::Keywords));
+    session.add_schema(Arc::new(PostgresSchema { source: source.clone() }));
+    let state = context.state_ref();
+    let state = state.read();
+    let mut all: Vec<(String, &'static str)> = Vec::new();
+    all.extend(state.scalar_functions().keys().map(|name| (name.clone(), "f")));
+    all.extend(state.aggregate_functions().keys().map(|name| (name.clone(), "a")));
+    all.extend(state.window_functions().keys().map(|name| (name.clone(), "w")));
+    all.sort_unstable();
+    // Each session has a source of its own.
+    let _ = source.functions.set(all);
+}
+
+/// The schema as sessions take it.
+#[derive(Debug)]
+struct PostgresSchema {
+    source: Source,
+}
+
+impl AddedSchema for PostgresSchema {
+    fn name(&self) -> &'static str {
+        SCHEMA
+    }
+
+    fn tables(&self, _names: Names) -> Arc<dyn SchemaProvider> {
+        Arc::new(provider::PgCatalog { source: self.source.clone() })
+    }
+
+    fn rewrite(&self, statement: &mut Statement) -> Result<(), SqlError> {
+        rewrite::rewrite(statement)
+    }
+}

@@ -1,0 +1,46 @@
+//! `pg_stat_activity`: the connections of the server.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::value::{Row, Value};
+use super::{Source, oids, roles};
+use crate::registry::Activity;
+
+/// The rows of `pg_stat_activity`.
+pub(super) fn rows(source: &Source) -> Vec<Row> {
+    let all = source.facts.registry.activity();
+    all.into_iter().map(|(number, activity)| row(number, activity, source)).collect()
+}
+
+fn row(number: i32, activity: Activity, source: &Source) -> Row {
+    // What others run is theirs.
+    let statement = match roles::may_control(source, &activity.user) {
+        true => activity.statement.clone(),
+        false => "<insufficient privilege>".to_owned(),
+    };
+    let state = if activity.is_running { "active" } else { "idle" };
+    vec![
+        ("datid", oids::DATABASE.into()),
+        ("datname", source.facts.database.into()),
+        ("pid", i64::from(number).into()),
+        ("leader_pid", Value::Null),
+        ("usesysid", oids::OWNER.into()),
+        ("usename", activity.user.into()),
+        ("client_port", Value::Null),
+        ("backend_start", micros(activity.began)),
+        ("query_start", micros(activity.statement_began)),
+        ("state_change", micros(activity.statement_began)),
+        ("state", state.into()),
+        ("backend_xid", Value::Null),
+        ("backend_xmin", Value::Null),
+        ("query_id", Value::Null),
+        ("query", statement.into()),
+        ("backend_type", "client backend".into()),
+    ]
+}
+
+/// A moment as a timestamp.
+pub(super) fn micros(time: Option<SystemTime>) -> Value {
+    let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    since.and_then(|since| i64::try_from(since.as_micros()).ok()).into()
+}

@@ -1,0 +1,142 @@
+//! Definitions of the relations: their names, OIDs and columns.
+
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+
+use super::oids;
+use super::types::{self, PgType};
+use crate::postgres::TYPE_KEY;
+
+/// The schema of the information schema's relations.
+pub(super) const INFORMATION_SCHEMA: &str = "information_schema";
+/// The names by which the views of the information schema are found in `pg_catalog`: a planner of
+/// DataFusion keeps that schema to itself.
+pub(super) const INFORMATION_PREFIX: &str = "information_schema.";
+
+/// A relation of `pg_catalog` or `information_schema`.
+#[derive(Debug)]
+pub(super) struct Definition {
+    /// The schema that it is in.
+    pub(super) schema: &'static str,
+    /// Its name.
+    pub(super) name: &'static str,
+    /// `pg_class.oid`
+    pub(super) oid: i64,
+    /// `pg_class.relkind`: `r` of a table, `v` of a view.
+    pub(super) kind: &'static str,
+    /// Its columns.
+    pub(super) columns: Vec<Column>,
+    /// Its columns, as DataFusion has them.
+    pub(super) arrow: SchemaRef,
+}
+
+/// A column of a relation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column {
+    /// Its name.
+    pub(super) name: &'static str,
+    /// Its type.
+    pub(super) pg_type: &'static PgType,
+}
+
+/// All definitions, in the order of their names.
+pub(super) fn all() -> impl Iterator<Item = &'static Definition> {
+    ALL.iter()
+}
+
+/// The definition of a relation of `pg_catalog`, by its name there.
+pub(super) fn find(name: &str) -> Option<&'static Definition> {
+    BY_NAME.get(name).copied()
+}
+
+static ALL: LazyLock<Vec<Definition>> = LazyLock::new(|| {
+    let mut all = parse(include_str!("relations.txt"), super::SCHEMA);
+    all.extend(parse(include_str!("information_schema.txt"), INFORMATION_SCHEMA));
+    all
+});
+
+static BY_NAME: LazyLock<HashMap<String, &'static Definition>> = LazyLock::new(|| {
+    let key = |definition: &Definition| match definition.schema {
+        INFORMATION_SCHEMA => format!("{INFORMATION_PREFIX}{}", definition.name),
+        _ => definition.name.to_owned(),
+    };
+    ALL.iter().map(|definition| (key(definition), definition)).collect()
+});
+
+/// The definitions of a text: a line for each relation, and indented ones for its columns.
+fn parse(text: &'static str, schema: &'static str) -> Vec<Definition> {
+    let mut parsed: Vec<Definition> = Vec::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let mut words = line.split_whitespace();
+        if let Some(last) = parsed.last_mut().filter(|_| line.starts_with(' ')) {
+            last.columns.extend(words.filter_map(column));
+        } else if let Some(name) = words.next() {
+            let oid = words.next().and_then(|oid| oid.parse().ok());
+            let oid = oid.unwrap_or_else(|| oids::hashed(&[schema, name]));
+            let kind = words.next().unwrap_or("v");
+            let (columns, arrow) = (vec![], Arc::new(Schema::empty()));
+            parsed.push(Definition { schema, name, oid, kind, columns, arrow });
+        }
+    }
+    for definition in &mut parsed {
+        let fields = definition.columns.iter().map(field);
+        definition.arrow = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    }
+    parsed
+}
+
+fn column(word: &'static str) -> Option<Column> {
+    let (name, pg_type) = word.split_once(':')?;
+    Some(Column { name, pg_type: types::by_name(pg_type)? })
+}
+
+/// The column as DataFusion has it. Clients are told the type of PostgreSQL where its values are
+/// sent as that type has them.
+fn field(column: &Column) -> Field {
+    let Column { name, pg_type } = column;
+    let data_type = arrow_type(pg_type);
+    let field = Field::new(*name, data_type, true);
+    match pg_type.name {
+        "oid" | "xid" | "name" | "char" | "varchar" | "oidvector" | "int2vector" => {
+            let told = (TYPE_KEY.to_owned(), pg_type.oid.to_string());
+            field.with_metadata(HashMap::from([told]))
+        }
+        _ => field,
+    }
+}
+
+fn arrow_type(pg_type: &PgType) -> DataType {
+    let list = |item| DataType::List(Arc::new(Field::new_list_field(item, true)));
+    match pg_type.name {
+        "bool" => DataType::Boolean,
+        "int2" => DataType::Int16,
+        "int4" => DataType::Int32,
+        "int8" | "oid" | "xid" | "regproc" | "regtype" => DataType::Int64,
+        "float4" => DataType::Float32,
+        "float8" => DataType::Float64,
+        "bytea" => DataType::Binary,
+        "timestamptz" => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+        "int2vector" | "_int2" => list(DataType::Int16),
+        "oidvector" | "_oid" => list(DataType::Int64),
+        name if name.starts_with('_') => list(DataType::Utf8),
+        _ => DataType::Utf8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_columns_have_types() {
+        let text = concat!(include_str!("relations.txt"), include_str!("information_schema.txt"));
+        let columns = text.split_whitespace().filter(|word| word.contains(':')).count();
+        assert_eq!(all().map(|definition| definition.columns.len()).sum::<usize>(), columns);
+        let oids: std::collections::HashSet<_> = all().map(|definition| definition.oid).collect();
+        assert_eq!(oids.len(), all().count());
+        assert!(find("pg_class").is_some_and(|class| class.oid == 1259));
+        assert!(find("information_schema.tables").is_some());
+    }
+}

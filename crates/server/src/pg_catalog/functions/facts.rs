@@ -1,0 +1,234 @@
+//! Functions that return facts of the connection, the server and the sizes of tables, and those
+//! that end statements and connections.
+
+use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
+
+use super::super::value::Value;
+use super::super::{UTF8, activity, relations, roles};
+use terrace_sql::access::Privilege;
+use super::{Call, Definition, Returns, acting, integer, is_true, lenient, missing, strict, text};
+
+/// The schema with the state of the engine.
+const ENGINE: &str = "terrace";
+
+/// A fact that the server has none of.
+const fn none(name: &'static str, returns: Returns) -> Definition {
+    lenient(name, (0, 0), returns, |_, _| Ok(Value::Null))
+}
+
+/// A right that every role has.
+const fn right(name: &'static str, arguments: (usize, usize)) -> Definition {
+    strict(name, arguments, Returns::Bool, |_, _| Ok(true.into()))
+}
+
+/// Counts that are not kept.
+const fn zero(name: &'static str) -> Definition {
+    strict(name, (1, 1), Returns::Int8, |_, _| Ok(0.into()))
+}
+
+pub(super) const FUNCTIONS: &[Definition] = &[
+    strict("current_schemas", (1, 1), Returns::Texts, |call, arguments| {
+        let implicit = is_true(arguments.first()).then_some(super::super::SCHEMA);
+        Ok(Value::Texts(implicit.into_iter().chain([call.path]).map(str::to_owned).collect()))
+    }),
+    strict("current_setting", (1, 2), Returns::Text, current_setting),
+    acting("set_config", (3, 3), Returns::Text, set_config),
+    strict("pg_encoding_to_char", (1, 1), Returns::Text, |_, arguments| {
+        let is_utf8 = arguments.first().and_then(integer) == Some(UTF8);
+        Ok(if is_utf8 { "UTF8" } else { "" }.into())
+    }),
+    strict("pg_char_to_encoding", (1, 1), Returns::Int4, |_, arguments| {
+        let name = arguments.first().and_then(text).unwrap_or_default();
+        let is_utf8 = ["utf8", "utf-8", "unicode"].contains(&name.to_lowercase().as_str());
+        Ok(if is_utf8 { UTF8 } else { -1 }.into())
+    }),
+    strict("pg_client_encoding", (0, 0), Returns::Text, |_, _| Ok("UTF8".into())),
+    strict("getdatabaseencoding", (0, 0), Returns::Text, |_, _| Ok("UTF8".into())),
+    strict("pg_is_in_recovery", (0, 0), Returns::Bool, |_, _| Ok(false.into())),
+    strict("pg_jit_available", (0, 0), Returns::Bool, |_, _| Ok(false.into())),
+    strict("pg_my_temp_schema", (0, 0), Returns::Oid, |_, _| Ok(0.into())),
+    strict("pg_postmaster_start_time", (0, 0), Returns::Time, began),
+    strict("pg_conf_load_time", (0, 0), Returns::Time, began),
+    none("inet_server_addr", Returns::Text),
+    none("inet_server_port", Returns::Int4),
+    none("inet_client_addr", Returns::Text),
+    none("inet_client_port", Returns::Int4),
+    strict("pg_relation_size", (1, 2), Returns::Int8, relation_bytes),
+    strict("pg_table_size", (1, 1), Returns::Int8, relation_bytes),
+    strict("pg_total_relation_size", (1, 1), Returns::Int8, relation_bytes),
+    zero("pg_indexes_size"),
+    zero("pg_stat_get_numscans"),
+    zero("pg_stat_get_tuples_inserted"),
+    zero("pg_stat_get_tuples_updated"),
+    zero("pg_stat_get_tuples_deleted"),
+    strict("pg_database_size", (1, 1), Returns::Int8, |call, _| {
+        Ok(relations::total_bytes(call.objects()).into())
+    }),
+    strict("pg_tablespace_size", (1, 1), Returns::Int8, |call, _| {
+        Ok(relations::total_bytes(call.objects()).into())
+    }),
+    strict("pg_size_pretty", (1, 1), Returns::Text, |_, arguments| {
+        Ok(arguments.first().and_then(integer).map(pretty).into())
+    }),
+    acting("pg_cancel_backend", (1, 1), Returns::Bool, |call, arguments| {
+        let number = backend(arguments)?;
+        refuse_others(call, number)?;
+        Ok(call.source.facts.registry.cancel_backend(number).into())
+    }),
+    acting("pg_terminate_backend", (1, 2), Returns::Bool, |call, arguments| {
+        let number = backend(arguments)?;
+        refuse_others(call, number)?;
+        Ok(call.source.facts.registry.terminate_backend(number).into())
+    }),
+    strict("has_table_privilege", (2, 3), Returns::Bool, has_table_privilege),
+    strict("has_any_column_privilege", (2, 3), Returns::Bool, has_table_privilege),
+    strict("has_column_privilege", (3, 4), Returns::Bool, |call, arguments| {
+        // The column is the last but one; privileges are on whole tables.
+        let mut arguments = arguments.to_vec();
+        arguments.remove(arguments.len() - 2);
+        has_table_privilege(call, &arguments)
+    }),
+    strict("has_schema_privilege", (2, 3), Returns::Bool, has_schema_privilege),
+    right("has_database_privilege", (2, 3)),
+    right("has_function_privilege", (2, 3)),
+    right("has_sequence_privilege", (2, 3)),
+    right("has_type_privilege", (2, 3)),
+    right("has_language_privilege", (2, 3)),
+    right("has_tablespace_privilege", (2, 3)),
+    right("has_foreign_data_wrapper_privilege", (2, 3)),
+    right("has_server_privilege", (2, 3)),
+    right("pg_has_role", (2, 3)),
+    strict("row_security_active", (1, 1), Returns::Bool, |_, _| Ok(false.into())),
+];
+
+fn current_setting(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
+    let name = arguments.first().and_then(text).unwrap_or_default();
+    match call.source.facts.settings.get(&name) {
+        Some(value) => Ok(value.into()),
+        None if is_true(arguments.get(1)) => Ok(Value::Null),
+        None => Err(missing("setting", &name)),
+    }
+}
+
+fn set_config(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
+    let [name, value, is_local] = arguments else { return Ok(Value::Null) };
+    if is_true(Some(is_local)) {
+        return plan_err!("set_config for a transaction is not possible; say false");
+    }
+    let (name, value) = (text(name).unwrap_or_default(), text(value).unwrap_or_default());
+    let changed = call.source.facts.settings.set_in_statement(&name, &value);
+    Ok(changed.map_err(|failure| exec_datafusion_err!("{}", failure.text()))?.into())
+}
+
+fn began(call: &Call<'_>, _: &[ScalarValue]) -> Result<Value> {
+    Ok(activity::micros(Some(call.source.facts.registry.began())))
+}
+
+fn relation_bytes(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
+    let Some(argument) = arguments.first() else { return Ok(Value::Null) };
+    let oid = call.relation(argument)?.map(|object| object.oid);
+    Ok(oid.and_then(|oid| relations::bytes(call.objects(), oid)).into())
+}
+
+/// Refuses to end what another role runs, unless the role is a superuser.
+fn refuse_others(call: &Call<'_>, number: i32) -> Result<()> {
+    let activity = call.source.facts.registry.activity();
+    let user = activity.into_iter().find(|(it, _)| *it == number).map(|(_, it)| it.user);
+    match user {
+        Some(user) if !roles::may_control(call.source, &user) => {
+            exec_err!("permission denied: connection {number} is of role {user}")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The role that is asked about, the object, and the privileges, of which one is enough.
+fn question<'a>(
+    call: &Call<'_>,
+    arguments: &'a [ScalarValue],
+) -> Result<(Option<String>, &'a ScalarValue, Vec<Privilege>)> {
+    let (role, object, privileges) = match arguments {
+        [object, privileges] => (call.source.facts.role.clone(), object, privileges),
+        [role, object, privileges] => {
+            let all = roles::roles(call.source);
+            let is_it = |it: &&roles::Role| {
+                integer(role) == Some(it.oid) || text(role).is_some_and(|name| name == it.name)
+            };
+            let found = all.iter().find(is_it).map(|it| it.name.clone());
+            let name = || missing("role", &text(role).unwrap_or_default());
+            (Some(found.ok_or_else(name)?), object, privileges)
+        }
+        _ => return exec_err!("a privilege is asked about with a role, an object and its name"),
+    };
+    let text = text(privileges).unwrap_or_default().to_uppercase();
+    let names = text.split(',').map(|name| name.trim().trim_end_matches(" WITH GRANT OPTION"));
+    let known = |name| Privilege::ALL.into_iter().find(|privilege| privilege.keyword() == name);
+    Ok((role, object, names.filter_map(known).collect()))
+}
+
+fn has_table_privilege(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
+    let (role, object, privileges) = question(call, arguments)?;
+    let Some(object) = call.relation(object)? else { return Ok(Value::Null) };
+    let (schema, name) = (object.schema.as_str(), object.name.as_str());
+    let role = role.as_deref();
+    let allows = |privilege: &Privilege| match object.is_of_user() {
+        true => roles::allows(call.source, role, *privilege, schema, Some(name)),
+        // All may read these, but the state of the engine.
+        false => *privilege == Privilege::Select && schema != ENGINE,
+    };
+    let is_superuser = roles::is_superuser(call.source, role);
+    Ok((is_superuser || privileges.iter().any(allows)).into())
+}
+
+fn has_schema_privilege(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
+    let (role, schema, privileges) = question(call, arguments)?;
+    let of_oid = |oid| {
+        let schemas = &call.objects().schemas;
+        schemas.iter().find(|schema| schema.oid == oid).map(|schema| schema.name.clone())
+    };
+    let name = match integer(schema) {
+        Some(oid) => of_oid(oid),
+        None => text(schema),
+    };
+    let Some(name) = name else { return Ok(Value::Null) };
+    let role = role.as_deref();
+    let allows = |it: &Privilege| roles::allows(call.source, role, *it, &name, None);
+    Ok(privileges.iter().any(allows).into())
+}
+
+fn backend(arguments: &[ScalarValue]) -> Result<i32> {
+    let number = arguments.first().and_then(integer);
+    match number.and_then(|number| i32::try_from(number).ok()) {
+        Some(number) => Ok(number),
+        None => exec_err!("the number of a connection is an integer; pg_stat_activity lists them"),
+    }
+}
+
+/// Bytes in the greatest unit of which there are at least ten.
+fn pretty(bytes: i64) -> String {
+    const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
+    let (mut number, mut unit) = (bytes, 0);
+    while number.unsigned_abs() >= 10 * 1024 && unit + 1 < UNITS.len() {
+        number = (number + number.signum() * 512) / 1024;
+        unit += 1;
+    }
+    format!("{number} {}", UNITS.get(unit).unwrap_or(&"bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pretty;
+
+    #[test]
+    fn sizes_are_shown_as_in_postgresql() {
+        for (bytes, shown) in [
+            (10_239, "10239 bytes"),
+            (10_240, "10 kB"),
+            (1 << 20, "1024 kB"),
+            (123_456_789, "118 MB"),
+            (-20_480, "-20 kB"),
+        ] {
+            assert_eq!(pretty(bytes), shown);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Functions between names and OIDs, as casts to `regclass` and the like are written out.
+//!
+//! `regclass(x)` returns the OID of what `x` names, `regclass_out(x)` its name, and
+//! `to_regclass(x)` is null where `regclass(x)` fails. OIDs are taken for themselves.
+
+use datafusion::arrow::array::{Array as _, ArrayRef};
+use datafusion::common::{Result, ScalarValue};
+
+use super::super::value::Value;
+use super::super::{oids, roles, types};
+use super::texts::{identifiers, quote};
+use super::{Call, Definition, Returns, integer, items, missing, strict, text};
+
+pub(super) const FUNCTIONS: &[Definition] = &[
+    strict("regclass", (1, 1), Returns::Oid, |call, args| oid(call, args, &CLASS)),
+    strict("regtype", (1, 1), Returns::Oid, |call, args| oid(call, args, &TYPE)),
+    strict("regproc", (1, 1), Returns::Oid, |call, args| oid(call, args, &FUNCTION)),
+    strict("regnamespace", (1, 1), Returns::Oid, |call, args| oid(call, args, &SCHEMA)),
+    strict("regrole", (1, 1), Returns::Oid, |call, args| oid(call, args, &ROLE)),
+    strict("to_regclass", (1, 1), Returns::Oid, |call, args| known(call, args, &CLASS)),
+    strict("to_regtype", (1, 1), Returns::Oid, |call, args| known(call, args, &TYPE)),
+    strict("to_regproc", (1, 1), Returns::Oid, |call, args| known(call, args, &FUNCTION)),
+    strict("to_regnamespace", (1, 1), Returns::Oid, |call, args| known(call, args, &SCHEMA)),
+    strict("to_regrole", (1, 1), Returns::Oid, |call, args| known(call, args, &ROLE)),
+    strict("regclass_out", (1, 1), Returns::Text, |call, args| name(call, args, &CLASS)),
+    strict("regtype_out", (1, 1), Returns::Text, |call, args| name(call, args, &TYPE)),
+    strict("regproc_out", (1, 1), Returns::Text, |call, args| name(call, args, &FUNCTION)),
+    strict("regnamespace_out", (1, 1), Returns::Text, |call, args| name(call, args, &SCHEMA)),
+    strict("regrole_out", (1, 1), Returns::Text, |call, args| name(call, args, &ROLE)),
+    strict("regtypes_out", (1, 1), Returns::Texts, |call, args| {
+        let items = args.first().and_then(items);
+        let item = |items: &ArrayRef, index| {
+            let oid = integer(&ScalarValue::try_from_array(items, index).ok()?)?;
+            (TYPE.name)(call, oid)
+        };
+        let names = items.iter().flat_map(|items| (0..items.len()).filter_map(|i| item(items, i)));
+        Ok(Value::Texts(names.collect()))
+    }),
+    strict("pg_table_is_visible", (1, 1), Returns::Bool, table_is_visible),
+    strict("pg_type_is_visible", (1, 1), Returns::Bool, |_, args| {
+        Ok(args.first().and_then(integer).and_then(types::by_oid).map(|_| true).into())
+    }),
+    strict("pg_function_is_visible", (1, 1), Returns::Bool, |call, args| {
+        let found = args.first().and_then(integer).and_then(|oid| (FUNCTION.name)(call, oid));
+        Ok(found.map(|_| true).into())
+    }),
+    strict("pg_collation_is_visible", (1, 1), Returns::Bool, |_, _| Ok(true.into())),
+    none_visible("pg_conversion_is_visible"),
+    none_visible("pg_opclass_is_visible"),
+    none_visible("pg_operator_is_visible"),
+    none_visible("pg_opfamily_is_visible"),
+    none_visible("pg_statistics_obj_is_visible"),
+    none_visible("pg_ts_config_is_visible"),
+    none_visible("pg_ts_dict_is_visible"),
+    none_visible("pg_ts_parser_is_visible"),
+    none_visible("pg_ts_template_is_visible"),
+    strict("pg_get_userbyid", (1, 1), Returns::Text, |call, args| {
+        let oid = args.first().and_then(integer).unwrap_or(0);
+        let unknown = || format!("unknown (OID={oid})");
+        Ok((ROLE.name)(call, oid).unwrap_or_else(unknown).into())
+    }),
+];
+
+/// Visibility of what the database has none of.
+const fn none_visible(name: &'static str) -> Definition {
+    strict(name, (1, 1), Returns::Bool, |_, _| Ok(Value::Null))
+}
+
+/// Kinds of what names and OIDs are of.
+struct Kind {
+    what: &'static str,
+    oid: fn(&Call<'_>, &str) -> Option<i64>,
+    name: fn(&Call<'_>, i64) -> Option<String>,
+}
+
+const CLASS: Kind = Kind {
+    what: "relation",
+    oid: |call, name| call.relation_named(name).map(|object| object.oid),
+    name: |call, oid| {
+        let object = call.objects().relation(oid)?;
+        let name = quote(&object.name);
+        Some(match is_visible(call, &object.schema) {
+            true => name,
+            false => format!("{}.{name}", quote(&object.schema)),
+        })
+    },
+};
+
+const TYPE: Kind = Kind {
+    what: "type",
+    oid: |_, name| types::by_any_name(name).map(|of| of.oid),
+    name: |_, oid| types::by_oid(oid).map(|of| of.sql_name.to_owned()),
+};
+
+const FUNCTION: Kind = Kind {
+    what: "function",
+    oid: |call, name| {
+        // Arguments in parentheses, as `regprocedure` has them, do not tell functions apart.
+        let name = name.split_once('(').map_or(name, |(name, _)| name);
+        let name = identifiers(name)?.pop()?;
+        let of_type = types::functions().find(|(_, known)| *known == name);
+        let own = || {
+            let functions = call.source.functions.get()?;
+            let found = functions.iter().find(|(known, _)| *known == name)?;
+            Some(oids::hashed(&[&found.0]))
+        };
+        of_type.map(|(oid, _)| oid).or_else(own)
+    },
+    name: |call, oid| {
+        let of_type = types::functions().find(|(known, _)| *known == oid);
+        let own = || {
+            let mut functions = call.source.functions.get()?.iter();
+            let found = functions.find(|(name, _)| oids::hashed(&[name]) == oid)?;
+            Some(found.0.clone())
+        };
+        of_type.map(|(_, name)| name.to_owned()).or_else(own)
+    },
+};
+
+const SCHEMA: Kind = Kind {
+    what: "schema",
+    oid: |call, name| {
+        let parts = identifiers(name)?;
+        call.objects().schema_oid(parts.first()?)
+    },
+    name: |call, oid| {
+        let schema = call.objects().schemas.iter().find(|schema| schema.oid == oid)?;
+        Some(quote(&schema.name))
+    },
+};
+
+const ROLE: Kind = Kind {
+    what: "role",
+    oid: |call, name| {
+        let parts = identifiers(name)?;
+        let name = parts.first()?;
+        let roles = roles::roles(call.source);
+        roles.iter().find(|role| role.name == *name).map(|role| role.oid)
+    },
+    name: |call, oid| {
+        let roles = roles::roles(call.source);
+        roles.into_iter().find(|role| role.oid == oid).map(|role| role.name)
+    },
+};
+
+/// True if names of a schema are found without it.
+fn is_visible(call: &Call<'_>, schema: &str) -> bool {
+    [super::super::SCHEMA, call.path].contains(&schema)
+}
+
+fn table_is_visible(call: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
+    let oid = arguments.first().and_then(integer);
+    let Some(object) = oid.and_then(|oid| call.objects().relation(oid)) else {
+        return Ok(Value::Null);
+    };
+    Ok(is_visible(call, &object.schema).into())
+}
+
+fn oid(call: &Call<'_>, arguments: &[ScalarValue], kind: &Kind) -> Result<Value> {
+    let Some(argument) = arguments.first() else { return Ok(Value::Null) };
+    if let Some(oid) = integer(argument) {
+        return Ok(oid.into());
+    }
+    match text(argument).unwrap_or_default().as_str() {
+        "-" => Ok(0.into()),
+        name => match (kind.oid)(call, name) {
+            Some(oid) => Ok(oid.into()),
+            None => Err(missing(kind.what, name)),
+        },
+    }
+}
+
+fn known(call: &Call<'_>, arguments: &[ScalarValue], kind: &Kind) -> Result<Value> {
+    let Some(argument) = arguments.first() else { return Ok(Value::Null) };
+    let name = text(argument).unwrap_or_default();
+    Ok(integer(argument).or_else(|| (kind.oid)(call, &name)).into())
+}
+
+fn name(call: &Call<'_>, arguments: &[ScalarValue], kind: &Kind) -> Result<Value> {
+    let Value::Int(oid) = oid(call, arguments, kind)? else { return Ok(Value::Null) };
+    Ok(match oid {
+        0 => "-".into(),
+        oid => (kind.name)(call, oid).unwrap_or_else(|| oid.to_string()).into(),
+    })
+}

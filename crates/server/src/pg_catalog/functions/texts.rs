@@ -1,0 +1,185 @@
+//! Functions of names, texts and arrays.
+
+use datafusion::arrow::array::Array as _;
+use datafusion::common::{Result, ScalarValue, plan_err};
+
+use super::super::value::Value;
+use super::{Call, Definition, Returns, integer, items, lenient, strict, text};
+
+pub(super) const FUNCTIONS: &[Definition] = &[
+    strict("quote_ident", (1, 1), Returns::Text, |_, arguments| Ok(quoted(arguments).into())),
+    strict("quote_literal", (1, 1), Returns::Text, |_, arguments| Ok(literal(arguments).into())),
+    lenient("quote_nullable", (1, 1), Returns::Text, |_, arguments| {
+        let is_null = arguments.iter().any(ScalarValue::is_null);
+        Ok(if is_null { "NULL".to_owned() } else { literal(arguments) }.into())
+    }),
+    strict("like_escape", (2, 2), Returns::Text, like_escape),
+    strict("parse_ident", (1, 2), Returns::Texts, parse_ident),
+    strict("array_prefixed", (2, 2), Returns::Texts, array_prefixed),
+    strict("array_lower", (2, 2), Returns::Int4, |_, arguments| Ok(bound(arguments, |_| 1))),
+    strict("array_upper", (2, 2), Returns::Int4, |_, arguments| Ok(bound(arguments, |len| len))),
+    strict("generate_subscripts", (2, 2), Returns::Ints, |_, arguments| {
+        match bound(arguments, |len| len) {
+            Value::Int(len) => Ok(Value::Ints((1..=len).collect())),
+            _ => Ok(Value::Ints(vec![])),
+        }
+    }),
+    strict("_pg_expandarray", (1, 1), Returns::Pairs, |_, arguments| {
+        let items = arguments.first().and_then(items);
+        let numbers = items.iter().flat_map(|items| {
+            let item = |index| ScalarValue::try_from_array(items, index).ok();
+            (0..items.len()).filter_map(item).filter_map(|item| integer(&item))
+        });
+        Ok(Value::Ints(numbers.collect()))
+    }),
+    lenient("pg_typeof", (1, 1), Returns::Text, |call, _| {
+        let of = call.types.first().map(crate::postgres::pg_type);
+        let of = of.and_then(|of| super::super::types::by_oid(of.oid().into()));
+        Ok(of.map(|of| of.sql_name).into())
+    }),
+];
+
+/// A pattern of LIKE with a backslash in place of another escape character.
+fn like_escape(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
+    let [pattern, escape] = arguments else { return Ok(Value::Null) };
+    let (pattern, escape) = (text(pattern).unwrap_or_default(), text(escape).unwrap_or_default());
+    let mut characters = escape.chars();
+    let escape = characters.next();
+    if characters.next().is_some() {
+        return plan_err!("ESCAPE takes one character or none");
+    }
+    let mut written = String::with_capacity(pattern.len());
+    let mut pattern = pattern.chars();
+    while let Some(character) = pattern.next() {
+        let literal = match character {
+            _ if Some(character) == escape => pattern.next(),
+            '\\' => Some(character),
+            _ => None,
+        };
+        match literal {
+            Some(literal) => written.extend(['\\', literal]),
+            None => written.push(character),
+        }
+    }
+    Ok(written.into())
+}
+
+/// The items of an array of texts, each behind a text.
+fn array_prefixed(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
+    let [prefix, array] = arguments else { return Ok(Value::Null) };
+    let prefix = text(prefix).unwrap_or_default();
+    let Some(items) = items(array) else { return Ok(Value::Null) };
+    let item = |index| ScalarValue::try_from_array(&items, index).ok();
+    let texts = (0..items.len()).filter_map(item).filter_map(|item| text(&item));
+    Ok(Value::Texts(texts.map(|item| format!("{prefix}{item}")).collect()))
+}
+
+/// A bound of the only dimension of an array: null of another dimension, and of no items.
+fn bound(arguments: &[ScalarValue], of: impl Fn(i64) -> i64) -> Value {
+    let [array, dimension] = arguments else { return Value::Null };
+    let len = items(array).and_then(|items| i64::try_from(items.len()).ok()).unwrap_or(0);
+    let is_first = integer(dimension) == Some(1);
+    (is_first && len > 0).then(|| of(len)).into()
+}
+
+fn quoted(arguments: &[ScalarValue]) -> String {
+    quote(&arguments.first().and_then(text).unwrap_or_default())
+}
+
+/// A name as it is written in a statement.
+pub(super) fn quote(name: &str) -> String {
+    let is_plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    let is_reserved = super::keywords::is_reserved(name);
+    match is_plain && !is_reserved {
+        true => name.to_owned(),
+        false => format!("\"{}\"", name.replace('"', "\"\"")),
+    }
+}
+
+fn literal(arguments: &[ScalarValue]) -> String {
+    let text = arguments.first().and_then(text).unwrap_or_default().replace('\'', "''");
+    match text.contains('\\') {
+        true => format!(" E'{}'", text.replace('\\', "\\\\")),
+        false => format!("'{text}'"),
+    }
+}
+
+fn parse_ident(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
+    let name = arguments.first().and_then(text).unwrap_or_default();
+    match identifiers(&name) {
+        Some(parts) => Ok(Value::Texts(parts)),
+        None => plan_err!("{name:?} is no name; quote what is not a letter, digit or underscore"),
+    }
+}
+
+/// The parts of a name between dots, without their quotes; none of a text that is no name.
+pub(super) fn identifiers(name: &str) -> Option<Vec<String>> {
+    let mut parts = Vec::new();
+    let mut rest = name.trim();
+    loop {
+        let part;
+        (part, rest) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted_part(quoted)?,
+            None => {
+                let end = rest.find('.').unwrap_or(rest.len());
+                let (part, rest) = rest.split_at_checked(end)?;
+                let part = part.trim();
+                let is_name = |c: char| c.is_alphanumeric() || "_$".contains(c);
+                if !part.chars().all(is_name) || part.starts_with(|c: char| c.is_ascii_digit()) {
+                    return None;
+                }
+                (part.to_lowercase(), rest)
+            }
+        };
+        if part.is_empty() {
+            return None;
+        }
+        parts.push(part);
+        match rest.trim_start() {
+            "" => return Some(parts),
+            behind => rest = behind.strip_prefix('.')?.trim_start(),
+        }
+    }
+}
+
+/// The part up to the quote that ends it, and what is behind the quote.
+fn quoted_part(text: &str) -> Option<(String, &str)> {
+    let mut part = String::new();
+    let mut rest = text;
+    loop {
+        let (before, behind) = rest.split_once('"')?;
+        part.push_str(before);
+        match behind.strip_prefix('"') {
+            Some(behind) => {
+                part.push('"');
+                rest = behind;
+            }
+            None => return Some((part, behind)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_parts() {
+        let parts = |name: &str| identifiers(name).map(|parts| parts.join("|"));
+        assert_eq!(parts("T"), Some("t".to_owned()));
+        assert_eq!(parts("public . \"A.b\"\"c\""), Some("public|A.b\"c".to_owned()));
+        assert_eq!(parts("a b"), None);
+        assert_eq!(parts("\"a"), None);
+        assert_eq!(parts("a."), None);
+        assert_eq!(parts("1a"), None);
+    }
+
+    #[test]
+    fn names_are_quoted_where_they_have_to_be() {
+        assert_eq!(quote("plain_1"), "plain_1");
+        assert_eq!(quote("Table"), "\"Table\"");
+        assert_eq!(quote("select"), "\"select\"");
+        assert_eq!(quote("a\"b"), "\"a\"\"b\"");
+    }
+}

@@ -1,0 +1,203 @@
+//! Rows of the views of `information_schema`.
+
+use terrace_sql::SqlError;
+
+use super::objects::{Object, Objects};
+use super::relations::{self, Attribute};
+use super::value::{Row, Value};
+use super::{Source, types};
+
+/// The rights that the owner of a table has.
+const PRIVILEGES: &[&str] =
+    &["INSERT", "SELECT", "UPDATE", "DELETE", "TRUNCATE", "REFERENCES", "TRIGGER"];
+
+/// The rows of a view.
+///
+/// # Errors
+/// Those of planning views, to learn their columns.
+pub(super) async fn rows(name: &str, source: &Source) -> Result<Vec<Row>, SqlError> {
+    let objects = Objects::of(&source.names);
+    let database = || Value::from(source.facts.database);
+    let of_objects = |row: &dyn Fn(&Object) -> Row| objects.relations.iter().map(row).collect();
+    Ok(match name {
+        "columns" => columns(&objects, source).await?,
+        "tables" => of_objects(&|object| table(object, source)),
+        "views" => {
+            let views = objects.relations.iter().filter(|object| object.relkind() == "v");
+            views.map(|object| view(object, source)).collect()
+        }
+        "schemata" => {
+            let schemata = objects.schemas.iter().map(|schema| {
+                vec![
+                    ("catalog_name", database()),
+                    ("schema_name", schema.name.as_str().into()),
+                    ("schema_owner", roles::owner(source, &schema.name, None).into()),
+                ]
+            });
+            schemata.collect()
+        }
+        "table_privileges" | "role_table_grants" => {
+            let of = objects.relations.iter().filter(|object| object.is_of_user());
+            of.flat_map(|object| privileges(object, source)).collect()
+        }
+        "enabled_roles" => vec![vec![("role_name", source.facts.user.as_str().into())]],
+        "information_schema_catalog_name" => vec![vec![("catalog_name", database())]],
+        "character_sets" => vec![vec![
+            ("character_set_name", "UTF8".into()),
+            ("character_repertoire", "UCS".into()),
+            ("form_of_use", "UTF8".into()),
+            ("default_collate_catalog", database()),
+            ("default_collate_schema", super::SCHEMA.into()),
+            ("default_collate_name", "default".into()),
+        ]],
+        _ => vec![],
+    })
+}
+
+/// The database, schema and name of a relation.
+fn place(object: &Object, source: &Source) -> Row {
+    vec![
+        ("table_catalog", source.facts.database.into()),
+        ("table_schema", object.schema.as_str().into()),
+        ("table_name", object.name.as_str().into()),
+    ]
+}
+
+fn table(object: &Object, source: &Source) -> Row {
+    let table_type = match object.relkind() {
+        "v" => "VIEW",
+        "f" => "FOREIGN",
+        _ => "BASE TABLE",
+    };
+    let is_insertable = object.size().is_some();
+    let mut row = place(object, source);
+    row.extend([
+        ("table_type", table_type.into()),
+        ("self_referencing_column_name", Value::Null),
+        ("reference_generation", Value::Null),
+        ("user_defined_type_catalog", Value::Null),
+        ("user_defined_type_schema", Value::Null),
+        ("user_defined_type_name", Value::Null),
+        ("is_insertable_into", yes(is_insertable)),
+        ("is_typed", yes(false)),
+    ]);
+    row
+}
+
+fn view(object: &Object, source: &Source) -> Row {
+    let mut row = place(object, source);
+    row.push(("view_definition", object.query().into()));
+    row.push(("check_option", "NONE".into()));
+    let names = [
+        "is_updatable",
+        "is_insertable_into",
+        "is_trigger_updatable",
+        "is_trigger_deletable",
+        "is_trigger_insertable_into",
+    ];
+    row.extend(names.map(|name| (name, yes(false))));
+    row
+}
+
+fn privileges(object: &Object, source: &Source) -> Vec<Row> {
+    let owner = roles::owner(source, &object.schema, Some(&object.name)).unwrap_or_default();
+    let of = |grantee: &str, privilege: &'static str| {
+        let mut row = place(object, source);
+        row.extend([
+            ("grantor", owner.as_str().into()),
+            ("grantee", grantee.into()),
+            ("privilege_type", privilege.into()),
+            ("is_grantable", yes(grantee == owner)),
+            ("with_hierarchy", yes(privilege == "SELECT")),
+        ]);
+        row
+    };
+    let mut rows: Vec<Row> = PRIVILEGES.iter().map(|privilege| of(&owner, privilege)).collect();
+    let access = source.names.access(&object.schema, Some(&object.name)).unwrap_or_default();
+    for (grantee, held) in &access.grants {
+        let grantee = grantee.to_string();
+        rows.extend(held.iter().map(|privilege| of(&grantee, privilege.keyword())));
+    }
+    rows
+}
+
+fn yes(is: bool) -> Value {
+    if is { "YES" } else { "NO" }.into()
+}
+
+async fn columns(objects: &Objects, source: &Source) -> Result<Vec<Row>, SqlError> {
+    let mut rows = Vec::new();
+    for object in &objects.relations {
+        let columns = relations::columns(object, source).await?;
+        rows.extend(columns.iter().zip(1..).map(|(column, number)| {
+            let mut row = place(object, source);
+            row.extend(self::column(column, number, object, source));
+            row
+        }));
+    }
+    Ok(rows)
+}
+
+fn column(column: &Attribute, number: i64, object: &Object, source: &Source) -> Row {
+    let of = types::by_oid(column.type_oid);
+    let sql_name = of.map_or("text", |of| of.sql_name);
+    let name = of.map_or("text", |of| of.name);
+    let (precision, radix, scale) = precision(name, column.modifier);
+    let digits_of_second = match name {
+        "timestamp" | "timestamptz" | "time" | "interval" => Value::Int(6),
+        "date" => Value::Int(0),
+        _ => Value::Null,
+    };
+    let data_type = if sql_name.ends_with("[]") { "ARRAY" } else { sql_name };
+    let is_text = matches!(name, "text" | "varchar" | "bpchar");
+    let octets = is_text.then_some(1 << 30);
+    vec![
+        ("column_name", column.name.as_str().into()),
+        ("ordinal_position", number.into()),
+        ("is_nullable", yes(column.is_nullable)),
+        ("data_type", data_type.into()),
+        ("character_maximum_length", Value::Null),
+        ("character_octet_length", octets.map(Value::Int).into()),
+        ("numeric_precision", precision.into()),
+        ("numeric_precision_radix", radix.into()),
+        ("numeric_scale", scale.into()),
+        ("datetime_precision", digits_of_second),
+        ("interval_precision", Value::Null),
+        ("character_set_catalog", Value::Null),
+        ("character_set_schema", Value::Null),
+        ("character_set_name", Value::Null),
+        ("collation_catalog", Value::Null),
+        ("collation_schema", Value::Null),
+        ("collation_name", Value::Null),
+        ("domain_catalog", Value::Null),
+        ("domain_schema", Value::Null),
+        ("domain_name", Value::Null),
+        ("udt_catalog", source.facts.database.into()),
+        ("udt_schema", super::SCHEMA.into()),
+        ("udt_name", name.into()),
+        ("scope_catalog", Value::Null),
+        ("scope_schema", Value::Null),
+        ("scope_name", Value::Null),
+        ("maximum_cardinality", Value::Null),
+        ("dtd_identifier", number.to_string().into()),
+        ("is_self_referencing", yes(false)),
+        ("is_identity", yes(false)),
+        ("identity_cycle", yes(false)),
+        ("is_generated", "NEVER".into()),
+        ("is_updatable", yes(object.size().is_some())),
+    ]
+}
+
+/// Precision, radix and scale of a number.
+fn precision(name: &str, modifier: i64) -> (Option<i64>, Option<i64>, Option<i64>) {
+    match name {
+        "int2" => (Some(16), Some(2), Some(0)),
+        "int4" => (Some(32), Some(2), Some(0)),
+        "int8" => (Some(64), Some(2), Some(0)),
+        "float4" => (Some(24), Some(2), None),
+        "float8" => (Some(53), Some(2), None),
+        "numeric" if modifier < 0 => (None, Some(10), None),
+        "numeric" => (Some((modifier - 4) >> 16), Some(10), Some((modifier - 4) & 0xffff)),
+        _ => (None, None, None),
+    }
+}

@@ -1,0 +1,152 @@
+//! The schemas and relations of the database with their OIDs.
+
+use std::collections::HashSet;
+
+use terrace_sql::{Names, Relation, RelationKind};
+
+use super::definition::{self, Definition, INFORMATION_SCHEMA};
+use super::oids;
+
+/// A schema.
+#[derive(Clone, Debug)]
+pub(super) struct Schema {
+    pub(super) oid: i64,
+    pub(super) name: String,
+}
+
+/// A relation.
+#[derive(Clone, Debug)]
+pub(super) struct Object {
+    pub(super) oid: i64,
+    pub(super) schema_oid: i64,
+    pub(super) schema: String,
+    pub(super) name: String,
+    pub(super) kind: Kind,
+}
+
+/// Kinds of relations.
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    /// One of the database.
+    Own(RelationKind),
+    /// One of `pg_catalog` or `information_schema`.
+    Catalog(&'static Definition),
+}
+
+impl Object {
+    /// `pg_class.relkind`
+    pub(super) fn relkind(&self) -> &'static str {
+        match &self.kind {
+            Kind::Own(RelationKind::Table { .. }) => "r",
+            Kind::Own(RelationKind::View(_) | RelationKind::System) => "v",
+            Kind::Own(RelationKind::External) => "f",
+            Kind::Catalog(definition) => definition.kind,
+        }
+    }
+
+    /// True of one that users have made.
+    pub(super) fn is_of_user(&self) -> bool {
+        match &self.kind {
+            Kind::Own(kind) => *kind != RelationKind::System,
+            Kind::Catalog(_) => false,
+        }
+    }
+
+    /// Its rows and bytes; none of one that is not a table.
+    pub(super) fn size(&self) -> Option<(u64, u64)> {
+        match self.kind {
+            Kind::Own(RelationKind::Table { rows, bytes, .. }) => Some((rows, bytes)),
+            _ => None,
+        }
+    }
+
+    /// The text of a view's query; none of what is no view.
+    pub(super) fn query(&self) -> Option<&str> {
+        match &self.kind {
+            Kind::Own(RelationKind::View(query)) => Some(query),
+            _ => None,
+        }
+    }
+}
+
+/// The schemas and relations of the database.
+#[derive(Clone, Debug)]
+pub(super) struct Objects {
+    pub(super) schemas: Vec<Schema>,
+    pub(super) relations: Vec<Object>,
+}
+
+impl Objects {
+    /// Those that the next statement of a session sees.
+    pub(super) fn of(names: &Names) -> Self {
+        let mut taken = HashSet::new();
+        let mut schemas: Vec<Schema> = Vec::new();
+        let own = names.schemas();
+        let added = [super::SCHEMA, INFORMATION_SCHEMA];
+        for name in own.iter().map(String::as_str).chain(added) {
+            let oid = free(oids::of_schema(name), &mut taken);
+            schemas.push(Schema { oid, name: name.to_owned() });
+        }
+        let mut objects = Self { schemas, relations: vec![] };
+        let mut taken = HashSet::new();
+        for definition in definition::all() {
+            let (schema, name) = (definition.schema.to_owned(), definition.name.to_owned());
+            taken.insert(definition.oid);
+            objects.add(definition.oid, schema, name, Kind::Catalog(definition));
+        }
+        for Relation { schema, name, kind } in names.relations() {
+            let oid = match &kind {
+                RelationKind::Table { number, .. } => oids::of_table(*number),
+                _ => oids::hashed(&[&schema, &name]),
+            };
+            objects.add(free(oid, &mut taken), schema, name, Kind::Own(kind));
+        }
+        objects
+    }
+
+    fn add(&mut self, oid: i64, schema: String, name: String, kind: Kind) {
+        let schema_oid = self.schema_oid(&schema).unwrap_or(0);
+        self.relations.push(Object { oid, schema_oid, schema, name, kind });
+    }
+
+    /// The OID of a schema.
+    pub(super) fn schema_oid(&self, name: &str) -> Option<i64> {
+        self.schemas.iter().find(|schema| schema.name == name).map(|schema| schema.oid)
+    }
+
+    /// The relation of an OID.
+    pub(super) fn relation(&self, oid: i64) -> Option<&Object> {
+        self.relations.iter().find(|relation| relation.oid == oid)
+    }
+
+    /// The relation of a name, in the schema or in those in which names are looked for.
+    pub(super) fn named(&self, schema: Option<&str>, name: &str, path: &str) -> Option<&Object> {
+        let path = match schema {
+            Some(schema) => vec![schema],
+            None => vec![super::SCHEMA, path],
+        };
+        path.iter().find_map(|schema| {
+            let is_it = |object: &&Object| object.schema == *schema && object.name == name;
+            self.relations.iter().find(is_it)
+        })
+    }
+}
+
+/// The OID, or the next that is not taken.
+fn free(mut oid: i64, taken: &mut HashSet<i64>) -> i64 {
+    while !taken.insert(oid) {
+        oid = oids::next(oid);
+    }
+    oid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_oid_is_given_once() {
+        let mut taken = HashSet::new();
+        assert_eq!([7, 7, 7, 8].map(|oid| free(oid, &mut taken)), [7, 8, 9, 10]);
+    }
+}

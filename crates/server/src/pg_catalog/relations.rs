@@ -1,0 +1,169 @@
+//! Tables, views and their columns: `pg_class`, `pg_attribute` and the views over them.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{Field, FieldRef};
+use terrace_sql::SqlError;
+
+use super::objects::{Kind, Object, Objects};
+use super::value::{Row, Value};
+use super::{Source, oids, roles, types};
+use crate::postgres::{field_type, type_modifier};
+
+/// Bytes of a page of PostgreSQL, in which `relpages` counts.
+const PAGE_BYTES: u64 = 8192;
+
+/// A column of a relation.
+#[derive(Clone, Debug)]
+pub(super) struct Attribute {
+    pub(super) name: String,
+    pub(super) type_oid: i64,
+    pub(super) modifier: i64,
+    pub(super) is_nullable: bool,
+}
+
+/// The columns of a relation.
+///
+/// # Errors
+/// Those of planning a view.
+pub(super) async fn columns(object: &Object, source: &Source) -> Result<Vec<Attribute>, SqlError> {
+    if let Kind::Catalog(definition) = object.kind {
+        let own = definition.columns.iter().map(|column| Attribute {
+            name: column.name.to_owned(),
+            type_oid: column.pg_type.oid,
+            modifier: -1,
+            is_nullable: true,
+        });
+        return Ok(own.collect());
+    }
+    let schema = source.names.columns(&object.schema, &object.name).await?;
+    let fields = schema.iter().flat_map(|schema| schema.fields().iter());
+    Ok(fields.map(attribute).collect())
+}
+
+fn attribute(field: &FieldRef) -> Attribute {
+    let field: &Field = field;
+    Attribute {
+        name: field.name().clone(),
+        type_oid: field_type(field).oid().into(),
+        modifier: type_modifier(field.data_type()).into(),
+        is_nullable: field.is_nullable(),
+    }
+}
+
+/// A count as a value.
+fn count(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The rows of `pg_class`.
+///
+/// # Errors
+/// Those of planning views.
+pub(super) async fn classes(source: &Source) -> Result<Vec<Row>, SqlError> {
+    let mut rows = Vec::new();
+    for object in &Objects::of(&source.names).relations {
+        let columns = columns(object, source).await?.len();
+        let (tuples, bytes) = object.size().unwrap_or_default();
+        #[expect(clippy::cast_precision_loss, reason = "an estimate for planners")]
+        let tuples = if object.size().is_some() { tuples as f64 } else { -1.0 };
+        rows.push(vec![
+            ("oid", object.oid.into()),
+            ("relname", object.name.as_str().into()),
+            ("relnamespace", object.schema_oid.into()),
+            ("relowner", roles::owner_oid(source, &object.schema, Some(&object.name)).into()),
+            ("relpages", count(bytes.div_ceil(PAGE_BYTES)).min(i32::MAX.into()).into()),
+            ("reltuples", tuples.into()),
+            ("relpersistence", "p".into()),
+            ("relkind", object.relkind().into()),
+            ("relnatts", i64::try_from(columns).unwrap_or(0).min(i16::MAX.into()).into()),
+            ("relispopulated", true.into()),
+            ("relreplident", if object.relkind() == "r" { "d" } else { "n" }.into()),
+        ]);
+    }
+    Ok(rows)
+}
+
+/// The rows of `pg_attribute`.
+///
+/// # Errors
+/// Those of planning views.
+pub(super) async fn attributes(source: &Source) -> Result<Vec<Row>, SqlError> {
+    let mut rows = Vec::new();
+    for object in &Objects::of(&source.names).relations {
+        let columns = columns(object, source).await?;
+        rows.extend(columns.into_iter().zip(1_i64..).map(|(column, number)| {
+            let of = types::by_oid(column.type_oid);
+            vec![
+                ("attrelid", object.oid.into()),
+                ("attname", column.name.into()),
+                ("atttypid", column.type_oid.into()),
+                ("attstattarget", (-1).into()),
+                ("attlen", of.map_or(-1, |of| of.len).into()),
+                ("attnum", number.into()),
+                ("attcacheoff", (-1).into()),
+                ("atttypmod", column.modifier.into()),
+                ("attbyval", of.is_some_and(|of| of.by_value).into()),
+                ("attalign", of.map_or("i", |of| of.align).into()),
+                ("attstorage", of.map_or("x", |of| of.storage).into()),
+                ("attnotnull", (!column.is_nullable).into()),
+                ("attislocal", true.into()),
+                ("attcollation", of.map_or(0, |of| of.collation).into()),
+            ]
+        }));
+    }
+    Ok(rows)
+}
+
+/// The rows of `pg_tables`.
+pub(super) fn tables(objects: &Objects, source: &Source) -> Vec<Row> {
+    let tables = objects.relations.iter().filter(|object| object.relkind() == "r");
+    let row = |object: &Object| -> Row {
+        vec![
+            ("schemaname", object.schema.as_str().into()),
+            ("tablename", object.name.as_str().into()),
+            ("tableowner", roles::owner(source, &object.schema, Some(&object.name)).into()),
+            ("tablespace", Value::Null),
+        ]
+    };
+    tables.map(row).collect()
+}
+
+/// The rows of `pg_views`.
+pub(super) fn views(objects: &Objects, source: &Source) -> Vec<Row> {
+    let views = objects.relations.iter().filter(|object| object.relkind() == "v");
+    let row = |object: &Object| -> Row {
+        vec![
+            ("schemaname", object.schema.as_str().into()),
+            ("viewname", object.name.as_str().into()),
+            ("viewowner", roles::owner(source, &object.schema, Some(&object.name)).into()),
+            ("definition", object.query().into()),
+        ]
+    };
+    views.map(row).collect()
+}
+
+/// The rows of `pg_stat_all_tables` and of the views over it.
+pub(super) fn statistics(objects: &Objects, is_in: impl Fn(&Object) -> bool) -> Vec<Row> {
+    let tables = objects.relations.iter().filter(|object| object.relkind() == "r" && is_in(object));
+    let row = |object: &Object| -> Row {
+        vec![
+            ("relid", object.oid.into()),
+            ("schemaname", object.schema.as_str().into()),
+            ("relname", object.name.as_str().into()),
+            ("n_live_tup", object.size().map_or(0, |(rows, _)| count(rows)).into()),
+        ]
+    };
+    tables.map(row).collect()
+}
+
+/// The bytes of a relation; none of one that there is not.
+pub(super) fn bytes(objects: &Objects, oid: i64) -> Option<i64> {
+    Some(count(objects.relation(oid)?.size().map_or(0, |(_, bytes)| bytes)))
+}
+
+/// The bytes of all tables.
+pub(super) fn total_bytes(objects: &Arc<Objects>) -> i64 {
+    let sizes = objects.relations.iter().filter_map(Object::size);
+    count(sizes.map(|(_, bytes)| bytes).sum())
+}

@@ -1,0 +1,358 @@
+//! Syntax of PostgreSQL that DataFusion does not plan, written out in a statement.
+//!
+//! In all statements: the schema `pg_catalog` before functions, operators and types; casts to types
+//! of the catalog, such as `'t'::regclass` ([`casts`]); arrays written as texts, and `ARRAY(SELECT
+//! ...)` ([`arrays`]); `current_schema` and the like without parentheses; `COLLATE "C"` and
+//! `COLLATE pg_catalog.default`, since texts are compared by their bytes anyway;
+//! `LIKE x ESCAPE c` and `(x).field`.
+//!
+//! In statements that name the catalog: correlated subqueries that return one value
+//! ([`subqueries`]), functions as tables ([`tables`]), and the names of columns ([`columns`]).
+
+mod arrays;
+mod casts;
+mod columns;
+mod empty;
+mod subqueries;
+mod tables;
+
+use std::convert::Infallible;
+use std::mem;
+use std::ops::ControlFlow;
+
+use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, BinaryOperator, DataType, Expr, Function, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, Select, TableFactor, Value, ValueWithSpan, VisitMut, VisitorMut,
+};
+use terrace_sql::SqlError;
+use terrace_sql::session::call;
+
+use super::{SCHEMA, definition};
+
+/// Words that are functions without parentheses.
+const WORDS: &[&str] =
+    &["current_catalog", "current_role", "current_schema", "current_user", "session_user", "user"];
+
+/// Functions that return several rows, and here lists of them.
+const SETS: &[&str] = &["_pg_expandarray", "generate_subscripts", "pg_partition_ancestors"];
+
+/// Functions by which a statement is known to ask for the catalog, beside those that begin with
+/// `pg_`.
+const FUNCTIONS: &[&str] =
+    &["current_schemas", "current_setting", "format_type", "obj_description", "set_config"];
+
+/// Rewrites a statement.
+///
+/// # Errors
+/// None yet.
+pub(super) fn rewrite(statement: &mut Statement) -> Result<(), SqlError> {
+    match statement {
+        Statement::Statement(statement) => walk(statement.as_mut()),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => walk(query.as_mut()),
+            CopyToSource::Relation(_) => {}
+        },
+        Statement::Explain(explain) => rewrite(&mut explain.statement)?,
+        Statement::CreateExternalTable(_) | Statement::Reset(_) => {}
+    }
+    Ok(())
+}
+
+fn walk(node: &mut impl VisitMut) {
+    let names_catalog = node.visit(&mut Finder).is_break();
+    let ControlFlow::Continue(()) = node.visit(&mut Rewriter { names_catalog });
+}
+
+/// Breaks at the first name of the catalog.
+struct Finder;
+
+impl VisitorMut for Finder {
+    type Break = ();
+
+    fn pre_visit_relation(&mut self, relation: &mut ObjectName) -> ControlFlow<()> {
+        let name = last(relation);
+        found(is_of_catalog(relation) || definition::find(&name).is_some())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        found(match expr {
+            Expr::Function(function) => {
+                let name = last(&function.name);
+                is_of_catalog(&function.name)
+                    || name.starts_with("pg_")
+                    || FUNCTIONS.contains(&name.as_str())
+            }
+            Expr::Cast { data_type, .. } => casts::is_of_catalog(data_type),
+            _ => false,
+        })
+    }
+}
+
+fn found(is: bool) -> ControlFlow<()> {
+    if is { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+/// The last part of a name, as it is looked up.
+fn last(name: &ObjectName) -> String {
+    let part = name.0.last().and_then(|part| part.as_ident());
+    part.map_or_else(String::new, folded)
+}
+
+/// A name as it is looked up: in lower case unless it is quoted.
+fn folded(ident: &Ident) -> String {
+    match ident.quote_style {
+        None => ident.value.to_lowercase(),
+        Some(_) => ident.value.clone(),
+    }
+}
+
+/// True of a name whose schema is `pg_catalog` or `information_schema`.
+fn is_of_catalog(name: &ObjectName) -> bool {
+    let mut parts = name.0.iter().rev().skip(1);
+    let schema = parts.next().and_then(|part| part.as_ident()).map(folded);
+    schema.is_some_and(|schema| schema == SCHEMA || schema == definition::INFORMATION_SCHEMA)
+}
+
+/// Leaves the schema of the catalog out.
+fn strip(name: &mut ObjectName) {
+    if is_of_catalog(name) {
+        let skipped = name.0.len().saturating_sub(1);
+        drop(name.0.drain(..skipped));
+    }
+}
+
+/// An expression to put in the place of one that is taken apart.
+fn null() -> Expr {
+    Expr::Value(Value::Null.into())
+}
+
+/// An expression, taken out of its place.
+fn take(expr: &mut Expr) -> Expr {
+    mem::replace(expr, null())
+}
+
+struct Rewriter {
+    names_catalog: bool,
+}
+
+impl VisitorMut for Rewriter {
+    type Break = Infallible;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Infallible> {
+        if self.names_catalog {
+            casts::shown(select);
+            columns::named(select);
+            empty::columns(select);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Infallible> {
+        tables::of_information_schema(table);
+        tables::without_schema(table);
+        if self.names_catalog {
+            tables::of_function(table);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
+        while let Some(inner) = without_collation(expr) {
+            *expr = inner;
+        }
+        casts::compared(expr);
+        match expr {
+            Expr::BinaryOp { left, op, right } => {
+                operator(op);
+                if self.names_catalog {
+                    arrays::compared(left, op, right);
+                }
+            }
+            Expr::CompoundFieldAccess { access_chain, .. } => {
+                access_chain.iter_mut().for_each(field)
+            }
+            Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. } => {
+                escape(pattern, escape_char);
+            }
+            Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. } => {
+                arrays::of_text(left, right);
+            }
+            Expr::Cast { .. } => casts::plain(expr),
+            Expr::Identifier(word) if word.quote_style.is_none() => {
+                let name = word.value.to_lowercase();
+                if WORDS.contains(&name.as_str()) {
+                    *expr = call(&name, []);
+                }
+            }
+            Expr::Function(function)
+                if self.names_catalog && last(&function.name) == "coalesce" =>
+            {
+                arrays::coalesced(function);
+            }
+            Expr::Function(_) => function(expr),
+            Expr::Subquery(query) if self.names_catalog => match empty::has_no_value(query) {
+                true => *expr = null(),
+                false => subqueries::of_one_value(expr),
+            },
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The operand of a COLLATE that changes nothing.
+fn without_collation(expr: &mut Expr) -> Option<Expr> {
+    let Expr::Collate { expr, collation } = expr else { return None };
+    let is_bytes = ["default", "C", "c", "POSIX", "posix", "ucs_basic"];
+    is_bytes.contains(&last(collation).as_str()).then(|| take(expr))
+}
+
+/// `OPERATOR(pg_catalog.~)` as `~`.
+fn operator(op: &mut BinaryOperator) {
+    let BinaryOperator::PGCustomBinaryOperator(parts) = &*op else { return };
+    let is_own = parts.first().is_some_and(|schema| schema == SCHEMA) || parts.len() == 1;
+    let known = match parts.last().map(String::as_str) {
+        Some("~") => BinaryOperator::PGRegexMatch,
+        Some("~*") => BinaryOperator::PGRegexIMatch,
+        Some("!~") => BinaryOperator::PGRegexNotMatch,
+        Some("!~*") => BinaryOperator::PGRegexNotIMatch,
+        Some("~~") => BinaryOperator::PGLikeMatch,
+        Some("~~*") => BinaryOperator::PGILikeMatch,
+        Some("!~~") => BinaryOperator::PGNotLikeMatch,
+        Some("!~~*") => BinaryOperator::PGNotILikeMatch,
+        Some("=") => BinaryOperator::Eq,
+        Some("<>") => BinaryOperator::NotEq,
+        Some("<") => BinaryOperator::Lt,
+        Some("<=") => BinaryOperator::LtEq,
+        Some(">") => BinaryOperator::Gt,
+        Some(">=") => BinaryOperator::GtEq,
+        Some("||") => BinaryOperator::StringConcat,
+        Some("+") => BinaryOperator::Plus,
+        Some("-") => BinaryOperator::Minus,
+        Some("*") => BinaryOperator::Multiply,
+        Some("/") => BinaryOperator::Divide,
+        _ => return,
+    };
+    if is_own {
+        *op = known;
+    }
+}
+
+/// `(x).name` as `x['name']`.
+fn field(access: &mut AccessExpr) {
+    let AccessExpr::Dot(name) = access else { return };
+    if let Expr::Identifier(ident) = name {
+        *name = Expr::Value(Value::SingleQuotedString(folded(ident)).into());
+    }
+}
+
+/// `LIKE x ESCAPE '/'` as `LIKE like_escape(x, '/')`.
+fn escape(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) {
+    let is_default = |char: &ValueWithSpan| matches!(&char.value, Value::SingleQuotedString(char) if char == "\\");
+    if let Some(char) = escape_char.take_if(|char| !is_default(char)) {
+        let text = take(pattern);
+        *pattern = call("like_escape", [text, Expr::Value(char)]);
+    }
+}
+
+fn function(expr: &mut Expr) {
+    let Expr::Function(function) = &mut *expr else { return };
+    strip(&mut function.name);
+    let name = last(&function.name);
+    if matches!(function.args, FunctionArguments::None) && WORDS.contains(&name.as_str()) {
+        *expr = call(&name, []);
+    } else if let (FunctionArguments::Subquery(_), "array") = (&function.args, name.as_str()) {
+        arrays::of_subquery(expr);
+    } else if let Some(ident) = set(function) {
+        // The list is visited next, and is not taken for a set again.
+        ident.quote_style = Some('"');
+        let list = take(expr);
+        *expr = call("unnest", [list]);
+    }
+}
+
+/// The name of a function that returns several rows.
+fn set(function: &mut Function) -> Option<&mut Ident> {
+    let Some(ObjectNamePart::Identifier(ident)) = function.name.0.last_mut() else { return None };
+    (ident.quote_style.is_none() && SETS.contains(&ident.value.as_str())).then_some(ident)
+}
+
+/// A type by the text of it.
+fn type_named(text: &str) -> Option<DataType> {
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+    let parser = Parser::new(&GenericDialect {}).try_with_sql(text);
+    parser.and_then(|mut parser| parser.parse_data_type()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::parser::DFParser;
+
+    use super::*;
+
+    /// The statement as it is planned.
+    fn written(text: &str) -> String {
+        let mut statements = DFParser::parse_sql(text).unwrap_or_default();
+        let Some(mut statement) = statements.pop_front() else { return String::new() };
+        match rewrite(&mut statement) {
+            Ok(()) => statement.to_string(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn other_statements_stay_as_they_are() {
+        for text in [
+            "SELECT a, a + 1, b FROM t WHERE a = 1 ORDER BY b",
+            "SELECT (SELECT b FROM u WHERE u.a = t.a) FROM t",
+            "SELECT value FROM generate_series(1, 3) AS s",
+            "SELECT CAST(a AS BIGINT), CAST(b AS VARCHAR(3)) FROM t",
+        ] {
+            assert_eq!(written(text), text);
+        }
+    }
+
+    #[test]
+    fn syntax_of_the_catalog_is_written_out() {
+        let cases = [
+            (
+                "SELECT 1 WHERE 'a' OPERATOR(pg_catalog.~) 'b' COLLATE pg_catalog.default",
+                "SELECT 1 WHERE 'a' ~ 'b'",
+            ),
+            ("SELECT current_schema", "SELECT current_schema()"),
+            (
+                "SELECT a FROM t WHERE a = ANY('{x,y}')",
+                "SELECT a FROM t WHERE a = ANY(ARRAY['x', 'y'])",
+            ),
+            ("SELECT 't'::regclass", "SELECT regclass_out('t') AS \"regclass\""),
+            ("SELECT a FROM t WHERE a = 't'::regclass", "SELECT a FROM t WHERE a = regclass('t')"),
+            (
+                "SELECT upper(a::regclass::text) FROM t",
+                "SELECT upper(regclass_out(a)::TEXT) AS \"upper\" FROM t",
+            ),
+            (
+                "SELECT pg_catalog.version(), NULL, NULL",
+                "SELECT version() AS \"version\", NULL AS \"?column?\", NULL AS \"?column?_2\"",
+            ),
+            (
+                "SELECT table_name FROM information_schema.tables",
+                "SELECT table_name FROM pg_catalog.\"information_schema.tables\" AS \"tables\"",
+            ),
+            (
+                "SELECT (SELECT d.b FROM pg_attrdef d WHERE d.a = t.a AND t.c) AS x FROM t",
+                "SELECT CASE WHEN t.c THEN (SELECT max(d.b) FROM pg_attrdef d WHERE d.a = t.a) END \
+              AS x FROM t",
+            ),
+            (
+                "SELECT (SELECT c.b FROM pg_type c WHERE c.a = t.a AND t.a <> c.d) AS x FROM t",
+                "SELECT (SELECT max(c.b) FROM pg_type c WHERE c.a = t.a AND c.a <> c.d) AS x \
+                 FROM t",
+            ),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(written(text), wanted);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Arrays as PostgreSQL writes them.
+
+use datafusion::sql::sqlparser::ast::{
+    Array, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    OrderByKind, Query, SelectItem, SetExpr, TableFactor, Value, ValueWithSpan,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use terrace_sql::session::call;
+
+use super::{folded, null, tables, take};
+
+/// `'{a,b}'` as an array of texts; none of what is no such text.
+pub(super) fn written(expr: &Expr) -> Option<Expr> {
+    let text = match expr {
+        Expr::Nested(inner) => return written(inner),
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => text,
+        _ => return None,
+    };
+    let items = items(text)?.into_iter().map(|item| match item {
+        Some(item) => Expr::Value(Value::SingleQuotedString(item).into()),
+        None => null(),
+    });
+    Some(Expr::Array(Array { elem: items.collect(), named: true }))
+}
+
+/// The items of `{a,"b c",NULL}`; none of a text that is no array of one dimension.
+fn items(text: &str) -> Option<Vec<Option<String>>> {
+    let inside = text.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let mut items = Vec::new();
+    let mut chars = inside.chars().peekable();
+    if inside.trim().is_empty() {
+        return Some(items);
+    }
+    loop {
+        let (mut item, mut is_quoted) = (String::new(), false);
+        loop {
+            match chars.next() {
+                Some('"') if !is_quoted && item.trim().is_empty() => {
+                    is_quoted = true;
+                    item.clear();
+                    loop {
+                        match chars.next()? {
+                            '"' => break,
+                            '\\' => item.push(chars.next()?),
+                            other => item.push(other),
+                        }
+                    }
+                }
+                Some(',') => break,
+                Some('{' | '}' | '"') => return None,
+                Some('\\') => item.push(chars.next()?),
+                Some(other) if !is_quoted => item.push(other),
+                Some(other) if other.is_whitespace() => {}
+                Some(_) => return None,
+                None => {
+                    items.push(of(item, is_quoted));
+                    return Some(items);
+                }
+            }
+        }
+        items.push(of(item, is_quoted));
+    }
+}
+
+fn of(item: String, is_quoted: bool) -> Option<String> {
+    match is_quoted {
+        true => Some(item),
+        false if item.trim().eq_ignore_ascii_case("null") => None,
+        false => Some(item.trim().to_owned()),
+    }
+}
+
+/// The array of ANY or ALL where it is written as a text. Its items are numbers where all of them
+/// look like that and the other side is no text.
+pub(super) fn of_text(left: &Expr, right: &mut Expr) {
+    let Some(mut array) = written(right) else { return };
+    let is_text = matches!(left, Expr::Value(_));
+    if let Expr::Array(Array { elem, .. }) = &mut array
+        && !is_text
+    {
+        let number = |item: &Expr| match item {
+            Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => {
+                text.parse::<i64>().ok().map(|number| number.to_string())
+            }
+            _ => None,
+        };
+        let numbers: Option<Vec<_>> = elem.iter().map(number).collect();
+        if let Some(numbers) = numbers.filter(|numbers| !numbers.is_empty()) {
+            let number = |text| Expr::Value(Value::Number(text, false).into());
+            *elem = numbers.into_iter().map(number).collect();
+        }
+    }
+    *right = array;
+}
+
+/// An array that is compared with one that is written as a text.
+pub(super) fn compared(left: &mut Expr, op: &BinaryOperator, right: &mut Expr) {
+    if !matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq) {
+        return;
+    }
+    of_text(left, right);
+    of_text(right, left);
+}
+
+/// Arrays in place of those that are written as texts in `coalesce(x, '{}')`.
+pub(super) fn coalesced(function: &mut Function) {
+    let FunctionArguments::List(list) = &mut function.args else { return };
+    for argument in &mut list.args {
+        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument
+            && let Some(array) = written(expr)
+        {
+            *expr = array;
+        }
+    }
+}
+
+/// `ARRAY(SELECT x ...)` as `(SELECT array_agg(x) ...)`, and an empty array for no rows.
+pub(super) fn of_subquery(expr: &mut Expr) {
+    let Expr::Function(function) = &mut *expr else { return };
+    let FunctionArguments::Subquery(query) = &mut function.args else { return };
+    if let Some(array) = of_items(query) {
+        *expr = array;
+        return;
+    }
+    if !aggregate(query) {
+        return;
+    }
+    let query = Expr::Subquery(query.clone());
+    let empty = Expr::Array(Array { elem: vec![], named: true });
+    *expr = call("coalesce", [query, empty]);
+}
+
+/// `SELECT x FROM unnest(a) x` as `a`, and `SELECT 'text' || x FROM unnest(a) x` as
+/// `array_prefixed('text', a)`, since DataFusion has no columns of outer queries there.
+fn of_items(query: &mut Query) -> Option<Expr> {
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    let [from] = select.from.as_mut_slice() else { return None };
+    tables::without_schema(&mut from.relation);
+    let TableFactor::UNNEST { alias: Some(alias), array_exprs, .. } = &from.relation else {
+        return None;
+    };
+    let ([array], [SelectItem::UnnamedExpr(column)], None) =
+        (array_exprs.as_slice(), select.projection.as_slice(), &select.selection)
+    else {
+        return None;
+    };
+    let name = folded(alias.columns.first().map_or(&alias.name, |column| &column.name));
+    let is_item = |expr: &Expr| matches!(expr, Expr::Identifier(ident) if folded(ident) == name);
+    match column {
+        column if is_item(column) => Some(array.clone()),
+        Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } if is_item(right) => {
+            Some(call("array_prefixed", [left.as_ref().clone(), array.clone()]))
+        }
+        _ => None,
+    }
+}
+
+/// Has a query return its rows as one array, in their order. False of a query that is more than a
+/// plain SELECT of one column.
+fn aggregate(query: &mut Query) -> bool {
+    let Query { body, order_by, limit_clause, .. } = query;
+    let SetExpr::Select(select) = body.as_mut() else { return false };
+    if limit_clause.is_some() || select.distinct.is_some() {
+        return false;
+    }
+    let [SelectItem::UnnamedExpr(column) | SelectItem::ExprWithAlias { expr: column, .. }] =
+        select.projection.as_mut_slice()
+    else {
+        return false;
+    };
+    let column = take(column);
+    let order = order_by.take().and_then(|order| match order.kind {
+        OrderByKind::Expressions(mut expressions) => Some(expressions.swap_remove(0)),
+        OrderByKind::All(_) => None,
+    });
+    let order = order.map(|order| {
+        let by_number = matches!(&order.expr, Expr::Value(value)
+            if matches!(value.value, Value::Number(..)));
+        let key = if by_number { &column } else { &order.expr };
+        format!(" ORDER BY {key}{}", order.options)
+    });
+    let text = format!("array_agg({column}{})", order.unwrap_or_default());
+    let parsed = Parser::new(&GenericDialect {}).try_with_sql(&text);
+    let Ok(aggregate) = parsed.and_then(|mut parser| parser.parse_expr()) else { return false };
+    select.projection = vec![SelectItem::UnnamedExpr(aggregate)];
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_are_read_as_in_postgresql() {
+        let read = |text: &str| {
+            let shown = |item: Option<String>| item.unwrap_or_else(|| "-".to_owned());
+            items(text).map(|items| items.into_iter().map(shown).collect::<Vec<_>>().join("|"))
+        };
+        assert_eq!(read("{r,p, f}"), Some("r|p|f".to_owned()));
+        assert_eq!(read("{}"), Some(String::new()));
+        assert_eq!(read(r#"{"a,b" , NULL,"c\"d"}"#), Some("a,b|-|c\"d".to_owned()));
+        assert_eq!(read("{{1},{2}}"), None);
+        assert_eq!(read("r"), None);
+    }
+}

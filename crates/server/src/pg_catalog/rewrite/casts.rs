@@ -1,0 +1,162 @@
+//! Casts to types of the catalog.
+//!
+//! `x::regclass` is the OID where it is compared or calculated with, and the name where it is
+//! shown: as a column of the result, or cast on to a text.
+
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, BinaryOperator, CharacterLength, DataType, Expr, Select, SelectItem,
+};
+use terrace_sql::session::call;
+
+use super::{arrays, last, take, type_named};
+use crate::pg_catalog::types;
+
+/// The function that returns an OID for a type of the catalog, and the one that returns the name.
+fn functions(data_type: &DataType) -> Option<(&'static str, &'static str)> {
+    let name = match data_type {
+        DataType::Regclass => "regclass".to_owned(),
+        DataType::Custom(name, _) => last(name),
+        _ => return None,
+    };
+    Some(match name.as_str() {
+        "regclass" => ("regclass", "regclass_out"),
+        "regtype" => ("regtype", "regtype_out"),
+        "regproc" | "regprocedure" => ("regproc", "regproc_out"),
+        "regnamespace" => ("regnamespace", "regnamespace_out"),
+        "regrole" => ("regrole", "regrole_out"),
+        _ => return None,
+    })
+}
+
+/// True of a type by which a statement is known to ask for the catalog.
+pub(super) fn is_of_catalog(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) => is_of_catalog(item),
+        DataType::Custom(name, _) => {
+            super::is_of_catalog(name) || last(name) == "oid" || functions(data_type).is_some()
+        }
+        _ => functions(data_type).is_some(),
+    }
+}
+
+/// The operand of a cast, without parentheses around the cast, if it is to a type of the catalog.
+fn operand(expr: &mut Expr) -> Option<(&mut Expr, &'static str, &'static str)> {
+    match expr {
+        Expr::Nested(inner) => operand(inner),
+        Expr::Cast { expr, data_type, .. } => {
+            let (oid, name) = functions(data_type)?;
+            Some((expr, oid, name))
+        }
+        _ => None,
+    }
+}
+
+/// Has the columns of a result show names.
+pub(super) fn shown(select: &mut Select) {
+    for item in &mut select.projection {
+        let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+            continue;
+        };
+        if let Some((inner, _, name)) = operand(expr) {
+            *expr = call(name, [take(inner)]);
+        } else if let Some(name) = to_name(expr) {
+            *expr = name;
+        }
+    }
+}
+
+/// `to_regclass('t')` as the name of the table.
+fn to_name(expr: &mut Expr) -> Option<Expr> {
+    let Expr::Function(function) = &*expr else { return None };
+    let name = match last(&function.name).as_str() {
+        "to_regclass" => "regclass_out",
+        "to_regtype" => "regtype_out",
+        "to_regproc" => "regproc_out",
+        "to_regnamespace" => "regnamespace_out",
+        "to_regrole" => "regrole_out",
+        _ => return None,
+    };
+    Some(call(name, [take(expr)]))
+}
+
+/// Has comparisons take OIDs.
+pub(super) fn compared(expr: &mut Expr) {
+    let Expr::BinaryOp { left, op, right } = expr else { return };
+    if matches!(op, BinaryOperator::StringConcat) {
+        return;
+    }
+    for side in [left, right] {
+        if let Some((inner, oid, _)) = operand(side) {
+            **side = call(oid, [take(inner)]);
+        }
+    }
+}
+
+/// A cast without types of the catalog.
+pub(super) fn plain(expr: &mut Expr) {
+    let Expr::Cast { expr: inner, data_type, .. } = &mut *expr else { return };
+    if let Some((oid, _)) = functions(data_type) {
+        let inner = take(inner);
+        *expr = call(oid, [inner]);
+        return;
+    }
+    if let Some(item) = listed(data_type)
+        && let Some((_, name)) = functions(item)
+        && name == "regtype_out"
+    {
+        // Lists of types are shown as lists of their names.
+        let inner = take(inner);
+        *expr = call("regtypes_out", [inner]);
+        return;
+    }
+    let target = of_postgres(data_type);
+    if is_text(target.as_ref().unwrap_or(data_type))
+        && let Some((shown, _, name)) = operand(inner)
+    {
+        **inner = call(name, [take(shown)]);
+    }
+    if let Some(target) = target {
+        *data_type = target;
+    }
+    let is_list = listed(data_type).is_some();
+    if is_list && let Some(array) = arrays::written(inner) {
+        **inner = array;
+    }
+}
+
+/// The items' type of a list.
+fn listed(data_type: &DataType) -> Option<&DataType> {
+    match data_type {
+        DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) => Some(item),
+        _ => None,
+    }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Text | DataType::Varchar(_) | DataType::CharacterVarying(_))
+}
+
+/// A type of PostgreSQL as one that DataFusion has; none of a type that it has under this name.
+fn of_postgres(data_type: &DataType) -> Option<DataType> {
+    match data_type {
+        DataType::Array(ArrayElemTypeDef::SquareBracket(item, length)) => {
+            let item = Box::new(of_postgres(item)?);
+            Some(DataType::Array(ArrayElemTypeDef::SquareBracket(item, *length)))
+        }
+        // All digits stay.
+        DataType::Varchar(Some(CharacterLength::IntegerLength { .. })) => None,
+        DataType::Custom(name, _) => {
+            let is_ours = name.0.len() == 1 || super::is_of_catalog(name);
+            let of = types::by_name(&last(name)).filter(|_| is_ours)?;
+            Some(match of.name {
+                "oid" | "xid" | "cid" => DataType::BigInt(None),
+                "name" | "char" | "cstring" | "bpchar" | "unknown" | "aclitem" | "inet"
+                | "cidr" | "pg_node_tree" | "refcursor" | "json" | "jsonb" | "uuid" | "xml" => {
+                    DataType::Text
+                }
+                name => type_named(name)?,
+            })
+        }
+        _ => None,
+    }
+}

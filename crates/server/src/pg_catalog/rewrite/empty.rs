@@ -1,0 +1,81 @@
+//! Queries of relations that never have rows, since the database has none of what they would show.
+//!
+//! A subquery of such a relation has no value, and a column of such a query is never computed. So
+//! subqueries that DataFusion does not plan need not be planned there.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArguments, JoinOperator, Query, Select, SelectItem, SetExpr, TableFactor,
+    TableWithJoins, VisitMut, VisitorMut,
+};
+
+use super::{last, null, subqueries};
+use crate::pg_catalog::{SCHEMA, definition, tables};
+
+/// True of a query of one value that has none: a plain SELECT of a relation without rows.
+pub(super) fn has_no_value(query: &Query) -> bool {
+    match query.body.as_ref() {
+        SetExpr::Select(select) => has_no_rows(select) && !subqueries::is_aggregate(select),
+        _ => false,
+    }
+}
+
+/// True of a SELECT whose rows would each have a part of a relation without rows.
+fn has_no_rows(select: &Select) -> bool {
+    select.from.iter().any(is_empty)
+}
+
+fn is_empty(from: &TableWithJoins) -> bool {
+    let mut empty = never_has_rows(&from.relation);
+    for join in &from.joins {
+        let right = never_has_rows(&join.relation);
+        empty = match join.join_operator {
+            JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_) => {
+                empty || right
+            }
+            JoinOperator::Left(_) | JoinOperator::LeftOuter(_) => empty,
+            JoinOperator::Right(_) | JoinOperator::RightOuter(_) => right,
+            _ => empty && right,
+        };
+    }
+    empty
+}
+
+fn never_has_rows(table: &TableFactor) -> bool {
+    let TableFactor::Table { name, args: None, .. } = table else { return false };
+    // A table of the same name in another schema may have rows.
+    let is_own = name.0.len() == 1 || super::is_of_catalog(name);
+    let known = definition::find(&last(name)).filter(|of| of.schema == SCHEMA);
+    is_own && known.is_some_and(|of| tables::is_empty(of.name))
+}
+
+/// Leaves the subqueries out of the columns of a query without rows.
+pub(super) fn columns(select: &mut Select) {
+    if !has_no_rows(select) {
+        return;
+    }
+    for item in &mut select.projection {
+        let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+            continue;
+        };
+        if expr.visit(&mut Subqueries).is_break() {
+            *expr = null();
+        }
+    }
+}
+
+/// Breaks at the first subquery.
+struct Subqueries;
+
+impl VisitorMut for Subqueries {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        super::found(match expr {
+            Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => true,
+            Expr::Function(function) => matches!(function.args, FunctionArguments::Subquery(_)),
+            _ => false,
+        })
+    }
+}

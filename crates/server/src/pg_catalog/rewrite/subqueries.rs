@@ -1,0 +1,225 @@
+//! Correlated subqueries that return one value: DataFusion plans those that aggregate, and whose
+//! references to the query around them are in equations with columns of their own.
+//!
+//! - The value becomes `max(value)`. In the catalog's subqueries there is one value at most.
+//! - A condition over columns of the outer query alone goes out: `(SELECT v WHERE inner AND outer)`
+//!   is `CASE WHEN outer THEN (SELECT v WHERE inner) END`.
+//! - In other conditions, columns of the outer query are replaced by their equals: `i.a = o.a AND
+//!   o.a <> i.b` is `i.a = o.a AND i.a <> i.b`.
+
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
+    VisitMut, VisitorMut,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use terrace_sql::session::call;
+
+use super::{folded, last, take};
+
+/// Aggregate functions: a subquery with one of them returns one value already.
+const AGGREGATES: &[&str] = &[
+    "array_agg",
+    "avg",
+    "bool_and",
+    "bool_or",
+    "count",
+    "every",
+    "max",
+    "min",
+    "string_agg",
+    "sum",
+];
+
+/// Writes a correlated subquery out.
+pub(super) fn of_one_value(expr: &mut Expr) {
+    let Expr::Subquery(query) = &mut *expr else { return };
+    let Some(outside) = decorrelate(query) else { return };
+    if outside.is_empty() {
+        return;
+    }
+    let condition = joined(outside);
+    let subquery = take(expr);
+    if let Some(case) = case(condition, subquery) {
+        *expr = case;
+    }
+}
+
+/// Rewrites the subquery. Returns the conditions that go out of it; none of a query that is not
+/// correlated, or not a plain SELECT.
+fn decorrelate(query: &mut Query) -> Option<Vec<Expr>> {
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    let own = names(&select.from)?;
+    let condition = select.selection.clone()?;
+    let conditions = split(condition);
+    if conditions.iter().all(|condition| outer(condition, &own).is_empty()) {
+        return None;
+    }
+    let is_inner = |condition: &Expr| columns(condition).iter().any(|column| is_own(column, &own));
+    let is_outside = |condition: &Expr| !columns(condition).is_empty() && !is_inner(condition);
+    let (outside, mut inside): (Vec<Expr>, Vec<Expr>) =
+        conditions.into_iter().partition(is_outside);
+    let equals: Vec<(String, Expr)> =
+        inside.iter().filter_map(|condition| equation(condition, &own)).collect();
+    for condition in &mut inside {
+        if equation(condition, &own).is_none() {
+            substitute(condition, &equals);
+        }
+    }
+    select.selection = (!inside.is_empty()).then(|| joined(inside));
+    aggregate(select, &equals);
+    query.order_by = None;
+    query.limit_clause = None;
+    Some(outside)
+}
+
+/// Has the subquery return one value.
+fn aggregate(select: &mut Select, equals: &[(String, Expr)]) {
+    let [SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. }] =
+        select.projection.as_mut_slice()
+    else {
+        return;
+    };
+    substitute(value, equals);
+    if !aggregates(value) {
+        *value = call("max", [take(value)]);
+    }
+}
+
+/// True of a SELECT with an aggregate function: it returns a row whether there are rows or not.
+pub(super) fn is_aggregate(select: &Select) -> bool {
+    select.projection.iter().any(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => aggregates(expr),
+        _ => false,
+    })
+}
+
+fn aggregates(expr: &Expr) -> bool {
+    let mut found = false;
+    // Nothing breaks.
+    let ControlFlow::Continue(()) = expr.clone().visit(&mut Visitor(|expr: &mut Expr| {
+        if let Expr::Function(function) = expr {
+            found |= AGGREGATES.contains(&last(&function.name).as_str());
+        }
+    }));
+    found
+}
+
+/// The names by which the tables of a FROM are known; none of one that is no plain table.
+fn names(from: &[TableWithJoins]) -> Option<HashSet<String>> {
+    let tables = from.iter().flat_map(|from| {
+        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+    });
+    let name = |table: &TableFactor| match table {
+        TableFactor::Table { name, alias, args: None, .. } => {
+            Some(alias.as_ref().map_or_else(|| last(name), |alias| folded(&alias.name)))
+        }
+        TableFactor::Derived { alias: Some(alias), .. } => Some(folded(&alias.name)),
+        _ => None,
+    };
+    tables.map(name).collect()
+}
+
+/// The columns of an expression, outside of its subqueries.
+fn columns(expr: &Expr) -> Vec<Expr> {
+    let mut columns = Vec::new();
+    let mut copy = expr.clone();
+    // Nothing breaks.
+    let ControlFlow::Continue(()) = copy.visit(&mut Visitor(|expr: &mut Expr| {
+        if matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) {
+            columns.push(expr.clone());
+        }
+    }));
+    columns
+}
+
+/// True of a column of the subquery's own tables. One without a table is taken for that.
+fn is_own(column: &Expr, own: &HashSet<String>) -> bool {
+    let Expr::CompoundIdentifier(parts) = column else { return true };
+    let table = parts.iter().rev().nth(1).map(folded);
+    table.is_none_or(|table| own.contains(&table))
+}
+
+/// The columns of the outer query in an expression.
+fn outer(expr: &Expr, own: &HashSet<String>) -> Vec<Expr> {
+    columns(expr).into_iter().filter(|column| !is_own(column, own)).collect()
+}
+
+/// The outer column of an equation and the own column that it is equal to.
+fn equation(condition: &Expr, own: &HashSet<String>) -> Option<(String, Expr)> {
+    let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = condition else { return None };
+    let is_column = |expr: &Expr| matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+    if !is_column(left) || !is_column(right) {
+        return None;
+    }
+    match (is_own(left, own), is_own(right, own)) {
+        (true, false) => Some((right.to_string(), left.as_ref().clone())),
+        (false, true) => Some((left.to_string(), right.as_ref().clone())),
+        _ => None,
+    }
+}
+
+/// Replaces outer columns by their equals.
+fn substitute(expr: &mut Expr, equals: &[(String, Expr)]) {
+    // Nothing breaks.
+    let ControlFlow::Continue(()) = expr.visit(&mut Visitor(|expr: &mut Expr| {
+        if !matches!(expr, Expr::CompoundIdentifier(_)) {
+            return;
+        }
+        let name = expr.to_string();
+        if let Some((_, equal)) = equals.iter().find(|(outer, _)| *outer == name) {
+            *expr = equal.clone();
+        }
+    }));
+}
+
+/// The operands of a conjunction.
+fn split(condition: Expr) -> Vec<Expr> {
+    match condition {
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            let mut conditions = split(*left);
+            conditions.extend(split(*right));
+            conditions
+        }
+        Expr::Nested(inner) if matches!(*inner, Expr::BinaryOp { op: BinaryOperator::And, .. }) => {
+            split(*inner)
+        }
+        condition => vec![condition],
+    }
+}
+
+/// A conjunction.
+fn joined(conditions: Vec<Expr>) -> Expr {
+    let and = |left, right| Expr::BinaryOp {
+        left: Box::new(left),
+        op: BinaryOperator::And,
+        right: Box::new(right),
+    };
+    conditions.into_iter().reduce(and).unwrap_or_else(super::null)
+}
+
+fn case(condition: Expr, subquery: Expr) -> Option<Expr> {
+    let parser = Parser::new(&GenericDialect {}).try_with_sql("CASE WHEN true THEN NULL END");
+    let mut case = parser.and_then(|mut parser| parser.parse_expr()).ok()?;
+    let Expr::Case { conditions, .. } = &mut case else { return None };
+    let first = conditions.first_mut()?;
+    first.condition = condition;
+    first.result = subquery;
+    Some(case)
+}
+
+/// Calls a function for each expression.
+struct Visitor<F>(F);
+
+impl<F: FnMut(&mut Expr)> VisitorMut for Visitor<F> {
+    type Break = Infallible;
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
+        (self.0)(expr);
+        ControlFlow::Continue(())
+    }
+}

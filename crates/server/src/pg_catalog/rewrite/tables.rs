@@ -1,0 +1,110 @@
+//! Tables of statements: those of the information schema, and functions.
+
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias,
+    TableAliasColumnDef, TableFactor,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+
+use super::{is_of_catalog, last, strip, take};
+use crate::pg_catalog::SCHEMA;
+use crate::pg_catalog::definition::{INFORMATION_PREFIX, INFORMATION_SCHEMA, find};
+
+/// Functions that are tables already.
+const TABLES: &[&str] = &["generate_series", "range", "unnest", "pg_get_keywords"];
+
+/// Has a view of the information schema be found in `pg_catalog`, with its own name as an alias.
+pub(super) fn of_information_schema(table: &mut TableFactor) {
+    let TableFactor::Table { name, alias, args: None, .. } = table else { return };
+    let view = last(name);
+    let mut schemas = name.0.iter().rev().skip(1).filter_map(|part| part.as_ident());
+    let is_there = schemas.next().is_some_and(|schema| super::folded(schema) == INFORMATION_SCHEMA);
+    let hidden = format!("{INFORMATION_PREFIX}{view}");
+    if !is_there || find(&hidden).is_none() {
+        return;
+    }
+    *name = ObjectName::from(vec![Ident::new(SCHEMA), Ident::with_quote('"', hidden)]);
+    alias.get_or_insert_with(|| alias_named(view));
+}
+
+fn alias_named(name: String) -> TableAlias {
+    TableAlias { explicit: true, name: Ident::with_quote('"', name), columns: vec![], at: None }
+}
+
+/// Leaves the schema before functions out.
+pub(super) fn without_schema(table: &mut TableFactor) {
+    if let TableFactor::Table { name, args: Some(args), alias, .. } = table
+        && is_of_catalog(name)
+        && last(name) == "unnest"
+    {
+        let arguments = args.args.iter().filter_map(|argument| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+            _ => None,
+        });
+        *table = TableFactor::UNNEST {
+            alias: alias.take(),
+            array_exprs: arguments.collect(),
+            with_offset: false,
+            with_offset_alias: None,
+            with_ordinality: false,
+        };
+        return;
+    }
+    match table {
+        TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. }
+            if is_of_catalog(name) =>
+        {
+            strip(name);
+        }
+        _ => {}
+    }
+}
+
+/// A function as a table: its column has the alias of the table. One that returns a single value
+/// becomes a subquery.
+pub(super) fn of_function(table: &mut TableFactor) {
+    if let TableFactor::UNNEST { alias: Some(alias), .. } = table {
+        return name_column(alias);
+    }
+    let TableFactor::Table { name, alias, args: Some(args), .. } = table else { return };
+    let function = last(name);
+    if TABLES.contains(&function.as_str()) {
+        if function == "generate_series" {
+            alias.iter_mut().for_each(name_column);
+            args.args.iter_mut().for_each(as_bigint);
+        }
+        return;
+    }
+    let mut alias = alias.take().unwrap_or_else(|| alias_named(function));
+    name_column(&mut alias);
+    let arguments = args.args.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let text = format!("SELECT {name}({arguments})");
+    let parsed = Parser::new(&GenericDialect {}).try_with_sql(&text);
+    if let Ok(subquery) = parsed.and_then(|mut parser| parser.parse_query()) {
+        let alias = Some(alias);
+        *table = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+    }
+}
+
+/// Bounds of a series are BIGINT.
+fn as_bigint(argument: &mut FunctionArg) {
+    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument
+        && !matches!(expr, Expr::Value(_))
+    {
+        *expr = Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(take(expr)),
+            data_type: DataType::BigInt(None),
+            array: false,
+            format: None,
+        };
+    }
+}
+
+fn name_column(alias: &mut TableAlias) {
+    if alias.columns.is_empty() {
+        let name = alias.name.clone();
+        alias.columns.push(TableAliasColumnDef { name, data_type: None });
+    }
+}

@@ -1,0 +1,106 @@
+//! Roles, and their rights.
+
+use terrace_sql::access::Privilege;
+
+use super::value::Row;
+use super::{Source, oids};
+
+/// The owner of what was made without a role, such as by `terrace sql`.
+const OWNER: &str = "terrace";
+
+/// A role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Role {
+    pub(super) oid: i64,
+    pub(super) name: String,
+    /// It may do everything.
+    pub(super) is_superuser: bool,
+    pub(super) can_log_in: bool,
+}
+
+/// The roles of the database; of one without roles, the user of the connection, who owns it.
+pub(super) fn roles(source: &Source) -> Vec<Role> {
+    let known = source.names.roles();
+    let (name, can_log_in) = match known.is_empty() {
+        true => (source.facts.user.clone(), true),
+        false => (OWNER.to_owned(), false),
+    };
+    let owner = Role { oid: oids::OWNER, name, is_superuser: true, can_log_in };
+    let known = known.into_iter().map(|(name, role)| Role {
+        oid: oid(&name),
+        is_superuser: role.is_superuser,
+        can_log_in: role.can_login,
+        name,
+    });
+    std::iter::once(owner).chain(known).collect()
+}
+
+fn oid(name: &str) -> i64 {
+    oids::hashed(&["role", name])
+}
+
+/// The OID of the owner of a table or view, of the schema where `object` is none.
+pub(super) fn owner_oid(source: &Source, schema: &str, object: Option<&str>) -> i64 {
+    let access = source.names.access(schema, object);
+    access.and_then(|access| access.owner).map_or(oids::OWNER, |owner| oid(&owner))
+}
+
+/// The name of the owner of a table or view, of the schema where `object` is none.
+pub(super) fn owner(source: &Source, schema: &str, object: Option<&str>) -> Option<String> {
+    let oid = owner_oid(source, schema, object);
+    roles(source).into_iter().find(|role| role.oid == oid).map(|role| role.name)
+}
+
+/// True of a role that may do everything; `name` is none of a connection without a role.
+pub(super) fn is_superuser(source: &Source, name: Option<&str>) -> bool {
+    name.is_none_or(|name| {
+        name == OWNER || roles(source).iter().any(|role| role.name == name && role.is_superuser)
+    })
+}
+
+/// True if a role has a privilege on a table or view, on the schema where `object` is none.
+pub(super) fn allows(
+    source: &Source,
+    role: Option<&str>,
+    privilege: Privilege,
+    schema: &str,
+    object: Option<&str>,
+) -> bool {
+    if is_superuser(source, role) {
+        return true;
+    }
+    let access = source.names.access(schema, object);
+    role.zip(access).is_some_and(|(role, access)| access.allows(role, privilege))
+}
+
+/// True if the user of the connection may see and end statements of another one.
+pub(super) fn may_control(source: &Source, user: &str) -> bool {
+    let role = source.facts.role.as_deref();
+    role == Some(user) || is_superuser(source, role)
+}
+
+/// A row of `pg_roles`.
+pub(super) fn role(role: &Role) -> Row {
+    vec![
+        ("oid", role.oid.into()),
+        ("rolname", role.name.as_str().into()),
+        ("rolsuper", role.is_superuser.into()),
+        ("rolinherit", true.into()),
+        ("rolcreaterole", role.is_superuser.into()),
+        ("rolcreatedb", false.into()),
+        ("rolcanlogin", role.can_log_in.into()),
+        ("rolconnlimit", (-1).into()),
+        ("rolpassword", "********".into()),
+    ]
+}
+
+/// A row of `pg_user`.
+pub(super) fn user(role: &Role) -> Row {
+    vec![
+        ("usename", role.name.as_str().into()),
+        ("usesysid", role.oid.into()),
+        ("usecreatedb", false.into()),
+        ("usesuper", role.is_superuser.into()),
+        ("passwd", "********".into()),
+    ]
+}

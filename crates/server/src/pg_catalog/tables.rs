@@ -1,0 +1,132 @@
+//! Rows of the relations of `pg_catalog`. Those that are not here have none, since the database has
+//! none of what they would show.
+
+use terrace_sql::SqlError;
+
+use super::definition::{Definition, INFORMATION_SCHEMA};
+use super::objects::Objects;
+use super::value::{Row, Value};
+use super::{Source, activity, functions, information, oids, relations, roles, types};
+
+/// The relations that [`rows`] gives rows to.
+const FILLED: &[&str] = &[
+    "pg_attribute",
+    "pg_class",
+    "pg_collation",
+    "pg_database",
+    "pg_namespace",
+    "pg_proc",
+    "pg_roles",
+    "pg_settings",
+    "pg_stat_activity",
+    "pg_stat_all_tables",
+    "pg_stat_sys_tables",
+    "pg_stat_user_tables",
+    "pg_tables",
+    "pg_tablespace",
+    "pg_type",
+    "pg_user",
+    "pg_views",
+];
+
+/// True of a relation of `pg_catalog` that never has rows.
+pub(super) fn is_empty(name: &str) -> bool {
+    !FILLED.contains(&name)
+}
+
+/// The rows of a relation.
+///
+/// # Errors
+/// Those of planning views, to learn their columns.
+pub(super) async fn rows(definition: &Definition, source: &Source) -> Result<Vec<Row>, SqlError> {
+    if definition.schema == INFORMATION_SCHEMA {
+        return information::rows(definition.name, source).await;
+    }
+    if is_empty(definition.name) {
+        return Ok(vec![]);
+    }
+    let objects = || Objects::of(&source.names);
+    Ok(match definition.name {
+        "pg_attribute" => relations::attributes(source).await?,
+        "pg_class" => relations::classes(source).await?,
+        "pg_namespace" => {
+            objects().schemas.iter().map(|schema| namespace(schema, source)).collect()
+        }
+        "pg_tables" => relations::tables(&objects(), source),
+        "pg_views" => relations::views(&objects(), source),
+        "pg_stat_all_tables" => relations::statistics(&objects(), |_| true),
+        "pg_stat_user_tables" => relations::statistics(&objects(), |object| object.is_of_user()),
+        "pg_stat_sys_tables" => relations::statistics(&objects(), |object| !object.is_of_user()),
+        "pg_type" => types::rows(),
+        "pg_proc" => functions::rows(source),
+        "pg_collation" => collations(),
+        "pg_database" => vec![database(source)],
+        "pg_tablespace" => vec![vec![
+            ("oid", oids::TABLESPACE.into()),
+            ("spcname", "pg_default".into()),
+            ("spcowner", oids::OWNER.into()),
+        ]],
+        "pg_roles" => roles::roles(source).iter().map(roles::role).collect(),
+        "pg_user" => roles::roles(source).iter().map(roles::user).collect(),
+        "pg_settings" => source.facts.settings.rows().into_iter().map(setting).collect(),
+        "pg_stat_activity" => activity::rows(source),
+        _ => vec![],
+    })
+}
+
+fn namespace(schema: &super::objects::Schema, source: &Source) -> Row {
+    vec![
+        ("oid", schema.oid.into()),
+        ("nspname", schema.name.as_str().into()),
+        ("nspowner", roles::owner_oid(source, &schema.name, None).into()),
+    ]
+}
+
+/// Texts are compared by their bytes.
+fn collations() -> Vec<Row> {
+    let named = [(100, "default", "d"), (950, "C", "c"), (951, "POSIX", "c")];
+    let row = |(oid, name, provider): (i64, &str, &str)| -> Row {
+        vec![
+            ("oid", oid.into()),
+            ("collname", name.into()),
+            ("collnamespace", oids::PG_CATALOG.into()),
+            ("collowner", oids::OWNER.into()),
+            ("collprovider", provider.into()),
+            ("collisdeterministic", true.into()),
+            ("collencoding", (-1).into()),
+            ("collcollate", (name != "default").then_some(name).into()),
+            ("collctype", (name != "default").then_some(name).into()),
+        ]
+    };
+    named.into_iter().map(row).collect()
+}
+
+fn database(source: &Source) -> Row {
+    vec![
+        ("oid", oids::DATABASE.into()),
+        ("datname", source.facts.database.into()),
+        ("datdba", oids::OWNER.into()),
+        ("encoding", super::UTF8.into()),
+        ("datlocprovider", "c".into()),
+        ("datallowconn", true.into()),
+        ("datconnlimit", (-1).into()),
+        ("dattablespace", oids::TABLESPACE.into()),
+        ("datcollate", "C".into()),
+        ("datctype", "C".into()),
+    ]
+}
+
+/// A setting by its name, value and default.
+fn setting((name, value, default): (&'static str, String, &'static str)) -> Row {
+    let source = if value == default { "default" } else { "session" };
+    vec![
+        ("name", name.into()),
+        ("setting", Value::Text(value.clone())),
+        ("category", "Settings of the connection".into()),
+        ("context", "user".into()),
+        ("vartype", "string".into()),
+        ("source", source.into()),
+        ("boot_val", default.into()),
+        ("reset_val", default.into()),
+    ]
+}

@@ -1,0 +1,68 @@
+//! Statements that read and change settings of the connection.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, StringArray};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use pgwire::messages::PgWireBackendMessage as Out;
+use pgwire::messages::response::CommandComplete;
+use pgwire::messages::startup::ParameterStatus;
+
+use super::cell::{ColumnWriter, Format};
+use super::connection::Connection;
+use super::execute::description;
+use super::failure::{Failure, SqlState};
+use super::settings::Access;
+
+/// The zone of what has none.
+const UTC: &str = "+00:00";
+
+impl Connection<'_> {
+    /// Sets a setting, or shows one as the only row of a result.
+    pub(super) async fn access(&mut self, access: &Access) -> Result<(), Failure> {
+        let tag = match access {
+            Access::Forget(what) => return self.forget(what).await,
+            Access::SetLocal(name) => {
+                let text = format!("SET LOCAL {name} is not possible; SET lasts for the session");
+                return Err(Failure::new(SqlState::UNSUPPORTED, text));
+            }
+            Access::Set(name, value) => {
+                let reported = self.settings.set(name, value)?;
+                if let Some(statement) = self.settings.of_session(name) {
+                    self.session.sql(&statement).await?;
+                }
+                if let Some((name, value)) = reported {
+                    let status = ParameterStatus::new(name.to_owned(), value);
+                    self.wire.put(Out::ParameterStatus(status))?;
+                }
+                "SET"
+            }
+            Access::Show(name) => {
+                let shown: ArrayRef = Arc::new(StringArray::from(vec![self.settings.get(name)]));
+                let column = ColumnWriter::new(&shown, Format::Text, UTC.parse()?)?;
+                self.wire.put_row(&[column], 0)?;
+                "SHOW"
+            }
+        };
+        self.wire.put(Out::CommandComplete(CommandComplete::new(tag.to_owned())))
+    }
+
+    /// Carries out the changes of settings that a statement has made.
+    pub(super) async fn follow_settings(&mut self) -> Result<(), Failure> {
+        for (name, told) in self.settings.take_changes() {
+            if let Some(statement) = self.settings.of_session(name) {
+                self.session.sql(&statement).await?;
+            }
+            if let Some((name, value)) = told {
+                let status = ParameterStatus::new(name.to_owned(), value);
+                self.wire.put(Out::ParameterStatus(status))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn describe_setting(&mut self, name: &str) -> Result<(), Failure> {
+        let schema = Arc::new(Schema::new(vec![Field::new(name, DataType::Utf8, false)]));
+        self.wire.put(Out::RowDescription(description(&schema, &[Format::Text])?))
+    }
+}

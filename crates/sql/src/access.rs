@@ -1,0 +1,234 @@
+//! Privileges on schemas, tables and views, and the roles that hold them.
+//!
+//! Each schema, table and view has an owner and grants ([`Access`]), which are names of the catalog
+//! like the object itself: a statement sees those of its snapshot. A statement acts for the role of
+//! its session ([`Rights`]). A session without a role, as an embedding program opens it, may do
+//! everything, as a superuser may.
+//!
+//! Names are checked when they are resolved (`names`), tables that a plan reads and changes before
+//! each run (`plan`). The tables below a view are read with the rights of the view's owner.
+
+mod names;
+mod plan;
+mod rights;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+pub(crate) use names::{Reading, check_names};
+pub(crate) use plan::check_plan;
+pub(crate) use rights::Rights;
+
+/// A right to do something with a schema, table or view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Privilege {
+    /// Reads a table or view.
+    Select,
+    /// Adds rows to a table.
+    Insert,
+    /// Changes rows of a table.
+    Update,
+    /// Deletes rows of a table.
+    Delete,
+    /// Finds the tables and views of a schema.
+    Usage,
+    /// Makes tables and views in a schema.
+    Create,
+}
+
+impl Privilege {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Select, Self::Insert, Self::Update, Self::Delete, Self::Usage, Self::Create];
+
+    /// The keyword of GRANT and REVOKE.
+    #[must_use]
+    pub fn keyword(self) -> &'static str {
+        match self {
+            Self::Select => "SELECT",
+            Self::Insert => "INSERT",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Usage => "USAGE",
+            Self::Create => "CREATE",
+        }
+    }
+
+    fn bit(self) -> u8 {
+        match self {
+            Self::Select => 1,
+            Self::Insert => 2,
+            Self::Update => 4,
+            Self::Delete => 8,
+            Self::Usage => 16,
+            Self::Create => 32,
+        }
+    }
+}
+
+/// A set of privileges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Privileges(u8);
+
+impl Privileges {
+    /// All privileges on a table or view.
+    #[must_use]
+    pub fn of_tables() -> Self {
+        use Privilege::{Delete, Insert, Select, Update};
+        [Select, Insert, Update, Delete].into_iter().collect()
+    }
+
+    /// All privileges on a schema.
+    #[must_use]
+    pub fn of_schemas() -> Self {
+        [Privilege::Usage, Privilege::Create].into_iter().collect()
+    }
+
+    /// Returns true if the privilege is one of them.
+    #[must_use]
+    pub fn contains(self, privilege: Privilege) -> bool {
+        self.0 & privilege.bit() != 0
+    }
+
+    /// Returns true if there is none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Both sets together.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The set without those of another one.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
+    /// The privileges of the set.
+    pub fn iter(self) -> impl Iterator<Item = Privilege> {
+        Privilege::ALL.into_iter().filter(move |privilege| self.contains(*privilege))
+    }
+
+    /// The set as a byte of a record.
+    pub(crate) fn to_byte(self) -> u8 {
+        self.0
+    }
+
+    /// The set of a record's byte; none of a byte with unknown privileges.
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        let all = Self::of_tables().union(Self::of_schemas());
+        (byte & !all.0 == 0).then_some(Self(byte))
+    }
+}
+
+impl FromIterator<Privilege> for Privileges {
+    fn from_iter<T: IntoIterator<Item = Privilege>>(privileges: T) -> Self {
+        Self(privileges.into_iter().fold(0, |bits, privilege| bits | privilege.bit()))
+    }
+}
+
+impl fmt::Display for Privileges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keywords: Vec<_> = self.iter().map(Privilege::keyword).collect();
+        f.write_str(&keywords.join(", "))
+    }
+}
+
+/// The holder of a grant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grantee {
+    /// Every role.
+    Public,
+    /// One role.
+    Role(String),
+}
+
+impl fmt::Display for Grantee {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Public => "PUBLIC",
+            Self::Role(name) => name,
+        })
+    }
+}
+
+/// Owner and grants of a schema, table or view.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// The role that may do everything with it; none of what a session without a role has made.
+    pub owner: Option<String>,
+    /// Privileges by their holders.
+    pub grants: BTreeMap<Grantee, Privileges>,
+}
+
+impl Access {
+    /// Returns true if the role owns it, or holds the privilege itself or with all others.
+    #[must_use]
+    pub fn allows(&self, role: &str, privilege: Privilege) -> bool {
+        let holds = |(grantee, privileges): (&Grantee, &Privileges)| {
+            let is_held = match grantee {
+                Grantee::Public => true,
+                Grantee::Role(name) => name == role,
+            };
+            is_held && privileges.contains(privilege)
+        };
+        self.is_owned_by(role) || self.grants.iter().any(holds)
+    }
+
+    /// Returns true if the role owns it.
+    #[must_use]
+    pub fn is_owned_by(&self, role: &str) -> bool {
+        self.owner.as_deref() == Some(role)
+    }
+
+    /// Returns true if the role owns it or holds a grant.
+    pub(crate) fn names(&self, role: &str) -> bool {
+        self.is_owned_by(role) || self.grants.contains_key(&Grantee::Role(role.to_owned()))
+    }
+
+    /// Gives privileges to a holder.
+    pub(crate) fn grant(&mut self, grantee: Grantee, privileges: Privileges) {
+        let held = self.grants.entry(grantee).or_default();
+        *held = held.union(privileges);
+    }
+
+    /// Takes privileges from a holder.
+    pub(crate) fn revoke(&mut self, grantee: &Grantee, privileges: Privileges) {
+        if let Some(held) = self.grants.get_mut(grantee) {
+            *held = held.without(privileges);
+        }
+        self.grants.retain(|_, held| !held.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn privileges_are_sets() {
+        let both: Privileges = [Privilege::Select, Privilege::Usage].into_iter().collect();
+        assert_eq!(both.to_string(), "SELECT, USAGE");
+        assert_eq!(Privileges::from_byte(both.to_byte()), Some(both));
+        assert_eq!(Privileges::from_byte(64), None);
+        assert!(both.without(both).is_empty());
+    }
+
+    #[test]
+    fn grants_add_up_and_are_taken_back() {
+        let mut access = Access { owner: Some("o".to_owned()), ..Access::default() };
+        let role = Grantee::Role("r".to_owned());
+        access.grant(role.clone(), [Privilege::Select].into_iter().collect());
+        access.grant(role.clone(), [Privilege::Insert].into_iter().collect());
+        access.grant(Grantee::Public, [Privilege::Delete].into_iter().collect());
+        assert!(access.allows("r", Privilege::Select) && access.allows("r", Privilege::Delete));
+        assert!(access.allows("o", Privilege::Update) && !access.allows("r", Privilege::Update));
+        access.revoke(&role, Privileges::of_tables());
+        assert!(!access.allows("r", Privilege::Select) && !access.names("r"));
+        assert!(access.allows("other", Privilege::Delete));
+    }
+}

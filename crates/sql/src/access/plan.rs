@@ -1,0 +1,78 @@
+//! Rights to the tables of a plan.
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::listing::ListingTable;
+use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan, TableSource, WriteOp};
+use std::sync::Arc;
+
+use super::{Privilege, Privileges, Rights};
+use crate::error::SqlError;
+use crate::provider::StoredTable;
+
+/// Refuses a plan that reads or changes tables without the privilege for it, or reads and writes
+/// files, which superusers alone may do. Tables of views have been checked with the rights of the
+/// views' owners. The rows that an UPDATE or DELETE changes are read, so these take SELECT as well.
+///
+/// # Errors
+/// [`SqlError::Denied`].
+pub(crate) fn check_plan(plan: &LogicalPlan, rights: &Rights<'_>) -> Result<(), SqlError> {
+    if rights.limited()?.is_none() {
+        return Ok(());
+    }
+    let check = |node: &LogicalPlan| {
+        check_node(node, rights)?;
+        Ok(TreeNodeRecursion::Continue)
+    };
+    plan.apply_with_subqueries(check)?;
+    Ok(())
+}
+
+fn check_node(node: &LogicalPlan, rights: &Rights<'_>) -> Result<()> {
+    match node {
+        LogicalPlan::TableScan(scan) => {
+            check_table(&scan.source, [Privilege::Select].into_iter().collect(), rights)
+        }
+        LogicalPlan::Dml(DmlStatement { target, op, .. }) => {
+            check_table(target, privileges_of(op), rights)
+        }
+        LogicalPlan::Copy(copy) => {
+            Ok(rights.require_superuser(&format!("writing the file {}", copy.output_url))?)
+        }
+        LogicalPlan::Ddl(DdlStatement::CreateExternalTable(table)) => {
+            let what = format!("making a table of the files {}", table.locations.join(", "));
+            Ok(rights.require_superuser(&what)?)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn privileges_of(op: &WriteOp) -> Privileges {
+    use Privilege::{Delete, Insert, Update};
+    match op {
+        WriteOp::Insert(InsertOp::Append) => [Insert].into_iter().collect(),
+        WriteOp::Insert(_) => [Insert, Delete].into_iter().collect(),
+        WriteOp::Update => [Update].into_iter().collect(),
+        WriteOp::Delete | WriteOp::Truncate => [Delete].into_iter().collect(),
+        _ => Privileges::of_tables(),
+    }
+}
+
+fn check_table(
+    source: &Arc<dyn TableSource>,
+    privileges: Privileges,
+    rights: &Rights<'_>,
+) -> Result<()> {
+    let provider = source_as_provider(source)?;
+    if let Some(stored) = provider.downcast_ref::<StoredTable>().filter(|it| !it.is_granted()) {
+        let table = stored.table();
+        for privilege in privileges.iter() {
+            rights.require(privilege, table.schema_name(), Some(table.name()))?;
+        }
+    } else if provider.downcast_ref::<ListingTable>().is_some() {
+        rights.require_superuser("reading files")?;
+    }
+    Ok(())
+}

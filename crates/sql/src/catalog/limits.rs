@@ -1,0 +1,181 @@
+//! Limits of a tenant.
+
+use std::fmt;
+use std::time::Duration;
+
+use terrace_sys::size::{format_bytes, parse_bytes};
+
+use super::bytes::{FieldReader, FieldWriter, Missing};
+use crate::error::SqlError;
+
+/// Longest time that a query waits for its turn where nothing else is said.
+pub(crate) const QUEUE_TIME: Duration = Duration::from_secs(30);
+
+/// Limits of all sessions of a tenant together, and of each of its queries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TenantLimits {
+    /// Most sessions at a time.
+    pub connections: Option<u64>,
+    /// Most queries at a time; more of them wait for their turn.
+    pub queries: Option<u64>,
+    /// Longest time that a query waits for its turn; 30 seconds where there is none.
+    pub queue_time: Option<Duration>,
+    /// Longest time that a query takes, from its turn on.
+    pub query_time: Option<Duration>,
+    /// Most bytes of working memory of its queries in DRAM, in equal parts.
+    pub dram_bytes: Option<u64>,
+    /// Most bytes that its running queries have spilled.
+    pub spill_bytes: Option<u64>,
+}
+
+/// A value of a limit.
+enum Value<'a> {
+    Count(&'a mut Option<u64>),
+    Bytes(&'a mut Option<u64>),
+    Time(&'a mut Option<Duration>),
+}
+
+impl TenantLimits {
+    /// Names of the options.
+    pub(crate) const NAMES: [&str; 6] = [
+        "max_connections",
+        "max_queries",
+        "queue_timeout",
+        "query_timeout",
+        "max_dram",
+        "max_spill",
+    ];
+
+    /// Sets a limit by the name of its option; an empty value takes it away. False if there is no
+    /// such option.
+    ///
+    /// # Errors
+    /// [`SqlError::Refused`] for a value that is none.
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool, SqlError> {
+        let limit = match name {
+            "max_connections" => Value::Count(&mut self.connections),
+            "max_queries" => Value::Count(&mut self.queries),
+            "queue_timeout" => Value::Time(&mut self.queue_time),
+            "query_timeout" => Value::Time(&mut self.query_time),
+            "max_dram" => Value::Bytes(&mut self.dram_bytes),
+            "max_spill" => Value::Bytes(&mut self.spill_bytes),
+            _ => return Ok(false),
+        };
+        let refused = |instead: String| SqlError::Refused {
+            what: format!("the option {name} = '{value}' of a tenant"),
+            instead,
+        };
+        match limit {
+            Value::Count(limit) | Value::Bytes(limit) if value.is_empty() => *limit = None,
+            Value::Time(limit) if value.is_empty() => *limit = None,
+            Value::Count(limit) => {
+                let count = value.parse().ok().filter(|count| *count > 0);
+                *limit = Some(count.ok_or_else(|| refused("say a number from 1 on".to_owned()))?);
+            }
+            Value::Bytes(limit) => *limit = Some(parse_bytes(value).map_err(refused)?),
+            Value::Time(limit) => {
+                let time = parse_time(value);
+                let example = || refused("say a time such as 500ms, 30s, 5min or 2h".to_owned());
+                *limit = Some(time.ok_or_else(example)?);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The longest time that a query waits for its turn.
+    pub(crate) fn wait(&self) -> Duration {
+        self.queue_time.unwrap_or(QUEUE_TIME)
+    }
+
+    pub(super) fn write(&self, fields: &mut FieldWriter) {
+        let millis = |time: Option<Duration>| {
+            time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+        };
+        let (queue, query) = (millis(self.queue_time), millis(self.query_time));
+        let all = [self.connections, self.queries, queue, query, self.dram_bytes, self.spill_bytes];
+        for limit in all {
+            fields.byte(u8::from(limit.is_some()));
+            fields.word(limit.unwrap_or_default());
+        }
+    }
+
+    pub(super) fn read(fields: &mut FieldReader<'_>) -> Result<Self, Missing> {
+        let mut next = || -> Result<Option<u64>, Missing> {
+            let is_there = fields.byte()? != 0;
+            let value = fields.word()?;
+            Ok(is_there.then_some(value))
+        };
+        Ok(Self {
+            connections: next()?,
+            queries: next()?,
+            queue_time: next()?.map(Duration::from_millis),
+            query_time: next()?.map(Duration::from_millis),
+            dram_bytes: next()?,
+            spill_bytes: next()?,
+        })
+    }
+}
+
+impl fmt::Display for TenantLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = |limit: Option<u64>| limit.map(|count| count.to_string());
+        let time = |limit: Option<Duration>| limit.map(|time| format!("{time:?}"));
+        let bytes = |limit: Option<u64>| limit.map(format_bytes);
+        let values = [
+            count(self.connections),
+            count(self.queries),
+            time(self.queue_time),
+            time(self.query_time),
+            bytes(self.dram_bytes),
+            bytes(self.spill_bytes),
+        ];
+        let known = Self::NAMES.into_iter().zip(values);
+        let known = known.filter_map(|(name, value)| Some(format!("{name} {}", value?)));
+        f.write_str(&known.collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// A number with its unit: `500ms`, `30s`, `5min`, `2h`.
+fn parse_time(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(end);
+    let millis = match unit.trim() {
+        "ms" => 1,
+        "s" => 1000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    let time = number.parse::<u64>().ok()?.checked_mul(millis)?;
+    (time > 0).then(|| Duration::from_millis(time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_set_kept_and_taken_away() -> Result<(), SqlError> {
+        let mut limits = TenantLimits::default();
+        let values = ["3", "4", "500ms", "5min", "64MiB", "1GiB"];
+        for (name, value) in TenantLimits::NAMES.into_iter().zip(values) {
+            assert!(limits.set(name, value)?);
+        }
+        let text = "max_connections 3, max_queries 4, queue_timeout 500ms, query_timeout 300s, \
+                    max_dram 64MiB, max_spill 1GiB";
+        assert_eq!(limits.to_string(), text);
+        let mut fields = FieldWriter::new(1);
+        limits.write(&mut fields);
+        let record = fields.finish();
+        let read = FieldReader::new(&record, 1).and_then(|mut it| TenantLimits::read(&mut it));
+        assert_eq!(read, Ok(limits));
+        for name in TenantLimits::NAMES {
+            assert!(limits.set(name, "")?);
+            assert!(limits.set(name, "much").is_err(), "{name}");
+        }
+        assert_eq!(limits, TenantLimits::default());
+        assert!(limits.set("max_queries", "0").is_err() && !limits.set("other", "1")?);
+        Ok(())
+    }
+}

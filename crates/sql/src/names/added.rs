@@ -1,0 +1,203 @@
+//! Schemas that an embedder adds to the catalog of its sessions, such as PostgreSQL's `pg_catalog`,
+//! and the names of the database that their tables show.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError};
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{CatalogProvider as _, SchemaProvider, TableProvider};
+use datafusion::common::Result;
+use datafusion::execution::SessionState;
+use datafusion::sql::parser::Statement;
+use terrace_sys::size::to_u64;
+
+use super::{MainCatalog, Shared};
+use crate::access::Access;
+use crate::catalog::{Role, Snapshot};
+use crate::error::SqlError;
+use crate::system::SYSTEM_SCHEMA;
+use crate::view;
+
+/// A schema of read-only tables that an embedder adds to the catalog of a session.
+pub trait AddedSchema: fmt::Debug + Send + Sync {
+    /// The name of the schema.
+    fn name(&self) -> &str;
+
+    /// Its tables. They are kept in plans of prepared statements, and ask for the names of the
+    /// database at each scan.
+    fn tables(&self, names: Names) -> Arc<dyn SchemaProvider>;
+
+    /// Rewrites a statement of the session, or of a view, before it is planned: syntax and names
+    /// that have a meaning in this schema alone.
+    ///
+    /// # Errors
+    /// Of a statement that has no meaning.
+    fn rewrite(&self, statement: &mut Statement) -> Result<(), SqlError>;
+}
+
+/// The added schema, as the state of a session knows it.
+#[derive(Debug)]
+pub(crate) struct Added(pub(crate) Arc<dyn AddedSchema>);
+
+impl Added {
+    /// Has the added schema rewrite a statement, if a session has one.
+    ///
+    /// # Errors
+    /// Those of the schema.
+    pub(crate) fn rewrite(state: &SessionState, statement: &mut Statement) -> Result<(), SqlError> {
+        match state.config().get_extension::<Self>() {
+            Some(added) => added.0.rewrite(statement),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Shared {
+    /// The tables of the added schema, if it has this name.
+    pub(super) fn added(self: &Arc<Self>, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let added = self.added.get().filter(|added| added.name() == name)?;
+        Some(added.tables(Names { shared: Arc::clone(self) }))
+    }
+
+    /// The table of the added schema that has this name.
+    pub(super) async fn added_table(
+        self: &Arc<Self>,
+        name: &str,
+    ) -> Result<Option<Arc<dyn TableProvider>>> {
+        let Some(added) = self.added.get() else { return Ok(None) };
+        added.tables(Names { shared: Arc::clone(self) }).table(name).await
+    }
+
+    /// The catalog as a statement that begins now sees it.
+    fn now(&self) -> Snapshot {
+        let open = self.transaction.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // A transaction that has failed refuses its statements.
+        let within = open.and_then(|transaction| transaction.snapshot().ok());
+        within.unwrap_or_else(|| self.engine.catalog().snapshot())
+    }
+}
+
+impl MainCatalog {
+    /// Adds a schema, once.
+    pub(crate) fn add(&self, schema: Arc<dyn AddedSchema>) {
+        // A session has one embedder, which adds its schema when it makes the session.
+        let _ = self.shared.added.set(schema);
+    }
+
+    /// The names of the database.
+    pub(crate) fn names(&self) -> Names {
+        Names { shared: Arc::clone(&self.shared) }
+    }
+}
+
+/// The schemas and relations of the database, as a statement of the session that begins at the time
+/// of a call sees them.
+#[derive(Clone)]
+pub struct Names {
+    shared: Arc<Shared>,
+}
+
+/// A table or view of the database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relation {
+    /// Its schema.
+    pub schema: String,
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: RelationKind,
+}
+
+/// Kinds of relations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RelationKind {
+    /// A table.
+    Table {
+        /// Its number, which no other table of the database ever has.
+        number: u64,
+        /// Rows of it.
+        rows: u64,
+        /// Bytes of it in the store.
+        bytes: u64,
+    },
+    /// A view, with the text of its query.
+    View(String),
+    /// An external table of the session.
+    External,
+    /// A table of the schema `terrace`.
+    System,
+}
+
+impl Names {
+    /// The names of the schemas of the database, in order, and of the schema `terrace`.
+    #[must_use]
+    pub fn schemas(&self) -> Vec<String> {
+        let mut schemas = self.shared.now().schemas();
+        schemas.push(SYSTEM_SCHEMA.to_owned());
+        schemas
+    }
+
+    /// All tables and views.
+    #[must_use]
+    pub fn relations(&self) -> Vec<Relation> {
+        let snapshot = self.shared.now();
+        let mut relations = Vec::new();
+        for schema in snapshot.schemas() {
+            let relation = |name: String, kind| Relation { schema: schema.clone(), name, kind };
+            relations.extend(snapshot.table_names(&schema).into_iter().filter_map(|name| {
+                let (table, version) = snapshot.table(&schema, &name)?;
+                let (rows, bytes) = (to_u64(version.rows()), version.extent_bytes());
+                Some(relation(name, RelationKind::Table { number: table.id(), rows, bytes }))
+            }));
+            relations.extend(snapshot.view_names(&schema).into_iter().filter_map(|name| {
+                let text = snapshot.view(&schema, &name)?;
+                let query = view::query_text(&text).ok()?;
+                Some(relation(name, RelationKind::View(query)))
+            }));
+        }
+        let external = self.shared.external();
+        relations.extend(external.keys().map(|(schema, name)| Relation {
+            schema: schema.clone(),
+            name: name.clone(),
+            kind: RelationKind::External,
+        }));
+        drop(external);
+        relations.extend(crate::system::names().map(|name| Relation {
+            schema: SYSTEM_SCHEMA.to_owned(),
+            name: name.to_owned(),
+            kind: RelationKind::System,
+        }));
+        relations
+    }
+
+    /// The roles by name.
+    #[must_use]
+    pub fn roles(&self) -> Vec<(String, Arc<Role>)> {
+        self.shared.now().roles()
+    }
+
+    /// Owner and grants of a table or view, of the schema where `object` is none; none where there
+    /// is neither.
+    #[must_use]
+    pub fn access(&self, schema: &str, object: Option<&str>) -> Option<Access> {
+        self.shared.now().access(schema, object).cloned()
+    }
+
+    /// The columns of a table or view; none of one that there is not. A view that cannot be
+    /// planned any more has no columns.
+    ///
+    /// # Errors
+    /// [`SqlError::DataFusion`] of a session that has ended.
+    pub async fn columns(&self, schema: &str, name: &str) -> Result<Option<SchemaRef>, SqlError> {
+        let (shared, snapshot) = (Arc::clone(&self.shared), Some(self.shared.now()));
+        let catalog = MainCatalog { shared, snapshot, is_granted: false };
+        let Some(schema) = catalog.schema(schema) else { return Ok(None) };
+        Ok(schema.table(name).await?.map(|table| table.schema()))
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Names").field("schemas", &self.schemas()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,129 @@
+//! The limits of a tenant as its queries meet them: their turn, and their end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use datafusion::common::{DataFusionError, exec_datafusion_err};
+use terrace_sys::size::format_bytes;
+use tokio::time::sleep;
+
+use super::{Queries, Query, QueryState, RunningQuery};
+use crate::error::SqlError;
+use crate::tenancy::Turn;
+
+/// The reason for the end of a query, where its user did not ask for it.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// The process has no more memory for it.
+    Memory(String),
+    /// A limit of its tenant.
+    Limit(String),
+}
+
+impl Query {
+    /// Ends the query by an error that says why.
+    pub(super) fn end(&self, why: Ending) {
+        // The first reason is the one.
+        let _ = self.ended_by.set(why);
+        self.cancel();
+    }
+
+    /// Its turn among the queries of its tenant; none of one without a tenant, or that has ended.
+    pub(crate) fn turn(&self) -> Option<Arc<Turn>> {
+        self.turn.get()?.upgrade()
+    }
+
+    /// The error that it ends with.
+    pub(super) fn ended(&self) -> DataFusionError {
+        let id = self.id;
+        match self.ended_by.get() {
+            None => exec_datafusion_err!("query {id} was cancelled"),
+            Some(Ending::Memory(why)) => {
+                DataFusionError::ResourcesExhausted(format!("query {id}: {why}"))
+            }
+            Some(Ending::Limit(why)) => {
+                SqlError::TenantLimit { what: format!("query {id}: {why}") }.into()
+            }
+        }
+    }
+}
+
+impl Queries {
+    /// Ends the query that began last by an error that says why, unless one is ending.
+    pub(crate) fn end_youngest(&self, why: String) {
+        let running = self.running();
+        if running.iter().any(|query| query.state() == QueryState::Cancelled) {
+            return;
+        }
+        if let Some(query) = running.last() {
+            tracing::warn!(query = query.id, why, "a query is ended");
+            query.end(Ending::Memory(why));
+        }
+    }
+
+    /// Ends queries of tenants whose running queries have spilled more than they may, the youngest
+    /// of a tenant first.
+    pub(crate) fn end_spilling(&self) {
+        let running = self.running();
+        let mut spilled: BTreeMap<Arc<str>, (u64, Arc<Query>, u64)> = BTreeMap::new();
+        for query in running.iter().filter(|query| query.state() != QueryState::Cancelled) {
+            let Some(turn) = query.turn() else { continue };
+            let Some(limit) = turn.limits().spill_bytes else { continue };
+            let bytes = query.spilled().bytes();
+            let all = spilled.entry(Arc::clone(turn.tenant()));
+            let all = all.or_insert_with(|| (0, Arc::clone(query), limit));
+            all.0 += bytes;
+            if bytes > 0 {
+                all.1 = Arc::clone(query);
+            }
+        }
+        for (tenant, (bytes, youngest, limit)) in spilled {
+            if bytes > limit {
+                let (bytes, limit) = (format_bytes(bytes), format_bytes(limit));
+                youngest.end(Ending::Limit(format!(
+                    "the queries of tenant {tenant} have spilled {bytes} and may spill {limit}; \
+                     say ALTER TENANT {tenant} SET (max_spill = '...')"
+                )));
+            }
+        }
+    }
+}
+
+impl RunningQuery {
+    /// Waits for the turn of the query among those of its tenant, whose limits it has from then on.
+    ///
+    /// # Errors
+    /// When it has waited too long, or was cancelled meanwhile.
+    pub(crate) async fn wait_for(
+        &mut self,
+        turn: impl Future<Output = Result<Turn, SqlError>>,
+    ) -> Result<(), SqlError> {
+        let query = &self.query;
+        query.is_queued.store(true, Ordering::Relaxed);
+        let turn = tokio::select! {
+            turn = turn => turn,
+            () = query.suspension.cancelled() => Err(query.ended().into()),
+        };
+        query.is_queued.store(false, Ordering::Relaxed);
+        let turn = Arc::new(turn?);
+        // A query waits once.
+        let _ = query.turn.set(Arc::downgrade(&turn));
+        query.limit(None);
+        self.deadline = turn.limits().query_time.map(|time| {
+            let (query, tenant) = (Arc::downgrade(query), Arc::clone(turn.tenant()));
+            let ends = async move {
+                sleep(time).await;
+                if let Some(query) = query.upgrade() {
+                    query.end(Ending::Limit(format!(
+                        "tenant {tenant} allows a query {time:?}; say ALTER TENANT {tenant} SET \
+                         (query_timeout = '...')"
+                    )));
+                }
+            };
+            tokio::spawn(ends).abort_handle()
+        });
+        self.turn = Some(turn);
+        Ok(())
+    }
+}

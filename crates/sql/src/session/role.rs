@@ -1,0 +1,246 @@
+//! Statements about roles.
+//!
+//! ```text
+//! CREATE ROLE [IF NOT EXISTS] ada [WITH] LOGIN SUPERUSER PASSWORD 'secret' TENANT reports;
+//! ALTER ROLE ada PASSWORD 'other';
+//! DROP ROLE [IF EXISTS] ada, bob;
+//! ```
+//!
+//! USER is ROLE with LOGIN. A password may be a SCRAM-SHA-256 verifier, as psql's `\password` sends
+//! it; the catalog keeps verifiers alone.
+
+use std::fmt;
+
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use super::words::{self, is_word, name, take_all};
+use super::{Planned, Session};
+use crate::catalog::{Role, Verifier};
+use crate::error::SqlError;
+
+/// Nouns of the statements.
+const NOUNS: [&str; 2] = ["role", "user"];
+
+/// Options that hold of every role.
+const HOLDING: [&str; 6] =
+    ["inherit", "noinherit", "nocreatedb", "nocreaterole", "noreplication", "nobypassrls"];
+
+/// A statement that makes, changes or drops roles.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoleStatement {
+    /// Makes one.
+    Create {
+        /// Its name.
+        name: String,
+        /// One of this name is left as it is.
+        keep: bool,
+        /// Its options.
+        options: Vec<RoleOption>,
+    },
+    /// Changes one.
+    Alter {
+        /// Its name.
+        name: String,
+        /// The options that change.
+        options: Vec<RoleOption>,
+    },
+    /// Drops some.
+    Drop {
+        /// Their names.
+        names: Vec<String>,
+        /// There need not be such roles.
+        if_exists: bool,
+    },
+}
+
+/// An option of a role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RoleOption {
+    /// Clients may log in with it, or may not.
+    Login(bool),
+    /// It is a superuser, or is none.
+    Superuser(bool),
+    /// The verifier of its password, or none.
+    Password(Option<Verifier>),
+    /// The tenant of its sessions, or none.
+    Tenant(Option<String>),
+}
+
+impl fmt::Display for RoleOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Login(can) => f.write_str(if *can { "LOGIN" } else { "NOLOGIN" }),
+            Self::Superuser(is) => f.write_str(if *is { "SUPERUSER" } else { "NOSUPERUSER" }),
+            // Statements are shown to others.
+            Self::Password(Some(_)) => f.write_str("PASSWORD '***'"),
+            Self::Password(None) => f.write_str("PASSWORD NULL"),
+            Self::Tenant(tenant) => {
+                write!(f, "TENANT {}", tenant.as_deref().unwrap_or("NONE"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for RoleStatement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (verb, name, options) = match self {
+            Self::Create { name, keep, options } => {
+                (if *keep { "CREATE ROLE IF NOT EXISTS" } else { "CREATE ROLE" }, name, options)
+            }
+            Self::Alter { name, options } => ("ALTER ROLE", name, options),
+            Self::Drop { names, if_exists } => {
+                let if_exists = if *if_exists { "IF EXISTS " } else { "" };
+                return write!(f, "DROP ROLE {if_exists}{}", names.join(", "));
+            }
+        };
+        write!(f, "{verb} {name}")?;
+        options.iter().try_for_each(|option| write!(f, " {option}"))
+    }
+}
+
+/// Returns true if a statement about roles follows.
+pub(super) fn is_next(parser: &Parser<'_>) -> bool {
+    NOUNS.iter().any(|noun| words::is_next(parser, &["create", "alter", "drop"], noun))
+}
+
+/// Reads the statement that [`is_next`] has found.
+pub(super) fn parse(parser: &mut Parser<'_>) -> Result<RoleStatement, ParserError> {
+    let verb = parser.next_token().token;
+    let is_user = is_word(&parser.next_token().token, "user");
+    if is_word(&verb, "drop") {
+        let (if_exists, first) = words::dropped(parser)?;
+        let mut names = vec![first];
+        while parser.consume_token(&Token::Comma) {
+            names.push(name(parser)?);
+        }
+        return Ok(RoleStatement::Drop { names, if_exists });
+    }
+    if is_word(&verb, "alter") {
+        let name = name(parser)?;
+        let options = options(parser)?;
+        if options.is_empty() {
+            let next = parser.peek_token();
+            return parser.expected("an option, such as PASSWORD '...'", next);
+        }
+        return Ok(RoleStatement::Alter { name, options });
+    }
+    let keep = take_all(parser, &["if", "not", "exists"]);
+    let name = name(parser)?;
+    let mut options = options(parser)?;
+    if is_user {
+        options.insert(0, RoleOption::Login(true));
+    }
+    Ok(RoleStatement::Create { name, keep, options })
+}
+
+fn options(parser: &mut Parser<'_>) -> Result<Vec<RoleOption>, ParserError> {
+    take_all(parser, &["with"]);
+    let mut options = Vec::new();
+    loop {
+        let next = parser.peek_token();
+        if matches!(next.token, Token::SemiColon | Token::EOF) {
+            return Ok(options);
+        }
+        options.extend(option(parser)?);
+    }
+}
+
+/// The next option; none of one that holds of every role.
+fn option(parser: &mut Parser<'_>) -> Result<Option<RoleOption>, ParserError> {
+    let next = parser.next_token();
+    let is = |word: &str| is_word(&next.token, word);
+    Ok(Some(if is("login") || is("nologin") {
+        RoleOption::Login(is("login"))
+    } else if is("superuser") || is("nosuperuser") {
+        RoleOption::Superuser(is("superuser"))
+    } else if is("tenant") {
+        let tenant = name(parser)?;
+        RoleOption::Tenant((tenant != "none").then_some(tenant))
+    } else if is("password") || (is("encrypted") && take_all(parser, &["password"])) {
+        RoleOption::Password(password(parser)?)
+    } else if HOLDING.into_iter().any(is) {
+        return Ok(None);
+    } else {
+        return parser.expected(
+            "LOGIN, SUPERUSER, PASSWORD '...', TENANT name, or NO before one of the first two",
+            next,
+        );
+    }))
+}
+
+fn password(parser: &mut Parser<'_>) -> Result<Option<Verifier>, ParserError> {
+    if take_all(parser, &["null"]) {
+        return Ok(None);
+    }
+    let password = parser.parse_literal_string()?;
+    let verifier = Verifier::of(&password);
+    verifier.map(Some).map_err(|error| ParserError::ParserError(error.to_string()))
+}
+
+fn with_options(mut role: Role, options: Vec<RoleOption>) -> Role {
+    for option in options {
+        match option {
+            RoleOption::Login(can) => role.can_login = can,
+            RoleOption::Superuser(is) => role.is_superuser = is,
+            RoleOption::Password(verifier) => role.verifier = verifier,
+            RoleOption::Tenant(tenant) => role.tenant = tenant,
+        }
+    }
+    role
+}
+
+impl Session {
+    /// Carries a statement about roles out. A role may change its own password; all else takes a
+    /// superuser.
+    pub(super) async fn act_on_roles(&self, statement: RoleStatement) -> Result<Planned, SqlError> {
+        let catalog = self.engine.catalog();
+        let snapshot = catalog.snapshot();
+        let is_own = match &statement {
+            RoleStatement::Alter { name, options } => {
+                let own = |option: &RoleOption| matches!(option, RoleOption::Password(Some(_)));
+                Some(name.as_str()) == self.role() && options.iter().all(own)
+            }
+            _ => false,
+        };
+        if !is_own {
+            self.rights(&snapshot).require_superuser("a statement about roles")?;
+        }
+        match statement {
+            RoleStatement::Create { name, keep, options } => {
+                refuse_reserved(&name)?;
+                let role = with_options(Role::default(), options);
+                catalog.create_role(&name, role, keep).await?;
+            }
+            RoleStatement::Alter { name, options } => {
+                let change = |role| Ok(with_options(role, options));
+                catalog.alter_role(&name, change).await?;
+            }
+            RoleStatement::Drop { names, if_exists } => {
+                for name in names {
+                    if self.role() == Some(name.as_str()) {
+                        return Err(SqlError::Refused {
+                            what: format!("dropping role {name} by itself"),
+                            instead: "log in with another superuser".to_owned(),
+                        });
+                    }
+                    if !catalog.drop_role(&name).await? && !if_exists {
+                        return Err(SqlError::MissingRole { name });
+                    }
+                }
+            }
+        }
+        Ok(Planned::nothing())
+    }
+}
+
+/// Refuses names that mean something else in GRANT, and PostgreSQL's own.
+fn refuse_reserved(name: &str) -> Result<(), SqlError> {
+    match name {
+        "public" | "none" | "" => Err(SqlError::Refused {
+            what: format!("a role of the name {name:?}"),
+            instead: "it is reserved; name it otherwise".to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
