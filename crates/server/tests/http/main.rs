@@ -510,8 +510,14 @@ async fn a_database_with_roles_asks_for_a_superuser() {
         let own = format!("Host: {http}\r\n");
         // admin:secret, admin:wrong, ada:pencil, nosuch:secret and what is none of these.
         let right = format!("{own}Authorization: Basic YWRtaW46c2VjcmV0\r\n");
-        let wrong = ["Basic YWRtaW46d3Jvbmc=", "Basic YWRhOnBlbmNpbA==", "Basic bm9zdWNoOnNlY3JldA==",
-            "Basic !", "Bearer YWRtaW46c2VjcmV0", ""];
+        let wrong = [
+            "Basic YWRtaW46d3Jvbmc=",
+            "Basic YWRhOnBlbmNpbA==",
+            "Basic bm9zdWNoOnNlY3JldA==",
+            "Basic !",
+            "Bearer YWRtaW46c2VjcmV0",
+            "",
+        ];
         for path in ["/", "/metrics", "/events"] {
             for login in wrong {
                 let headers = format!("{own}Authorization: {login}\r\n");
