@@ -13,6 +13,9 @@
 //! | `service` | from a request to its response |
 //! | `state` | the engine at one moment, as the page shows it |
 //!
+//! Requests are answered by a thread of their own: operators of queries may keep all threads of the
+//! server's runtime busy for long, and that is when the page is needed, and its buttons.
+//!
 //! Every part of a request is bounded: connections, bytes of the head, headers, the time that a
 //! head may take and that a response may stay unread. Requests have no body.
 
@@ -29,7 +32,7 @@ mod state;
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener as SystemListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,7 +40,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::runtime::Builder as RuntimeBuilder;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -66,7 +70,7 @@ const BUSY: &[u8] =
 /// An address of this machine at which metrics, health and the dashboard are served.
 #[derive(Debug)]
 pub struct HttpListener {
-    listener: TcpListener,
+    listener: SystemListener,
 }
 
 impl HttpListener {
@@ -79,7 +83,8 @@ impl HttpListener {
             return Err(ServerError::OpenHttp(address));
         }
         let failed = |source| ServerError::Listen { place: address.to_string(), source };
-        Ok(Self { listener: TcpListener::bind(address).await.map_err(failed)? })
+        let listener = TcpListener::bind(address).await.and_then(TcpListener::into_std);
+        Ok(Self { listener: listener.map_err(failed)? })
     }
 
     /// The address, with the port that was chosen where none was given.
@@ -90,35 +95,62 @@ impl HttpListener {
         self.listener.local_addr()
     }
 
-    /// Serves requests until it is told to stop; connections end then.
-    pub(crate) async fn serve(self, shared: Arc<Shared>, mut stopped: watch::Receiver<()>) {
-        let hub = Arc::new(Hub::new(Arc::clone(&shared)));
-        let site = Arc::new(Site::new(shared, Arc::clone(&hub)));
-        let mut tasks = JoinSet::new();
-        tasks.spawn(async move { hub.run().await });
-        loop {
-            tokio::select! {
-                accepted = self.listener.accept() => match accepted {
-                    // The ticker is a task as well.
-                    Ok((stream, _)) if tasks.len() > CONNECTIONS_MAX => {
-                        let _unheard = stream.try_write(BUSY);
-                    }
-                    Ok((stream, _)) => drop(tasks.spawn(talk(Arc::clone(&site), stream))),
-                    Err(error) => {
-                        tracing::warn!(%error, "a connection by HTTP could not be taken");
-                        sleep(PAUSE).await;
-                    }
-                },
-                Some(ended) = tasks.join_next() => {
-                    if let Err(error) = ended {
-                        tracing::error!(%error, "a connection by HTTP has failed");
-                    }
-                }
-                _ = stopped.changed() => break,
+    /// Serves requests, on a thread of its own, until it is told to stop; connections end then.
+    pub(crate) async fn serve(self, shared: Arc<Shared>, stopped: watch::Receiver<()>) {
+        let (end, ended) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new().name("terrace-http".to_owned());
+        let thread = thread.spawn(move || {
+            if let Err(error) = self.run(shared, stopped) {
+                tracing::error!(%error, "nothing is served by HTTP");
             }
+            // Nothing of the thread uses the engine any more.
+            drop(end);
+        });
+        match thread {
+            Ok(_) => drop(ended.await),
+            Err(error) => tracing::error!(%error, "HTTP has no thread"),
         }
-        tasks.shutdown().await;
     }
+
+    /// The life of the thread.
+    fn run(self, shared: Arc<Shared>, stopped: watch::Receiver<()>) -> io::Result<()> {
+        let runtime = RuntimeBuilder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let listener = TcpListener::from_std(self.listener)?;
+            listen(listener, shared, stopped).await;
+            Ok(())
+        })
+    }
+}
+
+/// Lets connections in until it is told to stop, and ends them then.
+async fn listen(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<()>) {
+    let hub = Arc::new(Hub::new(Arc::clone(&shared)));
+    let site = Arc::new(Site::new(shared, Arc::clone(&hub)));
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move { hub.run().await });
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => match accepted {
+                // The ticker is a task as well.
+                Ok((stream, _)) if tasks.len() > CONNECTIONS_MAX => {
+                    let _unheard = stream.try_write(BUSY);
+                }
+                Ok((stream, _)) => drop(tasks.spawn(talk(Arc::clone(&site), stream))),
+                Err(error) => {
+                    tracing::warn!(%error, "a connection by HTTP could not be taken");
+                    sleep(PAUSE).await;
+                }
+            },
+            Some(ended) = tasks.join_next() => {
+                if let Err(error) = ended {
+                    tracing::error!(%error, "a connection by HTTP has failed");
+                }
+            }
+            _ = stopped.changed() => break,
+        }
+    }
+    tasks.shutdown().await;
 }
 
 /// Serves the requests of a connection.

@@ -155,8 +155,13 @@ fn market(metrics: &mut Exposition, shared: &Shared) {
 
 fn queries(metrics: &mut Exposition, shared: &Shared) {
     let running = shared.engine.queries().running();
-    let states =
-        [QueryState::Running, QueryState::Suspended, QueryState::Preempted, QueryState::Cancelled];
+    let states = [
+        QueryState::Queued,
+        QueryState::Running,
+        QueryState::Suspended,
+        QueryState::Preempted,
+        QueryState::Cancelled,
+    ];
     let of: Vec<QueryState> = running.iter().map(|query| query.state()).collect();
     let mut metric = metrics.metric("terrace_queries", Gauge, "Queries that have begun, by state.");
     for state in states {

@@ -185,6 +185,9 @@ fn tenant(tenant: &TenantReport) -> Value {
         of.insert("sla".to_owned(), json!(tenant.sla.as_ref().map(ToString::to_string)));
         of.insert("priority".to_owned(), json!(tenant.sla.as_ref().map(|sla| sla.priority())));
         of.insert("limit".to_owned(), json!(limit));
+        of.insert("queued".to_owned(), json!(tenant.queued));
+        of.insert("sessions".to_owned(), json!(tenant.sessions));
+        of.insert("limits".to_owned(), json!(tenant.limits));
         of.insert("late".to_owned(), json!(limit.map(late)));
         of.insert("penalty".to_owned(), json!(tenant.penalty));
     }

@@ -320,6 +320,29 @@ async fn floods_and_slow_clients_are_bounded() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_are_answered_while_queries_keep_all_threads_busy() {
+    with_server(|Places { http, .. }| async move {
+        let busy = Duration::from_secs(4);
+        let tasks: Vec<_> =
+            (0..2).map(|_| tokio::spawn(async move { std::thread::sleep(busy) })).collect();
+        sleep(Duration::from_millis(200)).await;
+        let start = Instant::now();
+        let mut stream = std::net::TcpStream::connect(http).expect("connected");
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .expect("sent");
+        let mut answer = String::new();
+        std::io::Read::read_to_string(&mut stream, &mut answer).expect("answered");
+        assert_eq!(reply(&answer).status, 200);
+        assert!(start.elapsed() < busy / 2, "{:?}", start.elapsed());
+        for task in tasks {
+            task.await.expect("it ends");
+        }
+    })
+    .await;
+}
+
 /// A stream of events.
 struct Events(BufReader<TcpStream>);
 

@@ -12,6 +12,7 @@ const SHOWN_MAX = 6;
 
 /** Waits in words, with a time such as " for 3 s". */
 const WAITS = {
+  turn: (time) => `has waited${time} for its turn: its tenant runs as many queries as it may`,
   user: (time) => `a user has suspended it${time}; Resume lets it go on`,
   admission: (time) =>
     `has waited${time} for admission: memory has no room for the minimum of all queries`,
@@ -22,6 +23,7 @@ const WAITS = {
 };
 
 const LABELS = {
+  turn: "for its turn",
   user: "by a user",
   admission: "for admission",
   priority_memory: "memory of priority",

@@ -295,16 +295,18 @@ function tenantRow() {
   const [name, sla] = [cell("Tenant", ""), cell("SLA", "half")];
   const numbers = ["Running", "Finished", "Median", "95th pct."].map((it) => cell(it, "n"));
   const [late, penalty] = [cell("Late", "bytes"), cell("Penalty", "n")];
-  const setName = twoLines(name);
+  const [setName, setSla] = [twoLines(name), twoLines(sla)];
+  const setRunning = twoLines(numbers[0]);
   return {
     row: element("tr", {}, name, sla, ...numbers, late, penalty),
     update(it) {
       const priority = it.priority ? `priority ${it.priority}` : "";
       setName(it.name ?? "(no tenant)", priority);
-      setText(sla, it.sla ?? "none");
+      setSla(it.sla ?? "none", it.limits ?? "");
+      setRunning(count(it.running), it.queued ? `${count(it.queued)} in turn` : "");
       const isLate = it.limit !== null && it.limit !== undefined && it.p95 > it.limit;
-      const texts = [it.running, count(it.recent), seconds(it.p50), seconds(it.p95)];
-      texts.forEach((text, index) => setText(numbers[index], String(text)));
+      const texts = [count(it.recent), seconds(it.p50), seconds(it.p95)];
+      texts.forEach((text, index) => setText(numbers[index + 1], text));
       numbers[3].className = isLate ? "n late" : "n";
       if (it.late === null || it.late === undefined) {
         late.replaceChildren("-");
