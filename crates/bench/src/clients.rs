@@ -29,8 +29,8 @@ use crate::peer::process::{Client, Peer};
 use crate::peer::referee::{Question, Referee};
 use crate::report::Report;
 use crate::statistic::{RateRatio, percentile};
-pub(crate) use questions::short_questions;
 use questions::heavy_questions;
+pub(crate) use questions::short_questions;
 
 /// Who is compared; ours first.
 const CONTENDERS: [Contender; 2] = [Contender::Terrace, Contender::DuckDb];

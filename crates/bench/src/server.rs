@@ -156,7 +156,7 @@ async fn load(
 ) -> Result<()> {
     if let Some(postgres) = postgres {
         let budget = Budget { dram_bytes: LOAD_DRAM_BYTES, ..config.budget() };
-        let ours = serve(&config.program, Some(arena.tables()), budget, None)?;
+        let ours = serve(&config.program, Some(&arena.tables()), budget, None)?;
         let theirs = postgres.start(budget, None).await?;
         postgres.load(&ours.address, &theirs.address, observe).await?;
     }

@@ -7,6 +7,7 @@
 mod cell;
 mod command;
 mod connection;
+mod constants;
 mod copy;
 mod date_time;
 mod execute;
@@ -14,14 +15,16 @@ mod failure;
 mod forget;
 mod functions;
 mod login;
+mod message;
 mod number;
 mod parameter;
 mod settings;
+mod statement;
 mod transaction;
 mod types;
 mod wire;
 
-pub(crate) use connection::{Shared, refuse, serve};
+pub(crate) use connection::{Shared, serve};
 pub(crate) use copy::{RowDecoder, RowEncoder, count_of};
 pub(crate) use execute::zone;
 pub(crate) use failure::Failure;

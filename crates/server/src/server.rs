@@ -135,15 +135,15 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 /// A server over one engine.
 pub struct Server {
     shared: Arc<Shared>,
-    places: Arc<Semaphore>,
 }
 
 impl Server {
     /// A server that gives each connection a session of the engine.
     #[must_use]
     pub fn new(engine: Engine, limits: Limits) -> Self {
-        let shared = Arc::new(Shared { engine, registry: Arc::new(Registry::default()), limits });
-        Self { shared, places: Arc::new(Semaphore::new(limits.connections)) }
+        let places = Arc::new(Semaphore::new(limits.connections));
+        let registry = Arc::new(Registry::default());
+        Self { shared: Arc::new(Shared { engine, registry, limits, places }) }
     }
 
     /// Serves connections until `ends` does. Connections that are open then are closed, which
@@ -152,8 +152,7 @@ impl Server {
         let (stop, stopped) = watch::channel(());
         let mut listening = JoinSet::new();
         for listener in listeners {
-            let (shared, places) = (Arc::clone(&self.shared), Arc::clone(&self.places));
-            listening.spawn(listen(listener, shared, places, stopped.clone()));
+            listening.spawn(listen(listener, Arc::clone(&self.shared), stopped.clone()));
         }
         drop(stopped);
         ends.await;
@@ -163,20 +162,18 @@ impl Server {
 }
 
 /// Lets connections in until it is told to stop, and ends them then.
-async fn listen(
-    listener: Listener,
-    shared: Arc<Shared>,
-    places: Arc<Semaphore>,
-    mut stopped: watch::Receiver<()>,
-) {
+async fn listen(listener: Listener, shared: Arc<Shared>, mut stopped: watch::Receiver<()>) {
     let mut connections = JoinSet::new();
+    let logins = Arc::new(Semaphore::new(shared.limits.logins));
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok((stream, watch)) => {
-                    let place = Arc::clone(&places).try_acquire_owned().ok();
-                    connections.spawn(serve(Arc::clone(&shared), stream, watch, place));
-                }
+                Ok((stream, watch)) => match Arc::clone(&logins).try_acquire_owned() {
+                    Ok(login) => {
+                        connections.spawn(serve(Arc::clone(&shared), stream, watch, login));
+                    }
+                    Err(_) => tracing::warn!("a connection beyond the limit of logins is closed"),
+                },
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be taken");
                     sleep(PAUSE).await;
@@ -197,18 +194,15 @@ async fn serve(
     shared: Arc<Shared>,
     stream: Box<dyn Stream>,
     watch: Watch,
-    place: Option<OwnedSemaphorePermit>,
+    login: OwnedSemaphorePermit,
 ) {
-    match place {
-        Some(_place) => postgres::serve(&shared, stream, watch).await,
-        None => postgres::refuse(&shared, stream).await,
-    }
+    postgres::serve(&shared, stream, watch, login).await;
 }
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server")
-            .field("free", &self.places.available_permits())
+            .field("free", &self.shared.places.available_permits())
             .finish_non_exhaustive()
     }
 }

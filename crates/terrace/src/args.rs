@@ -17,8 +17,8 @@ use terrace_tier::TierSpec;
 use terrace_workload::ycsb::Mix;
 
 use crate::answers::Answers;
-use crate::server_args::ServerBenchArgs;
 use crate::serve::ServeArgs;
+use crate::server_args::ServerBenchArgs;
 
 /// One memory budget over several tiers, and SQL on top of it.
 #[derive(Debug, Parser)]

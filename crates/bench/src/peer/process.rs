@@ -131,7 +131,12 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::ask`].
-    pub async fn ask_within(&mut self, sql: &str, answer: bool, patience: Duration) -> Result<Reply> {
+    pub async fn ask_within(
+        &mut self,
+        sql: &str,
+        answer: bool,
+        patience: Duration,
+    ) -> Result<Reply> {
         if self.is_stuck {
             let error = Some("not asked: a query before has no answer yet".to_string());
             return Ok(Reply { client: self.number, error, ..Reply::default() });

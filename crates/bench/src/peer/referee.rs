@@ -88,9 +88,7 @@ impl Referee {
                     None if reply.rows == expected.rows.len() => Ok(()),
                     None => Err(format!("{} rows instead of {}", reply.rows, expected.rows.len())),
                 };
-                same.or_else(|difference| {
-                    wrong(format!("not the answer of {other}: {difference}"))
-                })
+                same.or_else(|difference| wrong(format!("not the answer of {other}: {difference}")))
             }
             (None, Some(answer)) => {
                 self.first.insert(question.name.clone(), (by, answer.clone()));

@@ -68,7 +68,7 @@ pub(super) struct Backend {
     /// A command that has it end by itself, before it is killed.
     pub(super) stop: Option<Command>,
     // Removed after the process has ended: fields are dropped in this order.
-    pub(super) group: Option<Arc<ControlGroup>>,
+    pub(super) _group: Option<Arc<ControlGroup>>,
 }
 
 impl Backend {
@@ -137,7 +137,7 @@ pub(super) fn serve(
     };
     let host = "127.0.0.1".to_owned();
     let address = Address { host, port, user: "bench", database: "main" };
-    Ok(Backend { address, process, errors, stop: None, group })
+    Ok(Backend { address, process, errors, stop: None, _group: group })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use futures::future::join_all;
 use serde::Serialize;
 use terrace_workload::random::Random;
 
-use super::backend::{Address, Backend, Budget, serve};
+use super::backend::{Address, Backend, serve};
 use super::postgres::Postgres;
 use super::psql::Psql;
 use super::{Config, SLACK};
@@ -188,8 +188,9 @@ pub(super) async fn run(
     row.peak_bytes = group.and_then(|group| group.peak_bytes());
     if let Some(server) = &mut running.server {
         row.alive = Some(server.is_running());
-        row.resident_bytes =
-            (engine == Engine::Terrace).then(|| peak_resident_bytes(server.process.0.id())).flatten();
+        row.resident_bytes = (engine == Engine::Terrace)
+            .then(|| peak_resident_bytes(server.process.0.id()))
+            .flatten();
     }
     if let [process] = running.processes.as_slice() {
         row.resident_bytes = process.peak_resident_bytes().ok();
@@ -212,7 +213,7 @@ async fn start(
         return Ok(running);
     }
     let server = match (engine, postgres) {
-        (Engine::Terrace, _) => serve(&config.program, Some(arena.tables()), budget, group)?,
+        (Engine::Terrace, _) => serve(&config.program, Some(&arena.tables()), budget, group)?,
         (_, Some(postgres)) => postgres.start(budget, group).await?,
         _ => return Err(BenchError::Peer(format!("{} is missing", engine.name()))),
     };

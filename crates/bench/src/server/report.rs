@@ -253,7 +253,8 @@ fn load_picture(config: &Config, rows: &[LoadRow]) -> Bars {
 }
 
 fn wire_picture(rows: &[&WireRow]) -> Bars {
-    let mut cases: Vec<(&str, usize)> = rows.iter().map(|row| (row.case, row.connections)).collect();
+    let mut cases: Vec<(&str, usize)> =
+        rows.iter().map(|row| (row.case, row.connections)).collect();
     cases.dedup();
     let of = |engine: Engine, case: &(&str, usize)| {
         let mut rows = rows.iter();

@@ -205,9 +205,9 @@ fn copy(address: &Address) -> Command {
 }
 
 fn output_of(command: &mut Command) -> Result<()> {
-    let status = command.status().map_err(|source| {
-        BenchError::file("start", command.get_program().as_ref(), source)
-    })?;
+    let status = command
+        .status()
+        .map_err(|source| BenchError::file("start", command.get_program().as_ref(), source))?;
     let failed = || BenchError::Peer(format!("psql ended with {status}"));
     status.success().then_some(()).ok_or_else(failed)
 }
