@@ -44,6 +44,7 @@ pub(super) async fn log_in(shared: &Shared, wire: &mut Wire) -> Result<Option<Cl
     let Some(startup) = first_message(shared, wire).await? else { return Ok(None) };
     // Clients that say nothing take no place, and statements can be cancelled when all are taken.
     let Ok(place) = Arc::clone(&shared.places).try_acquire_owned() else {
+        shared.counters.count_refused();
         let text = format!(
             "the server has {} connections, as many as it takes",
             shared.limits.connections

@@ -1,13 +1,11 @@
 //! Clients look up what a database has: psql's commands, and the queries of drivers as they were
 //! recorded (`catalog/`).
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use common::{connect, has_psql, psql, with_server};
+use crate::common::{connect, has_psql, psql, with_server};
 use terrace_server::Limits;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
