@@ -239,10 +239,6 @@ impl Session {
         self.role.as_deref()
     }
 
-    fn rights<'a>(&'a self, snapshot: &'a Snapshot) -> Rights<'a> {
-        Rights::new(snapshot, self.role())
-    }
-
     /// Adds a schema to those of the database, once in the life of a session. Its tables are found
     /// without the name of the schema too, where the session's own schema has none of that name.
     pub fn add_schema(&self, schema: Arc<dyn AddedSchema>) {
@@ -512,20 +508,6 @@ pub(crate) fn parse(text: &str) -> Result<Vec<SessionStatement>, SqlError> {
 }
 
 impl Session {
-    /// Refuses what superusers alone may do: a change of the engine, of tenants, and of queries.
-    fn refuse_without_rights(&self, statement: &SessionStatement) -> Result<(), SqlError> {
-        let is_of_superusers = match statement {
-            SessionStatement::Role(_) => false,
-            SessionStatement::Query { .. } => true,
-            statement => statement.is_of_the_engine(),
-        };
-        if self.role.is_none() || !is_of_superusers {
-            return Ok(());
-        }
-        let snapshot = self.engine.catalog().snapshot();
-        self.rights(&snapshot).require_superuser(&statement.to_string())
-    }
-
     /// Stops another query, lets it go on, or ends it.
     fn act_on(&self, action: QueryAction, id: u64) -> Result<Planned, SqlError> {
         let Some(query) = self.engine.queries().find(id) else {

@@ -62,8 +62,8 @@ impl Query {
         self.charge.is_awaited.store(awaited, Ordering::Relaxed);
     }
 
-    /// Sets what it may hold, its share of what its tenant may at most; beyond that its pages are the
-    /// first to go.
+    /// Sets what it may hold, its share of what its tenant may at most; beyond that its pages are
+    /// the first to go.
     pub(crate) fn limit(&self, bytes: Option<u64>) {
         let share = self.turn().and_then(|turn| turn.share_bytes());
         let bytes = bytes.into_iter().chain(share).min();

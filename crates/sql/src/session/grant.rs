@@ -181,8 +181,8 @@ struct Object {
 }
 
 impl Session {
-    /// Carries a change of privileges out, which takes the owner or a superuser, or one of an owner,
-    /// which takes a superuser.
+    /// Carries a change of privileges out, which takes the owner or a superuser, or a change of the
+    /// owner, which takes a superuser.
     pub(super) async fn change_access(
         &self,
         statement: GrantStatement,

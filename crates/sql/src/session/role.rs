@@ -15,8 +15,9 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::words::{self, is_word, name, take_all};
-use super::{Planned, Session};
-use crate::catalog::{Role, Verifier};
+use super::{Planned, Session, SessionStatement};
+use crate::access::Rights;
+use crate::catalog::{Role, Snapshot, Verifier};
 use crate::error::SqlError;
 
 /// Nouns of the statements.
@@ -191,6 +192,28 @@ fn with_options(mut role: Role, options: Vec<RoleOption>) -> Role {
 }
 
 impl Session {
+    /// The rights that its statements have over a snapshot.
+    pub(super) fn rights<'a>(&'a self, snapshot: &'a Snapshot) -> Rights<'a> {
+        Rights::new(snapshot, self.role())
+    }
+
+    /// Refuses what superusers alone may do: a change of the engine, of tenants, and of queries.
+    pub(super) fn refuse_without_rights(
+        &self,
+        statement: &SessionStatement,
+    ) -> Result<(), SqlError> {
+        let is_of_superusers = match statement {
+            SessionStatement::Role(_) => false,
+            SessionStatement::Query { .. } => true,
+            statement => statement.is_of_the_engine(),
+        };
+        if self.role.is_none() || !is_of_superusers {
+            return Ok(());
+        }
+        let snapshot = self.engine.catalog().snapshot();
+        self.rights(&snapshot).require_superuser(&statement.to_string())
+    }
+
     /// Carries a statement about roles out. A role may change its own password; all else takes a
     /// superuser.
     pub(super) async fn act_on_roles(&self, statement: RoleStatement) -> Result<Planned, SqlError> {
