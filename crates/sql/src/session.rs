@@ -73,7 +73,7 @@ use object_store::memory::InMemory;
 use terrace_exec::{AnyOrder, OrderedLists, PagedOperators, PagedOptions};
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
 
-use crate::access::{Reading, Rights, check_names, check_plan};
+use crate::access::{Reading, check_names, check_plan};
 use crate::catalog::{DEFAULT_SCHEMA, Snapshot};
 use crate::engine::EngineState;
 use crate::error::SqlError;
