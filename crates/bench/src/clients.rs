@@ -29,7 +29,8 @@ use crate::peer::process::{Client, Peer};
 use crate::peer::referee::{Question, Referee};
 use crate::report::Report;
 use crate::statistic::{RateRatio, percentile};
-use questions::{heavy_questions, short_questions};
+use questions::heavy_questions;
+pub(crate) use questions::short_questions;
 
 /// Who is compared; ours first.
 const CONTENDERS: [Contender; 2] = [Contender::Terrace, Contender::DuckDb];
@@ -192,7 +193,7 @@ impl Seen {
 
     fn judge(&self, contender: Contender, referee: &mut Referee) -> Result<()> {
         let mut replies = self.replies.iter();
-        replies.try_for_each(|(question, reply)| referee.judge(question, contender, reply))
+        replies.try_for_each(|(question, reply)| referee.judge(question, contender.name(), reply))
     }
 
     fn row(
@@ -271,7 +272,7 @@ async fn answers(
     let heavy = heavy_questions(config.scale, 0)?;
     for question in heavy.iter().chain(&short_questions(config.scale)?) {
         let reply = client.ask_for_answer(&question.text).await?;
-        referee.judge(question, contender, &reply)?;
+        referee.judge(question, contender.name(), &reply)?;
     }
     Ok(())
 }

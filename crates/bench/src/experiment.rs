@@ -16,10 +16,11 @@ use crate::pages::workloads::Kind;
 use crate::picture::Picture;
 use crate::report::Report;
 use crate::segments::SegmentOptions;
+use crate::server::ServerOptions;
 use crate::suite::feed::Generator;
 use crate::{
     adaptive, allocations, clients, dram_curve, encodings, hash_index, market, migration, objects,
-    operators, out_of_core, paged_scan, pages, region, segments, suspend, tenants, tiers,
+    operators, out_of_core, paged_scan, pages, region, segments, server, suspend, tenants, tiers,
 };
 
 /// What an experiment is told.
@@ -49,6 +50,8 @@ pub struct Setting {
     pub pages: PageOptions,
     /// What the experiment over segments is told.
     pub segments: SegmentOptions,
+    /// What the experiment over the server is told.
+    pub server: ServerOptions,
     /// Reports of the lab that migration shows beside its own.
     pub lab: Vec<PathBuf>,
     /// This program, which generates in a process of its own.
@@ -156,11 +159,13 @@ pub enum Experiment {
     Allocations,
     /// [`objects`].
     Objects,
+    /// [`server`].
+    Server,
 }
 
 impl Experiment {
     /// Every experiment.
-    pub const ALL: [Experiment; 23] = [
+    pub const ALL: [Experiment; 24] = [
         Experiment::Market,
         Experiment::PagedScan,
         Experiment::Tiers,
@@ -184,6 +189,7 @@ impl Experiment {
         Experiment::Segments,
         Experiment::Allocations,
         Experiment::Objects,
+        Experiment::Server,
     ];
 
     /// Its name on the command line.
@@ -210,6 +216,7 @@ impl Experiment {
             Experiment::Segments => "segments",
             Experiment::Allocations => "allocations",
             Experiment::Objects => "objects",
+            Experiment::Server => "server",
         }
     }
 
@@ -247,6 +254,9 @@ impl Experiment {
             }
             Experiment::Allocations => "does it matter where an allocator keeps its metadata?",
             Experiment::Objects => "what does a small object cost in bytes, and what in time?",
+            Experiment::Server => {
+                "do many clients finish in little memory, and what does the protocol cost?"
+            }
         }
     }
 
@@ -291,6 +301,7 @@ impl Experiment {
             Experiment::Segments => Box::pin(segments::run(setting, observe)).await,
             Experiment::Allocations => allocations::run(setting, observe),
             Experiment::Objects => objects::run(setting, observe),
+            Experiment::Server => Box::pin(server::run(setting, observe)).await,
         }
     }
 }

@@ -34,6 +34,7 @@ pub mod region;
 pub mod report;
 pub mod scratch;
 pub mod segments;
+pub mod server;
 pub mod statistic;
 pub mod suite;
 pub mod suspend;

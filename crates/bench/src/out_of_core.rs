@@ -208,7 +208,7 @@ async fn compare(
         field.iter().map(|entrant| row(entrant, *number, dram_bytes)).collect();
     for (entrant, row) in field.iter_mut().zip(&mut rows) {
         let reply = entrant.ask(&question.text, true).await?;
-        referee.judge(question, entrant.contender, &reply)?;
+        referee.judge(question, entrant.contender.name(), &reply)?;
         row.error = reply.error;
     }
     for round in 0..rounds {
@@ -219,7 +219,7 @@ async fn compare(
             }
             let contender = field[at].contender;
             let reply = field[at].ask(&question.text, contender.answers_untimed()).await?;
-            referee.judge(question, contender, &reply)?;
+            referee.judge(question, contender.name(), &reply)?;
             times[at].push(reply.seconds);
             rows[at].rows = reply.rows;
             rows[at].error = reply.error;

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Connections at a time.
     pub connections: usize,
+    /// Connections of a listener that have yet to log in, beside those; one more is closed.
+    pub logins: usize,
     /// Bytes of one message of a client, before it has logged in.
     pub login_bytes: usize,
     /// Bytes of one message of a client that has logged in.
@@ -21,6 +23,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 100,
+            logins: 1_000,
             login_bytes: 10_000,
             message_bytes: 64 << 20,
             login_time: Duration::from_secs(60),

@@ -163,7 +163,6 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 /// A server over one engine.
 pub struct Server {
     shared: Arc<Shared>,
-    places: Arc<Semaphore>,
     http: Option<HttpListener>,
 }
 
@@ -177,8 +176,9 @@ impl Server {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(|error| ServerError::Random(error.to_string()))?;
         let (registry, counters) = (Arc::new(Registry::default()), Arc::default());
-        let shared = Arc::new(Shared { engine, registry, limits, tls, secret, counters });
-        Ok(Self { shared, places: Arc::new(Semaphore::new(limits.connections)), http: None })
+        let places = Arc::new(Semaphore::new(limits.connections));
+        let shared = Shared { engine, registry, limits, tls, secret, counters, places };
+        Ok(Self { shared: Arc::new(shared), http: None })
     }
 
     /// The same with metrics, health and the dashboard by HTTP.
@@ -193,8 +193,7 @@ impl Server {
         let (stop, stopped) = watch::channel(());
         let mut listening = JoinSet::new();
         for listener in listeners {
-            let (shared, places) = (Arc::clone(&self.shared), Arc::clone(&self.places));
-            listening.spawn(listen(listener, shared, places, stopped.clone()));
+            listening.spawn(listen(listener, Arc::clone(&self.shared), stopped.clone()));
         }
         if let Some(http) = self.http {
             listening.spawn(http.serve(Arc::clone(&self.shared), stopped.clone()));
@@ -207,20 +206,18 @@ impl Server {
 }
 
 /// Lets connections in until it is told to stop, and ends them then.
-async fn listen(
-    listener: Listener,
-    shared: Arc<Shared>,
-    places: Arc<Semaphore>,
-    mut stopped: watch::Receiver<()>,
-) {
+async fn listen(listener: Listener, shared: Arc<Shared>, mut stopped: watch::Receiver<()>) {
     let mut connections = JoinSet::new();
+    let logins = Arc::new(Semaphore::new(shared.limits.logins));
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
-                Ok(accepted) => {
-                    let place = Arc::clone(&places).try_acquire_owned().ok();
-                    connections.spawn(serve(Arc::clone(&shared), accepted, place));
-                }
+                Ok(accepted) => match Arc::clone(&logins).try_acquire_owned() {
+                    Ok(login) => {
+                        connections.spawn(serve(Arc::clone(&shared), accepted, login));
+                    }
+                    Err(_) => tracing::warn!("a connection beyond the limit of logins is closed"),
+                },
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be taken");
                     sleep(PAUSE).await;
@@ -237,17 +234,14 @@ async fn listen(
     connections.shutdown().await;
 }
 
-async fn serve(shared: Arc<Shared>, accepted: Accepted, place: Option<OwnedSemaphorePermit>) {
-    match place {
-        Some(_place) => postgres::serve(&shared, accepted).await,
-        None => postgres::refuse(&shared, accepted).await,
-    }
+async fn serve(shared: Arc<Shared>, accepted: Accepted, login: OwnedSemaphorePermit) {
+    postgres::serve(&shared, accepted, login).await;
 }
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server")
-            .field("free", &self.places.available_permits())
+            .field("free", &self.shared.places.available_permits())
             .finish_non_exhaustive()
     }
 }

@@ -3,12 +3,19 @@
 use std::io;
 use std::time::Duration;
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::sleep;
 
 /// Interval between two looks at a connection whose client has sent more.
 const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Silence after which a TCP connection is asked whether its client is still there, the interval
+/// of further questions, and the time without an answer after which the client is gone.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const UNANSWERED_TIME_MAX: Duration = Duration::from_secs(90);
 
 /// A stream of bytes in both directions.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -64,6 +71,11 @@ pub(crate) fn tcp(stream: TcpStream) -> io::Result<Accepted> {
     stream.set_nodelay(true)?;
     let is_loopback = stream.peer_addr()?.ip().to_canonical().is_loopback();
     let peer = if is_loopback { Peer::Loopback } else { Peer::Remote };
+    let socket = SockRef::from(&stream);
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE);
+    socket.set_tcp_keepalive(&keepalive.with_interval(KEEPALIVE_INTERVAL))?;
+    // What was sent to a client that has gone without a word is not acknowledged.
+    socket.set_tcp_user_timeout(Some(UNANSWERED_TIME_MAX))?;
     let stream = stream.into_std()?;
     let watch = TcpStream::from_std(stream.try_clone()?)?;
     let stream = Box::new(TcpStream::from_std(stream)?);

@@ -9,6 +9,7 @@
 
 mod build_side;
 pub(crate) mod canonical;
+mod constant;
 mod copy;
 mod define;
 mod depth;
@@ -365,8 +366,19 @@ impl Session {
         }
         let planning = supervised(Box::pin(plan(running.reader())));
         let Planned { plan, watched } = OnStack::new(&text, planning).await?;
-        let context = TaskContext::from(&self.context.state());
+        let context = self.task_context();
         Ok(running.start(plan, watched, context, scope)?)
+    }
+
+    /// A context of tasks with the settings of the session. Plans have their functions with them,
+    /// and names of functions are looked up in it by none.
+    fn task_context(&self) -> TaskContext {
+        let state = self.context.state_ref();
+        let state = state.read();
+        let (id, config) = (state.session_id().to_owned(), state.config().clone());
+        let runtime = Arc::clone(state.runtime_env());
+        let (scalar, higher, aggregates, windows) = Default::default();
+        TaskContext::new(None, id, config, scalar, higher, aggregates, windows, runtime)
     }
 
     /// The physical plan of a statement, after what it does at once has been done.
@@ -418,7 +430,7 @@ impl Session {
                 self.refuse_change(&scope, "a definition")?;
                 self.define(&state, &snapshot, definition, encoding, &scope).await
             }
-            plan => self.physical_plan(plan, &snapshot, &scope, reader).await,
+            plan => self.physical_plan(state, plan, &snapshot, &scope, reader).await,
         }
     }
 
@@ -448,6 +460,7 @@ impl Session {
     /// The physical plan of one that defines nothing, over tables as of `snapshot`.
     async fn physical_plan(
         &self,
+        state: SessionState,
         plan: LogicalPlan,
         snapshot: &Snapshot,
         scope: &Scope,
@@ -456,7 +469,13 @@ impl Session {
         // Settings and prepared statements are the context's own; anything else this wraps
         // without running it.
         self.settle(&plan)?;
-        let (mut state, plan) = self.context.execute_logical_plan(plan).await?.into_parts();
+        let (mut state, plan) = match plan {
+            LogicalPlan::Statement(_) | LogicalPlan::Ddl(_) => {
+                self.context.execute_logical_plan(plan).await?.into_parts()
+            }
+            // A copy of all functions is saved.
+            plan => (state, plan),
+        };
         state.config_mut().set_extension(reader);
         // That of a prepared statement is known here.
         if matches!(plan, LogicalPlan::Dml(_)) {

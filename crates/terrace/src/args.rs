@@ -18,6 +18,7 @@ use terrace_workload::ycsb::Mix;
 
 use crate::answers::Answers;
 use crate::serve::ServeArgs;
+use crate::server_args::ServerBenchArgs;
 
 /// One memory budget over several tiers, and SQL on top of it.
 #[derive(Debug, Parser)]
@@ -259,6 +260,9 @@ pub struct BenchArgs {
     pub segments: SegmentArgs,
 
     #[command(flatten)]
+    pub server: ServerBenchArgs,
+
+    #[command(flatten)]
     pub pages: PageArgs,
 
     /// Write the report to this file, and a picture beside it
@@ -437,7 +441,7 @@ impl PageArgs {
 }
 
 /// A number of seconds from 0 to a day.
-fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     within(text, 86_400.0, "seconds, at most a day")
 }
 
@@ -497,7 +501,7 @@ pub enum PeerEngine {
 }
 
 /// A size in bytes, as `2GiB`.
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     parse_bytes(text)
 }
 

@@ -36,6 +36,7 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
         objects: args.objects,
         small_objects: args.small_objects.options(),
         segments: args.segments.options(),
+        server: args.server.options(&args.queries),
         pages: args.pages.options(settings.placement, settings.prices),
         lab: args.lab.clone(),
         program: this_program()?,

@@ -11,6 +11,7 @@ mod error;
 mod interrupt;
 mod log;
 mod serve;
+mod server_args;
 mod settings;
 mod sql;
 mod suite;

@@ -41,7 +41,7 @@ pub(super) fn heavy_questions(scale: f64, client: usize) -> Result<Vec<Question>
 }
 
 /// The short queries.
-pub(super) fn short_questions(scale: f64) -> Result<Vec<Question>> {
+pub(crate) fn short_questions(scale: f64) -> Result<Vec<Question>> {
     let question = |number| Ok(Question::of(Query::of(number)?, scale));
     SHORT_QUERIES.into_iter().map(question).collect()
 }

@@ -1,5 +1,6 @@
 # Answers queries over a database file, a line of JSON each. Arguments: the database, a memory
-# limit, a thread count, a count of clients. Each client has a connection and a thread of its own.
+# limit, a thread count, a count of clients, and an access mode where the database is opened in
+# another one than for one process that may change it. Each client has a connection and a thread of its own.
 # Rows are drained as Arrow arrays that become no Python objects, unless they are asked for.
 # values.py stands before this.
 
@@ -93,6 +94,8 @@ def attend(client, con, requests):
 
 database, memory, threads, clients = sys.argv[1:5]
 config = {"memory_limit": memory, "threads": int(threads), "temp_directory": database + ".tmp"}
+if sys.argv[5:]:
+    config |= {"access_mode": sys.argv[5], "temp_directory": f"{database}.{os.getpid()}.tmp"}
 connection = duckdb.connect(database, config=config)
 queues = [queue.Queue() for _ in range(int(clients))]
 for number, requests in enumerate(queues):

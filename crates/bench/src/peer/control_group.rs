@@ -63,7 +63,7 @@ impl MemoryController {
         let path = self.parent.join(name);
         let failed = |path: &Path, error| format!("{}: {error}", path.display());
         fs::create_dir(&path).map_err(|error| failed(&path, error))?;
-        let group = ControlGroup { path };
+        let group = ControlGroup { path, version: self.version };
         let (limit, swap) = match self.version {
             // The limit of memory and swap together cannot be below that of memory.
             Version::One => {
@@ -132,6 +132,7 @@ fn mount_point(mounts: &str, is_it: impl Fn(&str, &str) -> bool) -> Option<PathB
 #[derive(Debug)]
 pub struct ControlGroup {
     path: PathBuf,
+    version: Version,
 }
 
 impl ControlGroup {
@@ -148,6 +149,29 @@ impl ControlGroup {
             };
         }
         entering
+    }
+
+    /// The most bytes of memory and page cache that it had at a time; none where the kernel does
+    /// not count them.
+    #[must_use]
+    pub fn peak_bytes(&self) -> Option<u64> {
+        let file = match self.version {
+            Version::One => "memory.max_usage_in_bytes",
+            Version::Two => "memory.peak",
+        };
+        fs::read_to_string(self.path.join(file)).ok()?.trim().parse().ok()
+    }
+
+    /// Processes that the kernel has killed because the group had no more memory; none where the
+    /// kernel does not count them.
+    #[must_use]
+    pub fn kills(&self) -> Option<u64> {
+        let file = match self.version {
+            Version::One => "memory.oom_control",
+            Version::Two => "memory.events",
+        };
+        let text = fs::read_to_string(self.path.join(file)).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
     }
 }
 
@@ -213,6 +237,8 @@ mod tests {
         let much = shell("head -c 300000000 /dev/zero | tail -c 200000000 > /dev/null");
         let ended = child::output(much, Vec::new(), "it").await;
         assert!(ended.is_err(), "200 MB are more than 64 MiB");
+        assert!(group.kills().is_none_or(|kills| kills > 0), "{:?}", group.kills());
+        assert!(group.peak_bytes().is_none_or(|bytes| bytes > 32 << 20 && bytes <= 64 << 20));
         let path = group.path.clone();
         drop(group);
         assert!(!path.exists());

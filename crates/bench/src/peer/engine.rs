@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use serde::Serialize;
 use terrace_sql::{Engine, EngineConfig};
@@ -13,7 +14,7 @@ use crate::duckdb::package::{DUCKDB, Python};
 use crate::error::{BenchError, Result};
 use crate::experiment::Setting;
 use crate::machine::Machine;
-use crate::peer::control_group::MemoryController;
+use crate::peer::control_group::{ControlGroup, MemoryController};
 use crate::peer::process::{Client, Peer};
 use crate::peer::serve::PEER_COMMAND;
 use crate::scratch::Scratch;
@@ -124,8 +125,13 @@ impl Arena {
         child::output(script, Vec::new(), "loading DuckDB").await.map(|_| ())
     }
 
-    /// Our tables.
-    fn tables(&self) -> PathBuf {
+    /// The directory of all databases.
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
+    /// The directory of our tables.
+    pub fn tables(&self) -> PathBuf {
         self.home.path().join("terrace")
     }
 
@@ -197,15 +203,41 @@ impl Arena {
         clients: usize,
         limit_bytes: u64,
     ) -> Result<(Peer, Vec<Client>)> {
-        let Ok(groups) = &self.groups else {
+        let Some(group) = self.group(limit_bytes)? else {
             return self.start(contender, dram_bytes, clients).await;
         };
         // What another group has in the page cache would be read for nothing.
         self.forget_files(contender)?;
-        let group = groups.group(limit_bytes);
-        let group = group.map_err(|error| BenchError::Peer(format!("a control group: {error}")))?;
         let command = self.command(contender, dram_bytes, clients)?;
         Peer::start_in(Some(group), contender.name(), command, clients).await
+    }
+
+    /// A control group of so many bytes; none where groups cannot be made, which
+    /// [`Arena::memory_limit`] says.
+    ///
+    /// # Errors
+    /// When one cannot be made now.
+    pub fn group(&self, limit_bytes: u64) -> Result<Option<Arc<ControlGroup>>> {
+        let Ok(groups) = &self.groups else { return Ok(None) };
+        let group = groups.group(limit_bytes);
+        let group = group.map_err(|error| BenchError::Peer(format!("a control group: {error}")))?;
+        Ok(Some(Arc::new(group)))
+    }
+
+    /// Starts DuckDB with a budget and so many clients in a control group. Several processes may
+    /// read the database, which none of them can change.
+    ///
+    /// # Errors
+    /// As [`Peer::start`].
+    pub async fn start_reader(
+        &self,
+        dram_bytes: u64,
+        clients: usize,
+        group: Option<Arc<ControlGroup>>,
+    ) -> Result<(Peer, Vec<Client>)> {
+        let mut command = self.duckdb_command(dram_bytes, clients)?;
+        command.arg("READ_ONLY");
+        Peer::start_in(group, Contender::DuckDb.name(), command, clients).await
     }
 
     fn command(&self, contender: Contender, dram_bytes: u64, clients: usize) -> Result<Command> {
@@ -217,7 +249,7 @@ impl Arena {
     }
 
     /// Takes the files that a contender reads through the page cache out of it.
-    fn forget_files(&self, contender: Contender) -> Result<()> {
+    pub(crate) fn forget_files(&self, contender: Contender) -> Result<()> {
         let files = match contender {
             // Read past the page cache.
             Contender::Terrace => return Ok(()),

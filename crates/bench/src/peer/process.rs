@@ -24,7 +24,7 @@ pub struct Peer {
     /// Its input stays open when its clients are gone: its memory is still looked at.
     _input: Arc<Mutex<ChildStdin>>,
     // Removed after the process has ended: fields are dropped in this order.
-    _group: Option<ControlGroup>,
+    _group: Option<Arc<ControlGroup>>,
 }
 
 /// One client of a peer.
@@ -50,20 +50,17 @@ impl Peer {
         Peer::start_in(None, name, command, clients).await
     }
 
-    /// As [`Peer::start`], in a control group.
+    /// As [`Peer::start`], in a control group, which other processes may be in.
     ///
     /// # Errors
     /// As [`Peer::start`].
     pub async fn start_in(
-        group: Option<ControlGroup>,
+        group: Option<Arc<ControlGroup>>,
         name: &'static str,
         command: Command,
         clients: usize,
     ) -> Result<(Peer, Vec<Client>)> {
-        let mut command = match &group {
-            Some(group) => group.inside(&command),
-            None => command,
-        };
+        let mut command = peer_command(group.as_deref(), command);
         let mut process = Kept(start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?);
         let pipes = process.0.stdin.take().zip(process.0.stdout.take());
         let (input, output) =
@@ -92,12 +89,24 @@ impl Peer {
     /// # Errors
     /// [`BenchError::Peer`] when it is gone.
     pub fn peak_resident_bytes(&self) -> Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.process.0.id()));
-        let status = status.unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kib.map(|kib| kib * 1024).ok_or_else(|| BenchError::Peer(format!("{} ended", self.name)))
+        let peak = peak_resident_bytes(self.process.0.id());
+        peak.ok_or_else(|| BenchError::Peer(format!("{} ended", self.name)))
     }
+}
+
+/// A command in a control group, where there is one.
+pub(crate) fn peer_command(group: Option<&ControlGroup>, command: Command) -> Command {
+    match group {
+        Some(group) => group.inside(&command),
+        None => command,
+    }
+}
+
+/// The most bytes that a process had in physical memory since its start; none of one that is gone.
+pub(crate) fn peak_resident_bytes(process: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
 impl Client {
@@ -118,7 +127,16 @@ impl Client {
         self.ask_within(sql, true, PATIENCE).await
     }
 
-    async fn ask_within(&mut self, sql: &str, answer: bool, patience: Duration) -> Result<Reply> {
+    /// As [`Client::ask`], or [`Client::ask_for_answer`], with another limit of time.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
+    pub async fn ask_within(
+        &mut self,
+        sql: &str,
+        answer: bool,
+        patience: Duration,
+    ) -> Result<Reply> {
         if self.is_stuck {
             let error = Some("not asked: a query before has no answer yet".to_string());
             return Ok(Reply { client: self.number, error, ..Reply::default() });

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::error::{BenchError, Result};
 use crate::peer::Reply;
-use crate::peer::engine::Contender;
 use crate::suite::answer::Answer;
 use crate::suite::reference::Reference;
 use crate::tpcds::check::check as check_rows;
@@ -55,7 +54,7 @@ impl Question {
 #[derive(Debug)]
 pub struct Referee {
     scale: f64,
-    first: BTreeMap<String, (Contender, Answer)>,
+    first: BTreeMap<String, (&'static str, Answer)>,
 }
 
 impl Referee {
@@ -65,17 +64,17 @@ impl Referee {
         Referee { scale, first: BTreeMap::new() }
     }
 
-    /// Judges a reply to a query: its rows where they came with it, and their count in any case. A
+    /// Judges a reply of an engine to a query: its rows where they came with it, and their count in any case. A
     /// reply with an error is none.
     ///
     /// # Errors
     /// [`BenchError::Engine`] that names the query and the first difference.
-    pub fn judge(&mut self, question: &Question, by: Contender, reply: &Reply) -> Result<()> {
+    pub fn judge(&mut self, question: &Question, by: &'static str, reply: &Reply) -> Result<()> {
         if reply.error.is_some() {
             return Ok(());
         }
         let wrong = |difference: String| {
-            Err(BenchError::Engine(format!("{}, {}: {difference}", question.name, by.name())))
+            Err(BenchError::Engine(format!("{}, {}: {difference}", question.name, by)))
         };
         if let Some(answer) = &reply.answer
             && let Err(difference) = self.listed(question, answer)
@@ -89,9 +88,7 @@ impl Referee {
                     None if reply.rows == expected.rows.len() => Ok(()),
                     None => Err(format!("{} rows instead of {}", reply.rows, expected.rows.len())),
                 };
-                same.or_else(|difference| {
-                    wrong(format!("not the answer of {}: {difference}", other.name()))
-                })
+                same.or_else(|difference| wrong(format!("not the answer of {other}: {difference}")))
             }
             (None, Some(answer)) => {
                 self.first.insert(question.name.clone(), (by, answer.clone()));
@@ -128,28 +125,28 @@ mod tests {
         let mut referee = Referee::new(0.01);
         let query = question(4);
         let right = reply(&[&["1-URGENT", "93"], &["2-HIGH", "103"]]);
-        referee.judge(&query, Contender::Terrace, &right).expect("the first");
-        referee.judge(&query, Contender::DuckDb, &right).expect("the same");
+        referee.judge(&query, "terrace", &right).expect("the first");
+        referee.judge(&query, "DuckDB", &right).expect("the same");
         let wrong = reply(&[&["1-URGENT", "93"], &["2-HIGH", "104"]]);
-        let refused = referee.judge(&query, Contender::DuckDb, &wrong).expect_err("wrong");
+        let refused = referee.judge(&query, "DuckDB", &wrong).expect_err("wrong");
         let message = refused.to_string();
         for word in ["query 4", "DuckDB", "terrace", "104"] {
             assert!(message.contains(word), "{word}: {message}");
         }
         // Of another query nothing is known.
-        referee.judge(&question(6), Contender::DuckDb, &reply(&[&["1.5"]])).expect("the first");
+        referee.judge(&question(6), "DuckDB", &reply(&[&["1.5"]])).expect("the first");
     }
 
     #[test]
     fn replies_without_rows_are_counted_and_errors_are_no_answers() {
         let mut referee = Referee::new(0.01);
         let query = question(4);
-        referee.judge(&query, Contender::Terrace, &reply(&[&["a", "1"]])).expect("the first");
+        referee.judge(&query, "terrace", &reply(&[&["a", "1"]])).expect("the first");
         let counted = |rows| Reply { rows, ..Reply::default() };
-        referee.judge(&query, Contender::DuckDb, &counted(1)).expect("as many");
-        assert!(referee.judge(&query, Contender::DuckDb, &counted(2)).is_err());
+        referee.judge(&query, "DuckDB", &counted(1)).expect("as many");
+        assert!(referee.judge(&query, "DuckDB", &counted(2)).is_err());
         let failed = Reply { error: Some("no memory".into()), ..counted(2) };
-        referee.judge(&query, Contender::DuckDb, &failed).expect("no answer");
+        referee.judge(&query, "DuckDB", &failed).expect("no answer");
     }
 
     #[test]
@@ -157,8 +154,8 @@ mod tests {
         let mut referee = Referee::new(1.0);
         let query = Question::of(Query::of(6).expect("query"), 1.0);
         let found = |value: &str| reply(&[&[value]]);
-        referee.judge(&query, Contender::Terrace, &found("123141078.2283")).expect("right");
-        let refused = referee.judge(&query, Contender::Terrace, &found("123141079.23"));
+        referee.judge(&query, "terrace", &found("123141078.2283")).expect("right");
+        let refused = referee.judge(&query, "terrace", &found("123141079.23"));
         assert!(refused.expect_err("wrong").to_string().contains("specification"));
     }
 
@@ -166,8 +163,8 @@ mod tests {
     fn other_queries_are_compared_row_by_row() {
         let mut referee = Referee::new(1.0);
         let sort = Question::named("the sort", "SELECT max(place), count(*) FROM sorted");
-        referee.judge(&sort, Contender::Terrace, &reply(&[&["7", "7"]])).expect("the first");
-        let refused = referee.judge(&sort, Contender::DuckDb, &reply(&[&["6", "7"]]));
+        referee.judge(&sort, "terrace", &reply(&[&["7", "7"]])).expect("the first");
+        let refused = referee.judge(&sort, "DuckDB", &reply(&[&["6", "7"]]));
         assert!(refused.expect_err("wrong").to_string().contains("the sort, DuckDB"));
     }
 }

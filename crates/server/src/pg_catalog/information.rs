@@ -5,7 +5,7 @@ use terrace_sql::SqlError;
 use super::objects::{Object, Objects};
 use super::relations::{self, Attribute};
 use super::value::{Row, Value};
-use super::{Source, types};
+use super::{Source, roles, types};
 
 /// The rights that the owner of a table has.
 const PRIVILEGES: &[&str] =

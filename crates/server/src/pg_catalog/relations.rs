@@ -7,7 +7,7 @@ use terrace_sql::SqlError;
 
 use super::objects::{Kind, Object, Objects};
 use super::value::{Row, Value};
-use super::{Source, oids, roles, types};
+use super::{Source, roles, types};
 use crate::postgres::{field_type, type_modifier};
 
 /// Bytes of a page of PostgreSQL, in which `relpages` counts.

@@ -3,13 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use bytes::Bytes;
-use datafusion::arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
-use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::planner::IdentNormalizer;
-use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
-use pgwire::api::Type;
 use pgwire::messages::data::{NoData, ParameterDescription};
 use pgwire::messages::extendedquery::{
     Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete,
@@ -19,16 +13,19 @@ use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, ReadyForQu
 use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
 use terrace_sql::session::SessionStatement;
 use terrace_sql::{DATABASE, Engine, Prepared, Session};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use super::cell::Format;
 use super::command::Command;
+use super::constants::{self, Constants};
 use super::execute::{Guard, Rows, description, zone};
 use super::failure::{Failure, SqlState};
 use super::functions::{Place, functions};
-use super::login::{Client, first_message, log_in};
+use super::login::{Client, log_in};
 use super::parameter::{self, formats_of, type_of};
 use super::settings::{Access, Settings, SharedSettings};
+use super::statement::{Statement, prepared_name, refuse_execute};
 use super::types::pg_type;
 use super::wire::Wire;
 use crate::counters::Counters;
@@ -52,13 +49,17 @@ pub(crate) struct Shared {
     /// Random bytes of this server, by which it answers logins of roles that there are not.
     pub(crate) secret: [u8; 32],
     pub(crate) counters: Arc<Counters>,
+    /// Places of connections that have logged in.
+    pub(crate) places: Arc<Semaphore>,
 }
 
 /// Serves a connection until its client leaves, or what it does ends it.
-pub(crate) async fn serve(shared: &Shared, accepted: Accepted) {
+///
+/// `login` is given back once the client has logged in.
+pub(crate) async fn serve(shared: &Shared, accepted: Accepted, login: OwnedSemaphorePermit) {
     let Accepted { stream, watch, peer } = accepted;
     let mut wire = Wire::new(stream, peer, &shared.limits).counted(&shared.counters);
-    let failure = match talk(shared, &mut wire, watch).await {
+    let failure = match talk(shared, &mut wire, watch, login).await {
         Ok(()) => return,
         Err(failure) => failure,
     };
@@ -71,28 +72,19 @@ pub(crate) async fn serve(shared: &Shared, accepted: Accepted) {
     let _unheard = timeout(shared.limits.unread_time, told).await;
 }
 
-/// Tells a client that there is no place for it; it may still cancel a statement.
-pub(crate) async fn refuse(shared: &Shared, accepted: Accepted) {
-    let Limits { connections, login_time, .. } = shared.limits;
-    let mut wire = Wire::new(accepted.stream, accepted.peer, &shared.limits);
-    wire = wire.counted(&shared.counters);
-    shared.counters.count_refused();
-    let text = format!("the server has {connections} connections, as many as it takes");
-    let told = async {
-        if first_message(shared, &mut wire).await?.is_some() {
-            wire.put(Failure::fatal(SqlState::TOO_MANY, text).message())?;
-        }
-        wire.close().await
-    };
-    let _unheard = timeout(login_time, told).await;
-}
-
-async fn talk(shared: &Shared, wire: &mut Wire, watch: Watch) -> Result<(), Failure> {
+async fn talk(
+    shared: &Shared,
+    wire: &mut Wire,
+    watch: Watch,
+    waiting: OwnedSemaphorePermit,
+) -> Result<(), Failure> {
     let login = timeout(shared.limits.login_time, log_in(shared, wire)).await;
+    drop(waiting);
     let Ok(login) = login else {
         return Err(Failure::fatal(SqlState::CONNECTION, "logging in has taken too long"));
     };
-    let Some(Client { registered, settings, user, role }) = login? else { return Ok(()) };
+    let Some(client) = login? else { return Ok(()) };
+    let Client { place: _place, registered, settings, user, role } = client;
     wire.allow_message_bytes(shared.limits.message_bytes);
     registered.introduce(&user);
     let place = Arc::new(Place {
@@ -109,18 +101,19 @@ async fn talk(shared: &Shared, wire: &mut Wire, watch: Watch) -> Result<(), Fail
     let connection = Connection {
         wire,
         control,
-        shared,
         settings: place.settings.clone(),
         place,
         session,
         login: settings,
         prepared: BTreeSet::new(),
         statements: HashMap::new(),
+        constants: Constants::default(),
         portals: HashMap::new(),
         skips: false,
         is_implicit: false,
     };
-    connection.run().await
+    // A task that has yet to log in stays small.
+    Box::pin(connection.run()).await
 }
 
 /// A session for a connection.
@@ -153,13 +146,13 @@ pub(super) async fn apply(session: &Session, settings: &Settings) -> Result<(), 
 pub(super) struct Connection<'a> {
     pub(super) wire: &'a mut Wire,
     pub(super) control: Control,
-    pub(super) shared: &'a Shared,
     pub(super) place: Arc<Place>,
     pub(super) session: Session,
     /// The settings that the client has logged in with.
     pub(super) login: Settings,
     pub(super) settings: SharedSettings,
     pub(super) statements: HashMap<String, Arc<Statement>>,
+    pub(super) constants: Constants,
     /// The names of the statements that PREPARE has made.
     pub(super) prepared: BTreeSet<String>,
     pub(super) portals: HashMap<String, Portal>,
@@ -173,17 +166,6 @@ pub(super) struct Connection<'a> {
 pub(super) struct Control {
     watch: Watch,
     pub(super) registered: Registered,
-}
-
-/// A statement that the client has prepared.
-pub(super) struct Statement {
-    /// None of an empty text.
-    prepared: Option<Prepared>,
-    command: Command,
-    /// Of a setting that is kept by the connection.
-    access: Option<Access>,
-    /// The types of parameters that the client has named, by their numbers.
-    oids: Vec<u32>,
 }
 
 /// A statement with the values of its parameters.
@@ -266,7 +248,16 @@ impl Connection<'_> {
     async fn simple(&mut self, text: &str) -> Result<(), Failure> {
         self.portals.remove("");
         self.control.registered.show(text);
+        self.wire.check_text()?;
+        if self.answer_known_text(text)? {
+            return self.ready().await;
+        }
         let statements = self.session.parse(text)?;
+        if let [statement] = statements.as_slice()
+            && self.learn(text, statement).await?
+        {
+            return self.ready().await;
+        }
         if statements.is_empty() {
             self.wire.put(Out::EmptyQueryResponse(EmptyQueryResponse::new()))?;
         }
@@ -338,6 +329,12 @@ impl Connection<'_> {
             let text = format!("a connection has at most {NAMES_MAX} prepared statements");
             return Err(Failure::new(SqlState::TOO_MANY, text));
         }
+        self.wire.check_text()?;
+        if let Some(statement) = self.constants.find(&self.session, &parse.query, &parse.type_oids)
+        {
+            self.statements.insert(name, statement);
+            return self.wire.put(Out::ParseComplete(ParseComplete::new()));
+        }
         let mut statements = self.session.parse(&parse.query)?;
         if statements.len() > 1 {
             let text = "a prepared statement is one statement; send several by themselves";
@@ -365,7 +362,9 @@ impl Connection<'_> {
                 Statement { prepared, command, access, oids: parse.type_oids }
             }
         };
-        self.statements.insert(name, Arc::new(statement));
+        let statement = Arc::new(statement);
+        self.constants.keep(&parse.query, &statement);
+        self.statements.insert(name, statement);
         self.wire.put(Out::ParseComplete(ParseComplete::new()))
     }
 
@@ -382,10 +381,14 @@ impl Connection<'_> {
             return Err(Failure::new(SqlState::PROTOCOL, text));
         }
         let formats = formats_of(&bind.parameter_format_codes, given)?;
-        let guard = self.control.guard(&self.settings);
-        let statement = statement.with_numerics(&self.session, &bind.parameters, &formats);
-        let statement = guard.wait(statement).await??;
-        drop(guard);
+        let statement = match given {
+            0 => statement,
+            _ => {
+                let guard = self.control.guard(&self.settings);
+                let typed = statement.with_numerics(&self.session, &bind.parameters, &formats);
+                guard.wait(typed).await??
+            }
+        };
         let sent = bind.parameters.iter().zip(&formats).zip(statement.parameters()).enumerate();
         let values = sent.map(|(index, ((bytes, format), data_type))| {
             let what = format_args!("parameter ${}", index + 1);
@@ -451,6 +454,16 @@ impl Connection<'_> {
         let Some(prepared) = &statement.prepared else {
             return self.wire.put(Out::EmptyQueryResponse(EmptyQueryResponse::new()));
         };
+        if matches!(portal.state, State::Bound)
+            && execute.max_rows == 0
+            && let Some(rows) = self.session.known_rows(prepared)?
+        {
+            portal.state = State::Ended;
+            let columns = constants::columns(&rows, &portal.formats, &self.session)?;
+            self.wire.put_row(&columns, 0)?;
+            let tag = statement.command.tag(1);
+            return self.wire.put(Out::CommandComplete(CommandComplete::new(tag)));
+        }
         let guard = self.control.guard(&self.settings);
         if matches!(portal.state, State::Bound) {
             let (values, zone) = (portal.values.clone(), zone(&self.session)?);
@@ -499,77 +512,6 @@ impl Connection<'_> {
     }
 }
 
-impl Statement {
-    /// True of one that may be a part of a transaction and does more than to return rows.
-    fn is_change(&self) -> bool {
-        let Some(prepared) = &self.prepared else { return false };
-        self.command.is_change() && !prepared.statement().is_of_the_engine()
-    }
-
-    /// The types of its parameters.
-    fn parameters(&self) -> &[DataType] {
-        self.prepared.as_ref().map_or(&[], Prepared::parameters)
-    }
-
-    /// The statement planned for parameters that are `numeric`: only their values say how many
-    /// digits they have, and with fewer they would be rounded.
-    async fn with_numerics(
-        self: Arc<Self>,
-        session: &Session,
-        values: &[Option<Bytes>],
-        formats: &[Format],
-    ) -> Result<Arc<Statement>, Failure> {
-        let Some(prepared) = &self.prepared else { return Ok(self) };
-        let mut types: Vec<_> = prepared.parameters().iter().cloned().map(Some).collect();
-        let mut has_numerics = false;
-        let numeric = Type::NUMERIC.oid();
-        let oids = self.oids.iter().enumerate();
-        for (index, _) in oids.filter(|(_, oid)| **oid == numeric) {
-            if let Some(bytes) = values.get(index).and_then(Option::as_ref) {
-                let what = format_args!("parameter ${}", index + 1);
-                types[index] = Some(parameter::numeric_type(bytes, formats[index], what)?);
-                has_numerics = true;
-            }
-        }
-        if !has_numerics {
-            return Ok(self);
-        }
-        let again = session.prepare(prepared.statement().clone(), &types);
-        let prepared = Some(Box::pin(again).await?);
-        let (command, oids) = (self.command.clone(), self.oids.clone());
-        Ok(Arc::new(Self { prepared, command, access: None, oids }))
-    }
-
-    /// Number of columns that it returns.
-    fn columns(&self) -> usize {
-        let schema = self.prepared.as_ref().and_then(Prepared::schema);
-        schema.map_or(0, |schema| schema.fields().len())
-    }
-}
-
 fn no_portal(name: &str) -> Failure {
     Failure::new(SqlState::NO_PORTAL, format!("there is no portal {name:?}"))
-}
-
-/// The name that a PREPARE gives.
-fn prepared_name(statement: &SessionStatement) -> Option<String> {
-    let Some(SqlStatement::Prepare { name, .. }) = parsed(statement) else { return None };
-    Some(IdentNormalizer::default().normalize(name.clone()))
-}
-
-/// Refuses to prepare an EXECUTE: its columns are those of another statement.
-fn refuse_execute(statement: &SessionStatement) -> Result<(), Failure> {
-    let is_refused = matches!(parsed(statement), Some(SqlStatement::Execute { .. }));
-    let text = "EXECUTE as a prepared statement is not possible; send it by itself, or prepare the \
-                statement that it executes";
-    if is_refused { Err(Failure::new(SqlState::UNSUPPORTED, text)) } else { Ok(()) }
-}
-
-/// The statement as the parser of SQL has it; none of one that another parser reads.
-fn parsed(statement: &SessionStatement) -> Option<&SqlStatement> {
-    let SessionStatement::Sql(statement) = statement else { return None };
-    match statement.as_ref() {
-        Parsed::Statement(statement) => Some(statement),
-        _ => None,
-    }
 }

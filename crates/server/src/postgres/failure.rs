@@ -16,6 +16,7 @@ impl SqlState {
     pub(super) const PROTOCOL: Self = Self("08P01");
     pub(super) const CONNECTION: Self = Self("08006");
     pub(super) const UNSUPPORTED: Self = Self("0A000");
+    pub(super) const BAD_TEXT: Self = Self("22021");
     pub(super) const OUT_OF_RANGE: Self = Self("22003");
     pub(super) const ZERO_DIVISION: Self = Self("22012");
     pub(super) const INVALID_PARAMETER: Self = Self("22023");

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read as _;
+use std::sync::Arc;
 
 use pgwire::messages::response::{GssEncResponse, ReadyForQuery, SslResponse, TransactionStatus};
 use pgwire::messages::startup::{
@@ -11,6 +12,7 @@ use pgwire::messages::{
     PgWireBackendMessage as Out, PgWireFrontendMessage as In, SslNegotiationMetaMessage as Before,
 };
 use terrace_sql::DATABASE;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::connection::Shared;
 use super::failure::{Failure, SqlState};
@@ -25,6 +27,8 @@ const PROTOCOL: u16 = 3;
 
 /// A client that has logged in.
 pub(super) struct Client {
+    /// Its place among the connections that the server takes.
+    pub(super) place: OwnedSemaphorePermit,
     pub(super) registered: Registered,
     pub(super) settings: Settings,
     pub(super) user: String,
@@ -38,7 +42,16 @@ pub(super) struct Client {
 /// A request that the server does not serve.
 pub(super) async fn log_in(shared: &Shared, wire: &mut Wire) -> Result<Option<Client>, Failure> {
     let Some(startup) = first_message(shared, wire).await? else { return Ok(None) };
-    welcome(shared, wire, &startup).await.map(Some)
+    // Clients that say nothing take no place, and statements can be cancelled when all are taken.
+    let Ok(place) = Arc::clone(&shared.places).try_acquire_owned() else {
+        shared.counters.count_refused();
+        let text = format!(
+            "the server has {} connections, as many as it takes",
+            shared.limits.connections
+        );
+        return Err(Failure::fatal(SqlState::TOO_MANY, text));
+    };
+    welcome(shared, wire, &startup, place).await.map(Some)
 }
 
 /// Reads the start-up message of a client; none of one that only cancels a statement, which is
@@ -46,10 +59,7 @@ pub(super) async fn log_in(shared: &Shared, wire: &mut Wire) -> Result<Option<Cl
 ///
 /// # Errors
 /// A message that is none of these, and a broken connection.
-pub(super) async fn first_message(
-    shared: &Shared,
-    wire: &mut Wire,
-) -> Result<Option<Startup>, Failure> {
+async fn first_message(shared: &Shared, wire: &mut Wire) -> Result<Option<Startup>, Failure> {
     loop {
         match wire.next().await? {
             None => return Ok(None),
@@ -86,7 +96,12 @@ pub(super) async fn first_message(
     }
 }
 
-async fn welcome(shared: &Shared, wire: &mut Wire, startup: &Startup) -> Result<Client, Failure> {
+async fn welcome(
+    shared: &Shared,
+    wire: &mut Wire,
+    startup: &Startup,
+    place: OwnedSemaphorePermit,
+) -> Result<Client, Failure> {
     if startup.protocol_number_major != PROTOCOL {
         let text = format!("version {} of the protocol; it is 3.0", startup.protocol_number_major);
         return Err(Failure::fatal(SqlState::UNSUPPORTED, text));
@@ -123,7 +138,7 @@ async fn welcome(shared: &Shared, wire: &mut Wire, startup: &Startup) -> Result<
     wire.put(Out::BackendKeyData(BackendKeyData::new(registered.number(), secret)))?;
     wire.put(Out::ReadyForQuery(ReadyForQuery::new(TransactionStatus::Idle)))?;
     wire.flush().await?;
-    Ok(Client { registered, settings, user: user.to_owned(), role })
+    Ok(Client { place, registered, settings, user: user.to_owned(), role })
 }
 
 /// The role of a client, once it has proved that it knows the password; none in a database without

@@ -1,7 +1,6 @@
 //! Messages from and to a client.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +12,15 @@ use tokio_rustls::TlsAcceptor;
 
 use super::cell::ColumnWriter;
 use super::failure::{Failure, SqlState};
+use super::message;
 use crate::counters::Counters;
 use crate::limits::Limits;
 use crate::stream::{Peer, Stream};
 
 /// Bytes that are gathered before they are sent.
 const OUTPUT_BYTES: usize = 64 << 10;
+/// Bytes that are read at a time.
+const INPUT_BYTES: usize = 8 << 10;
 
 /// A connection as messages.
 pub(super) struct Wire {
@@ -29,6 +31,8 @@ pub(super) struct Wire {
     output: BytesMut,
     context: DecodeContext,
     message_bytes_max: usize,
+    /// A text of the last message is not UTF-8.
+    has_bad_text: bool,
     unread_time: Duration,
     counters: Arc<Counters>,
 }
@@ -44,6 +48,7 @@ impl Wire {
             output: BytesMut::new(),
             context: DecodeContext::default(),
             message_bytes_max: limits.login_bytes,
+            has_bad_text: false,
             unread_time: limits.unread_time,
             counters: Arc::default(),
         }
@@ -96,14 +101,18 @@ impl Wire {
     /// can be used after that.
     pub(super) async fn next(&mut self) -> Result<Option<PgWireFrontendMessage>, Failure> {
         loop {
-            self.check_length()?;
-            if let Some(message) = self.decode()? {
+            let length = self.check_length()?;
+            if let Some(length) = length.filter(|length| *length <= self.input.len())
+                && let Some(message) = self.decode(length)?
+            {
                 // A message of some MiB must not keep its memory.
                 if self.input.is_empty() && self.input.capacity() > 4 * OUTPUT_BYTES {
                     self.input = BytesMut::new();
                 }
                 return Ok(Some(message));
             }
+            // Memory is taken for what has come, not for what a length announces.
+            self.input.reserve(INPUT_BYTES);
             if self.stream.read_buf(&mut self.input).await? == 0 {
                 return match self.input.is_empty() {
                     true => Ok(None),
@@ -118,10 +127,20 @@ impl Wire {
         self.input.first() == Some(&b'S')
     }
 
-    /// Refuses a message by its length, before its bytes are there.
-    fn check_length(&self) -> Result<(), Failure> {
+    /// Refuses the texts of the last message, if they are not UTF-8.
+    ///
+    /// # Errors
+    /// One that the connection survives.
+    pub(super) fn check_text(&self) -> Result<(), Failure> {
+        let text = "the statement is not text in UTF-8, the only client_encoding there is";
+        if self.has_bad_text { Err(Failure::new(SqlState::BAD_TEXT, text)) } else { Ok(()) }
+    }
+
+    /// Refuses a message by its length, before its bytes are there. Returns its bytes, type and
+    /// length included, once they are known.
+    fn check_length(&self) -> Result<Option<usize>, Failure> {
         let offset = usize::from(!self.context.awaiting_frontend_startup);
-        let Some(bytes) = self.input.get(offset..offset + 4) else { return Ok(()) };
+        let Some(bytes) = self.input.get(offset..offset + 4) else { return Ok(None) };
         let length = bytes.iter().fold(0_usize, |length, byte| length << 8 | usize::from(*byte));
         if length < 4 {
             return Err(Failure::fatal(SqlState::PROTOCOL, "a message without a length"));
@@ -131,18 +150,19 @@ impl Wire {
             let text = format!("a message of {length} bytes; at most {most} are possible");
             return Err(Failure::fatal(SqlState::TOO_LARGE, text));
         }
-        Ok(())
+        Ok(Some(offset + length))
     }
 
-    fn decode(&mut self) -> Result<Option<PgWireFrontendMessage>, Failure> {
-        let malformed = || Failure::fatal(SqlState::PROTOCOL, "a message that has no meaning");
-        // Lengths inside of a message that go beyond its end make the decoder panic. It changes
-        // nothing but the input, which is not read after that.
-        let decode = || PgWireFrontendMessage::decode(&mut self.input, &self.context);
-        match catch_unwind(AssertUnwindSafe(decode)) {
-            Ok(Ok(message)) => Ok(message),
-            Ok(Err(_)) | Err(_) => Err(malformed()),
-        }
+    /// Decodes the next message, which has so many bytes.
+    fn decode(&mut self, length: usize) -> Result<Option<PgWireFrontendMessage>, Failure> {
+        let malformed = |why: &dyn std::fmt::Display| {
+            Failure::fatal(SqlState::PROTOCOL, format!("a message that has no meaning: {why}"))
+        };
+        let bytes = self.input.get(..length).unwrap_or_default();
+        let is_utf8 = message::check(bytes, &self.context).map_err(|why| malformed(&why))?;
+        self.has_bad_text = !is_utf8;
+        let decoded = PgWireFrontendMessage::decode(&mut self.input, &self.context);
+        decoded.map_err(|error| malformed(&error))
     }
 
     /// Adds a message to those that are sent next.

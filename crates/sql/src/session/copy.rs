@@ -350,7 +350,8 @@ impl Session {
         let rows =
             Arc::new(Incoming { schema: Arc::clone(&schema), rows: Mutex::new(Some(receiver)) });
         let plan = insertion(target, &full.into(), rows)?;
-        let run = |reader| async { self.physical_plan(plan, &current, &scope, reader).await };
+        let run =
+            |reader| async { self.physical_plan(state, plan, &current, &scope, reader).await };
         let started = self.start(copy.to_string(), scope.clone(), true, run).await;
         let handle = started.inspect_err(|error| self.failed(error))?;
         Ok(CopyIn { schema, rows: sender, handle })

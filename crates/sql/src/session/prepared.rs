@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
@@ -15,6 +16,7 @@ use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Union};
 use datafusion::sql::parser::Statement;
 
+use super::constant::Constant;
 use super::depth::{self, OnStack};
 use super::{Planned, Session, SessionStatement, options, settings, snapshot};
 use crate::catalog::Snapshot;
@@ -34,6 +36,8 @@ pub struct Prepared {
     schema: Option<SchemaRef>,
     /// None of a statement that is planned when it runs.
     plan: Option<Mutex<Kept>>,
+    /// None of a statement that has to run for its rows.
+    constant: Option<Constant>,
 }
 
 /// A logical plan without versions of tables, and what its names stand for.
@@ -64,6 +68,13 @@ impl Prepared {
     pub fn schema(&self) -> Option<&SchemaRef> {
         self.schema.as_ref()
     }
+
+    /// True of a statement that reads nothing and whose only row is the same in each run, with the
+    /// settings that it was prepared under: [`Session::known_rows`].
+    #[must_use]
+    pub fn is_constant(&self) -> bool {
+        self.constant.is_some()
+    }
 }
 
 impl Session {
@@ -78,7 +89,8 @@ impl Session {
         types: &[Option<DataType>],
     ) -> Result<Prepared, SqlError> {
         let SessionStatement::Sql(parsed) = &statement else {
-            return Ok(Prepared { statement, parameters: vec![], schema: None, plan: None });
+            let (parameters, schema, plan, constant) = (vec![], None, None, None);
+            return Ok(Prepared { statement, parameters, schema, plan, constant });
         };
         settings::refuse(parsed)?;
         self.refuse_settings(parsed)?;
@@ -90,12 +102,35 @@ impl Session {
             let (kept, parameters) =
                 self.plan_with_parameters(&state, &current, statement, types).await?;
             let schema = Self::schema_of(&kept.plan, &parameters, &state, &current)?;
-            Ok((kept, parameters, schema))
+            let constant = Constant::of(&kept.plan, &state).await;
+            Ok((kept, parameters, schema, constant))
         };
         let planning = OnStack::new(&text, supervised(Box::pin(planning)));
-        let (kept, parameters, schema) = planning.await?;
+        let (kept, parameters, schema, constant) = planning.await?;
         let plan = is_kept(&kept.plan).then(|| Mutex::new(kept));
-        Ok(Prepared { statement, parameters, schema, plan })
+        Ok(Prepared { statement, parameters, schema, plan, constant })
+    }
+
+    /// The only row of a statement that reads nothing, in a batch of its own, without a run; none
+    /// where it has to run, because there are other settings than it was prepared under too. In a
+    /// transaction it counts as one of its statements.
+    ///
+    /// # Errors
+    /// [`SqlError::TransactionFailed`] in a transaction that has failed.
+    pub fn known_rows(&self, prepared: &Prepared) -> Result<Option<RecordBatch>, SqlError> {
+        let known = prepared.constant.as_ref().filter(|_| self.is_known(prepared));
+        let Some(known) = known else { return Ok(None) };
+        self.begin_statement()?;
+        Ok(Some(known.rows.clone()))
+    }
+
+    /// True if [`Session::known_rows`] knows the row of a statement.
+    #[must_use]
+    pub fn is_known(&self, prepared: &Prepared) -> bool {
+        let state = self.context.state_ref();
+        let state = state.read();
+        let options = state.config().options();
+        prepared.constant.as_ref().is_some_and(|known| Arc::ptr_eq(&known.options, options))
     }
 
     /// Runs a prepared statement with a value for each of its parameters.
@@ -145,7 +180,7 @@ impl Session {
             }
         };
         let plan = with_values(snapshot::pin(plan, &current)?, values)?;
-        self.physical_plan(plan, &current, &scope, reader).await
+        self.physical_plan(state, plan, &current, &scope, reader).await
     }
 
     /// Plans a statement whose names may stand for something else since.

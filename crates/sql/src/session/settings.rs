@@ -4,6 +4,7 @@
 //! it begins. `terrace.market` is the engine's, whichever session sets it.
 
 use datafusion::common::config::ConfigOptions;
+use datafusion::execution::SessionState;
 use datafusion::logical_expr::{LogicalPlan, Statement as PlannedStatement};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{ResetStatement, Statement};
@@ -157,6 +158,14 @@ impl Session {
     pub(super) fn follow_engine(&self) -> Result<(), SqlError> {
         let kind = self.engine.resources().market.kind();
         let state = self.context.state_ref();
+        let follows = |state: &SessionState| {
+            let options = state.config_options().extensions.get::<PagedOptions>();
+            options.is_some_and(|options| options.market == kind.as_str())
+        };
+        // Options that statements share are copied by a change.
+        if follows(&state.read()) {
+            return Ok(());
+        }
         let mut state = state.write();
         Ok(state.config_mut().options_mut().set(MARKET, kind.as_str())?)
     }

@@ -1,6 +1,7 @@
 //! The program, run as a user runs it.
 
 mod bench;
+mod bench_server;
 mod config;
 mod durability;
 mod harness;

@@ -5,8 +5,8 @@ use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, pla
 
 use super::super::value::Value;
 use super::super::{UTF8, activity, relations, roles};
-use terrace_sql::access::Privilege;
 use super::{Call, Definition, Returns, acting, integer, is_true, lenient, missing, strict, text};
+use terrace_sql::access::Privilege;
 
 /// The schema with the state of the engine.
 const ENGINE: &str = "terrace";

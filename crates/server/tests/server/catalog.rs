@@ -1,13 +1,11 @@
 //! Clients look up what a database has: psql's commands, and the queries of drivers as they were
 //! recorded (`catalog/`).
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use common::{connect, has_psql, psql, with_server};
+use crate::common::{connect, has_psql, psql, with_server};
 use terrace_server::Limits;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
@@ -285,10 +283,10 @@ async fn connections_end_what_others_do() {
 /// Recordings of clients: statements between lines of dashes, each with the number of rows that it
 /// returns for [`DEFINITIONS`].
 const RECORDINGS: &[(&str, &str)] = &[
-    ("psql", include_str!("catalog/psql.sql")),
-    ("asyncpg", include_str!("catalog/asyncpg.sql")),
-    ("jdbc", include_str!("catalog/jdbc.sql")),
-    ("sqlalchemy", include_str!("catalog/sqlalchemy.sql")),
+    ("psql", include_str!("catalog/psql.txt")),
+    ("asyncpg", include_str!("catalog/asyncpg.txt")),
+    ("jdbc", include_str!("catalog/jdbc.txt")),
+    ("sqlalchemy", include_str!("catalog/sqlalchemy.txt")),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,7 +1,5 @@
 //! Clients of others connect, ask and cancel.
 
-mod common;
-
 use std::error::Error;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,7 +15,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-use common::{connect, has_psql, psql, with_server};
+use crate::common::{connect, has_psql, psql, with_server};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn psql_reads_and_changes_tables() {

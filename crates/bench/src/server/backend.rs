@@ -1,0 +1,171 @@
+//! Servers that clients of PostgreSQL's protocol connect to, in processes of their own.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{BenchError, Result};
+use crate::peer::control_group::ControlGroup;
+use crate::peer::process::peer_command;
+use crate::suite::child::{Kept, start};
+
+/// Lines of standard error that are kept of a process.
+const TAIL_LINES: usize = 20;
+
+/// The place that clients connect to.
+#[derive(Clone, Debug)]
+pub(super) struct Address {
+    pub(super) host: String,
+    pub(super) port: u16,
+    pub(super) user: &'static str,
+    pub(super) database: &'static str,
+}
+
+impl Address {
+    /// The options of psql and pgbench that connect there; the database is an argument of its own.
+    pub(super) fn options(&self) -> [String; 6] {
+        let (host, port, user) = (self.host.clone(), self.port.to_string(), self.user.to_owned());
+        ["-h".into(), host, "-p".into(), port, "-U".into(), user]
+    }
+}
+
+/// The last lines that a process writes to a pipe.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tail(Arc<Mutex<Vec<String>>>);
+
+impl Tail {
+    /// Reads a pipe to its end, in a thread of its own.
+    pub(super) fn of(pipe: Option<impl Read + Send + 'static>) -> Tail {
+        let tail = Tail::default();
+        let lines = Arc::clone(&tail.0);
+        if let Some(pipe) = pipe {
+            std::thread::spawn(move || {
+                for line in BufReader::new(pipe).lines().map_while(std::io::Result::ok) {
+                    let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+                    if lines.len() == TAIL_LINES {
+                        lines.remove(0);
+                    }
+                    lines.push(line);
+                }
+            });
+        }
+        tail
+    }
+
+    /// The last line that says something.
+    pub(super) fn last(&self) -> Option<String> {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.iter().rev().find(|line| !line.trim().is_empty()).cloned()
+    }
+}
+
+/// A server that runs. It is ended when this is dropped.
+pub(super) struct Backend {
+    pub(super) address: Address,
+    pub(super) process: Kept,
+    pub(super) errors: Tail,
+    /// A command that has it end by itself, before it is killed.
+    pub(super) stop: Option<Command>,
+    // Removed after the process has ended: fields are dropped in this order.
+    pub(super) _group: Option<Arc<ControlGroup>>,
+}
+
+impl Backend {
+    /// True while its process runs.
+    pub(super) fn is_running(&mut self) -> bool {
+        matches!(self.process.0.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Backend {
+    fn drop(&mut self) {
+        if let Some(stop) = &mut self.stop {
+            // The process is killed where that does not help.
+            let _ = stop.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        }
+        self.process.end();
+    }
+}
+
+/// Budget and limits of a server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    pub(super) dram_bytes: u64,
+    pub(super) threads: usize,
+    pub(super) clients: usize,
+}
+
+/// Starts `terrace serve` over tables in a directory, or over none, and waits until it listens.
+///
+/// # Errors
+/// [`BenchError::File`] when it does not start, [`BenchError::Peer`] when it ends before it
+/// listens, with its last words.
+pub(super) fn serve(
+    program: &Path,
+    data: Option<&Path>,
+    budget: Budget,
+    group: Option<Arc<ControlGroup>>,
+) -> Result<Backend> {
+    let mut command = Command::new(program);
+    command
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .args(["--dram", &budget.dram_bytes.to_string()])
+        .args(["--threads", &budget.threads.to_string()])
+        // The experiment has connections of its own beside those of the clients.
+        .args(["--connections", &(budget.clients + 8).to_string()]);
+    if let Some(data) = data {
+        command.arg("--data").arg(data);
+    }
+    let mut command = peer_command(group.as_deref(), command);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = Kept(start(&mut command)?);
+    let errors = Tail::of(process.0.stderr.take());
+    let mut said = String::new();
+    if let Some(output) = process.0.stdout.take() {
+        let mut output = BufReader::new(output);
+        // An empty line is one of a process that has ended.
+        let _ = output.read_line(&mut said);
+        // Further lines must not block it.
+        std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+    }
+    let port = said.split_once("127.0.0.1:").map(|(_, rest)| rest);
+    let digits = port.and_then(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
+    let Some(port) = digits.and_then(|digits| digits.parse().ok()) else {
+        let last = errors.last().unwrap_or(said);
+        return Err(BenchError::Peer(format!("terrace serve does not listen: {last}")));
+    };
+    let host = "127.0.0.1".to_owned();
+    let address = Address { host, port, user: "bench", database: "main" };
+    Ok(Backend { address, process, errors, stop: None, _group: group })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_ends_at_once_says_why() {
+        let refused = serve(
+            Path::new("/bin/false"),
+            None,
+            Budget { dram_bytes: 1 << 20, threads: 1, clients: 1 },
+            None,
+        );
+        let message = refused.err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(message.contains("does not listen"), "{message}");
+    }
+
+    #[test]
+    fn the_tail_is_the_last_lines() {
+        let text: String = (0..50).map(|line| format!("line {line}\n")).collect();
+        let tail = Tail::of(Some(std::io::Cursor::new(text + "\n")));
+        for _ in 0..500 {
+            if tail.last().as_deref() == Some("line 49") {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        panic!("{:?}", tail.last());
+    }
+}

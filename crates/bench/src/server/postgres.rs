@@ -1,0 +1,236 @@
+//! PostgreSQL over a cluster of its own, to compare with.
+//!
+//! It does not run as root: where this program does, the server runs as the user `postgres`.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::backend::{Address, Backend, Budget, Tail};
+use super::psql;
+use crate::error::{BenchError, Result};
+use crate::peer::control_group::ControlGroup;
+use crate::peer::process::peer_command;
+use crate::scratch::Scratch;
+use crate::suite::child::{Kept, output, start};
+use crate::suite::table::Generated;
+use crate::tpch::table::Table;
+
+/// Directory below which Debian and others keep one version each.
+const VERSIONS: &str = "/usr/lib/postgresql";
+
+/// The superuser of the cluster, and the user of the system that runs it in place of root.
+const USER: &str = "postgres";
+
+/// Time that the server has to let clients in.
+const START: Duration = Duration::from_secs(60);
+
+/// One part in so many of the budget are shared buffers, as its manual advises; the sorts and hash
+/// tables of the clients share the rest.
+const SHARED: u64 = 4;
+
+/// Keys of the tables, as the specification has them.
+const KEYS: &str = "ALTER TABLE region ADD PRIMARY KEY (r_regionkey);
+ALTER TABLE nation ADD PRIMARY KEY (n_nationkey);
+ALTER TABLE supplier ADD PRIMARY KEY (s_suppkey);
+ALTER TABLE customer ADD PRIMARY KEY (c_custkey);
+ALTER TABLE part ADD PRIMARY KEY (p_partkey);
+ALTER TABLE partsupp ADD PRIMARY KEY (ps_partkey, ps_suppkey);
+ALTER TABLE orders ADD PRIMARY KEY (o_orderkey);
+ALTER TABLE lineitem ADD PRIMARY KEY (l_orderkey, l_linenumber);
+VACUUM ANALYZE;";
+
+/// A cluster of databases and the programs that serve it.
+pub(super) struct Postgres {
+    programs: PathBuf,
+    version: String,
+    /// User and group that run it, where this program is root.
+    owner: Option<(u32, u32)>,
+    // Removed at the end.
+    home: Scratch,
+}
+
+impl Postgres {
+    /// Makes a cluster below the system's temporary directory.
+    ///
+    /// # Errors
+    /// The reason in words when there is no PostgreSQL, or no user that may run it.
+    pub(super) async fn create() -> Result<Postgres> {
+        let programs = programs().ok_or_else(|| {
+            BenchError::Peer(format!("there is no initdb in {VERSIONS}/*/bin or in PATH"))
+        })?;
+        let home = Scratch::of(None, "postgres")?;
+        let owner = owner()?;
+        if let Some((user, group)) = owner {
+            let owned = chown(home.path(), Some(user), Some(group));
+            owned.map_err(|source| BenchError::file("own", home.path(), source))?;
+        }
+        let mut postgres = Postgres { programs, version: String::new(), owner, home };
+        let mut initdb = postgres.program("initdb");
+        initdb.args(["-A", "trust", "-E", "UTF8", "--locale=C", "-U", USER, "-D"]);
+        initdb.arg(postgres.data());
+        output(initdb, Vec::new(), "initdb").await?;
+        let mut version = postgres.program("postgres");
+        version.arg("--version");
+        let version = output(version, Vec::new(), "postgres").await?;
+        postgres.version = String::from_utf8_lossy(&version).trim().to_owned();
+        Ok(postgres)
+    }
+
+    /// The version, as the server prints it.
+    pub(super) fn version(&self) -> &str {
+        &self.version
+    }
+
+    fn data(&self) -> PathBuf {
+        self.home.path().join("data")
+    }
+
+    /// A program of PostgreSQL, run by the user that may.
+    fn program(&self, name: &str) -> Command {
+        let path = self.programs.join(name);
+        let mut command = match self.owner {
+            None => Command::new(path),
+            Some((user, group)) => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid", &user.to_string(), "--regid", &group.to_string()]);
+                command.arg("--clear-groups").arg(path);
+                command
+            }
+        };
+        // Its own directory may be closed to that user.
+        command.current_dir("/");
+        command
+    }
+
+    /// Starts the server with a budget and waits until it lets clients in.
+    ///
+    /// # Errors
+    /// [`BenchError::Peer`] with the last line of its log when it does not.
+    pub(super) async fn start(
+        &self,
+        budget: Budget,
+        group: Option<Arc<ControlGroup>>,
+    ) -> Result<Backend> {
+        let address = Address {
+            host: "127.0.0.1".to_owned(),
+            port: free_port()?,
+            user: USER,
+            database: USER,
+        };
+        let mut command = peer_command(group.as_deref(), self.server(budget, address.port));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut process = Kept(start(&mut command)?);
+        let errors = Tail::of(process.0.stderr.take());
+        let mut stop = self.program("pg_ctl");
+        stop.args(["stop", "-m", "immediate", "-D"]).arg(self.data());
+        let mut backend = Backend { address, process, errors, stop: Some(stop), _group: group };
+        let began = Instant::now();
+        while psql::run(&backend.address, "SELECT 1;").await.is_err() {
+            if !backend.is_running() || began.elapsed() > START {
+                let last = backend.errors.last().unwrap_or_default();
+                return Err(BenchError::Peer(format!("PostgreSQL does not start: {last}")));
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(backend)
+    }
+
+    fn server(&self, budget: Budget, port: u16) -> Command {
+        let Budget { dram_bytes, clients, .. } = budget;
+        let shared = (dram_bytes / SHARED) >> 10;
+        let clients = u64::try_from(clients).unwrap_or(1).max(1);
+        // 64 KiB is the least that it takes.
+        let work = ((dram_bytes - dram_bytes / SHARED) / clients >> 10).max(64);
+        let mut command = self.program("postgres");
+        command.arg("-D").arg(self.data()).args(["-p", &port.to_string(), "-k"]);
+        command.arg(self.home.path());
+        for setting in [
+            "listen_addresses=127.0.0.1".to_owned(),
+            format!("max_connections={}", clients + 20),
+            format!("shared_buffers={}kB", shared.max(128)),
+            format!("work_mem={work}kB"),
+            format!("effective_cache_size={}kB", (dram_bytes >> 10).max(1024)),
+        ] {
+            command.args(["-c", &setting]);
+        }
+        command
+    }
+
+    /// Copies the tables of TPC-H from another server, with their keys.
+    ///
+    /// # Errors
+    /// When a table cannot be copied.
+    pub(super) async fn load(
+        &self,
+        from: &Address,
+        to: &Address,
+        observe: &mut dyn FnMut(&str),
+    ) -> Result<()> {
+        for table in Table::ALL {
+            observe(&format!("loading {table} into PostgreSQL"));
+            psql::run(to, &format!("{};", table.definition())).await?;
+            copy(from, to, table.name()).await?;
+        }
+        observe("making keys in PostgreSQL");
+        psql::run(to, KEYS).await.map(|_| ())
+    }
+}
+
+/// Copies a table from one server to another, in binary.
+async fn copy(from: &Address, to: &Address, table: &str) -> Result<()> {
+    let words = |address: &Address, way: &str| {
+        let text = format!("COPY {table} {way} (FORMAT binary)");
+        let mut words = vec!["psql".to_owned(), "-X".into(), "-q".into()];
+        words.extend(address.options());
+        words.extend(["-d".into(), address.database.into(), "-c".into(), text]);
+        words
+    };
+    let (out, into) = (words(from, "TO STDOUT"), words(to, "FROM STDIN"));
+    let mut pipe = Command::new("bash");
+    pipe.args(["-c", r#"set -o pipefail; n=$1; shift; "${@:1:n}" | "${@:n+1}""#, "copy"]);
+    pipe.arg(out.len().to_string()).args(out).args(into);
+    output(pipe, Vec::new(), &format!("copying {table}")).await.map(|_| ())
+}
+
+/// The directory of the newest version's programs.
+fn programs() -> Option<PathBuf> {
+    let versions = fs::read_dir(VERSIONS).into_iter().flatten().filter_map(|entry| {
+        let entry = entry.ok()?;
+        let version: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let programs = entry.path().join("bin");
+        programs.join("initdb").exists().then_some((version, programs))
+    });
+    let newest = versions.max().map(|(_, programs)| programs);
+    newest.or_else(|| {
+        let path = std::env::var_os("PATH")?;
+        std::env::split_paths(&path).find(|directory| directory.join("initdb").exists())
+    })
+}
+
+/// User and group that run the server; none where this program may itself.
+fn owner() -> Result<Option<(u32, u32)>> {
+    let own = Path::new("/proc/self");
+    let user = fs::metadata(own).map_err(|source| BenchError::file("read", own, source))?.uid();
+    if user != 0 {
+        return Ok(None);
+    }
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let found = users.lines().find_map(|line| {
+        let mut fields = line.strip_prefix(USER)?.strip_prefix(':')?.split(':').skip(1);
+        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+    });
+    let missing = "PostgreSQL does not run as root, and there is no user postgres to run it";
+    found.map(Some).ok_or_else(|| BenchError::Peer(missing.to_owned()))
+}
+
+/// A port of this machine that is free now.
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+    let address = listener.map_err(|error| BenchError::Peer(format!("no free port: {error}")))?;
+    Ok(address.port())
+}

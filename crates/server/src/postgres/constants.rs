@@ -1,0 +1,122 @@
+//! Statements whose rows are known from their texts, such as the `SELECT 1` by which pools of
+//! connections look whether a connection still works. They are neither planned nor run again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::sql::sqlparser::ast::{SetExpr, Statement as SqlStatement};
+use pgwire::messages::PgWireBackendMessage as Out;
+use pgwire::messages::response::CommandComplete;
+use terrace_sql::session::SessionStatement;
+use terrace_sql::{Prepared, Session};
+
+use super::cell::{ColumnWriter, Format};
+use super::command::Command;
+use super::connection::Connection;
+use super::execute::{description, zone};
+use super::failure::Failure;
+use super::statement::{Statement, parsed};
+
+/// Most texts that a connection keeps, and most bytes of one.
+const TEXTS_MAX: usize = 64;
+const TEXT_BYTES_MAX: usize = 256;
+
+/// Statements of a connection whose rows are known, by their texts.
+#[derive(Default)]
+pub(super) struct Constants(HashMap<String, Arc<Statement>>);
+
+impl Constants {
+    /// The statement of a text, if its rows are still known. `oids` are types of parameters, which
+    /// it has none of.
+    pub(super) fn find(
+        &self,
+        session: &Session,
+        text: &str,
+        oids: &[u32],
+    ) -> Option<Arc<Statement>> {
+        let statement = self.0.get(text).filter(|_| oids.is_empty())?;
+        let prepared = statement.prepared.as_ref()?;
+        session.is_known(prepared).then(|| Arc::clone(statement))
+    }
+
+    /// Keeps a statement, if its rows are known.
+    pub(super) fn keep(&mut self, text: &str, statement: &Arc<Statement>) {
+        let is_known = statement.prepared.as_ref().is_some_and(Prepared::is_constant);
+        if !is_known || text.len() > TEXT_BYTES_MAX || !statement.oids.is_empty() {
+            return;
+        }
+        if self.0.len() >= TEXTS_MAX {
+            self.0.clear();
+        }
+        self.0.insert(text.to_owned(), Arc::clone(statement));
+    }
+}
+
+impl Connection<'_> {
+    /// Answers a text whose rows are known. Returns false for any other.
+    pub(super) fn answer_known_text(&mut self, text: &str) -> Result<bool, Failure> {
+        match self.constants.find(&self.session, text, &[]) {
+            Some(statement) => self.answer_known(&statement),
+            None => Ok(false),
+        }
+    }
+
+    /// Answers the only statement of a text, if it is one whose rows can be known, and keeps it.
+    /// Returns false for any other.
+    pub(super) async fn learn(
+        &mut self,
+        text: &str,
+        statement: &SessionStatement,
+    ) -> Result<bool, Failure> {
+        // What calls functions is seldom known.
+        if text.len() > TEXT_BYTES_MAX || text.contains('(') || !reads_nothing(statement) {
+            return Ok(false);
+        }
+        let command = Command::of(statement);
+        let guard = self.control.guard(&self.settings);
+        // Errors are those of the way that all statements take.
+        let Ok(prepared) = guard.wait(self.session.prepare(statement.clone(), &[])).await? else {
+            return Ok(false);
+        };
+        drop(guard);
+        let (prepared, access, oids) = (Some(prepared), None, Vec::new());
+        let statement = Arc::new(Statement { prepared, command, access, oids });
+        self.constants.keep(text, &statement);
+        self.answer_known(&statement)
+    }
+
+    fn answer_known(&mut self, statement: &Statement) -> Result<bool, Failure> {
+        let Some(prepared) = &statement.prepared else { return Ok(false) };
+        let Some(rows) = self.session.known_rows(prepared)? else { return Ok(false) };
+        let formats = vec![Format::Text; rows.num_columns()];
+        let columns = columns(&rows, &formats, &self.session)?;
+        self.wire.put(Out::RowDescription(description(rows.schema_ref(), &formats)?))?;
+        self.wire.put_row(&columns, 0)?;
+        let tag = statement.command.tag(1);
+        self.wire.put(Out::CommandComplete(CommandComplete::new(tag)))?;
+        Ok(true)
+    }
+}
+
+/// The writers of a row whose values are known.
+///
+/// # Errors
+/// A type that clients are not sent.
+pub(super) fn columns(
+    rows: &RecordBatch,
+    formats: &[Format],
+    session: &Session,
+) -> Result<Vec<ColumnWriter>, Failure> {
+    let zone = zone(session)?;
+    let columns = rows.columns().iter().zip(formats);
+    let columns = columns.map(|(array, format)| ColumnWriter::new(array, *format, zone));
+    Ok(columns.collect::<Result<_, _>>()?)
+}
+
+/// True of a SELECT without FROM, which may be one whose rows are known.
+fn reads_nothing(statement: &SessionStatement) -> bool {
+    let Some(SqlStatement::Query(query)) = parsed(statement) else { return false };
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    query.with.is_none() && select.from.is_empty()
+}

@@ -1,0 +1,71 @@
+//! The options of `terrace bench server`.
+
+use clap::{Args, value_parser};
+use terrace_bench::server::{Part, ServerOptions};
+
+use crate::args::{seconds, size};
+
+/// Options of server.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "server")]
+pub struct ServerBenchArgs {
+    /// Parts to run: load (many clients with heavy queries), priority (short queries of a client
+    /// with a priority beside them), wire (SELECT 1 by pgbench, and rows in binary)
+    #[arg(
+        long = "part",
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "load,priority,wire"
+    )]
+    pub parts: Vec<Part>,
+
+    /// Clients of the load
+    #[arg(long, value_name = "N", default_value_t = 64,
+          value_parser = value_parser!(u64).range(1..=1000))]
+    pub clients: u64,
+
+    /// Limit of a server's memory, page cache included; 4/3 of the budget where none is given,
+    /// which is 768MiB where no --dram is
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub limit: Option<u64>,
+
+    /// Seed of the order in which each client runs the queries; 3, 9, 18 and 21 where no --queries
+    /// are given
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Most seconds that each engine has for the load
+    #[arg(long, value_name = "S", default_value_t = 240.0, value_parser = seconds)]
+    pub load_seconds: f64,
+
+    /// Seconds of short queries on an idle server, and beside the load
+    #[arg(long, value_name = "S", default_value_t = 20.0, value_parser = seconds)]
+    pub short_seconds: f64,
+
+    /// Seconds of each run of pgbench
+    #[arg(long, value_name = "S", default_value_t = 3,
+          value_parser = value_parser!(u64).range(1..=3600))]
+    pub wire_seconds: u64,
+
+    /// Rows that are fetched in binary
+    #[arg(long, value_name = "N", default_value_t = 10_000_000,
+          value_parser = value_parser!(u64).range(1..=1_000_000_000))]
+    pub wire_rows: u64,
+}
+
+impl ServerBenchArgs {
+    /// The options, with these queries of TPC-H.
+    pub fn options(&self, queries: &[u32]) -> ServerOptions {
+        ServerOptions {
+            parts: self.parts.clone(),
+            clients: usize::try_from(self.clients).unwrap_or(usize::MAX),
+            queries: queries.to_vec(),
+            limit_bytes: self.limit,
+            seed: self.seed,
+            load_seconds: self.load_seconds,
+            short_seconds: self.short_seconds,
+            wire_seconds: self.wire_seconds,
+            wire_rows: self.wire_rows,
+        }
+    }
+}
