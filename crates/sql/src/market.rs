@@ -108,7 +108,7 @@ pub struct MarketReport {
     pub trades: u64,
     /// Bytes of those trades.
     pub traded_bytes: u64,
-    /// The last trades, oldest first.
+    /// The last trades of at least 64 KiB, oldest first.
     pub last_trades: Vec<TradeReport>,
 }
 

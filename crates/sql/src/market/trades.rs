@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::SystemTime;
 
 use terrace_market::mechanism::Trade;
+use terrace_sys::size::KIB;
 
 use super::TradeReport;
 
 /// Trades that are kept.
 const KEPT_MAX: usize = 32;
+/// Bytes of the smallest trade that is kept: rounds move some bytes wherever shares are rounded.
+const KEPT_BYTES_MIN: u64 = 64 * KIB;
 
 /// The last trades, and totals of all.
 #[derive(Debug, Default)]
@@ -25,7 +28,8 @@ impl Trades {
         for trade in trades {
             self.count += 1;
             self.bytes = self.bytes.saturating_add(trade.bytes);
-            let Some(to) = names.get(&trade.to).cloned() else { continue };
+            let to = names.get(&trade.to).filter(|_| trade.bytes >= KEPT_BYTES_MIN);
+            let Some(to) = to.cloned() else { continue };
             if self.last.len() >= KEPT_MAX {
                 self.last.pop_front();
             }
