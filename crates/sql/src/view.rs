@@ -62,7 +62,7 @@ pub(crate) async fn provider(
     let options = state.config_mut().options_mut();
     options.catalog.default_catalog = CATALOG.to_owned();
     options.catalog.default_schema = schema.to_owned();
-    Added::rewrite(&state, &mut statement)?;
+    Added::rewrite(&state, &mut statement);
     // The recursion is through the catalog, which resolves the views that this one names.
     Box::pin(using::write_out(&state, &mut statement)).await?;
     let plan = match Box::pin(state.statement_to_plan(statement)).await {
