@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock};
 
 use datafusion::catalog::SchemaProvider;
 use datafusion::sql::parser::Statement;
-use terrace_sql::{AddedSchema, Names, Session, SqlError};
+use terrace_sql::{AddedSchema, Names, Session};
 
 use crate::postgres::Place;
 
@@ -78,7 +78,7 @@ impl AddedSchema for PostgresSchema {
         Arc::new(provider::PgCatalog { source: self.source.clone() })
     }
 
-    fn rewrite(&self, statement: &mut Statement) -> Result<(), SqlError> {
-        rewrite::rewrite(statement)
+    fn rewrite(&self, statement: &mut Statement) {
+        rewrite::rewrite(statement);
     }
 }

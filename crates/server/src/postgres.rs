@@ -31,6 +31,7 @@ pub(crate) use copy::{RowDecoder, RowEncoder, count_of};
 pub(crate) use execute::zone;
 pub(crate) use failure::Failure;
 pub(crate) use functions::Place;
+pub(crate) use parameter::array_items;
 pub(crate) use types::{TYPE_KEY, field_type, pg_type, type_modifier};
 
 /// The text that a function appends.

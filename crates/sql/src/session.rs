@@ -441,7 +441,7 @@ impl Session {
             Some(text) => state.sql_to_statement(&text, &Dialect::Generic)?,
             None => statement,
         };
-        Added::rewrite(state, &mut statement)?;
+        Added::rewrite(state, &mut statement);
         check_names(state, &statement, &self.rights(snapshot), Reading::Statement)?;
         using::write_out(state, &mut statement).await?;
         match state.statement_to_plan(statement.clone()).await {

@@ -66,7 +66,7 @@ pub(crate) async fn provider(
     let options = state.config_mut().options_mut();
     options.catalog.default_catalog = CATALOG.to_owned();
     options.catalog.default_schema = schema.to_owned();
-    Added::rewrite(&state, &mut statement)?;
+    Added::rewrite(&state, &mut statement);
     let rights = Rights::of_view(snapshot, snapshot.access(home, Some(name)));
     check_names(&state, &query(statement.clone())?, &rights, Reading::View)?;
     // The recursion is through the catalog, which resolves the views that this one names.

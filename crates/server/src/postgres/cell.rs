@@ -57,11 +57,7 @@ impl ColumnWriter {
         zone: Tz,
     ) -> Result<Self, ArrowError> {
         let cell: Cell = match (field_type(field), format) {
-            (Type::OID | Type::XID, Format::Binary) => {
-                let array = cast(array, &DataType::UInt32)?;
-                let values = array.as_primitive::<UInt32Type>().values().clone();
-                Box::new(move |row, out| out.put_u32(values[row]))
-            }
+            (Type::OID | Type::XID, Format::Binary) => oid(array)?,
             (of @ (Type::OID_VECTOR | Type::INT2_VECTOR), format) => vector(array, &of, format)?,
             _ => return Self::new(array, format, zone),
         };
@@ -97,6 +93,13 @@ use datafusion::arrow::error::ArrowError;
 struct Writing {
     format: Format,
     zone: Tz,
+}
+
+/// OIDs in binary.
+fn oid(array: &ArrayRef) -> Result<Cell, ArrowError> {
+    let array = cast(array, &DataType::UInt32)?;
+    let values = array.as_primitive::<UInt32Type>().values().clone();
+    Ok(Box::new(move |row, out| out.put_u32(values[row])))
 }
 
 /// Arrays that PostgreSQL writes as numbers between spaces, and whose first item is number 0.
@@ -412,8 +415,17 @@ impl Items {
         // Dimensions of PostgreSQL's arrays have one length each; rows of several are sent as text
         // in braces in either format.
         let format = if nested { Format::Text } else { writing.format };
-        let item_type = if nested { Type::TEXT } else { pg_type(values.data_type()) };
-        let writer = ColumnWriter::new(values, format, writing.zone)?;
+        let item_type = match values.data_type() {
+            _ if nested => Type::TEXT,
+            DataType::UInt32 => Type::OID,
+            data_type => pg_type(data_type),
+        };
+        let writer = match (&item_type, format) {
+            (&Type::OID, Format::Binary) => {
+                ColumnWriter { nulls: values.logical_nulls(), cell: oid(values)? }
+            }
+            _ => ColumnWriter::new(values, format, writing.zone)?,
+        };
         Ok(Self { writer, format: writing.format, item_type, nested })
     }
 

@@ -1,5 +1,7 @@
 //! Values that clients send: those of parameters, and of COPY.
 
+mod array;
+
 use std::fmt::Arguments;
 
 use bytes::{Buf, Bytes};
@@ -12,6 +14,8 @@ use super::date_time::{EPOCH_DAYS, EPOCH_MICROS};
 use super::failure::{Failure, SqlState};
 use super::types::{arrow_type, pg_type};
 
+pub(crate) use array::array_items;
+
 /// The value of a parameter, or of another value that `what` names in errors, of a type.
 ///
 /// # Errors
@@ -23,6 +27,9 @@ pub(super) fn value(
     data_type: &DataType,
 ) -> Result<ScalarValue, Failure> {
     let Some(bytes) = bytes else { return Ok(ScalarValue::try_from(data_type)?) };
+    if let DataType::List(item) = data_type {
+        return array::value(bytes, format, what, item.data_type());
+    }
     let sent = match format {
         Format::Text => text(bytes, what, data_type)?,
         Format::Binary => binary(bytes, what, &pg_type(data_type))?,
@@ -129,6 +136,10 @@ fn of_binary(bytes: &Bytes, pg_type: &Type, known: &DataType) -> Option<ScalarVa
         Type::BOOL => ScalarValue::Boolean(Some(*bytes.first()? != 0)),
         Type::INT2 => ScalarValue::Int16(Some(i16::from_be_bytes(bytes.as_ref().try_into().ok()?))),
         Type::INT4 => ScalarValue::Int32(Some(i32::from_be_bytes(bytes.as_ref().try_into().ok()?))),
+        Type::OID => {
+            let number = u32::from_be_bytes(bytes.as_ref().try_into().ok()?);
+            ScalarValue::Int64(Some(number.into()))
+        }
         Type::INT8 => ScalarValue::Int64(Some(i64::from_be_bytes(bytes.as_ref().try_into().ok()?))),
         Type::FLOAT4 => {
             ScalarValue::Float32(Some(f32::from_be_bytes(bytes.as_ref().try_into().ok()?)))

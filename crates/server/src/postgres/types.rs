@@ -1,5 +1,7 @@
 //! Types of columns, as PostgreSQL names them.
 
+use std::sync::Arc;
+
 use datafusion::arrow::datatypes::{DataType, Field};
 use pgwire::api::Type;
 
@@ -11,8 +13,10 @@ pub(crate) fn field_type(field: &Field) -> Type {
     let told = field.metadata().get(TYPE_KEY).and_then(|oid| Type::from_oid(oid.parse().ok()?));
     // A cast changes the type of the values and may keep the metadata.
     let fits = |of: &Type| match *of {
-        Type::OID | Type::XID => *field.data_type() == DataType::Int64,
-        Type::OID_VECTOR => pg_type(field.data_type()) == Type::INT8_ARRAY,
+        Type::OID | Type::XID => {
+            matches!(field.data_type(), DataType::Int64 | DataType::UInt32)
+        }
+        Type::OID_VECTOR => pg_type(field.data_type()) == Type::OID_ARRAY,
         Type::INT2_VECTOR => pg_type(field.data_type()) == Type::INT2_ARRAY,
         _ => pg_type(field.data_type()) == Type::TEXT,
     };
@@ -57,28 +61,36 @@ pub(crate) fn pg_type(data_type: &DataType) -> Type {
     }
 }
 
-/// The type of arrays of an item. An array of arrays has the type of the innermost items, as
+/// Types and those of their arrays.
+const ARRAYS: &[(Type, Type)] = &[
+    (Type::BOOL, Type::BOOL_ARRAY),
+    (Type::INT2, Type::INT2_ARRAY),
+    (Type::INT4, Type::INT4_ARRAY),
+    (Type::INT8, Type::INT8_ARRAY),
+    (Type::FLOAT4, Type::FLOAT4_ARRAY),
+    (Type::FLOAT8, Type::FLOAT8_ARRAY),
+    (Type::NUMERIC, Type::NUMERIC_ARRAY),
+    (Type::BYTEA, Type::BYTEA_ARRAY),
+    (Type::DATE, Type::DATE_ARRAY),
+    (Type::TIME, Type::TIME_ARRAY),
+    (Type::TIMESTAMP, Type::TIMESTAMP_ARRAY),
+    (Type::TIMESTAMPTZ, Type::TIMESTAMPTZ_ARRAY),
+    (Type::INTERVAL, Type::INTERVAL_ARRAY),
+    (Type::RECORD, Type::RECORD_ARRAY),
+    (Type::TEXT, Type::TEXT_ARRAY),
+    (Type::VARCHAR, Type::VARCHAR_ARRAY),
+    (Type::NAME, Type::NAME_ARRAY),
+    (Type::OID, Type::OID_ARRAY),
+];
+
+/// The type of arrays of an item. OIDs are PostgreSQL's integers without sign. An array of arrays has the type of the innermost items, as
 /// PostgreSQL has it.
 fn array_of(item: &Field) -> Type {
+    if *item.data_type() == DataType::UInt32 {
+        return Type::OID_ARRAY;
+    }
     let item = pg_type(item.data_type());
-    let arrays = [
-        (Type::BOOL, Type::BOOL_ARRAY),
-        (Type::INT2, Type::INT2_ARRAY),
-        (Type::INT4, Type::INT4_ARRAY),
-        (Type::INT8, Type::INT8_ARRAY),
-        (Type::FLOAT4, Type::FLOAT4_ARRAY),
-        (Type::FLOAT8, Type::FLOAT8_ARRAY),
-        (Type::NUMERIC, Type::NUMERIC_ARRAY),
-        (Type::BYTEA, Type::BYTEA_ARRAY),
-        (Type::DATE, Type::DATE_ARRAY),
-        (Type::TIME, Type::TIME_ARRAY),
-        (Type::TIMESTAMP, Type::TIMESTAMP_ARRAY),
-        (Type::TIMESTAMPTZ, Type::TIMESTAMPTZ_ARRAY),
-        (Type::INTERVAL, Type::INTERVAL_ARRAY),
-        (Type::RECORD, Type::RECORD_ARRAY),
-        (Type::TEXT, Type::TEXT_ARRAY),
-    ];
-    let found = arrays.iter().find(|(of, _)| *of == item);
+    let found = ARRAYS.iter().find(|(of, _)| *of == item);
     // An array already: one more dimension is the same type.
     found.map_or(item, |(_, array)| array.clone())
 }
@@ -130,14 +142,15 @@ pub(crate) fn arrow_type(pg_type: &Type) -> Option<DataType> {
         Type::TIMESTAMP => DataType::Timestamp(TimeUnit::Microsecond, None),
         Type::TIMESTAMPTZ => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
         Type::INTERVAL => DataType::Interval(IntervalUnit::MonthDayNano),
-        _ => return None,
+        _ => {
+            let (item, _) = ARRAYS.iter().find(|(_, array)| array == pg_type)?;
+            DataType::List(Arc::new(Field::new_list_field(arrow_type(item)?, true)))
+        }
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
 
     #[test]

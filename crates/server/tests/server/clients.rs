@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{BufMut as _, BytesMut};
 use futures::{SinkExt as _, TryStreamExt as _};
-use terrace_server::{Limits, Listener};
+use terrace_server::{Limits, Listener, Server};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -15,7 +15,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-use crate::common::{connect, has_psql, psql, with_server};
+use crate::common::{connect, engine, has_psql, psql, with_server};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn psql_reads_and_changes_tables() {

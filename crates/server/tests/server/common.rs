@@ -15,7 +15,7 @@ use tokio_postgres::{Client, NoTls};
 const DRAM: u64 = 64 << 20;
 const STORE_BYTES: u64 = 1 << 30;
 
-fn engine() -> Engine {
+pub fn engine() -> Engine {
     let config = EngineConfig { threads: 2, ..EngineConfig::new(DRAM) };
     let blocks = Arc::new(MemoryBlocks::new(STORE_BYTES));
     Engine::over_blocks(&config, blocks, STORE_BYTES).expect("an engine")

@@ -29,10 +29,7 @@ pub trait AddedSchema: fmt::Debug + Send + Sync {
 
     /// Rewrites a statement of the session, or of a view, before it is planned: syntax and names
     /// that have a meaning in this schema alone.
-    ///
-    /// # Errors
-    /// Of a statement that has no meaning.
-    fn rewrite(&self, statement: &mut Statement) -> Result<(), SqlError>;
+    fn rewrite(&self, statement: &mut Statement);
 }
 
 /// The added schema, as the state of a session knows it.
@@ -41,13 +38,9 @@ pub(crate) struct Added(pub(crate) Arc<dyn AddedSchema>);
 
 impl Added {
     /// Has the added schema rewrite a statement, if a session has one.
-    ///
-    /// # Errors
-    /// Those of the schema.
-    pub(crate) fn rewrite(state: &SessionState, statement: &mut Statement) -> Result<(), SqlError> {
-        match state.config().get_extension::<Self>() {
-            Some(added) => added.0.rewrite(statement),
-            None => Ok(()),
+    pub(crate) fn rewrite(state: &SessionState, statement: &mut Statement) {
+        if let Some(added) = state.config().get_extension::<Self>() {
+            added.0.rewrite(statement);
         }
     }
 }

@@ -12,7 +12,7 @@ use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{ParamValues, Result as DataFusionResult, ScalarValue};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::expr::{Cast, Placeholder};
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Union};
 use datafusion::sql::parser::Statement;
 
@@ -289,7 +289,7 @@ fn number(id: &str) -> Option<usize> {
 }
 
 /// The plan with types of its parameters: those that the caller knows, and those that DataFusion
-/// has not found out, of limits and of columns of a union.
+/// has not found out, of casts, of limits and of columns of a union.
 fn with_types(plan: LogicalPlan, types: &[Option<DataType>]) -> DataFusionResult<LogicalPlan> {
     let plan = plan.transform_up_with_subqueries(|node| {
         let used_as = matches!(node, LogicalPlan::Limit(_)).then_some(DataType::Int64);
@@ -305,7 +305,9 @@ fn with_types(plan: LogicalPlan, types: &[Option<DataType>]) -> DataFusionResult
             };
             Ok(Transformed::yes(Expr::Placeholder(Placeholder { id, field })))
         };
-        let node = node.map_expressions(|expr| expr.transform_up(typed))?;
+        let node = node.map_expressions(|expr| expr.transform_up(typed_by_cast))?;
+        let node =
+            node.transform_data(|node| node.map_expressions(|expr| expr.transform_up(typed)))?;
         // What is above takes its types from here.
         node.map_data(|node| match node {
             LogicalPlan::Union(union) => typed_union(union)?.recompute_schema(),
@@ -313,6 +315,26 @@ fn with_types(plan: LogicalPlan, types: &[Option<DataType>]) -> DataFusionResult
         })
     });
     Ok(plan?.data)
+}
+
+/// Gives a parameter that is cast the type that it is cast to, as PostgreSQL does.
+fn typed_by_cast(expr: Expr) -> DataFusionResult<Transformed<Expr>> {
+    let Expr::Cast(Cast { expr: inner, field: target }) = expr else {
+        return Ok(Transformed::no(expr));
+    };
+    let data_type = target.data_type();
+    let (inner, is_typed) = match *inner {
+        // Clients write intervals as texts.
+        Expr::Placeholder(Placeholder { id, field: None })
+            if !matches!(data_type, DataType::Interval(_)) =>
+        {
+            let field = Some(parameter(data_type.clone()));
+            (Expr::Placeholder(Placeholder { id, field }), true)
+        }
+        inner => (inner, false),
+    };
+    let cast = Expr::Cast(Cast { expr: Box::new(inner), field: target });
+    Ok(if is_typed { Transformed::yes(cast) } else { Transformed::no(cast) })
 }
 
 fn parameter(data_type: DataType) -> FieldRef {

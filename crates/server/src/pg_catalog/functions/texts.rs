@@ -13,6 +13,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         let is_null = arguments.iter().any(ScalarValue::is_null);
         Ok(if is_null { "NULL".to_owned() } else { literal(arguments) }.into())
     }),
+    lenient("json_build_object", (0, 32), Returns::Text, json_build_object),
     strict("like_escape", (2, 2), Returns::Text, like_escape),
     strict("parse_ident", (1, 2), Returns::Texts, parse_ident),
     strict("array_prefixed", (2, 2), Returns::Texts, array_prefixed),
@@ -38,6 +39,43 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Ok(of.map(|of| of.sql_name).into())
     }),
 ];
+
+/// An object of names and values, which follow each other.
+fn json_build_object(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
+    let pairs = arguments.chunks(2).map(|pair| match pair {
+        [name, value] if !name.is_null() => {
+            let name = text(name).unwrap_or_default();
+            Ok(format!("{} : {}", json_text(&name), json(value)))
+        }
+        _ => plan_err!("json_build_object takes names and values in turn; a name is not null"),
+    });
+    let pairs = pairs.collect::<Result<Vec<_>>>()?;
+    Ok(format!("{{{}}}", pairs.join(", ")).into())
+}
+
+fn json(value: &ScalarValue) -> String {
+    match value {
+        value if value.is_null() => "null".to_owned(),
+        ScalarValue::Boolean(_) => value.to_string(),
+        value if value.data_type().is_numeric() => value.to_string(),
+        value => json_text(&text(value).unwrap_or_default()),
+    }
+}
+
+fn json_text(text: &str) -> String {
+    let mut written = String::from('"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => written.extend(['\\', character]),
+            control if control.is_control() => {
+                written.push_str(&format!("\\u{:04x}", u32::from(control)));
+            }
+            other => written.push(other),
+        }
+    }
+    written.push('"');
+    written
+}
 
 /// A pattern of LIKE with a backslash in place of another escape character.
 fn like_escape(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {

@@ -8,7 +8,8 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use terrace_sql::session::call;
 
-use super::{folded, null, tables, take};
+use super::{empty, folded, null, tables, take};
+use crate::postgres::array_items;
 
 /// `'{a,b}'` as an array of texts; none of what is no such text.
 pub(super) fn written(expr: &Expr) -> Option<Expr> {
@@ -17,58 +18,11 @@ pub(super) fn written(expr: &Expr) -> Option<Expr> {
         Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => text,
         _ => return None,
     };
-    let items = items(text)?.into_iter().map(|item| match item {
+    let items = array_items(text)?.into_iter().map(|item| match item {
         Some(item) => Expr::Value(Value::SingleQuotedString(item).into()),
         None => null(),
     });
     Some(Expr::Array(Array { elem: items.collect(), named: true }))
-}
-
-/// The items of `{a,"b c",NULL}`; none of a text that is no array of one dimension.
-fn items(text: &str) -> Option<Vec<Option<String>>> {
-    let inside = text.trim().strip_prefix('{')?.strip_suffix('}')?;
-    let mut items = Vec::new();
-    let mut chars = inside.chars().peekable();
-    if inside.trim().is_empty() {
-        return Some(items);
-    }
-    loop {
-        let (mut item, mut is_quoted) = (String::new(), false);
-        loop {
-            match chars.next() {
-                Some('"') if !is_quoted && item.trim().is_empty() => {
-                    is_quoted = true;
-                    item.clear();
-                    loop {
-                        match chars.next()? {
-                            '"' => break,
-                            '\\' => item.push(chars.next()?),
-                            other => item.push(other),
-                        }
-                    }
-                }
-                Some(',') => break,
-                Some('{' | '}' | '"') => return None,
-                Some('\\') => item.push(chars.next()?),
-                Some(other) if !is_quoted => item.push(other),
-                Some(other) if other.is_whitespace() => {}
-                Some(_) => return None,
-                None => {
-                    items.push(of(item, is_quoted));
-                    return Some(items);
-                }
-            }
-        }
-        items.push(of(item, is_quoted));
-    }
-}
-
-fn of(item: String, is_quoted: bool) -> Option<String> {
-    match is_quoted {
-        true => Some(item),
-        false if item.trim().eq_ignore_ascii_case("null") => None,
-        false => Some(item.trim().to_owned()),
-    }
 }
 
 /// The array of ANY or ALL where it is written as a text. Its items are numbers where all of them
@@ -121,6 +75,10 @@ pub(super) fn of_subquery(expr: &mut Expr) {
     let FunctionArguments::Subquery(query) = &mut function.args else { return };
     if let Some(array) = of_items(query) {
         *expr = array;
+        return;
+    }
+    if empty::has_no_value(query) {
+        *expr = Expr::Array(Array { elem: vec![], named: true });
         return;
     }
     if !aggregate(query) {
@@ -185,22 +143,4 @@ fn aggregate(query: &mut Query) -> bool {
     let Ok(aggregate) = parsed.and_then(|mut parser| parser.parse_expr()) else { return false };
     select.projection = vec![SelectItem::UnnamedExpr(aggregate)];
     true
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn arrays_are_read_as_in_postgresql() {
-        let read = |text: &str| {
-            let shown = |item: Option<String>| item.unwrap_or_else(|| "-".to_owned());
-            items(text).map(|items| items.into_iter().map(shown).collect::<Vec<_>>().join("|"))
-        };
-        assert_eq!(read("{r,p, f}"), Some("r|p|f".to_owned()));
-        assert_eq!(read("{}"), Some(String::new()));
-        assert_eq!(read(r#"{"a,b" , NULL,"c\"d"}"#), Some("a,b|-|c\"d".to_owned()));
-        assert_eq!(read("{{1},{2}}"), None);
-        assert_eq!(read("r"), None);
-    }
 }

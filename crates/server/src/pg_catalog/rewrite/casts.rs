@@ -149,7 +149,8 @@ fn of_postgres(data_type: &DataType) -> Option<DataType> {
             let is_ours = name.0.len() == 1 || super::is_of_catalog(name);
             let of = types::by_name(&last(name)).filter(|_| is_ours)?;
             Some(match of.name {
-                "oid" | "xid" | "cid" => DataType::BigInt(None),
+                "oid" => DataType::IntUnsigned(None),
+                "xid" | "cid" => DataType::BigInt(None),
                 "name" | "char" | "cstring" | "bpchar" | "unknown" | "aclitem" | "inet"
                 | "cidr" | "pg_node_tree" | "refcursor" | "json" | "jsonb" | "uuid" | "xml" => {
                     DataType::Text
