@@ -156,6 +156,8 @@ impl Postgres {
             format!("max_connections={}", clients + 20),
             format!("shared_buffers={}kB", shared.max(128)),
             format!("work_mem={work}kB"),
+            // Each process would compile its queries in memory of its own.
+            "jit=off".to_owned(),
             format!("effective_cache_size={}kB", (dram_bytes >> 10).max(1024)),
         ] {
             command.args(["-c", &setting]);

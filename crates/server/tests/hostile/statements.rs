@@ -31,7 +31,7 @@ async fn long_texts_are_run_or_refused() {
             let text = format!("SELECT {} 1", many.repeat(30_000_000 / many.len()));
             assert_answered(&mut raw, &text, &refused).await;
         }
-        assert_answered(&mut raw, &format!("SELECT {} 1", "1, ".repeat(500_000)), &refused).await;
+        assert_answered(&mut raw, &format!("SELECT {} 1", "1, ".repeat(100_000)), &refused).await;
         let rows = "(1), ".repeat(100_000);
         let rows = format!("CREATE TABLE rows (k BIGINT); INSERT INTO rows VALUES {rows} (2)");
         assert_answered(&mut raw, &rows, &[]).await;
