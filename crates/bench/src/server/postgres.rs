@@ -29,9 +29,11 @@ const USER: &str = "postgres";
 /// Time that the server has to let clients in.
 const START: Duration = Duration::from_secs(60);
 
-/// One part in so many of the budget are shared buffers, as its manual advises; the sorts and hash
-/// tables of the clients share the rest.
+/// One part in so many of the budget are shared buffers, as its manual advises; the clients share
+/// the rest. A query has several sorts and hash tables, each of which may take twice `work_mem`: so
+/// it is a part of the client's share.
 const SHARED: u64 = 4;
+const WORK: u64 = 8;
 
 /// Keys of the tables, as the specification has them.
 const KEYS: &str = "ALTER TABLE region ADD PRIMARY KEY (r_regionkey);
@@ -145,7 +147,7 @@ impl Postgres {
         let shared = (dram_bytes / SHARED) >> 10;
         let clients = u64::try_from(clients).unwrap_or(1).max(1);
         // 64 KiB is the least that it takes.
-        let work = ((dram_bytes - dram_bytes / SHARED) / clients >> 10).max(64);
+        let work = (((dram_bytes - dram_bytes / SHARED) / clients / WORK) >> 10).max(64);
         let mut command = self.program("postgres");
         command.arg("-D").arg(self.data()).args(["-p", &port.to_string(), "-k"]);
         command.arg(self.home.path());
@@ -154,6 +156,8 @@ impl Postgres {
             format!("max_connections={}", clients + 20),
             format!("shared_buffers={}kB", shared.max(128)),
             format!("work_mem={work}kB"),
+            // Each process would compile its queries in memory of its own.
+            "jit=off".to_owned(),
             format!("effective_cache_size={}kB", (dram_bytes >> 10).max(1024)),
         ] {
             command.args(["-c", &setting]);

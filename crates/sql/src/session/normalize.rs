@@ -37,6 +37,10 @@ use crate::error::SqlError;
 /// Operands of AND, OR and UNION from which a chain of them is balanced.
 const CHAIN_LEN_MIN: usize = 16;
 
+/// Most columns of a SELECT. They are planned in a time that grows faster than their number, and
+/// nothing ends a plan under way.
+const COLUMNS_MAX: usize = 10_000;
+
 /// Normalises a statement, and measures how deep its expressions are nested after that.
 ///
 /// # Errors
@@ -121,6 +125,10 @@ impl VisitorMut for Normalizer {
             select.flavor = SelectFlavor::Standard;
             let all = WildcardAdditionalOptions::default();
             select.projection = vec![SelectItem::Wildcard(all)];
+        }
+        if select.projection.len() > COLUMNS_MAX {
+            let what = format!("a SELECT of {} columns", select.projection.len());
+            return as_visited(Err(refused(&what, &format!("at most {COLUMNS_MAX} are possible"))));
         }
         let mut joins = select.from.iter().flat_map(|from| &from.joins);
         as_visited(joins.try_for_each(|join| refuse_join(&join.join_operator)))
