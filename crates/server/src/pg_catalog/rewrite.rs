@@ -188,6 +188,7 @@ impl VisitorMut for Rewriter {
                 arrays::coalesced(function);
             }
             Expr::Function(_) => function(expr),
+            Expr::Case { .. } if self.names_catalog => empty::branches(expr),
             Expr::Subquery(query) if self.names_catalog => match empty::has_no_value(query) {
                 true => *expr = null(),
                 false => subqueries::of_one_value(expr),
@@ -339,9 +340,25 @@ mod tests {
                 "SELECT table_name FROM pg_catalog.\"information_schema.tables\" AS \"tables\"",
             ),
             (
-                "SELECT (SELECT d.b FROM pg_attrdef d WHERE d.a = t.a AND t.c) AS x FROM t",
-                "SELECT CASE WHEN t.c THEN (SELECT max(d.b) FROM pg_attrdef d WHERE d.a = t.a) END \
-              AS x FROM t",
+                "SELECT (SELECT d.b FROM pg_type d WHERE d.a = t.a AND t.c) AS x FROM t",
+                "SELECT CASE WHEN t.c THEN (SELECT max(d.b) FROM pg_type d WHERE d.a = t.a) END \
+                 AS x FROM t",
+            ),
+            (
+                "SELECT (SELECT d.b FROM pg_attrdef d WHERE d.a <> t.a) AS x FROM t",
+                "SELECT NULL AS x FROM t",
+            ),
+            (
+                "SELECT ARRAY(SELECT 1 FROM t WHERE t.a = p.a) AS x FROM pg_policy p",
+                "SELECT NULL AS x FROM pg_policy p",
+            ),
+            (
+                "SELECT CASE WHEN t.typtype = 'd' THEN (SELECT 1) ELSE 2 END AS x FROM pg_type t",
+                "SELECT CASE WHEN t.typtype = 'd' THEN NULL ELSE 2 END AS x FROM pg_type t",
+            ),
+            (
+                "SELECT a LIKE b ESCAPE '/' AS x FROM t",
+                "SELECT a LIKE like_escape(b, '/') AS x FROM t",
             ),
             (
                 "SELECT (SELECT c.b FROM pg_type c WHERE c.a = t.a AND t.a <> c.d) AS x FROM t",

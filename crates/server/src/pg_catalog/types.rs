@@ -111,6 +111,11 @@ pub(super) fn by_any_name(text: &str) -> Option<&'static PgType> {
     TYPES.iter().find(|of| of.sql_name == name).or_else(|| by_name(name))
 }
 
+/// True if there is a type of this kind (`pg_type.typtype`).
+pub(super) fn has_kind(kind: &str) -> bool {
+    TYPES.iter().any(|of| of.kind == kind)
+}
+
 /// The input and output functions of types, by OID and name.
 pub(super) fn functions() -> impl Iterator<Item = (i64, &'static str)> {
     FUNCTIONS.iter().copied()

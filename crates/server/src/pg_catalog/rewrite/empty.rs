@@ -6,12 +6,12 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArguments, JoinOperator, Query, Select, SelectItem, SetExpr, TableFactor,
-    TableWithJoins, VisitMut, VisitorMut,
+    BinaryOperator, CaseWhen, Expr, FunctionArguments, JoinOperator, Query, Select, SelectItem,
+    SetExpr, TableFactor, TableWithJoins, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
-use super::{last, null, subqueries};
-use crate::pg_catalog::{SCHEMA, definition, tables};
+use super::{folded, last, null, subqueries};
+use crate::pg_catalog::{SCHEMA, definition, tables, types};
 
 /// True of a query of one value that has none: a plain SELECT of a relation without rows.
 pub(super) fn has_no_value(query: &Query) -> bool {
@@ -63,6 +63,31 @@ pub(super) fn columns(select: &mut Select) {
             *expr = null();
         }
     }
+}
+
+/// Leaves the subqueries out of the branches of a CASE that are for kinds of types of which the
+/// database has none, such as `WHEN t.typtype = 'd'` for domains.
+pub(super) fn branches(expr: &mut Expr) {
+    let Expr::Case { operand: None, conditions, .. } = expr else { return };
+    for CaseWhen { condition, result } in conditions {
+        if is_of_no_type(condition) && matches!(result, Expr::Subquery(_)) {
+            *result = null();
+        }
+    }
+}
+
+fn is_of_no_type(condition: &Expr) -> bool {
+    let Expr::BinaryOp { left, op: BinaryOperator::Eq, right } = condition else { return false };
+    let column = match left.as_ref() {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        _ => None,
+    };
+    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(kind), .. }) = right.as_ref()
+    else {
+        return false;
+    };
+    column.is_some_and(|name| folded(name) == "typtype") && !types::has_kind(kind)
 }
 
 /// Breaks at the first subquery.
