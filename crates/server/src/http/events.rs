@@ -128,6 +128,7 @@ mod tests {
 
     use terrace_sql::{Engine, EngineConfig};
     use terrace_tier::store::MemoryBlocks;
+    use tokio::sync::Semaphore;
 
     use super::*;
     use crate::limits::Limits;
@@ -136,11 +137,15 @@ mod tests {
     fn a_client_that_reads_nothing_is_dropped() -> Result<(), Box<dyn Error>> {
         let (capacity, config) = (64 << 20, EngineConfig::new(32 << 20));
         let engine = Engine::over_blocks(&config, Arc::new(MemoryBlocks::new(capacity)), capacity)?;
+        let limits = Limits::default();
         let hub = Hub::new(Arc::new(Shared {
             engine,
             registry: Arc::default(),
-            limits: Limits::default(),
+            limits,
+            tls: None,
+            secret: [0; 32],
             counters: Arc::default(),
+            places: Arc::new(Semaphore::new(limits.connections)),
         }));
         let (mut slow, mut quick) = (hub.listen().ok_or("full")?, hub.listen().ok_or("full")?);
         let (mut heard, mut heartbeats) = (0, 0);
