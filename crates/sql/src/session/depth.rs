@@ -35,9 +35,9 @@ pub(super) const PARSER_DEPTH_MAX: usize = 100_000;
 /// Tokens between two commas of one pair of parentheses: a bound on the depth of what they become.
 const RUN_TOKENS_MAX: usize = 100_000;
 
-/// Bytes of a text beside its string literals: parser and planner take up to 450 times as many, of
-/// which no consumer knows (`SELECT 1, 1, ...`: 640 MiB for 1.4 MiB).
-const WORDS_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a text beside its string literals: the parser takes up to a hundred times as many, of
+/// which no consumer knows.
+const WORDS_BYTES_MAX: usize = 4 << 20;
 
 /// Texts up to this length cannot reach [`RUN_TOKENS_MAX`].
 const SHORT_TEXT_BYTES: usize = 64 << 10;
