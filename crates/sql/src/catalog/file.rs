@@ -60,6 +60,9 @@ pub(super) struct LoadedTable {
     pub chunks: Vec<(u64, ChunkRecord)>,
 }
 
+/// SLA and limits of a tenant.
+type TenantRecord = (Option<String>, TenantLimits);
+
 /// Everything in the file.
 pub(super) struct Loaded {
     pub id: DatabaseId,
@@ -69,7 +72,7 @@ pub(super) struct Loaded {
     /// Schema, name and text.
     pub views: Vec<(String, String, String)>,
     /// Name, SLA and limits.
-    pub tenants: Vec<(String, (Option<String>, TenantLimits))>,
+    pub tenants: Vec<(String, TenantRecord)>,
     pub roles: Vec<(String, Role)>,
     /// Schema, and table or view; no name for the schema itself.
     pub access: Vec<(String, Option<String>, Access)>,
@@ -467,9 +470,7 @@ fn load(database: &Database) -> Result<Loaded, LoadFailure> {
     Ok(Loaded { id: DatabaseId(id), next_table, schemas, tables, views, tenants, roles, access })
 }
 
-fn load_tenants(
-    read: &redb::ReadTransaction,
-) -> Result<Vec<(String, (Option<String>, TenantLimits))>, LoadFailure> {
+fn load_tenants(read: &redb::ReadTransaction) -> Result<Vec<(String, TenantRecord)>, LoadFailure> {
     let table = match read.open_table(TENANTS) {
         Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
         table => table?,

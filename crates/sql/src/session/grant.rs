@@ -250,18 +250,18 @@ fn schema(name: &ObjectName) -> DataFusionResult<String> {
 }
 
 fn refuse_missing_roles(change: &AccessChange, snapshot: &Snapshot) -> Result<(), SqlError> {
-    let roles: Vec<&String> = match change {
-        AccessChange::Owner(role) => vec![role],
+    let roles: Vec<String> = match change {
+        AccessChange::Owner(role) => vec![role.clone()],
         AccessChange::Grant(_, grantees) | AccessChange::Revoke(_, grantees) => {
-            let role = |grantee| match grantee {
-                &Grantee::Role(ref name) => Some(name),
+            let role = |grantee: &Grantee| match grantee {
+                Grantee::Role(name) => Some(name.clone()),
                 Grantee::Public => None,
             };
             grantees.iter().filter_map(role).collect()
         }
     };
     match roles.into_iter().find(|role| snapshot.role(role).is_none()) {
-        Some(role) => Err(SqlError::MissingRole { name: role.clone() }),
+        Some(name) => Err(SqlError::MissingRole { name }),
         None => Ok(()),
     }
 }
