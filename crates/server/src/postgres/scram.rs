@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use pgwire::api::auth::sasl::scram::{ScramSecret, ScramServerAuth};
+use pgwire::api::auth::sasl::scram::ScramSecret;
 use pgwire::api::auth::sasl::{SCRAM_SHA_256_METHOD, SCRAM_SHA_256_PLUS_METHOD};
 use pgwire::error::PgWireError;
 use pgwire::messages::startup::{Authentication, PasswordMessageFamily};
@@ -37,7 +37,7 @@ pub(super) async fn log_in(shared: &Shared, wire: &mut Wire, role: &str) -> Resu
 /// Returns true if the client has proved it.
 async fn exchange(shared: &Shared, wire: &mut Wire, role: &str) -> Result<bool, Failure> {
     let bound = shared.tls.as_ref().filter(|_| wire.is_secure()).map(|tls| tls.current().scram);
-    let scram = bound.unwrap_or_else(ScramServerAuth::new);
+    let scram = bound.unwrap_or_default();
     let mut mechanisms = vec![SCRAM_SHA_256_METHOD.to_owned()];
     if scram.supports_channel_binding() {
         mechanisms.insert(0, SCRAM_SHA_256_PLUS_METHOD.to_owned());
