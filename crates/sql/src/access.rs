@@ -2,7 +2,7 @@
 //!
 //! Each schema, table and view has an owner and grants ([`Access`]), which are names of the catalog
 //! like the object itself: a statement sees those of its snapshot. A statement acts for the role of
-//! its session ([`Rights`]). A session without a role, as an embedding program opens it, may do
+//! its session (`rights`). A session without a role, as an embedding program opens it, may do
 //! everything, as a superuser may.
 //!
 //! Names are checked when they are resolved (`names`), tables that a plan reads and changes before
