@@ -2,7 +2,7 @@
 //! them, and the cost of the protocol.
 //!
 //! Servers run as processes of their own, in a control group that limits their memory and page
-//! cache where groups can be made. Clients are sessions of psql outside of it ([`psql`]). The same
+//! cache where groups can be made. Clients are sessions of psql outside of it (`psql`). The same
 //! queries run on PostgreSQL, if it is there, and on DuckDB, which has no server: in one process of
 //! Python with a thread for each client, and in a process for each client.
 //!
