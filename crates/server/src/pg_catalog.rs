@@ -38,20 +38,22 @@ const UTF8: i64 = 6;
 struct Source {
     names: Names,
     facts: Arc<Place>,
-    /// The functions of the session and their kinds (`pg_proc.prokind`), in the order of names.
-    functions: Arc<OnceLock<Vec<(String, &'static str)>>>,
+    functions: Functions,
 }
+
+/// The functions of a session and their kinds (`pg_proc.prokind`), in the order of names.
+type Functions = Arc<OnceLock<Vec<(String, &'static str)>>>;
 
 /// Gives a session the schema, and the functions of it.
 pub(crate) fn add_to(session: &Session, facts: &Arc<Place>) {
-    let (facts, functions) = (Arc::clone(facts), Arc::new(OnceLock::new()));
-    let source = Source { names: session.names(), facts, functions };
+    let schema = PostgresSchema { facts: Arc::clone(facts), functions: Arc::default() };
+    let source = schema.source(session.names());
     let context = session.context();
     for function in functions::all(&source) {
         context.register_udf(function);
     }
     context.register_udtf("pg_get_keywords", Arc::new(functions::Keywords));
-    session.add_schema(Arc::new(PostgresSchema { source: source.clone() }));
+    session.add_schema(Arc::new(schema));
     let state = context.state_ref();
     let state = state.read();
     let mut all: Vec<(String, &'static str)> = Vec::new();
@@ -63,10 +65,17 @@ pub(crate) fn add_to(session: &Session, facts: &Arc<Place>) {
     let _ = source.functions.set(all);
 }
 
-/// The schema as sessions take it.
+/// The schema as sessions take it. It does not have the names of the session, which has it.
 #[derive(Debug)]
 struct PostgresSchema {
-    source: Source,
+    facts: Arc<Place>,
+    functions: Functions,
+}
+
+impl PostgresSchema {
+    fn source(&self, names: Names) -> Source {
+        Source { names, facts: Arc::clone(&self.facts), functions: Arc::clone(&self.functions) }
+    }
 }
 
 impl AddedSchema for PostgresSchema {
@@ -74,8 +83,8 @@ impl AddedSchema for PostgresSchema {
         SCHEMA
     }
 
-    fn tables(&self, _names: Names) -> Arc<dyn SchemaProvider> {
-        Arc::new(provider::PgCatalog { source: self.source.clone() })
+    fn tables(&self, names: Names) -> Arc<dyn SchemaProvider> {
+        Arc::new(provider::PgCatalog { source: self.source(names) })
     }
 
     fn rewrite(&self, statement: &mut Statement) {

@@ -247,8 +247,8 @@ fn field(access: &mut AccessExpr) {
 
 /// `LIKE x ESCAPE '/'` as `LIKE like_escape(x, '/')`.
 fn escape(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) {
-    let is_default = |char: &ValueWithSpan| matches!(&char.value, Value::SingleQuotedString(char) if char == "\\");
-    if let Some(char) = escape_char.take_if(|char| !is_default(char)) {
+    let backslash = Value::SingleQuotedString("\\".to_owned());
+    if let Some(char) = escape_char.take_if(|char| char.value != backslash) {
         let text = take(pattern);
         *pattern = call("like_escape", [text, Expr::Value(char)]);
     }

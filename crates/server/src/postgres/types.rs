@@ -83,8 +83,8 @@ const ARRAYS: &[(Type, Type)] = &[
     (Type::OID, Type::OID_ARRAY),
 ];
 
-/// The type of arrays of an item. OIDs are PostgreSQL's integers without sign. An array of arrays has the type of the innermost items, as
-/// PostgreSQL has it.
+/// The type of arrays of an item. OIDs are PostgreSQL's integers without sign. An array of arrays
+/// has the type of the innermost items, as PostgreSQL has it.
 fn array_of(item: &Field) -> Type {
     if *item.data_type() == DataType::UInt32 {
         return Type::OID_ARRAY;

@@ -17,7 +17,8 @@ use crate::error::SqlError;
 use crate::system::SYSTEM_SCHEMA;
 use crate::view;
 
-/// A schema of read-only tables that an embedder adds to the catalog of a session.
+/// A schema of read-only tables that an embedder adds to the catalog of a session. The session has
+/// it; it must not have the [`Names`] of the session, or neither is ever dropped.
 pub trait AddedSchema: fmt::Debug + Send + Sync {
     /// The name of the schema.
     fn name(&self) -> &str;
