@@ -338,8 +338,8 @@ mod tests {
             ),
             (
                 "SELECT (SELECT d.b FROM pg_type d WHERE d.a = t.a AND t.c) AS x FROM t",
-                "SELECT CASE WHEN t.c THEN (SELECT max(d.b) FROM pg_type d WHERE d.a = t.a) END \
-                 AS x FROM t",
+                "SELECT CASE WHEN t.c THEN (SELECT max(d.b) AS \"max\" FROM pg_type d WHERE d.a = \
+                 t.a) END AS x FROM t",
             ),
             (
                 "SELECT (SELECT d.b FROM pg_attrdef d WHERE d.a <> t.a) AS x FROM t",
@@ -359,8 +359,8 @@ mod tests {
             ),
             (
                 "SELECT (SELECT c.b FROM pg_type c WHERE c.a = t.a AND t.a <> c.d) AS x FROM t",
-                "SELECT (SELECT max(c.b) FROM pg_type c WHERE c.a = t.a AND c.a <> c.d) AS x \
-                 FROM t",
+                "SELECT (SELECT max(c.b) AS \"max\" FROM pg_type c WHERE c.a = t.a AND c.a <> c.d) \
+                 AS x FROM t",
             ),
         ];
         for (text, wanted) in cases {
