@@ -247,11 +247,8 @@ fn field(access: &mut AccessExpr) {
 
 /// `LIKE x ESCAPE '/'` as `LIKE like_escape(x, '/')`.
 fn escape(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) {
-    let is_default = |char: &ValueWithSpan| match &char.value {
-        Value::SingleQuotedString(char) => char == "\\",
-        _ => false,
-    };
-    if let Some(char) = escape_char.take_if(|char| !is_default(char)) {
+    let backslash = Value::SingleQuotedString("\\".to_owned());
+    if let Some(char) = escape_char.take_if(|char| char.value != backslash) {
         let text = take(pattern);
         *pattern = call("like_escape", [text, Expr::Value(char)]);
     }
@@ -362,8 +359,8 @@ mod tests {
             ),
             (
                 "SELECT (SELECT c.b FROM pg_type c WHERE c.a = t.a AND t.a <> c.d) AS x FROM t",
-                "SELECT (SELECT max(c.b) FROM pg_type c WHERE c.a = t.a AND c.a <> c.d) AS x \
-                 FROM t",
+                "SELECT (SELECT max(c.b) AS \"max\" FROM pg_type c WHERE c.a = t.a AND c.a <> c.d) \
+                 AS x FROM t",
             ),
         ];
         for (text, wanted) in cases {
