@@ -64,8 +64,8 @@ impl Referee {
         Referee { scale, first: BTreeMap::new() }
     }
 
-    /// Judges a reply of an engine to a query: its rows where they came with it, and their count in any case. A
-    /// reply with an error is none.
+    /// Judges a reply of an engine to a query: its rows where they came with it, and their count in
+    /// any case. A reply with an error is none.
     ///
     /// # Errors
     /// [`BenchError::Engine`] that names the query and the first difference.
