@@ -7,6 +7,7 @@ use std::{
 
 use crate::{
     cargo::{self, Outcome},
+    clients,
     counts::Counts,
     features, job, lab, loom, miri, soak, sqltest, tidy,
 };
@@ -49,6 +50,7 @@ const STEPS: &[Step] = &[
     Step { name: "tests", run: tests },
     Step { name: "queries over mapped", run: mapped_queries },
     Step { name: "churn", run: soak::churn },
+    Step { name: "clients", run: clients::all },
     Step { name: "sqllogictest", run: sqltest::tenth },
     Step { name: "fuzz", run: sqltest::fuzz },
     Step { name: "lab", run: lab::run_if_possible },

@@ -14,7 +14,15 @@ impl Counts {
     /// The counts in one line of output, if it is the summary of a test program.
     ///
     /// `test result: ok. 4 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; ...`
+    ///
+    /// In the Test Anything Protocol every check has a line: `ok 1 - name`, `not ok 2 - name`.
     pub fn parse(line: &str) -> Option<Self> {
+        for (word, passed) in [("ok ", 1), ("not ok ", 0)] {
+            let number = line.strip_prefix(word).and_then(|rest| rest.split_once(" - "));
+            if number.is_some_and(|(number, _)| number.parse::<u64>().is_ok()) {
+                return Some(Self { passed, failed: 1 - passed, ignored: 0 });
+            }
+        }
         let (_, summary) = line.strip_prefix("test result: ")?.split_once(". ")?;
         let mut counts = Self::default();
         for part in summary.split(';') {
@@ -58,6 +66,11 @@ mod tests {
         let counts = Counts { passed: 12, failed: 3, ignored: 1 };
         assert_eq!(Counts::parse(line), Some(counts));
         assert_eq!(Counts::parse("test reads ... ok"), None);
+        let passed = Counts { passed: 1, failed: 0, ignored: 0 };
+        assert_eq!(Counts::parse("ok 12 - rows are streamed"), Some(passed));
+        let failed = Counts { passed: 0, failed: 1, ignored: 0 };
+        assert_eq!(Counts::parse("not ok 3 - rows are streamed"), Some(failed));
+        assert_eq!(Counts::parse("ok then - it goes on"), None);
         assert_eq!(counts.to_string(), "12 passed, 3 failed, 1 ignored");
     }
 }

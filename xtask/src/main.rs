@@ -7,6 +7,7 @@
 
 mod cargo;
 mod ci;
+mod clients;
 mod counts;
 mod features;
 mod install;
@@ -38,6 +39,7 @@ cargo x COMMAND
           [--show N]
   fuzz    random statements, asked of Terrace and of DuckDB: [--seconds N] [--seed N] [--case N]
           [--jobs N] [--failures N] [--shrink-seconds N] [--examples]
+  clients  clients of other languages against the server: [python] [node] [java] [go]
   lab     the low crates in emulated machines with two and three memory nodes: [--patched]
           [--checked] [--kernel FILE] [--nodes LIST] [--no-bench] [--timeout SECONDS]
   soak    the long versions of the tests: [--seconds N] [--rounds N] [--seed N]
@@ -66,6 +68,7 @@ fn run(command: &str, rest: &[String]) -> Result<(), String> {
         "soak" => return soak::run(&root, rest),
         "lab" => return lab::run(&root, rest),
         "install" => return install::run(&root, rest),
+        "clients" => return clients::run(&root, rest),
         "slt" | "fuzz" => return sqltest::run(&root, command, rest),
         _ => {}
     }

@@ -50,7 +50,7 @@ pub struct Setting {
     pub pages: PageOptions,
     /// What the experiment over segments is told.
     pub segments: SegmentOptions,
-    /// What the experiment over the server is told.
+    /// Options of the experiment over the server.
     pub server: ServerOptions,
     /// Reports of the lab that migration shows beside its own.
     pub lab: Vec<PathBuf>,

@@ -106,8 +106,8 @@ impl Config {
 /// Runs the experiment.
 ///
 /// # Errors
-/// When psql is not there, the tables cannot be loaded or a server of ours does not start. Queries
-/// that fail or are answered wrong are counted.
+/// psql that is not there, tables that cannot be loaded, a server of ours that does not start.
+/// Queries that fail or are answered wrong are counted.
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let mut config = Config::of(setting);
     config.versions.push(psql::version().await?);

@@ -46,7 +46,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::postgres::Shared;
-use crate::server::ServerError;
+use crate::server::{ServerError, Stop, stopping};
 use deadline::WriteDeadline;
 use events::Hub;
 use service::Site;
@@ -96,7 +96,7 @@ impl HttpListener {
     }
 
     /// Serves requests, on a thread of its own, until it is told to stop; connections end then.
-    pub(crate) async fn serve(self, shared: Arc<Shared>, stopped: watch::Receiver<()>) {
+    pub(crate) async fn serve(self, shared: Arc<Shared>, stopped: watch::Receiver<Stop>) {
         let (end, ended) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new().name("terrace-http".to_owned());
         let thread = thread.spawn(move || {
@@ -113,7 +113,7 @@ impl HttpListener {
     }
 
     /// The life of the thread.
-    fn run(self, shared: Arc<Shared>, stopped: watch::Receiver<()>) -> io::Result<()> {
+    fn run(self, shared: Arc<Shared>, stopped: watch::Receiver<Stop>) -> io::Result<()> {
         let runtime = RuntimeBuilder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let listener = TcpListener::from_std(self.listener)?;
@@ -124,7 +124,7 @@ impl HttpListener {
 }
 
 /// Lets connections in until it is told to stop, and ends them then.
-async fn listen(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<()>) {
+async fn listen(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::Receiver<Stop>) {
     let hub = Arc::new(Hub::new(Arc::clone(&shared)));
     let site = Arc::new(Site::new(shared, Arc::clone(&hub)));
     let mut tasks = JoinSet::new();
@@ -147,7 +147,7 @@ async fn listen(listener: TcpListener, shared: Arc<Shared>, mut stopped: watch::
                     tracing::error!(%error, "a connection by HTTP has failed");
                 }
             }
-            _ = stopped.changed() => break,
+            () = stopping(&mut stopped) => break,
         }
     }
     tasks.shutdown().await;

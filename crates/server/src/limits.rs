@@ -17,6 +17,8 @@ pub struct Limits {
     pub login_time: Duration,
     /// Longest time that a client may leave sent messages unread.
     pub unread_time: Duration,
+    /// Longest time that statements may go on after the end of the server was asked for.
+    pub shutdown_time: Duration,
 }
 
 impl Default for Limits {
@@ -28,6 +30,7 @@ impl Default for Limits {
             message_bytes: 64 << 20,
             login_time: Duration::from_secs(60),
             unread_time: Duration::from_secs(300),
+            shutdown_time: Duration::from_secs(10),
         }
     }
 }

@@ -10,6 +10,7 @@ mod command;
 mod connection;
 mod constants;
 mod copy;
+mod cursor;
 mod date_time;
 mod execute;
 mod failure;
@@ -26,7 +27,7 @@ mod transaction;
 mod types;
 mod wire;
 
-pub(crate) use connection::{Shared, serve};
+pub(crate) use connection::{Shared, begin};
 pub(crate) use copy::{RowDecoder, RowEncoder, count_of};
 pub(crate) use execute::zone;
 pub(crate) use failure::Failure;

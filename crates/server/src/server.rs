@@ -7,15 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::{Stream, StreamExt as _};
 use terrace_sql::Engine;
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 
 use crate::http::HttpListener;
 use crate::limits::Limits;
-use crate::postgres::{self, Shared};
+use crate::postgres::{Shared, begin};
 use crate::registry::Registry;
 use crate::stream::{self, Accepted};
 use crate::tls::Tls;
@@ -164,6 +166,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 pub struct Server {
     shared: Arc<Shared>,
     http: Option<HttpListener>,
+    statements: Option<Handle>,
 }
 
 impl Server {
@@ -178,7 +181,7 @@ impl Server {
         let (registry, counters) = (Arc::new(Registry::default()), Arc::default());
         let places = Arc::new(Semaphore::new(limits.connections));
         let shared = Shared { engine, registry, limits, tls, secret, counters, places };
-        Ok(Self { shared: Arc::new(shared), http: None })
+        Ok(Self { shared: Arc::new(shared), http: None, statements: None })
     }
 
     /// The same with metrics, health and the dashboard by HTTP.
@@ -187,55 +190,122 @@ impl Server {
         Self { http: Some(listener), ..self }
     }
 
-    /// Serves connections until `ends` does. Connections that are open then are closed, which
-    /// cancels their statements; nothing of the server uses the engine after that.
-    pub async fn run(self, listeners: Vec<Listener>, ends: impl Future<Output = ()>) {
-        let (stop, stopped) = watch::channel(());
-        let mut listening = JoinSet::new();
+    /// The same with its statements in another runtime than the one that it runs in. Operators
+    /// keep the threads of a runtime busy for long; logins, requests to cancel a statement and the
+    /// end of the server should not have to wait for that.
+    #[must_use]
+    pub fn with_statements_in(self, runtime: &Handle) -> Self {
+        Self { statements: Some(runtime.clone()), ..self }
+    }
+
+    /// Serves connections until the first item of `ends`. Connections end then as soon as they
+    /// wait for their clients; those whose statements go on after [`Limits::shutdown_time`], or
+    /// after a second item, are closed, which cancels the statements. Nothing of the server uses
+    /// the engine after that.
+    pub async fn run(self, listeners: Vec<Listener>, ends: impl Stream<Item = ()>) {
+        let mut ends = std::pin::pin!(ends.fuse());
+        let (stop, stopped) = watch::channel(Stop::No);
+        let statements = self.statements.unwrap_or_else(Handle::current);
+        let mut serving = JoinSet::new();
         for listener in listeners {
-            listening.spawn(listen(listener, Arc::clone(&self.shared), stopped.clone()));
+            let door = Door { shared: Arc::clone(&self.shared), stopped: stopped.clone() };
+            serving.spawn(door.keep(listener, statements.clone()));
         }
         if let Some(http) = self.http {
-            listening.spawn(http.serve(Arc::clone(&self.shared), stopped.clone()));
+            serving.spawn(http.serve(Arc::clone(&self.shared), stopped.clone()));
         }
         drop(stopped);
-        ends.await;
-        let _every_listener = stop.send(());
-        while listening.join_next().await.is_some() {}
-    }
-}
-
-/// Lets connections in until it is told to stop, and ends them then.
-async fn listen(listener: Listener, shared: Arc<Shared>, mut stopped: watch::Receiver<()>) {
-    let mut connections = JoinSet::new();
-    let logins = Arc::new(Semaphore::new(shared.limits.logins));
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok(accepted) => match Arc::clone(&logins).try_acquire_owned() {
-                    Ok(login) => {
-                        connections.spawn(serve(Arc::clone(&shared), accepted, login));
-                    }
-                    Err(_) => tracing::warn!("a connection beyond the limit of logins is closed"),
-                },
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be taken");
-                    sleep(PAUSE).await;
-                }
-            },
-            Some(ended) = connections.join_next() => {
-                if let Err(error) = ended {
-                    tracing::error!(%error, "a connection has failed");
-                }
+        ends.next().await;
+        stop.send_replace(Stop::Soon);
+        let ended = async { while serving.join_next().await.is_some() {} };
+        let mut ended = std::pin::pin!(ended);
+        let hurried = async {
+            if ends.next().await.is_none() {
+                std::future::pending().await
             }
-            _ = stopped.changed() => break,
+        };
+        tokio::select! {
+            () = &mut ended => return,
+            () = hurried => {}
+            () = sleep(self.shared.limits.shutdown_time) => {
+                tracing::warn!("statements that still run are cancelled");
+            }
         }
+        stop.send_replace(Stop::Now);
+        ended.await;
     }
-    connections.shutdown().await;
 }
 
-async fn serve(shared: Arc<Shared>, accepted: Accepted, login: OwnedSemaphorePermit) {
-    postgres::serve(&shared, accepted, login).await;
+/// Progress of a server's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It serves.
+    No,
+    /// Statements that run may end.
+    Soon,
+    /// They are cancelled.
+    Now,
+}
+
+/// Ends once a server ends.
+pub(crate) async fn stopping(stopped: &mut watch::Receiver<Stop>) {
+    // A server that is gone has ended.
+    let _gone = stopped.wait_for(|stop| *stop != Stop::No).await;
+}
+
+/// Lets clients of one listener in.
+struct Door {
+    shared: Arc<Shared>,
+    stopped: watch::Receiver<Stop>,
+}
+
+impl Door {
+    /// Lets clients log in, and has those that have done so served in the runtime of statements,
+    /// until the server ends and they have ended.
+    async fn keep(mut self, listener: Listener, statements: Handle) {
+        let (mut logins, mut connections) = (JoinSet::new(), JoinSet::new());
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok(_) if logins.len() >= self.shared.limits.logins => {
+                        tracing::warn!("a connection beyond the limit of logins is closed");
+                    }
+                    Ok(accepted) => {
+                        let shared = Arc::clone(&self.shared);
+                        logins.spawn(begin(shared, accepted, self.stopped.clone()));
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection could not be taken");
+                        sleep(PAUSE).await;
+                    }
+                },
+                Some(ended) = logins.join_next() => {
+                    if let Some(connection) = unless_failed(ended).flatten() {
+                        connections.spawn_on(connection.run(), &statements);
+                    }
+                }
+                Some(ended) = connections.join_next() => drop(unless_failed(ended)),
+                () = stopping(&mut self.stopped) => break,
+            }
+        }
+        drop(listener);
+        logins.shutdown().await;
+        let ended = async {
+            while let Some(ended) = connections.join_next().await {
+                unless_failed(ended);
+            }
+        };
+        tokio::select! {
+            () = ended => {}
+            _ = self.stopped.wait_for(|stop| *stop == Stop::Now) => {}
+        }
+        connections.shutdown().await;
+    }
+}
+
+/// The result of a task, unless it has panicked.
+fn unless_failed<T>(ended: Result<T, JoinError>) -> Option<T> {
+    ended.inspect_err(|error| tracing::error!(%error, "a connection has failed")).ok()
 }
 
 impl std::fmt::Debug for Server {

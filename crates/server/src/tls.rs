@@ -35,7 +35,7 @@ pub enum TlsError {
     Content {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The defect.
         what: String,
     },
 }
@@ -47,7 +47,7 @@ pub struct Tls {
     current: RwLock<Current>,
 }
 
-/// What the files held when they were last read.
+/// Contents of the files when they were last read.
 #[derive(Clone)]
 pub(crate) struct Current {
     pub(crate) acceptor: TlsAcceptor,

@@ -151,7 +151,7 @@ pub enum SqlError {
     Denied {
         /// The role.
         role: String,
-        /// What it lacks.
+        /// The right that it lacks, and the remedy.
         what: String,
     },
     /// A heap cannot be made, or has no room.

@@ -70,7 +70,7 @@ pub struct Row {
     pub consumer: String,
     /// `cache` or `query`.
     pub class: &'static str,
-    /// What it is charged by.
+    /// Tenant and SLA that it is charged by.
     pub claim: Claim,
     /// Bytes it holds.
     pub held_bytes: u64,
@@ -80,7 +80,7 @@ pub struct Row {
     pub gain_per_mib: Option<f64>,
     /// What a MiB less would cost.
     pub loss_per_mib: Option<f64>,
-    /// What it last traded.
+    /// Its last trade.
     pub last_trade: Option<LastTrade>,
     /// Bytes it has spilled; none of a cache.
     pub spilled_bytes: Option<u64>,
@@ -93,7 +93,7 @@ pub struct LastTrade {
     pub bytes: i64,
     /// With whom; none where the memory was nobody's.
     pub with: Option<String>,
-    /// When.
+    /// Time of the trade.
     pub at: SystemTime,
 }
 
@@ -115,7 +115,7 @@ pub struct MarketReport {
 /// A trade of memory.
 #[derive(Clone, Debug)]
 pub struct TradeReport {
-    /// When.
+    /// Time of the trade.
     pub at: SystemTime,
     /// The consumer that gave; none where no consumer held the memory.
     pub from: Option<String>,

@@ -11,6 +11,7 @@ mod build_side;
 pub(crate) mod canonical;
 mod constant;
 mod copy;
+mod cursor;
 mod define;
 mod depth;
 mod dialect;
@@ -97,6 +98,7 @@ use semantics::PostgresSemantics;
 use subqueries::SubqueryComparisons;
 
 pub use copy::{CopyFormat, CopyIn, CopyStatement};
+pub use cursor::{CursorAction, CursorStatement, Steps};
 pub use dialect::call;
 pub use grant::{AccessChange, GrantStatement};
 pub use heap::HeapStatement;
@@ -407,6 +409,12 @@ impl Session {
                     instead: "name a file, or use a client of `terrace serve`".to_owned(),
                 });
             }
+            SessionStatement::Cursor(statement) => {
+                return Err(SqlError::Refused {
+                    what: format!("{statement} without a connection that keeps the cursor"),
+                    instead: "run the query itself, or use a client of `terrace serve`".to_owned(),
+                });
+            }
         };
         settings::refuse(&statement)?;
         self.refuse_settings(&statement)?;
@@ -498,7 +506,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<SessionStatement>, SqlError> {
         let statements = statements.map_err(|error| hint::of_parse_error(text, error))?;
         let mut normalized = Vec::with_capacity(statements.len());
         for mut statement in statements {
-            if let SessionStatement::Sql(statement) = &mut statement {
+            if let Some(statement) = statement.planned_mut() {
                 depth::check(normalize::normalize(statement)?)?;
             }
             normalized.push(statement);

@@ -1,15 +1,16 @@
 //! `terrace serve`: one engine for clients of PostgreSQL's protocol.
 
-use std::future::Future;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
+use futures::{Stream, stream};
 use terrace_server::{HttpListener, Limits, Listener, Server, Tls};
 use terrace_sql::{Engine, EngineConfig, ProcessMemory};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
@@ -43,31 +44,42 @@ pub struct ServeArgs {
     /// Connections at a time
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
     pub connections: usize,
+
+    /// Seconds that statements may go on after SIGINT or SIGTERM; a second signal cancels them
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = Limits::default().shutdown_time.as_secs()
+    )]
+    pub shutdown_time: u64,
 }
 
-/// Serves clients until SIGINT or SIGTERM.
+/// Serves clients until SIGINT or SIGTERM. Statements run in `statements`; this thread lets clients
+/// in, so that they never wait for the operators of others.
 ///
 /// # Errors
 /// An engine that does not open, an address that is taken or refused, and what is not written when
 /// the engine closes.
-pub fn run(runtime: &Runtime, settings: &Settings, args: &ServeArgs) -> Result<()> {
+pub fn run(statements: &Runtime, settings: &Settings, args: &ServeArgs) -> Result<()> {
     // Nothing but this engine is in the process, and jemalloc is its allocator.
     let process_memory = ProcessMemory::Allocator;
     let engine = Engine::open(&EngineConfig { process_memory, ..settings.engine() })?;
-    let served = runtime.block_on(serve(engine.clone(), args));
+    let logins = Builder::new_current_thread().enable_all().build()?;
+    let served = logins.block_on(serve(engine.clone(), args, statements.handle()));
     let closed = engine.close();
     served?;
     Ok(closed?)
 }
 
-async fn serve(engine: Engine, args: &ServeArgs) -> Result<()> {
-    let ends = interrupted()?;
+async fn serve(engine: Engine, args: &ServeArgs, statements: &Handle) -> Result<()> {
+    let ends = interrupts()?;
     let tls = match (&args.tls_cert, &args.tls_key) {
         (Some(certificate), Some(key)) => Some(Arc::new(Tls::open(certificate, key)?)),
         _ => None,
     };
-    let limits = Limits { connections: args.connections, ..Limits::default() };
-    let server = Server::new(engine, limits, tls.clone())?;
+    let shutdown_time = Duration::from_secs(args.shutdown_time);
+    let limits = Limits { connections: args.connections, shutdown_time, ..Limits::default() };
+    let server = Server::new(engine, limits, tls.clone())?.with_statements_in(statements);
     let mut listeners = Vec::new();
     for address in &args.listen {
         listeners.push(Listener::tcp(*address, &server).await?);
@@ -122,14 +134,14 @@ fn reloads(tls: Arc<Tls>) -> io::Result<JoinHandle<()>> {
     }))
 }
 
-/// Ends with the first signal that asks for the end of the server.
-fn interrupted() -> io::Result<impl Future<Output = ()>> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    Ok(async move {
+/// The signals that ask for the end of the server.
+fn interrupts() -> io::Result<impl Stream<Item = ()>> {
+    let signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    Ok(stream::unfold(signals, async |mut signals| {
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+            _ = signals.0.recv() => {}
+            _ = signals.1.recv() => {}
         }
-    })
+        Some(((), signals))
+    }))
 }

@@ -216,7 +216,7 @@ impl Arena {
     /// [`Arena::memory_limit`] says.
     ///
     /// # Errors
-    /// When one cannot be made now.
+    /// One that cannot be made now.
     pub fn group(&self, limit_bytes: u64) -> Result<Option<Arc<ControlGroup>>> {
         let Ok(groups) = &self.groups else { return Ok(None) };
         let group = groups.group(limit_bytes);

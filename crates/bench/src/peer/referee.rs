@@ -117,55 +117,61 @@ mod tests {
         Reply { rows: rows.len(), answer: Some(Answer { rows }), ..Reply::default() }
     }
 
-    fn question(number: u32) -> Question {
-        Question::of(Query::of(number).expect("query"), 0.01)
+    fn question(number: u32, scale: f64) -> Result<Question> {
+        Ok(Question::of(Query::of(number)?, scale))
+    }
+
+    /// The message of a refusal; empty where nothing was refused.
+    fn said(judged: Result<()>) -> String {
+        judged.err().map(|error| error.to_string()).unwrap_or_default()
     }
 
     #[test]
-    fn another_answer_with_the_same_count_of_rows_is_refused_by_name() {
+    fn another_answer_with_the_same_count_of_rows_is_refused_by_name() -> Result<()> {
         let mut referee = Referee::new(0.01);
-        let query = question(4);
+        let query = question(4, 0.01)?;
         let right = reply(&[&["1-URGENT", "93"], &["2-HIGH", "103"]]);
-        referee.judge(&query, "terrace", &right).expect("the first");
-        referee.judge(&query, "DuckDB", &right).expect("the same");
+        referee.judge(&query, "terrace", &right)?;
+        referee.judge(&query, "DuckDB", &right)?;
         let wrong = reply(&[&["1-URGENT", "93"], &["2-HIGH", "104"]]);
-        let refused = referee.judge(&query, "DuckDB", &wrong).expect_err("wrong");
-        let message = refused.to_string();
+        let message = said(referee.judge(&query, "DuckDB", &wrong));
         for word in ["query 4", "DuckDB", "terrace", "104"] {
             assert!(message.contains(word), "{word}: {message}");
         }
         // Of another query nothing is known.
-        referee.judge(&question(6), "DuckDB", &reply(&[&["1.5"]])).expect("the first");
+        referee.judge(&question(6, 0.01)?, "DuckDB", &reply(&[&["1.5"]]))
     }
 
     #[test]
-    fn replies_without_rows_are_counted_and_errors_are_no_answers() {
+    fn replies_without_rows_are_counted_and_errors_are_no_answers() -> Result<()> {
         let mut referee = Referee::new(0.01);
-        let query = question(4);
-        referee.judge(&query, "terrace", &reply(&[&["a", "1"]])).expect("the first");
+        let query = question(4, 0.01)?;
+        referee.judge(&query, "terrace", &reply(&[&["a", "1"]]))?;
         let counted = |rows| Reply { rows, ..Reply::default() };
-        referee.judge(&query, "DuckDB", &counted(1)).expect("as many");
+        referee.judge(&query, "DuckDB", &counted(1))?;
         assert!(referee.judge(&query, "DuckDB", &counted(2)).is_err());
         let failed = Reply { error: Some("no memory".into()), ..counted(2) };
-        referee.judge(&query, "DuckDB", &failed).expect("no answer");
+        referee.judge(&query, "DuckDB", &failed)
     }
 
     #[test]
-    fn at_the_scale_of_the_specification_its_answers_are_right() {
+    fn at_the_scale_of_the_specification_its_answers_are_right() -> Result<()> {
         let mut referee = Referee::new(1.0);
-        let query = Question::of(Query::of(6).expect("query"), 1.0);
+        let query = question(6, 1.0)?;
         let found = |value: &str| reply(&[&[value]]);
-        referee.judge(&query, "terrace", &found("123141078.2283")).expect("right");
+        referee.judge(&query, "terrace", &found("123141078.2283"))?;
         let refused = referee.judge(&query, "terrace", &found("123141079.23"));
-        assert!(refused.expect_err("wrong").to_string().contains("specification"));
+        assert!(said(refused).contains("specification"));
+        Ok(())
     }
 
     #[test]
-    fn other_queries_are_compared_row_by_row() {
+    fn other_queries_are_compared_row_by_row() -> Result<()> {
         let mut referee = Referee::new(1.0);
         let sort = Question::named("the sort", "SELECT max(place), count(*) FROM sorted");
-        referee.judge(&sort, "terrace", &reply(&[&["7", "7"]])).expect("the first");
+        referee.judge(&sort, "terrace", &reply(&[&["7", "7"]]))?;
         let refused = referee.judge(&sort, "DuckDB", &reply(&[&["6", "7"]]));
-        assert!(refused.expect_err("wrong").to_string().contains("the sort, DuckDB"));
+        assert!(said(refused).contains("the sort, DuckDB"));
+        Ok(())
     }
 }

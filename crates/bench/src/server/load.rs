@@ -72,7 +72,7 @@ impl Engine {
     }
 }
 
-/// What the load came to on one engine.
+/// Outcome of the load on one engine.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct LoadRow {
     pub(super) engine: Engine,
@@ -167,7 +167,7 @@ pub(super) fn psql_clients(address: &Address, count: usize) -> Result<Vec<Psql>>
 /// Runs the load on an engine.
 ///
 /// # Errors
-/// When the engine cannot be started. What fails while it runs is counted.
+/// An engine that cannot be started. Failures while it runs are counted.
 pub(super) async fn run(
     (arena, postgres): (&Arena, Option<&Postgres>),
     engine: Engine,
@@ -336,15 +336,16 @@ mod tests {
     }
 
     #[test]
-    fn a_client_with_a_wrong_answer_or_an_error_has_not_finished() {
-        let question = || Question::of(Query::of(4).expect("query"), 0.01);
-        let right = || (question(), reply(&[&["1-URGENT", "93"]]));
-        let wrong = (question(), reply(&[&["1-URGENT", "94"]]));
-        let lost = (question(), failed("lost\nmore".to_owned()));
+    fn a_client_with_a_wrong_answer_or_an_error_has_not_finished() -> Result<()> {
+        let question = Question::of(Query::of(4)?, 0.01);
+        let right = || (question.clone(), reply(&[&["1-URGENT", "93"]]));
+        let wrong = (question.clone(), reply(&[&["1-URGENT", "94"]]));
+        let lost = (question.clone(), failed("lost\nmore".to_owned()));
         let clients = [vec![right(), right()], vec![right(), wrong], vec![lost, right()]];
         let row = judge(Engine::Terrace, &clients, &mut Referee::new(0.01));
         assert_eq!((row.finished, row.failed, row.wrong), (1, 1, 1));
         assert_eq!((row.asked, row.answered), (6, 5));
         assert!(row.errors.iter().any(|(error, count)| error == "lost" && *count == 1));
+        Ok(())
     }
 }

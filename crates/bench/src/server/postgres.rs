@@ -168,7 +168,7 @@ impl Postgres {
     /// Copies the tables of TPC-H from another server, with their keys.
     ///
     /// # Errors
-    /// When a table cannot be copied.
+    /// A table that cannot be copied.
     pub(super) async fn load(
         &self,
         from: &Address,

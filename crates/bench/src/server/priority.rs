@@ -23,7 +23,7 @@ const SLA: &str = "SET terrace.sla = 'latency 50ms penalty 10 per 50ms, priority
 /// Longest time that one short query, or one of the load, may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What short queries took.
+/// Durations of short queries.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct PriorityRow {
     /// `idle` or `beside`.
@@ -81,7 +81,7 @@ impl Seen {
 /// a priority.
 ///
 /// # Errors
-/// When the server cannot be started, or the priority cannot be set.
+/// A server that cannot be started, and a priority that cannot be set.
 pub(super) async fn run(
     arena: &Arena,
     config: &Config,

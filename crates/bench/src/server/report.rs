@@ -88,10 +88,10 @@ impl Measured {
     }
 }
 
-/// What the measurements come to.
+/// Sums of the measurements.
 ///
 /// # Errors
-/// When the report has no JSON form.
+/// A report without a JSON form.
 pub(super) fn finding(config: &Config, measured: &Measured) -> Result<Finding> {
     let load = measured.load.iter().map(Row::Load);
     let priority = measured.priority.iter().map(Row::Priority);

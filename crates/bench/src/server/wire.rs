@@ -45,7 +45,7 @@ pub(super) struct WireRow {
     pub(super) error: Option<String>,
 }
 
-/// What pgbench saw in one run.
+/// Measurements of pgbench in one run.
 struct Run {
     rate: f64,
     latencies_us: Vec<f64>,
@@ -86,7 +86,7 @@ impl Rounds {
 /// Measures servers against each other.
 ///
 /// # Errors
-/// When pgbench is not there, or rows cannot be made; or when the servers do not send the same
+/// pgbench that is not there, rows that cannot be made, and servers that do not send the same
 /// number of bytes.
 pub(super) async fn run(
     servers: &[(Engine, Backend)],

@@ -15,6 +15,7 @@ use super::probe::Prober;
 use super::spec::{HASH, Keys, Spec};
 use super::table::{Granted, Probe, Table, index};
 use crate::rows::{Access, Columns, RowLayout, RowPages};
+use crate::stream::give_way;
 
 /// Blocks that a partition is joined in rather than being scattered again.
 const BLOCKS_FEW: u64 = 3;
@@ -48,6 +49,8 @@ impl Prober {
             if self.output.is_done() {
                 return Ok(());
             }
+            // Small partitions are joined without a batch or a page to wait for.
+            give_way().await;
         }
         Ok(())
     }
@@ -99,14 +102,18 @@ impl Prober {
     }
 
     /// Joins probe rows with a table of all of their partition, and frees them as it goes; what is
-    /// left when memory is asked back.
+    /// left when memory is asked back. It is asked back for as long as others wait for some, so a
+    /// table is kept until as many rows were probed as it took to build it: the work that is done
+    /// again is bounded by the work that was of use.
     async fn join_table(
         &mut self,
         mut table: Table,
         mut rows: RowPages,
     ) -> Result<Option<RowPages>> {
+        let mut owed = table.rows.rows();
         for page in 0..rows.pages() {
-            if rows.rows_in(page) == 0 {
+            let count = to_u64(rows.rows_in(page));
+            if count == 0 {
                 continue;
             }
             if let Some(resumed) = self.grant.suspended() {
@@ -115,9 +122,10 @@ impl Prober {
                 resumed.await;
                 table.rows.pin_all(Access::Read).await?;
             }
-            if self.grant.excess_bytes() > 0 {
+            if owed == 0 && self.grant.excess_bytes() > 0 {
                 return Ok(Some(rows));
             }
+            owed = owed.saturating_sub(count);
             let mut probe = self.probe_page(&mut rows, page).await?;
             self.join_picks(&table, &mut probe, None, false).await?;
             if self.spec.emits_probe() {

@@ -20,6 +20,7 @@ pub struct FixedMemory {
 #[derive(Debug)]
 struct Shared {
     limit_bytes: AtomicU64,
+    wanted_bytes: AtomicU64,
     held_bytes: AtomicU64,
     peak_bytes: AtomicU64,
     spilled_bytes: AtomicU64,
@@ -62,6 +63,7 @@ impl FixedMemory {
     pub fn new(space: Space, limit_bytes: u64) -> Self {
         let shared = Shared {
             limit_bytes: AtomicU64::new(limit_bytes),
+            wanted_bytes: AtomicU64::new(0),
             held_bytes: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
             spilled_bytes: AtomicU64::new(0),
@@ -74,6 +76,12 @@ impl FixedMemory {
     /// Changes the limit. What is held above it becomes excess.
     pub fn set_limit(&self, bytes: u64) {
         self.shared.limit_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Has others wait for `bytes` of the limit. As in an engine, what is held then becomes excess
+    /// where it leaves less, but operators that ask are still given what is free.
+    pub fn set_wanted(&self, bytes: u64) {
+        self.shared.wanted_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Bytes that all operators hold now.
@@ -168,8 +176,9 @@ impl Grant for FixedGrant {
 
     fn excess_bytes(&self) -> u64 {
         let limit = self.shared.limit_bytes.load(Ordering::Relaxed);
-        let excess = self.shared.held_bytes.load(Ordering::Relaxed).saturating_sub(limit);
-        excess.min(self.held_bytes())
+        let wanted = self.shared.wanted_bytes.load(Ordering::Relaxed);
+        let taken = self.shared.held_bytes.load(Ordering::Relaxed).saturating_add(wanted);
+        taken.saturating_sub(limit).min(self.held_bytes())
     }
 
     fn suspended(&self) -> Option<BoxFuture<'static, ()>> {

@@ -323,6 +323,28 @@ fn memory_taken_back_while_probing_changes_nothing() {
     comes_to_be_empty(space.pool_handle());
 }
 
+/// Whoever waits may wait for long, such as for its turn of the thread that the join is on.
+#[test]
+fn a_join_ends_while_others_wait_for_memory() {
+    let (ended, ends) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let (space, memory) = memory(32 * MIB, 16 * MIB);
+        memory.set_wanted(32 * MIB);
+        for mode in [PartitionMode::Partitioned, PartitionMode::CollectLeft] {
+            for join_type in JOIN_TYPES {
+                let join = large(join_type, mode, 15_000).join();
+                let context = context(&memory, 500);
+                let expected = block_on(run(join.clone(), Arc::clone(&context))).unwrap();
+                assert_eq!(block_on(run(paged(&join), context)).unwrap(), expected);
+            }
+        }
+        drop(memory);
+        comes_to_be_empty(space.pool_handle());
+        ended.send(()).unwrap();
+    });
+    ends.recv_timeout(std::time::Duration::from_secs(120)).expect("an end");
+}
+
 #[test]
 fn a_dropped_join_gives_everything_back() {
     let (space, memory) = memory(8 * MIB, 300 * KIB);

@@ -38,7 +38,7 @@ pub(super) struct Hub {
     ring: Mutex<Ring>,
 }
 
-/// What is kept from one tick to the next.
+/// State between two ticks.
 #[derive(Default)]
 struct Ring {
     history: History,

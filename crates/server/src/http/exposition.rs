@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 /// The media type.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// What the values of a metric mean.
+/// Kinds of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Only grows, until the server is started anew.

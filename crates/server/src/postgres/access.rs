@@ -5,8 +5,10 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, StringArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use pgwire::messages::PgWireBackendMessage as Out;
+use pgwire::messages::data::NoData;
 use pgwire::messages::response::CommandComplete;
 use pgwire::messages::startup::ParameterStatus;
+use terrace_sql::session::{CursorAction, CursorStatement};
 
 use super::cell::{ColumnWriter, Format};
 use super::connection::Connection;
@@ -22,6 +24,7 @@ impl Connection<'_> {
     pub(super) async fn access(&mut self, access: &Access) -> Result<(), Failure> {
         let tag = match access {
             Access::Forget(what) => return self.forget(what).await,
+            Access::Cursor(cursor) => return self.use_cursor(cursor, None).await,
             Access::SetLocal(name) => {
                 let text = format!("SET LOCAL {name} is not possible; SET lasts for the session");
                 return Err(Failure::new(SqlState::UNSUPPORTED, text));
@@ -59,6 +62,22 @@ impl Connection<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Tells the client the columns of a statement about what the connection keeps.
+    pub(super) fn describe_access(
+        &mut self,
+        access: &Access,
+        formats: &[Format],
+    ) -> Result<(), Failure> {
+        match access {
+            Access::Show(name) => self.describe_setting(name),
+            Access::Cursor(CursorStatement { name, action: CursorAction::Fetch(_) }) => {
+                let columns = self.cursor_columns(name, Some(formats))?;
+                self.wire.put(Out::RowDescription(columns))
+            }
+            _ => self.wire.put(Out::NoData(NoData::new())),
+        }
     }
 
     pub(super) fn describe_setting(&mut self, name: &str) -> Result<(), Failure> {

@@ -11,14 +11,15 @@ use pgwire::messages::extendedquery::{
 };
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, ReadyForQuery};
 use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
-use terrace_sql::session::SessionStatement;
+use terrace_sql::session::{CursorAction, SessionStatement};
 use terrace_sql::{DATABASE, Engine, Prepared, Session};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
 use super::cell::Format;
 use super::command::Command;
 use super::constants::{self, Constants};
+use super::cursor::Cursor;
 use super::execute::{Guard, Rows, description, zone};
 use super::failure::{Failure, SqlState};
 use super::functions::{Place, functions};
@@ -32,6 +33,7 @@ use crate::counters::Counters;
 use crate::limits::Limits;
 use crate::pg_catalog;
 use crate::registry::{Registered, Registry};
+use crate::server::Stop;
 use crate::stream::{Accepted, Watch};
 use crate::tls::Tls;
 
@@ -53,16 +55,39 @@ pub(crate) struct Shared {
     pub(crate) places: Arc<Semaphore>,
 }
 
-/// Serves a connection until its client leaves, or what it does ends it.
-///
-/// `login` is given back once the client has logged in.
-pub(crate) async fn serve(shared: &Shared, accepted: Accepted, login: OwnedSemaphorePermit) {
+/// A connection whose client has logged in.
+pub(crate) struct LoggedIn {
+    shared: Arc<Shared>,
+    wire: Wire,
+    watch: Watch,
+    client: Client,
+    stopped: watch::Receiver<Stop>,
+}
+
+/// Lets the client of a connection log in; none of one that only cancels a statement, or leaves,
+/// or is refused.
+pub(crate) async fn begin(
+    shared: Arc<Shared>,
+    accepted: Accepted,
+    stopped: watch::Receiver<Stop>,
+) -> Option<LoggedIn> {
     let Accepted { stream, watch, peer } = accepted;
     let mut wire = Wire::new(stream, peer, &shared.limits).counted(&shared.counters);
-    let failure = match talk(shared, &mut wire, watch, login).await {
-        Ok(()) => return,
-        Err(failure) => failure,
-    };
+    let login = timeout(shared.limits.login_time, log_in(&shared, &mut wire)).await;
+    let login = login.unwrap_or_else(|_late| {
+        Err(Failure::fatal(SqlState::CONNECTION, "logging in has taken too long"))
+    });
+    match login {
+        Ok(client) => Some(LoggedIn { client: client?, shared, wire, watch, stopped }),
+        Err(failure) => {
+            part(&shared, &mut wire, &failure).await;
+            None
+        }
+    }
+}
+
+/// Tells a client why its connection ends.
+async fn part(shared: &Shared, wire: &mut Wire, failure: &Failure) {
     tracing::debug!(state = failure.state().0, error = failure.text(), "a connection has ended");
     // The client may be gone.
     let told = async {
@@ -72,18 +97,23 @@ pub(crate) async fn serve(shared: &Shared, accepted: Accepted, login: OwnedSemap
     let _unheard = timeout(shared.limits.unread_time, told).await;
 }
 
+impl LoggedIn {
+    /// Serves the connection until its client leaves, or what it does ends it.
+    pub(crate) async fn run(self) {
+        let Self { shared, mut wire, watch, client, stopped } = self;
+        if let Err(failure) = talk(&shared, &mut wire, watch, client, stopped).await {
+            part(&shared, &mut wire, &failure).await;
+        }
+    }
+}
+
 async fn talk(
     shared: &Shared,
     wire: &mut Wire,
     watch: Watch,
-    waiting: OwnedSemaphorePermit,
+    client: Client,
+    stopped: watch::Receiver<Stop>,
 ) -> Result<(), Failure> {
-    let login = timeout(shared.limits.login_time, log_in(shared, wire)).await;
-    drop(waiting);
-    let Ok(login) = login else {
-        return Err(Failure::fatal(SqlState::CONNECTION, "logging in has taken too long"));
-    };
-    let Some(client) = login? else { return Ok(()) };
     let Client { place: _place, registered, settings, user, role } = client;
     wire.allow_message_bytes(shared.limits.message_bytes);
     registered.introduce(&user);
@@ -97,10 +127,9 @@ async fn talk(
     });
     let session = new_session(shared, &place)?;
     apply(&session, &settings).await?;
-    let control = Control { watch, registered };
     let connection = Connection {
         wire,
-        control,
+        control: Control { watch, registered, stopped },
         settings: place.settings.clone(),
         place,
         session,
@@ -111,9 +140,9 @@ async fn talk(
         portals: HashMap::new(),
         skips: false,
         is_implicit: false,
+        changes: 0,
     };
-    // A task that has yet to log in stays small.
-    Box::pin(connection.run()).await
+    connection.run().await
 }
 
 /// A session for a connection.
@@ -160,27 +189,42 @@ pub(super) struct Connection<'a> {
     pub(super) skips: bool,
     /// The transaction was begun for statements that were sent together, not by BEGIN.
     pub(super) is_implicit: bool,
+    /// Statements that have changed something.
+    pub(super) changes: u64,
 }
 
 /// Sources of events that end statements of a connection early.
 pub(super) struct Control {
     watch: Watch,
     pub(super) registered: Registered,
+    pub(super) stopped: watch::Receiver<Stop>,
 }
 
 /// A statement with the values of its parameters.
 pub(super) struct Portal {
-    statement: Arc<Statement>,
-    values: Vec<ScalarValue>,
-    formats: Vec<Format>,
-    state: State,
+    pub(super) statement: Arc<Statement>,
+    pub(super) values: Vec<ScalarValue>,
+    pub(super) formats: Vec<Format>,
+    pub(super) state: State,
+    /// It was made by DECLARE.
+    pub(super) cursor: Option<Cursor>,
 }
 
 /// Progress of a portal.
-enum State {
+pub(super) enum State {
     Bound,
     Running(Box<Rows>),
     Ended,
+}
+
+impl Portal {
+    pub(super) fn new(
+        statement: Arc<Statement>,
+        values: Vec<ScalarValue>,
+        formats: Vec<Format>,
+    ) -> Self {
+        Self { statement, values, formats, state: State::Bound, cursor: None }
+    }
 }
 
 impl Control {
@@ -273,10 +317,15 @@ impl Connection<'_> {
                 }
                 (_, Some(access)) => {
                     self.refuse_if_failed()?;
-                    if let Access::Show(name) = access {
-                        self.describe_setting(name)?;
+                    match access {
+                        Access::Cursor(cursor) => self.cursor_simply(&cursor, is_one).await?,
+                        access => {
+                            if let Access::Show(name) = access {
+                                self.describe_setting(name)?;
+                            }
+                            self.access(&access).await?;
+                        }
                     }
-                    self.access(&access).await?;
                 }
                 (_, None) => {
                     // Statements that only read before the first change are by themselves.
@@ -314,6 +363,7 @@ impl Connection<'_> {
         };
         self.prepared.extend(named);
         drop(guard);
+        self.changes += u64::from(command.is_change());
         self.follow_settings().await?;
         self.wire.put(Out::CommandComplete(CommandComplete::new(command.tag(count))))
     }
@@ -350,9 +400,14 @@ impl Connection<'_> {
             Some(statement) => {
                 refuse_execute(&statement)?;
                 let (command, access) = (Command::of(&statement), Settings::access(&statement));
-                let prepared = match access {
+                let planned = match &access {
+                    None => Some(statement),
+                    Some(Access::Cursor(cursor)) => cursor.query(),
                     Some(_) => None,
-                    None => {
+                };
+                let prepared = match planned {
+                    None => None,
+                    Some(statement) => {
                         let types = parse.type_oids.iter().map(|oid| type_of(*oid));
                         let types = types.collect::<Result<Vec<_>, _>>()?;
                         let guard = self.control.guard(&self.settings);
@@ -370,10 +425,7 @@ impl Connection<'_> {
 
     async fn bind(&mut self, bind: Bind) -> Result<(), Failure> {
         let statement = self.statement(bind.statement_name.as_deref().unwrap_or_default())?;
-        if self.portals.len() >= NAMES_MAX {
-            let text = format!("a connection has at most {NAMES_MAX} portals");
-            return Err(Failure::new(SqlState::TOO_MANY, text));
-        }
+        self.check_portals()?;
         let (wanted, given) = (statement.parameters().len(), bind.parameters.len());
         if wanted != given {
             let text =
@@ -395,15 +447,15 @@ impl Connection<'_> {
             parameter::value(bytes.as_ref(), *format, what, data_type)
         });
         let values = values.collect::<Result<Vec<_>, _>>()?;
-        let formats = formats_of(&bind.result_column_format_codes, statement.columns())?;
-        let portal = Portal { statement, values, formats, state: State::Bound };
+        let formats = formats_of(&bind.result_column_format_codes, self.columns_of(&statement))?;
+        let portal = Portal::new(statement, values, formats);
         self.portals.insert(bind.portal_name.unwrap_or_default(), portal);
         self.wire.put(Out::BindComplete(BindComplete::new()))
     }
 
     fn describe(&mut self, describe: &Describe) -> Result<(), Failure> {
         let name = describe.name.as_deref().unwrap_or_default();
-        let (statement, formats) = match describe.target_type {
+        let (statement, formats, is_cursor) = match describe.target_type {
             STATEMENT => {
                 let statement = self.statement(name)?;
                 let types = statement.parameters().iter().enumerate();
@@ -413,16 +465,17 @@ impl Connection<'_> {
                 });
                 let types = types.collect();
                 self.wire.put(Out::ParameterDescription(ParameterDescription::new(types)))?;
-                let formats = vec![Format::Text; statement.columns()];
-                (statement, formats)
+                let formats = vec![Format::Text; self.columns_of(&statement)];
+                (statement, formats, false)
             }
             _ => {
                 let portal = self.portal(name)?;
-                (Arc::clone(&portal.statement), portal.formats.clone())
+                let statement = Arc::clone(&portal.statement);
+                (statement, portal.formats.clone(), portal.cursor.is_some())
             }
         };
-        if let Some(Access::Show(name)) = statement.access {
-            return self.describe_setting(name);
+        if let Some(access) = statement.access.as_ref().filter(|_| !is_cursor) {
+            return self.describe_access(access, &formats);
         }
         match statement.prepared.as_ref().and_then(Prepared::schema) {
             Some(schema) => self.wire.put(Out::RowDescription(description(schema, &formats)?)),
@@ -441,9 +494,19 @@ impl Connection<'_> {
             self.begin_implicitly()?;
             return self.copy(copy).await;
         }
-        if let Some(access) = &statement.access {
+        if let Some(access) = statement.access.as_ref().filter(|_| portal.cursor.is_none()) {
+            let (values, formats) = (portal.values.clone(), portal.formats.clone());
             self.refuse_if_failed()?;
-            return self.access(access).await;
+            let Access::Cursor(cursor) = access else { return self.access(access).await };
+            return match cursor.action {
+                CursorAction::Declare { .. } => {
+                    if !self.wire.has_sync_next() {
+                        self.begin_implicitly()?;
+                    }
+                    self.declare(cursor, Arc::clone(&statement), values).await
+                }
+                _ => self.use_cursor(cursor, Some(&formats)).await,
+            };
         }
         // The only statement before a `Sync` is by itself.
         let begins = matches!(portal.state, State::Bound) && statement.is_change();
@@ -486,6 +549,7 @@ impl Connection<'_> {
         }
         portal.state = State::Ended;
         drop(guard);
+        self.changes += u64::from(statement.command.is_change());
         self.follow_settings().await?;
         self.wire.put(Out::CommandComplete(CommandComplete::new(statement.command.tag(done))))
     }
@@ -507,11 +571,20 @@ impl Connection<'_> {
         self.statements.get(name).cloned().ok_or_else(missing)
     }
 
-    fn portal(&self, name: &str) -> Result<&Portal, Failure> {
+    pub(super) fn portal(&self, name: &str) -> Result<&Portal, Failure> {
         self.portals.get(name).ok_or_else(|| no_portal(name))
+    }
+
+    /// Refuses one portal more than a connection may have.
+    pub(super) fn check_portals(&self) -> Result<(), Failure> {
+        if self.portals.len() < NAMES_MAX {
+            return Ok(());
+        }
+        let text = format!("a connection has at most {NAMES_MAX} portals");
+        Err(Failure::new(SqlState::TOO_MANY, text))
     }
 }
 
-fn no_portal(name: &str) -> Failure {
+pub(super) fn no_portal(name: &str) -> Failure {
     Failure::new(SqlState::NO_PORTAL, format!("there is no portal {name:?}"))
 }

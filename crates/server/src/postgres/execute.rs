@@ -70,11 +70,13 @@ pub(super) struct Rows {
     /// The batch that is being sent, with the row that is next.
     batch: Option<(RecordBatch, usize)>,
     sent: u64,
+    /// Rows have been passed over.
+    passed: bool,
 }
 
 impl Rows {
     pub(super) fn new(handle: QueryHandle, formats: Vec<Format>, zone: Tz) -> Self {
-        Self { handle, formats, zone, batch: None, sent: 0 }
+        Self { handle, formats, zone, batch: None, sent: 0, passed: false }
     }
 
     /// The columns.
@@ -126,6 +128,42 @@ impl Rows {
             }
         }
         Ok(true)
+    }
+
+    /// Sends further rows in these formats.
+    pub(super) fn set_formats(&mut self, formats: &[Format]) {
+        formats.clone_into(&mut self.formats);
+    }
+
+    /// Passes rows over, `limit` at most unless it is zero. Returns how many.
+    ///
+    /// # Errors
+    /// The failure of the statement, or the event that ended it.
+    pub(super) async fn pass(&mut self, guard: &Guard<'_>, limit: u64) -> Result<u64, Failure> {
+        let limit =
+            if limit == 0 { usize::MAX } else { usize::try_from(limit).unwrap_or(usize::MAX) };
+        let mut passed = 0;
+        while passed < limit {
+            let (batch, first) = match self.batch.take() {
+                Some(rest) => rest,
+                None => match guard.wait(self.handle.stream.next()).await? {
+                    Some(batch) => (batch?, 0),
+                    None => break,
+                },
+            };
+            let next = first + (batch.num_rows() - first).min(limit - passed);
+            passed += next - first;
+            if next < batch.num_rows() {
+                self.batch = Some((batch, next));
+            }
+        }
+        self.passed |= passed > 0;
+        Ok(u64::try_from(passed).unwrap_or(u64::MAX))
+    }
+
+    /// True if no row has been sent or passed over.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.sent == 0 && !self.passed
     }
 
     /// Runs a statement that returns no rows to its end. Returns how many rows it has changed.

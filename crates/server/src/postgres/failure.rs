@@ -50,9 +50,11 @@ impl SqlState {
     pub(super) const DUPLICATE_SCHEMA: Self = Self("42P06");
     pub(super) const DUPLICATE_OBJECT: Self = Self("42710");
     pub(super) const DUPLICATE_STATEMENT: Self = Self("42P05");
+    pub(super) const DUPLICATE_CURSOR: Self = Self("42P03");
     pub(super) const NO_OBJECT: Self = Self("42704");
     pub(super) const RULE: Self = Self("42000");
     pub(super) const NOT_EMPTY: Self = Self("2BP01");
+    pub(super) const STATE: Self = Self("55000");
     pub(super) const OUT_OF_MEMORY: Self = Self("53200");
     pub(super) const TOO_MANY: Self = Self("53300");
     pub(super) const LIMIT: Self = Self("53400");

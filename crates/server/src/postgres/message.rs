@@ -16,7 +16,7 @@ const SECRET_BYTES_MAX: usize = 256;
 /// its type and length included. Returns whether its texts are UTF-8.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// The error of a message, in words.
 pub(super) fn check(bytes: &[u8], context: &DecodeContext) -> Result<bool, &'static str> {
     if context.awaiting_frontend_startup {
         return start(bytes.get(4..).unwrap_or_default());
@@ -89,7 +89,7 @@ fn bind(fields: &mut Fields<'_>) -> Result<(), &'static str> {
     fields.numbers(2)
 }
 
-/// What is left of a message.
+/// The rest of a message.
 struct Fields<'a> {
     left: &'a [u8],
     is_utf8: bool,

@@ -12,7 +12,7 @@ use datafusion::sql::parser::{ResetStatement, Statement};
 use datafusion::sql::sqlparser::ast::{
     ContextModifier, Expr, Set, Statement as SqlStatement, Value,
 };
-use terrace_sql::session::SessionStatement;
+use terrace_sql::session::{CursorStatement, SessionStatement};
 
 use super::failure::{Failure, SqlState};
 use super::forget::Forget;
@@ -119,6 +119,8 @@ pub(super) enum Access {
     SetLocal(String),
     /// `DISCARD`, `DEALLOCATE`, `RESET ALL`, `CLOSE ALL`.
     Forget(Forget),
+    /// `DECLARE`, `FETCH`, `MOVE`, `CLOSE`.
+    Cursor(CursorStatement),
 }
 
 impl Settings {
@@ -126,6 +128,9 @@ impl Settings {
     pub(super) fn access(statement: &SessionStatement) -> Option<Access> {
         if let Some(what) = Forget::of(statement) {
             return Some(Access::Forget(what));
+        }
+        if let SessionStatement::Cursor(statement) = statement {
+            return Some(Access::Cursor(statement.clone()));
         }
         let SessionStatement::Sql(statement) = statement else { return None };
         let statement = match statement.as_ref() {

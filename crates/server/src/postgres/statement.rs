@@ -65,8 +65,9 @@ impl Statement {
         }
         let again = session.prepare(prepared.statement().clone(), &types);
         let prepared = Some(Box::pin(again).await?);
-        let (command, oids) = (self.command.clone(), self.oids.clone());
-        Ok(Arc::new(Self { prepared, command, access: None, oids }))
+        let Self { command, access, oids, .. } = self.as_ref();
+        let (command, access, oids) = (command.clone(), access.clone(), oids.clone());
+        Ok(Arc::new(Self { prepared, command, access, oids }))
     }
 
     /// Number of columns that it returns.

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::command::Command;
 use super::connection::Connection;
 use super::failure::{Failure, SqlState};
+use crate::server::stopping;
 
 impl Connection<'_> {
     /// The status that the client is told when the server waits for it.
@@ -27,11 +28,14 @@ impl Connection<'_> {
         let limit = self.settings.idle_in_transaction();
         let limit = limit.filter(|_| self.status() != Status::Idle);
         let terminated = self.control.registered.terminated();
+        let stopping = stopping(&mut self.control.stopped);
         let next = async {
             tokio::select! {
                 biased;
                 () = terminated => Err(super::execute::terminated()),
+                // Messages that have come are answered first.
                 message = self.wire.next() => message,
+                () = stopping => Err(Failure::fatal(SqlState::TERMINATED, "the server ends")),
             }
         };
         let Some(limit) = limit else { return next.await };
@@ -90,14 +94,16 @@ impl Connection<'_> {
                 self.wire.put(none.warning())?;
             }
             (TransactionStatement::Commit, _) => {
-                self.portals.clear();
                 self.is_implicit = false;
-                if !self.session.commit().await? {
+                self.end_unheld_portals();
+                let committed = self.session.commit().await;
+                self.end_portals(matches!(committed, Ok(true)));
+                if !committed? {
                     "ROLLBACK".clone_into(&mut tag);
                 }
             }
             (TransactionStatement::RollBack, _) => {
-                self.portals.clear();
+                self.end_portals(false);
                 self.is_implicit = false;
                 self.session.roll_back()?;
             }
@@ -121,7 +127,10 @@ impl Connection<'_> {
     /// Commits a transaction of statements that were sent together.
     pub(super) async fn end_implicitly(&mut self) -> Result<(), Failure> {
         if std::mem::take(&mut self.is_implicit) {
-            self.session.commit().await?;
+            self.end_unheld_portals();
+            let committed = self.session.commit().await;
+            self.end_portals(matches!(committed, Ok(true)));
+            committed?;
         }
         Ok(())
     }
@@ -131,6 +140,7 @@ impl Connection<'_> {
         if std::mem::take(&mut self.is_implicit) {
             // It may have ended with its failure.
             let _ended = self.session.roll_back();
+            self.end_portals(false);
         }
     }
 
@@ -145,7 +155,7 @@ impl Connection<'_> {
         };
         self.skips = false;
         if self.status() == Status::Idle {
-            self.portals.clear();
+            self.end_portals(false);
         }
         if let Err(failure) = committed {
             if failure.is_fatal() {

@@ -7,5 +7,7 @@ mod connections;
 mod fuzz;
 mod messages;
 mod raw;
+#[path = "../running/server.rs"]
+mod running;
 mod server;
 mod statements;

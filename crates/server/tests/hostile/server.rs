@@ -1,20 +1,15 @@
 //! A server in this process, and what it costs.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use terrace_server::{Limits, Listener, Server};
-use terrace_sql::{Engine, EngineConfig};
-use terrace_tier::store::MemoryBlocks;
-use tokio::sync::{Mutex, oneshot};
+use terrace_server::Limits;
+use tokio::sync::Mutex;
 
 use crate::raw::{Raw, query};
-
-const DRAM: u64 = 64 << 20;
-const STORE_BYTES: u64 = 1 << 30;
+use crate::running::{Running, engine};
 
 /// One test at a time: they measure the memory of the process.
 static TURN: Mutex<()> = Mutex::const_new(());
@@ -43,21 +38,10 @@ pub async fn with_server<T: Future<Output = ()>>(
     });
     let _turn = TURN.lock().await;
     let panics = PANICS.load(Ordering::Relaxed);
-    let config = EngineConfig { threads: 2, ..EngineConfig::new(DRAM) };
-    let blocks = Arc::new(MemoryBlocks::new(STORE_BYTES));
-    let engine = Engine::over_blocks(&config, blocks, STORE_BYTES).expect("an engine");
-    let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    let server = Server::new(engine.clone(), limits, None).expect("a server");
-    let listener = Listener::tcp(address, &server).await.expect("an address");
-    let Listener::Tcp(tcp) = &listener else { panic!("not by TCP") };
-    let address = tcp.local_addr().expect("an address");
-    let (stop, stopped) = oneshot::channel::<()>();
-    let server = tokio::spawn(server.run(vec![listener], async { drop(stopped.await) }));
-    test(address).await;
-    assert_served(address).await;
-    drop(stop);
-    server.await.expect("the server ends");
-    engine.close().expect("the engine is free");
+    let running = Running::start(engine(), limits).await;
+    test(running.address).await;
+    assert_served(running.address).await;
+    running.end().await.close().expect("the engine is free");
     assert_eq!(PANICS.load(Ordering::Relaxed), panics, "nothing panics");
 }
 

@@ -15,7 +15,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-use crate::common::{connect, engine, has_psql, psql, with_server};
+use crate::common::{connect, has_psql, psql, with_server};
+use crate::running::engine;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn psql_reads_and_changes_tables() {

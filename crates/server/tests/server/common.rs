@@ -3,41 +3,21 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::process::Command;
-use std::sync::Arc;
 
-use terrace_server::{Limits, Listener, Server};
-use terrace_sql::{Engine, EngineConfig};
+use terrace_server::Limits;
 use terrace_testkit::needs;
-use terrace_tier::store::MemoryBlocks;
-use tokio::sync::oneshot;
 use tokio_postgres::{Client, NoTls};
 
-const DRAM: u64 = 64 << 20;
-const STORE_BYTES: u64 = 1 << 30;
-
-pub fn engine() -> Engine {
-    let config = EngineConfig { threads: 2, ..EngineConfig::new(DRAM) };
-    let blocks = Arc::new(MemoryBlocks::new(STORE_BYTES));
-    Engine::over_blocks(&config, blocks, STORE_BYTES).expect("an engine")
-}
+use crate::running::{Running, engine};
 
 /// Runs a test beside a server, and sees that the server lets go of the engine afterwards.
 pub async fn with_server<T: Future<Output = ()>>(
     limits: Limits,
     test: impl FnOnce(SocketAddr) -> T,
 ) {
-    let engine = engine();
-    let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    let server = Server::new(engine.clone(), limits, None).expect("a server");
-    let listener = Listener::tcp(address, &server).await.expect("an address");
-    let Listener::Tcp(tcp) = &listener else { panic!("not by TCP") };
-    let address = tcp.local_addr().expect("an address");
-    let (stop, stopped) = oneshot::channel::<()>();
-    let server = tokio::spawn(server.run(vec![listener], async { drop(stopped.await) }));
-    test(address).await;
-    drop(stop);
-    server.await.expect("the server ends");
-    engine.close().expect("the engine is free");
+    let running = Running::start(engine(), limits).await;
+    test(running.address).await;
+    running.end().await.close().expect("the engine is free");
 }
 
 pub async fn connect(address: SocketAddr) -> Client {

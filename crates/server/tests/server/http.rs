@@ -12,19 +12,18 @@ use std::time::{Duration, Instant};
 
 use browser::Browser;
 use serde_json::Value;
-use terrace_server::{HttpListener, Limits, Listener, Server};
-use terrace_sql::{Engine, EngineConfig};
+use terrace_server::{HttpListener, Limits, Server};
+use terrace_sql::Engine;
 use terrace_testkit::{Fault, FaultyBlocks, Target, When, needs};
 use terrace_tier::store::{Blocks, MemoryBlocks};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, NoTls};
 
-const DRAM: u64 = 64 << 20;
-const STORE_BYTES: u64 = 1 << 30;
+use crate::running::{DRAM, Running, STORE_BYTES, engine_over};
+
 const SOON: Duration = Duration::from_secs(20);
 
 /// A statement that never ends.
@@ -50,22 +49,14 @@ async fn with_server_over<T: Future<Output = ()>>(
     blocks: Arc<dyn Blocks>,
     test: impl FnOnce(Places) -> T,
 ) -> Engine {
-    let config = EngineConfig { threads: 2, ..EngineConfig::new(DRAM) };
-    let engine = Engine::over_blocks(&config, blocks, STORE_BYTES).expect("an engine");
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let server = Server::new(engine.clone(), Limits::default(), None).expect("a server");
-    let listener = Listener::tcp(any, &server).await.expect("an address");
-    let Listener::Tcp(tcp) = &listener else { panic!("not by TCP") };
-    let sql = tcp.local_addr().expect("an address");
     let http = HttpListener::tcp(any).await.expect("an address");
-    let places = Places { sql, http: http.address().expect("an address") };
-    let (stop, stopped) = oneshot::channel::<()>();
-    let server = server.with_http(http);
-    let server = tokio::spawn(server.run(vec![listener], async { drop(stopped.await) }));
-    test(places).await;
-    drop(stop);
-    timeout(SOON, server).await.expect("soon").expect("the server ends");
-    engine
+    let address = http.address().expect("an address");
+    let engine = engine_over(blocks);
+    let server = Server::new(engine.clone(), Limits::default(), None).expect("a server");
+    let running = Running::of(engine, server.with_http(http)).await;
+    test(Places { sql: running.address, http: address }).await;
+    timeout(SOON, running.end()).await.expect("soon")
 }
 
 async fn connect(address: SocketAddr) -> Client {

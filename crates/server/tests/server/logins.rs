@@ -8,34 +8,25 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use terrace_server::{Limits, Listener, Server, ServerError, Tls};
-use terrace_sql::{Engine, EngineConfig, Session};
+use terrace_sql::Session;
 use terrace_testkit::needs;
-use terrace_tier::store::MemoryBlocks;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, NoTls};
 
-const DRAM: u64 = 64 << 20;
-const STORE_BYTES: u64 = 1 << 30;
+use crate::running::{Running, engine};
 
 /// A server with the roles `admin` and `ada`, whose passwords are `secret` and `pencil`.
 struct Served {
-    engine: Engine,
-    address: SocketAddr,
+    running: Running,
     directory: tempfile::TempDir,
     tls: Option<Arc<Tls>>,
-    stop: oneshot::Sender<()>,
-    server: JoinHandle<()>,
 }
 
 impl Served {
     async fn start(with_tls: bool, with_roles: bool) -> Self {
-        let config = EngineConfig { threads: 2, ..EngineConfig::new(DRAM) };
-        let blocks = Arc::new(MemoryBlocks::new(STORE_BYTES));
-        let engine = Engine::over_blocks(&config, blocks, STORE_BYTES).expect("an engine");
+        let engine = engine();
         let directory = tempfile::tempdir().expect("a directory");
         let tls = with_tls.then(|| {
             let (certificate, key) = certificate_in(directory.path());
@@ -48,25 +39,17 @@ impl Served {
             run(&session, "CREATE TABLE t AS SELECT 1 AS x").await;
         }
         let server = Server::new(engine.clone(), Limits::default(), tls.clone()).expect("a server");
-        let local = SocketAddr::from(([127, 0, 0, 1], 0));
-        let listener = Listener::tcp(local, &server).await.expect("an address");
-        let Listener::Tcp(tcp) = &listener else { panic!("not by TCP") };
-        let address = tcp.local_addr().expect("an address");
-        let (stop, stopped) = oneshot::channel::<()>();
-        let ends = async { drop(stopped.await) };
-        let server = tokio::spawn(server.run(vec![listener], ends));
-        Self { engine, address, directory, tls, stop, server }
+        let running = Running::of(engine, server).await;
+        Self { running, directory, tls }
     }
 
     async fn end(self) {
-        drop(self.stop);
-        self.server.await.expect("the server ends");
-        self.engine.close().expect("the engine is free");
+        self.running.end().await.close().expect("the engine is free");
     }
 
     /// psql with a password; `options` are those of its connection string.
     async fn psql(&self, role: &str, password: &str, options: &str, text: &str) -> Output {
-        let (host, port) = (self.address.ip(), self.address.port());
+        let (host, port) = (self.running.address.ip(), self.running.address.port());
         let to = format!("host={host} port={port} dbname=main user={role} {options}");
         let (password, text) = (password.to_owned(), text.to_owned());
         let psql = move || {
@@ -116,22 +99,22 @@ fn texts(output: &Output) -> (String, String) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn roles_log_in_by_their_passwords_alone() {
     let served = Served::start(false, true).await;
-    let ada = connect(served.address, "ada", "pencil").await.expect("logged in");
+    let ada = connect(served.running.address, "ada", "pencil").await.expect("logged in");
     let user = ada.query_one("SELECT current_user", &[]).await.expect("a row");
     assert_eq!(user.get::<_, String>(0), "ada");
     let denied = ada.query("SELECT x FROM t", &[]).await.expect_err("no grant");
     assert_eq!(denied.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{denied}");
     for (role, password) in [("ada", "wrong"), ("nosuch", "pencil"), ("nologin", "x"), ("ada", "")]
     {
-        let refused = connect(served.address, role, password).await.expect_err("refused");
+        let refused = connect(served.running.address, role, password).await.expect_err("refused");
         assert_eq!(refused, SqlState::INVALID_PASSWORD, "{role} {password}");
     }
-    let admin = connect(served.address, "admin", "secret").await.expect("logged in");
+    let admin = connect(served.running.address, "admin", "secret").await.expect("logged in");
     admin.batch_execute("GRANT SELECT ON t TO ada").await.expect("granted");
     assert_eq!(ada.query_one("SELECT x FROM t", &[]).await.expect("a row").get::<_, i64>(0), 1);
     admin.batch_execute("ALTER ROLE ada PASSWORD 'other'").await.expect("altered");
-    assert!(connect(served.address, "ada", "pencil").await.is_err());
-    assert!(connect(served.address, "ada", "other").await.is_ok());
+    assert!(connect(served.running.address, "ada", "pencil").await.is_err());
+    assert!(connect(served.running.address, "ada", "other").await.is_ok());
     admin.batch_execute("REVOKE ALL ON t FROM ada").await.expect("revoked");
     admin.batch_execute("DROP ROLE ada").await.expect("dropped");
     let gone = ada.query("SELECT 1", &[]).await.expect_err("the role is gone");
@@ -148,7 +131,7 @@ async fn a_missing_role_takes_as_long_as_a_wrong_password() {
     for _ in 0..5 {
         for (at, role) in ["ada", "nosuch"].into_iter().enumerate() {
             let began = Instant::now();
-            assert!(connect(served.address, role, "wrong").await.is_err());
+            assert!(connect(served.running.address, role, "wrong").await.is_err());
             let took = began.elapsed().as_secs_f64();
             longest[at] = longest[at].max(took);
             shortest[at] = shortest[at].min(took);
@@ -189,7 +172,7 @@ async fn tls_is_asked_for_and_bound_to_the_login() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_before_the_handshake_are_refused() {
     let served = Served::start(true, true).await;
-    let mut stream = TcpStream::connect(served.address).await.expect("connected");
+    let mut stream = TcpStream::connect(served.running.address).await.expect("connected");
     // SSLRequest, and a start-up message that would pass for one that came by TLS.
     let mut sent = [0, 0, 0, 8, 4, 210, 22, 47].to_vec();
     sent.extend([0, 0, 0, 17, 0, 3, 0, 0]);
@@ -207,7 +190,8 @@ async fn other_machines_are_served_with_tls_and_logins_alone() {
     let everywhere = SocketAddr::from(([0, 0, 0, 0], 0));
     for (with_tls, with_roles) in [(false, true), (true, false), (true, true)] {
         let served = Served::start(with_tls, with_roles).await;
-        let server = Server::new(served.engine.clone(), Limits::default(), served.tls.clone());
+        let server =
+            Server::new(served.running.engine.clone(), Limits::default(), served.tls.clone());
         let listener = Listener::tcp(everywhere, &server.expect("a server")).await;
         match (with_tls, with_roles) {
             (false, _) => assert!(matches!(listener, Err(ServerError::NoTls(_)))),

@@ -3,5 +3,9 @@
 mod catalog;
 mod clients;
 mod common;
+mod cursors;
+mod ends;
 mod http;
 mod logins;
+#[path = "../running/server.rs"]
+mod running;

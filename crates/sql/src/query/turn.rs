@@ -94,7 +94,7 @@ impl RunningQuery {
     /// Waits for the turn of the query among those of its tenant, whose limits it has from then on.
     ///
     /// # Errors
-    /// When it has waited too long, or was cancelled meanwhile.
+    /// A wait that is too long, and a cancellation meanwhile.
     pub(crate) async fn wait_for(
         &mut self,
         turn: impl Future<Output = Result<Turn, SqlError>>,

@@ -29,7 +29,7 @@ use crate::transaction::Scope;
 /// A statement that changes privileges or an owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantStatement {
-    /// What it changes.
+    /// The change.
     pub change: AccessChange,
     objects: Objects,
     text: String,

@@ -1,5 +1,5 @@
-//! Statements of a session: DataFusion's, those about queries that run, tenants, roles, privileges,
-//! tiers, heaps and transactions.
+//! Statements of a session: DataFusion's, those about queries that run, cursors, tenants, roles,
+//! privileges, tiers, heaps and transactions.
 //!
 //! ```text
 //! SUSPEND QUERY 7;  RESUME QUERY 7;  CANCEL QUERY 7;
@@ -17,6 +17,7 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::copy::{self, CopyStatement};
+use super::cursor::{self, CursorStatement};
 use super::grant::{self, GrantStatement};
 use super::heap::{self, HeapStatement};
 use super::role::{self, RoleStatement};
@@ -51,6 +52,8 @@ pub enum SessionStatement {
     Transaction(TransactionStatement),
     /// A COPY whose rows a client sends or takes.
     Copy(CopyStatement),
+    /// One about a cursor.
+    Cursor(CursorStatement),
 }
 
 /// What a statement does to another query.
@@ -77,6 +80,15 @@ impl QueryAction {
 }
 
 impl SessionStatement {
+    /// The statement that DataFusion plans, be it for a cursor.
+    pub(super) fn planned_mut(&mut self) -> Option<&mut Statement> {
+        match self {
+            Self::Sql(statement) => Some(statement),
+            Self::Cursor(cursor) => cursor.query_mut(),
+            _ => None,
+        }
+    }
+
     /// The statement that DataFusion plans; none of one that it does not.
     pub(crate) fn into_sql(self) -> Option<Statement> {
         match self {
@@ -119,6 +131,7 @@ impl fmt::Display for SessionStatement {
             Self::Heap(statement) => statement.fmt(f),
             Self::Transaction(statement) => statement.fmt(f),
             Self::Copy(statement) => statement.fmt(f),
+            Self::Cursor(statement) => statement.fmt(f),
         }
     }
 }
@@ -151,6 +164,8 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
             SessionStatement::Heap(heap::parse(&mut parser.parser).map_err(refused)?)
         } else if copy::is_next(&parser.parser) {
             SessionStatement::Copy(copy::parse(&mut parser.parser).map_err(refused)?)
+        } else if cursor::is_next(&parser.parser) {
+            SessionStatement::Cursor(cursor::parse(&mut parser)?)
         } else if take_all(&mut parser.parser, &["abort"]) {
             let _optional = take_all(&mut parser.parser, &["transaction"])
                 || take_all(&mut parser.parser, &["work"]);
@@ -168,7 +183,7 @@ pub(super) fn parse(mut parser: DFParser<'_>) -> Result<VecDeque<SessionStatemen
     }
 }
 
-fn refused(error: ParserError) -> DataFusionError {
+pub(super) fn refused(error: ParserError) -> DataFusionError {
     DataFusionError::SQL(Box::new(error), None)
 }
 

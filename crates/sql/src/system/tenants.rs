@@ -18,7 +18,7 @@ use crate::query::Requests;
 pub struct TenantReport {
     /// Its name.
     pub name: String,
-    /// What slowness costs, where that was said.
+    /// Its SLA, if it has one.
     pub sla: Option<Arc<Sla>>,
     /// Queries that run.
     pub running: u64,

@@ -59,7 +59,7 @@ fn a_server_keeps_what_clients_have_changed() {
 fn an_address_that_others_reach_is_refused() {
     let home = Home::new();
     let open = home.run(&["serve", "--dram", "64MiB", "--listen", "0.0.0.0:0"]);
-    open.refused(1, &["0.0.0.0", "without logins", "127.0.0.1"]);
+    open.refused(1, &["0.0.0.0", "without TLS", "--tls-cert", "127.0.0.1"]);
     let no_address = home.run(&["serve", "--dram", "64MiB", "--listen", "here"]);
     assert_eq!(no_address.code, Some(2), "{no_address:?}");
 }

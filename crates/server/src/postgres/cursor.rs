@@ -1,0 +1,218 @@
+//! Cursors: portals that statements make and use, by DECLARE, FETCH, MOVE and CLOSE.
+
+use std::sync::Arc;
+
+use datafusion::common::ScalarValue;
+use pgwire::messages::PgWireBackendMessage as Out;
+use pgwire::messages::data::RowDescription;
+use pgwire::messages::response::{CommandComplete, TransactionStatus as Status};
+use terrace_sql::session::{CursorAction, CursorStatement, Steps};
+
+use super::cell::Format;
+use super::command::Command;
+use super::connection::{Connection, Portal, State, no_portal};
+use super::execute::{Rows, description, zone};
+use super::failure::{Failure, SqlState};
+use super::settings::Access;
+use super::statement::Statement;
+
+/// What a portal is beyond those of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cursor {
+    /// It outlives its transaction.
+    is_held: bool,
+    /// The transaction that it was declared in has been committed.
+    is_committed: bool,
+    /// Changes of the connection before it was declared.
+    changes: u64,
+}
+
+impl Connection<'_> {
+    /// A statement about a cursor, outside the extended protocol.
+    pub(super) async fn cursor_simply(
+        &mut self,
+        statement: &CursorStatement,
+        is_one: bool,
+    ) -> Result<(), Failure> {
+        if let CursorAction::Fetch(_) = statement.action {
+            let columns = self.cursor_columns(&statement.name, None)?;
+            self.wire.put(Out::RowDescription(columns))?;
+        }
+        let Some(query) = statement.query() else { return self.use_cursor(statement, None).await };
+        // Statements that are sent together are one transaction.
+        if !is_one {
+            self.begin_implicitly()?;
+        }
+        let guard = self.control.guard(&self.settings);
+        let prepared = guard.wait(self.session.prepare(query, &[])).await??;
+        drop(guard);
+        let command = Command::Rows("SELECT");
+        let statement_of =
+            Statement { prepared: Some(prepared), command, access: None, oids: vec![] };
+        self.declare(statement, Arc::new(statement_of), vec![]).await
+    }
+
+    /// Begins the query of a cursor.
+    pub(super) async fn declare(
+        &mut self,
+        declared: &CursorStatement,
+        statement: Arc<Statement>,
+        values: Vec<ScalarValue>,
+    ) -> Result<(), Failure> {
+        let CursorStatement { name, action: CursorAction::Declare { is_binary, is_held, .. } } =
+            declared
+        else {
+            return Err(no_portal(&declared.name));
+        };
+        let is_alone = self.status() == Status::Idle;
+        if is_alone && !is_held {
+            let text = "a cursor ends with its transaction, and none has begun: begin one, or \
+                        declare the cursor WITH HOLD";
+            return Err(Failure::new(SqlState::NO_TRANSACTION, text));
+        }
+        if self.portals.contains_key(name) {
+            let text = format!("there is a cursor {name:?} already");
+            return Err(Failure::new(SqlState::DUPLICATE_CURSOR, text));
+        }
+        self.check_portals()?;
+        let format = if *is_binary { Format::Binary } else { Format::Text };
+        let columns = statement.prepared.as_ref().and_then(|it| it.schema());
+        let formats = vec![format; columns.map_or(0, |schema| schema.fields().len())];
+        let cursor = Cursor { is_held: *is_held, is_committed: is_alone, changes: self.changes };
+        let mut portal = Portal { cursor: Some(cursor), ..Portal::new(statement, values, formats) };
+        self.start(&mut portal).await?;
+        self.portals.insert(name.clone(), portal);
+        self.complete("DECLARE CURSOR".to_owned())
+    }
+
+    /// FETCH, MOVE and CLOSE. `formats` are those that the client asks for; none stands for the
+    /// cursor's own.
+    pub(super) async fn use_cursor(
+        &mut self,
+        statement: &CursorStatement,
+        formats: Option<&[Format]>,
+    ) -> Result<(), Failure> {
+        let name = &statement.name;
+        let (steps, verb) = match &statement.action {
+            CursorAction::Declare { .. } | CursorAction::Close => {
+                self.portals.remove(name).ok_or_else(|| no_portal(name))?;
+                return self.complete("CLOSE CURSOR".to_owned());
+            }
+            CursorAction::Fetch(steps) => (*steps, "FETCH"),
+            CursorAction::Move(steps) => (*steps, "MOVE"),
+        };
+        let Some(mut portal) = self.portals.remove(name) else { return Err(no_portal(name)) };
+        let count = self.advance(&mut portal, steps, verb == "FETCH", formats).await;
+        // A cursor whose query has failed has nothing to return.
+        let count = count?;
+        self.portals.insert(name.clone(), portal);
+        self.complete(format!("{verb} {count}"))
+    }
+
+    /// Returns rows or passes them over. Returns their number.
+    async fn advance(
+        &mut self,
+        portal: &mut Portal,
+        steps: Steps,
+        returns: bool,
+        formats: Option<&[Format]>,
+    ) -> Result<u64, Failure> {
+        if let Some(passed) = steps.begins_after {
+            self.begin_again(portal).await?;
+            if passed > 0 {
+                self.pass(portal, passed).await?;
+            }
+        }
+        let limit = match steps.rows {
+            Some(0) => return Ok(0),
+            limit => limit.unwrap_or(0),
+        };
+        if !returns {
+            return self.pass(portal, limit).await;
+        }
+        let guard = self.control.guard(&self.settings);
+        let State::Running(rows) = &mut portal.state else { return Ok(0) };
+        rows.set_formats(formats.unwrap_or(&portal.formats));
+        let before = rows.sent();
+        rows.send(self.wire, &guard, limit).await?;
+        Ok(rows.sent() - before)
+    }
+
+    /// Passes rows over; 0 stands for all. Returns their number.
+    async fn pass(&mut self, portal: &mut Portal, rows: u64) -> Result<u64, Failure> {
+        let guard = self.control.guard(&self.settings);
+        match &mut portal.state {
+            State::Running(running) => running.pass(&guard, rows).await,
+            _ => Ok(0),
+        }
+    }
+
+    /// Begins the query of a cursor again. It returns the same rows: its transaction reads the
+    /// database as of one moment.
+    async fn begin_again(&mut self, portal: &mut Portal) -> Result<(), Failure> {
+        let is_untouched = match &portal.state {
+            State::Running(rows) => rows.is_untouched(),
+            _ => false,
+        };
+        let Some(cursor) = portal.cursor.filter(|_| !is_untouched) else { return Ok(()) };
+        if cursor.is_committed || cursor.changes != self.changes {
+            let text = "the cursor cannot begin again: its transaction has ended or has changed \
+                        rows since; declare another";
+            return Err(Failure::new(SqlState::STATE, text));
+        }
+        self.start(portal).await
+    }
+
+    async fn start(&mut self, portal: &mut Portal) -> Result<(), Failure> {
+        let Some(prepared) = &portal.statement.prepared else { return Ok(()) };
+        let guard = self.control.guard(&self.settings);
+        let (values, zone) = (portal.values.clone(), zone(&self.session)?);
+        let handle = guard.wait(self.session.execute_prepared(prepared, values)).await??;
+        let rows = Rows::new(handle, portal.formats.clone(), zone);
+        portal.state = State::Running(Box::new(rows));
+        Ok(())
+    }
+
+    /// The columns of a cursor, in formats that the client asks for or in its own.
+    pub(super) fn cursor_columns(
+        &self,
+        name: &str,
+        formats: Option<&[Format]>,
+    ) -> Result<RowDescription, Failure> {
+        let portal = self.portal(name)?;
+        let State::Running(rows) = &portal.state else { return Err(no_portal(name)) };
+        description(rows.schema(), formats.unwrap_or(&portal.formats))
+    }
+
+    /// The number of columns that a statement returns, those of a cursor for FETCH.
+    pub(super) fn columns_of(&self, statement: &Statement) -> usize {
+        match &statement.access {
+            Some(Access::Cursor(CursorStatement { name, action: CursorAction::Fetch(_) })) => {
+                self.portals.get(name).map_or(0, |portal| portal.formats.len())
+            }
+            Some(_) => 0,
+            None => statement.columns(),
+        }
+    }
+
+    /// The portals that the end of a transaction leaves: cursors WITH HOLD, of this transaction
+    /// only once it is committed.
+    pub(super) fn end_portals(&mut self, is_committed: bool) {
+        self.portals.retain(|_, portal| match &mut portal.cursor {
+            Some(cursor) if cursor.is_held => {
+                cursor.is_committed |= is_committed;
+                cursor.is_committed
+            }
+            _ => false,
+        });
+    }
+
+    /// Ends the portals that no end of a transaction leaves.
+    pub(super) fn end_unheld_portals(&mut self) {
+        self.portals.retain(|_, portal| portal.cursor.is_some_and(|cursor| cursor.is_held));
+    }
+
+    fn complete(&mut self, tag: String) -> Result<(), Failure> {
+        self.wire.put(Out::CommandComplete(CommandComplete::new(tag)))
+    }
+}

@@ -1,0 +1,60 @@
+//! A server in this process.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use futures::stream;
+use terrace_server::{Limits, Listener, Server};
+use terrace_sql::{Engine, EngineConfig};
+use terrace_tier::store::{Blocks, MemoryBlocks};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+pub const DRAM: u64 = 64 << 20;
+pub const STORE_BYTES: u64 = 1 << 30;
+
+/// An engine with its tables in memory.
+pub fn engine() -> Engine {
+    engine_over(Arc::new(MemoryBlocks::new(STORE_BYTES)))
+}
+
+/// An engine over a device of [`STORE_BYTES`].
+pub fn engine_over(blocks: Arc<dyn Blocks>) -> Engine {
+    let config = EngineConfig { threads: 2, ..EngineConfig::new(DRAM) };
+    Engine::over_blocks(&config, blocks, STORE_BYTES).expect("an engine")
+}
+
+/// A server at an address of this machine.
+pub struct Running {
+    pub engine: Engine,
+    pub address: SocketAddr,
+    /// Messages ask for its end.
+    pub ends: UnboundedSender<()>,
+    server: JoinHandle<()>,
+}
+
+impl Running {
+    pub async fn start(engine: Engine, limits: Limits) -> Self {
+        let server = Server::new(engine.clone(), limits, None).expect("a server");
+        Self::of(engine, server).await
+    }
+
+    /// A server that has been made.
+    pub async fn of(engine: Engine, server: Server) -> Self {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let listener = Listener::tcp(any, &server).await.expect("an address");
+        let Listener::Tcp(tcp) = &listener else { panic!("not by TCP") };
+        let address = tcp.local_addr().expect("an address");
+        let (ends, told) = unbounded_channel();
+        let told = stream::unfold(told, async |mut told| Some((told.recv().await?, told)));
+        let server = tokio::spawn(server.run(vec![listener], told));
+        Self { engine, address, ends, server }
+    }
+
+    /// Ends the server. Nothing uses the engine any more.
+    pub async fn end(self) -> Engine {
+        drop(self.ends);
+        self.server.await.expect("the server ends");
+        self.engine
+    }
+}

@@ -1,0 +1,318 @@
+//! Clients of other languages against `terrace serve`: their programs are in
+//! `crates/server/clients`, their packages come from the registries of their languages.
+//!
+//! Each program tells its checks in lines of the Test Anything Protocol. The server has roles and
+//! TLS, and so every client logs in by SCRAM over TLS.
+
+use std::{
+    env, fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use crate::{
+    cargo::{self, Outcome},
+    counts::Counts,
+    loom::subdirectory,
+};
+
+/// The variable that names another Maven repository, such as a mirror.
+const REPOSITORY: &str = "TERRACE_MAVEN_REPOSITORY";
+const CENTRAL: &str = "https://repo1.maven.org/maven2";
+const JDBC: &str = "org/postgresql/postgresql/42.7.14/postgresql-42.7.14.jar";
+
+const USER: &str = "admin";
+const PASSWORD: &str = "a secret";
+
+/// A language, with what its programs are installed and run by.
+struct Language {
+    name: &'static str,
+    /// Programs that this machine must have.
+    tools: &'static [&'static str],
+    install: fn(&Path, &Path) -> Result<(), String>,
+    programs: &'static [&'static str],
+    command: fn(&Path, &Path, &str) -> Command,
+}
+
+const LANGUAGES: &[Language] = &[
+    Language {
+        name: "python",
+        tools: &["python3"],
+        install: install_python,
+        programs: &[
+            "psycopg_client.py",
+            "asyncpg_client.py",
+            "sqlalchemy_client.py",
+            "adbc_client.py",
+            "pg8000_client.py",
+            "postgres_fdw_client.py",
+        ],
+        command: |sources, home, program| {
+            let mut command = Command::new(home.join("bin/python"));
+            command.arg(sources.join(program)).env("PYTHONDONTWRITEBYTECODE", "1");
+            command
+        },
+    },
+    Language {
+        name: "node",
+        tools: &["node", "npm"],
+        install: install_node,
+        programs: &["client.js"],
+        command: |_, home, program| {
+            let mut command = Command::new("node");
+            command.arg(home.join(program));
+            command
+        },
+    },
+    Language {
+        name: "java",
+        tools: &["java", "javac"],
+        install: install_java,
+        programs: &["Client"],
+        command: |_, home, program| {
+            let mut command = Command::new("java");
+            let path = format!("{}:{}", home.display(), home.join("driver.jar").display());
+            command.arg("-cp").arg(path).arg(program);
+            command
+        },
+    },
+    Language {
+        name: "go",
+        tools: &["go"],
+        install: install_go,
+        programs: &["client"],
+        command: |_, home, program| Command::new(home.join(program)),
+    },
+];
+
+/// Runs the programs of all languages, or of those that are named.
+pub fn run(root: &Path, names: &[String]) -> Result<(), String> {
+    if let Some(unknown) = names.iter().find(|name| !LANGUAGES.iter().any(|it| it.name == **name)) {
+        let known: Vec<_> = LANGUAGES.iter().map(|language| language.name).collect();
+        return Err(format!("there are no clients of {unknown}; there are {}", known.join(", ")));
+    }
+    check(root, names).result("clients")
+}
+
+/// The programs of all languages.
+pub fn all(root: &Path) -> Outcome {
+    check(root, &[])
+}
+
+fn check(root: &Path, names: &[String]) -> Outcome {
+    let mut build = cargo::cargo(root);
+    build.args(["build", "--release", "--quiet", "--workspace", "--bin", "terrace"]);
+    let built = cargo::run(build);
+    if !built.ok {
+        return built;
+    }
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
+    let languages = LANGUAGES.iter().filter(|language| wanted(language.name));
+    match served(root, languages) {
+        Ok(outcome) => outcome,
+        Err(message) => {
+            eprintln!("{message}");
+            Outcome::default()
+        }
+    }
+}
+
+/// Runs programs beside a server, which has to end well.
+fn served<'a>(
+    root: &Path,
+    languages: impl Iterator<Item = &'a Language>,
+) -> Result<Outcome, String> {
+    let server = Server::start(root)?;
+    let mut outcome = Outcome { ok: true, counts: Counts::default() };
+    for language in languages {
+        outcome = outcome.and(server.check(root, language)?);
+    }
+    server.end()?;
+    Ok(outcome)
+}
+
+/// `terrace serve` with a fresh directory, roles and TLS.
+struct Server {
+    process: Child,
+    port: String,
+    log: PathBuf,
+}
+
+impl Server {
+    fn start(root: &Path) -> Result<Self, String> {
+        let home = subdirectory(root, "clients");
+        if home.exists() {
+            fs::remove_dir_all(&home).map_err(|error| format!("{}: {error}", home.display()))?;
+        }
+        fs::create_dir_all(&home).map_err(|error| format!("{}: {error}", home.display()))?;
+        let terrace = subdirectory(root, "release").join("terrace");
+        let (data, log) = (home.join("data"), home.join("server.log"));
+        let role = format!("CREATE ROLE {USER} SUPERUSER LOGIN PASSWORD '{PASSWORD}'");
+        let mut create = Command::new(&terrace);
+        create.args(["sql", "--dram", "64MiB", "-c", &role, "--data"]).arg(&data);
+        output(create)?;
+        let (certificate, key) = (home.join("server.crt"), home.join("server.key"));
+        let mut openssl = Command::new("openssl");
+        openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]);
+        openssl.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]);
+        openssl.arg("-out").arg(&certificate).arg("-keyout").arg(&key);
+        output(openssl)?;
+        let file = fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+        let mut serve = Command::new(&terrace);
+        serve.args(["serve", "--dram", "256MiB", "--listen", "127.0.0.1:0", "--data"]).arg(&data);
+        serve.arg("--tls-cert").arg(&certificate).arg("--tls-key").arg(&key);
+        serve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
+        let mut process = serve.spawn().map_err(|error| format!("terrace serve: {error}"))?;
+        let said = process.stdout.take().map(BufReader::new);
+        let line = said.and_then(|said| said.lines().next()).and_then(Result::ok);
+        let port = line.as_deref().and_then(port_of).map(str::to_owned);
+        let Some(port) = port else {
+            let log = fs::read_to_string(&log).unwrap_or_default();
+            return Err(format!("terrace serve does not listen: {line:?} {log}"));
+        };
+        Ok(Self { process, port, log })
+    }
+
+    /// Installs and runs the programs of a language.
+    fn check(&self, root: &Path, language: &Language) -> Result<Outcome, String> {
+        let skipped = Outcome { ok: true, counts: Counts { ignored: 1, ..Counts::default() } };
+        if let Some(missing) = language.tools.iter().find(|tool| !is_installed(tool)) {
+            eprintln!("SKIPPED: clients of {}, because {missing} is missing", language.name);
+            return Ok(skipped);
+        }
+        let sources = root.join("crates/server/clients").join(language.name);
+        let home = cache()?.join(language.name);
+        fs::create_dir_all(&home).map_err(|error| format!("{}: {error}", home.display()))?;
+        if let Err(why) = (language.install)(&sources, &home) {
+            eprintln!("SKIPPED: clients of {}, whose packages are missing: {why}", language.name);
+            return Ok(skipped);
+        }
+        let mut outcome = Outcome { ok: true, counts: Counts::default() };
+        for program in language.programs {
+            let mut command = (language.command)(&sources, &home, program);
+            command.env("TERRACE_HOST", "127.0.0.1").env("TERRACE_PORT", &self.port);
+            command.env("TERRACE_USER", USER).env("TERRACE_PASSWORD", PASSWORD);
+            command.env("TERRACE_DATABASE", "main").env("TERRACE_SSLMODE", "require");
+            outcome = outcome.and(cargo::run(command));
+        }
+        Ok(outcome)
+    }
+
+    /// Ends the server by a signal.
+    fn end(mut self) -> Result<(), String> {
+        let mut kill = Command::new("kill");
+        kill.args(["-TERM", &self.process.id().to_string()]);
+        output(kill)?;
+        let status = self.process.wait().map_err(|error| format!("terrace serve: {error}"))?;
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        if !status.success() || log.contains("panicked") {
+            return Err(format!("terrace serve has ended with {status}:\n{log}"));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It has ended, unless a check could not be made.
+        let _ended = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+}
+
+/// The port in a line like `listening at 127.0.0.1:5432: psql ...`.
+fn port_of(line: &str) -> Option<&str> {
+    let address = line.strip_prefix("listening at ")?.split_once(": ")?.0;
+    Some(address.rsplit_once(':')?.1)
+}
+
+/// The packages' part of the user's cache directory.
+fn cache() -> Result<PathBuf, String> {
+    let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let home = || env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let cache = cache.or_else(home).ok_or("neither XDG_CACHE_HOME nor HOME is set")?;
+    Ok(cache.join("terrace").join("clients"))
+}
+
+fn is_installed(tool: &str) -> bool {
+    let argument = if tool == "go" { "version" } else { "--version" };
+    let mut command = Command::new(tool);
+    command.arg(argument).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Runs a command that prints nothing; the error has what it said.
+fn output(mut command: Command) -> Result<(), String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{name}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{name}: {} {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+fn install_python(sources: &Path, home: &Path) -> Result<(), String> {
+    if !home.join("bin/python").exists() {
+        let mut environment = Command::new("python3");
+        environment.args(["-m", "venv"]).arg(home);
+        output(environment)?;
+    }
+    let mut pip = Command::new(home.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--requirement"]);
+    pip.arg(sources.join("requirements.txt"));
+    output(pip)
+}
+
+fn install_node(sources: &Path, home: &Path) -> Result<(), String> {
+    copied(sources, home, &["package.json", "client.js"])?;
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--no-package-lock", "--no-audit", "--no-fund"]).current_dir(home);
+    output(npm)
+}
+
+fn install_java(sources: &Path, home: &Path) -> Result<(), String> {
+    let driver = home.join("driver.jar");
+    if !driver.exists() {
+        let base = env::var(REPOSITORY).ok().filter(|value| !value.is_empty());
+        let base = base.as_deref().unwrap_or(CENTRAL).trim_end_matches('/').to_owned();
+        let partial = home.join("partial.jar");
+        let mut curl = Command::new("curl");
+        curl.args(["-fsSL", "--retry", "3", "--max-time", "300", "-o"]).arg(&partial);
+        curl.arg(format!("{base}/{JDBC}"));
+        output(curl)?;
+        fs::rename(&partial, &driver).map_err(|error| format!("{}: {error}", driver.display()))?;
+    }
+    let mut javac = Command::new("javac");
+    javac.arg("-cp").arg(&driver).arg("-d").arg(home).arg(sources.join("Client.java"));
+    output(javac)
+}
+
+fn install_go(sources: &Path, home: &Path) -> Result<(), String> {
+    copied(sources, home, &["go.mod", "go.sum", "main.go"])?;
+    let mut go = Command::new("go");
+    go.args(["build", "-o", "client", "."]).current_dir(home);
+    output(go)
+}
+
+fn copied(from: &Path, to: &Path, names: &[&str]) -> Result<(), String> {
+    for name in names {
+        let (source, target) = (from.join(name), to.join(name));
+        let failed = |error| format!("{}: {error}", source.display());
+        fs::copy(&source, &target).map_err(failed)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_port_is_that_of_the_listener() {
+        let line = "listening at 127.0.0.1:40123: psql -h 127.0.0.1 -p 40123 main";
+        assert_eq!(port_of(line), Some("40123"));
+        assert_eq!(port_of("error: no"), None);
+    }
+}
