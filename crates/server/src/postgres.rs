@@ -18,6 +18,7 @@ mod forget;
 mod functions;
 mod login;
 mod message;
+mod names;
 mod number;
 mod parameter;
 mod scram;

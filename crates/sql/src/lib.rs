@@ -5,6 +5,7 @@
 //! what it does not name is free, so that nothing can leak.
 
 pub mod access;
+pub mod bytea;
 pub mod catalog;
 pub mod chunk;
 pub mod data_dir;
@@ -23,6 +24,7 @@ pub mod query;
 mod scalar;
 pub mod scan;
 pub(crate) mod segment;
+mod series;
 pub mod session;
 pub mod sketch;
 pub mod spill;

@@ -1,5 +1,6 @@
 //! Scalar functions that DataFusion lacks, or whose answers are not those of PostgreSQL.
 
+mod bytes;
 mod canonical;
 mod round;
 mod timezone;
@@ -11,6 +12,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{ColumnarValue, Expr, ScalarUDF};
 
+pub(crate) use bytes::BytesOfText;
 pub(crate) use canonical::Canonical;
 pub(crate) use round::RoundToInteger;
 use timezone::TimeZoneConversion;

@@ -84,6 +84,7 @@ use crate::pins::Reader;
 use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment, supervised};
 use crate::scalar;
 use crate::scan::STORE_URL;
+use crate::series;
 use crate::tenancy::Seat;
 use crate::transaction::{OpenTransaction, Scope, Transaction};
 use crate::view;
@@ -215,6 +216,9 @@ impl Session {
             state.register_udf(function)?;
         }
         let context = SessionContext::new_with_state(state);
+        for (name, function) in series::functions() {
+            context.register_udtf(&name, function);
+        }
         files.session_store().with_state(context.state_weak_ref());
         let weak = context.state_weak_ref();
         names.attach(Box::new(move || weak.upgrade().map(|state| state.read().clone())));

@@ -9,6 +9,7 @@ import inspect
 import os
 import sys
 import traceback
+from urllib.parse import quote
 
 HOST = os.environ.get("TERRACE_HOST", "127.0.0.1")
 PORT = int(os.environ["TERRACE_PORT"])
@@ -17,7 +18,7 @@ PASSWORD = os.environ.get("TERRACE_PASSWORD", "")
 DATABASE = os.environ.get("TERRACE_DATABASE", "main")
 SSLMODE = os.environ.get("TERRACE_SSLMODE", "require")
 
-URL = f"{USER}:{PASSWORD}@{HOST}:{PORT}/{DATABASE}"
+URL = f"{USER}:{quote(PASSWORD)}@{HOST}:{PORT}/{DATABASE}"
 
 _checks = []
 

@@ -32,7 +32,8 @@ def server():
             as_user = dict(user=NAME, group=pwd.getpwnam(NAME).pw_gid, extra_groups=[])
             os.chown(home, pwd.getpwnam(NAME).pw_uid, pwd.getpwnam(NAME).pw_gid)
         data = f"{home}/data"
-        quiet = dict(check=True, stdout=subprocess.DEVNULL, cwd="/", **as_user)
+        environment = {**os.environ, "HOME": home}
+        quiet = dict(check=True, stdout=subprocess.DEVNULL, cwd="/", env=environment, **as_user)
         subprocess.run([binaries() / "initdb", "-D", data, "-U", NAME, "--auth=trust"], **quiet)
         control = [binaries() / "pg_ctl", "-D", data, "-w", "-l", f"{home}/log"]
         options = f"-c listen_addresses= -c unix_socket_directories={home} -c fsync=off"

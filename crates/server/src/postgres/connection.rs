@@ -12,7 +12,7 @@ use pgwire::messages::extendedquery::{
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, ReadyForQuery};
 use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
 use terrace_sql::session::{CursorAction, SessionStatement};
-use terrace_sql::{DATABASE, Engine, Prepared, Session};
+use terrace_sql::{DATABASE, Engine, Session};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
@@ -24,6 +24,7 @@ use super::execute::{Guard, Rows, description, zone};
 use super::failure::{Failure, SqlState};
 use super::functions::{Place, functions};
 use super::login::{Client, log_in};
+use super::names::{named, selected};
 use super::parameter::{self, formats_of, type_of};
 use super::settings::{Access, Settings, SharedSettings};
 use super::statement::{Statement, prepared_name, refuse_execute};
@@ -78,7 +79,12 @@ pub(crate) async fn begin(
         Err(Failure::fatal(SqlState::CONNECTION, "logging in has taken too long"))
     });
     match login {
-        Ok(client) => Some(LoggedIn { client: client?, shared, wire, watch, stopped }),
+        Ok(Some(client)) => Some(LoggedIn { client, shared, wire, watch, stopped }),
+        Ok(None) => {
+            // Over TLS, an end without notice is an error to the client.
+            let _unheard = timeout(shared.limits.login_time, wire.close()).await;
+            None
+        }
         Err(failure) => {
             part(&shared, &mut wire, &failure).await;
             None
@@ -346,7 +352,8 @@ impl Connection<'_> {
 
     async fn run_simple(&mut self, statement: SessionStatement) -> Result<(), Failure> {
         let (command, zone) = (Command::of(&statement), zone(&self.session)?);
-        let named = prepared_name(&statement);
+        let prepares = prepared_name(&statement);
+        let items = selected(&statement).to_vec();
         let guard = self.control.guard(&self.settings);
         let handle = guard.wait(self.session.execute(statement)).await??;
         let formats = vec![Format::Text; handle.schema.fields().len()];
@@ -354,14 +361,14 @@ impl Connection<'_> {
         let mut rows = Rows::new(handle, formats.clone(), zone);
         let count = match returns_rows {
             true => {
-                let columns = description(rows.schema(), &formats)?;
+                let columns = description(&named(&items, rows.schema()), &formats)?;
                 self.wire.put(Out::RowDescription(columns))?;
                 rows.send(self.wire, &guard, 0).await?;
                 rows.sent()
             }
             false => rows.finish(&guard).await?,
         };
-        self.prepared.extend(named);
+        self.prepared.extend(prepares);
         drop(guard);
         self.changes += u64::from(command.is_change());
         self.follow_settings().await?;
@@ -477,8 +484,8 @@ impl Connection<'_> {
         if let Some(access) = statement.access.as_ref().filter(|_| !is_cursor) {
             return self.describe_access(access, &formats);
         }
-        match statement.prepared.as_ref().and_then(Prepared::schema) {
-            Some(schema) => self.wire.put(Out::RowDescription(description(schema, &formats)?)),
+        match statement.schema() {
+            Some(schema) => self.wire.put(Out::RowDescription(description(&schema, &formats)?)),
             None => self.wire.put(Out::NoData(NoData::new())),
         }
     }

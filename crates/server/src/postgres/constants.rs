@@ -91,7 +91,8 @@ impl Connection<'_> {
         let Some(rows) = self.session.known_rows(prepared)? else { return Ok(false) };
         let formats = vec![Format::Text; rows.num_columns()];
         let columns = columns(&rows, &formats, &self.session)?;
-        self.wire.put(Out::RowDescription(description(rows.schema_ref(), &formats)?))?;
+        let schema = statement.schema().unwrap_or_else(|| rows.schema());
+        self.wire.put(Out::RowDescription(description(&schema, &formats)?))?;
         self.wire.put_row(&columns, 0)?;
         let tag = statement.command.tag(1);
         self.wire.put(Out::CommandComplete(CommandComplete::new(tag)))?;

@@ -180,8 +180,8 @@ impl Connection<'_> {
         formats: Option<&[Format]>,
     ) -> Result<RowDescription, Failure> {
         let portal = self.portal(name)?;
-        let State::Running(rows) = &portal.state else { return Err(no_portal(name)) };
-        description(rows.schema(), formats.unwrap_or(&portal.formats))
+        let Some(schema) = portal.statement.schema() else { return Err(no_portal(name)) };
+        description(&schema, formats.unwrap_or(&portal.formats))
     }
 
     /// The number of columns that a statement returns, those of a cursor for FETCH.

@@ -8,6 +8,7 @@ use bytes::{Buf, Bytes};
 use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::ScalarValue;
 use pgwire::api::Type;
+use terrace_sql::bytea;
 
 use super::cell::Format;
 use super::date_time::{EPOCH_DAYS, EPOCH_MICROS};
@@ -79,41 +80,13 @@ fn text(bytes: &Bytes, what: Arguments<'_>, data_type: &DataType) -> Result<Scal
     if pg_type(data_type) != Type::BYTEA {
         return Ok(ScalarValue::from(text));
     }
-    match unescaped(text) {
+    match bytea::parse(text) {
         Some(bytes) => Ok(ScalarValue::Binary(Some(bytes))),
         None => {
             let text = format!("{what} is no bytea; write bytes as \\x00ff");
             Err(Failure::new(SqlState::INVALID_TEXT, text))
         }
     }
-}
-
-/// The bytes of `\x00ff`, or of a text whose bytes beyond ASCII are written as `\377`.
-fn unescaped(text: &str) -> Option<Vec<u8>> {
-    let hex = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    if let Some(digits) = text.strip_prefix("\\x") {
-        return digits
-            .as_bytes()
-            .chunks(2)
-            .map(|pair| hex(pair).filter(|_| pair.len() == 2))
-            .collect();
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((byte, behind)) = rest.split_first() {
-        rest = behind;
-        if *byte != b'\\' {
-            bytes.push(*byte);
-        } else if let Some(behind) = rest.strip_prefix(b"\\") {
-            bytes.push(b'\\');
-            rest = behind;
-        } else {
-            let octal = std::str::from_utf8(rest.get(..3)?).ok()?;
-            bytes.push(u8::from_str_radix(octal, 8).ok()?);
-            rest = &rest[3..];
-        }
-    }
-    Some(bytes)
 }
 
 fn binary(bytes: &Bytes, what: Arguments<'_>, pg_type: &Type) -> Result<ScalarValue, Failure> {

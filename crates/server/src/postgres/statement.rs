@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
@@ -14,6 +14,7 @@ use terrace_sql::{Prepared, Session};
 use super::cell::Format;
 use super::command::Command;
 use super::failure::{Failure, SqlState};
+use super::names::{named, selected};
 use super::parameter;
 use super::settings::Access;
 
@@ -68,6 +69,12 @@ impl Statement {
         let Self { command, access, oids, .. } = self.as_ref();
         let (command, access, oids) = (command.clone(), access.clone(), oids.clone());
         Ok(Arc::new(Self { prepared, command, access, oids }))
+    }
+
+    /// The columns that it returns, with the names that clients are told.
+    pub(super) fn schema(&self) -> Option<SchemaRef> {
+        let prepared = self.prepared.as_ref()?;
+        Some(named(selected(prepared.statement()), prepared.schema()?))
     }
 
     /// Number of columns that it returns.

@@ -23,6 +23,7 @@ use crate::catalog::Snapshot;
 use crate::error::SqlError;
 use crate::pins::Reader;
 use crate::query::{QueryHandle, supervised};
+use crate::series;
 use crate::transaction::Scope;
 
 /// Most parameters of a statement: the protocol of PostgreSQL counts them in 16 bits.
@@ -179,7 +180,7 @@ impl Session {
                 now.plan
             }
         };
-        let plan = with_values(snapshot::pin(plan, &current)?, values)?;
+        let plan = with_values(snapshot::pin(plan, &current)?, values, &state)?;
         self.physical_plan(state, plan, &current, &scope, reader).await
     }
 
@@ -247,7 +248,7 @@ impl Session {
         }
         let nulls = parameters.iter().map(ScalarValue::try_from);
         let nulls = nulls.collect::<DataFusionResult<Vec<_>>>()?;
-        let plan = with_values(snapshot::pin(plan.clone(), current)?, nulls)?;
+        let plan = with_values(snapshot::pin(plan.clone(), current)?, nulls, state)?;
         let plan = match plan {
             LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => plan,
             plan => state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?,
@@ -263,7 +264,13 @@ fn default_schema(state: &SessionState) -> &str {
 }
 
 /// The plan with values in place of its parameters, `$1` first.
-fn with_values(plan: LogicalPlan, values: Vec<ScalarValue>) -> DataFusionResult<LogicalPlan> {
+fn with_values(
+    plan: LogicalPlan,
+    values: Vec<ScalarValue>,
+    state: &SessionState,
+) -> DataFusionResult<LogicalPlan> {
+    let value = |id: &str| values.get(number(id)? - 1).cloned();
+    let plan = series::with_values(plan, state, value)?;
     let values = values.into_iter().map(ScalarAndMetadata::from).collect();
     plan.with_param_values(ParamValues::List(values))
 }
@@ -373,9 +380,10 @@ fn parameters_of(
     plan: &LogicalPlan,
     types: &[Option<DataType>],
 ) -> Result<Vec<DataType>, SqlError> {
-    let found = plan.get_parameter_types()?;
+    let of_series = series::parameters(plan)?.into_iter();
+    let of_series = of_series.map(|(id, data_type)| (id, Some(data_type)));
     let mut parameters: Vec<Option<DataType>> = types.to_vec();
-    for (id, data_type) in found {
+    for (id, data_type) in plan.get_parameter_types()?.into_iter().chain(of_series) {
         let Some(number) = number(&id) else {
             return Err(SqlError::Refused {
                 what: format!("the parameter {id}"),

@@ -2,6 +2,7 @@
 //!
 //! - Sums, differences, products and negatives of integers and decimals fail on overflow.
 //! - Casts of floating-point numbers and decimals to integers round.
+//! - Casts of texts to bytes read them: `'\x00ff'`.
 //! - `lag` and `lead` by a null offset are null.
 //! - A null in VALUES for a column that takes none is refused by the table.
 //!
@@ -23,7 +24,7 @@ use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable as _, Logic
 use datafusion::optimizer::AnalyzerRule;
 use terrace_exec::arithmetic::{CheckedArithmetic, CheckedNegation, can_overflow};
 
-use crate::scalar::RoundToInteger;
+use crate::scalar::{BytesOfText, RoundToInteger};
 
 /// The analyzer rule.
 #[derive(Debug)]
@@ -100,12 +101,12 @@ pub(crate) fn rewrite(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed
             Ok(Transformed::yes(CheckedNegation::function().call(vec![*operand])))
         }
         Expr::Cast(Cast { expr, field }) => {
-            let rounded = rounded(*expr, field.data_type(), schema)?;
-            Ok(rounded.update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field })))
+            let operand = operand(*expr, field.data_type(), schema, false)?;
+            Ok(operand.update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field })))
         }
         Expr::TryCast(TryCast { expr, field }) => {
-            let rounded = rounded(*expr, field.data_type(), schema)?;
-            Ok(rounded.update_data(|expr| Expr::TryCast(TryCast { expr: Box::new(expr), field })))
+            let operand = operand(*expr, field.data_type(), schema, true)?;
+            Ok(operand.update_data(|expr| Expr::TryCast(TryCast { expr: Box::new(expr), field })))
         }
         Expr::WindowFunction(mut call) if is_shift_by_null(&call) => {
             let value = ScalarValue::try_new_null(&type_of(&call.params.args[0], schema)?)?;
@@ -136,13 +137,26 @@ fn type_of(expr: &Expr, schema: &dyn ExprSchema) -> Result<DataType> {
     expr.get_type(schema)
 }
 
-/// The operand of a cast to `to`, rounded where the cast would cut its fraction off.
-fn rounded(operand: Expr, to: &DataType, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
-    let is_rounded = matches!(&operand, Expr::ScalarFunction(function)
+/// The operand of a cast to `to`, rounded where the cast would cut its fraction off, and read where
+/// it is a text that stands for bytes.
+fn operand(
+    operand: Expr,
+    to: &DataType,
+    schema: &dyn ExprSchema,
+    is_lenient: bool,
+) -> Result<Transformed<Expr>> {
+    let is_done = matches!(&operand, Expr::ScalarFunction(function)
         if function.func.inner().is::<RoundToInteger>());
-    if is_rounded || !RoundToInteger::is_needed(&type_of(&operand, schema)?, to) {
+    if is_done {
         return Ok(Transformed::no(operand));
     }
-    let function = Arc::new(RoundToInteger::function());
-    Ok(Transformed::yes(function.call(vec![operand])))
+    let from = type_of(&operand, schema)?;
+    let function = if RoundToInteger::is_needed(&from, to) {
+        RoundToInteger::function()
+    } else if BytesOfText::is_needed(&from, to) {
+        BytesOfText::function(is_lenient)
+    } else {
+        return Ok(Transformed::no(operand));
+    };
+    Ok(Transformed::yes(Arc::new(function).call(vec![operand])))
 }

@@ -1,0 +1,211 @@
+//! Names of the columns of a result, as PostgreSQL gives them: `count` for `count(*)`.
+//!
+//! DataFusion names a column after its whole expression. Clients look columns up by their names,
+//! and know PostgreSQL's. Inside of statements the names stay DataFusion's.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
+use datafusion::sql::sqlparser::ast::{
+    DataType, Expr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr,
+    Statement as SqlStatement, TrimWhereField,
+};
+use terrace_sql::session::SessionStatement;
+
+use super::statement::parsed;
+use super::types::field_type;
+
+/// The name of a column that PostgreSQL has none for.
+const UNNAMED: &str = "?column?";
+
+/// What a statement selects, by which its columns are named.
+pub(super) fn selected(statement: &SessionStatement) -> &[SelectItem] {
+    let Some(SqlStatement::Query(query)) = parsed(statement) else { return &[] };
+    first_select(&query.body).map_or(&[], |select| &select.projection)
+}
+
+/// The columns of a result with the names that clients are told.
+pub(super) fn named(items: &[SelectItem], schema: &SchemaRef) -> SchemaRef {
+    let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();
+    // How many columns a `*` stands for is known where there is one of them: those before it are
+    // counted from the first column, those behind it from the last.
+    let before = items.iter().take_while(|item| is_one(item)).count();
+    for (item, field) in items.iter().take(before).zip(&mut fields) {
+        rename(item, field);
+    }
+    if before < items.len() {
+        let behind = items.iter().rev().take_while(|item| is_one(item));
+        for (item, field) in behind.zip(fields.iter_mut().rev()) {
+            rename(item, field);
+        }
+    }
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// The SELECT that names the columns of a query.
+fn first_select(body: &SetExpr) -> Option<&Select> {
+    match body {
+        SetExpr::Select(select) => Some(select),
+        SetExpr::Query(query) => first_select(&query.body),
+        SetExpr::SetOperation { left, .. } => first_select(left),
+        _ => None,
+    }
+}
+
+/// True of an item that is one column.
+fn is_one(item: &SelectItem) -> bool {
+    matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
+}
+
+fn rename(item: &SelectItem, field: &mut FieldRef) {
+    let SelectItem::UnnamedExpr(expr) = item else { return };
+    if matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) {
+        return;
+    }
+    let name = Name::of(expr, field).map_or(UNNAMED.to_owned(), |name| name.text);
+    *field = Arc::new(field.as_ref().clone().with_name(name));
+}
+
+/// A name, and whether a cast or an alternative around the expression keeps it.
+struct Name {
+    text: String,
+    is_kept: bool,
+}
+
+impl Name {
+    fn kept(text: impl Into<String>) -> Option<Self> {
+        Some(Self { text: text.into(), is_kept: true })
+    }
+
+    fn weak(text: impl Into<String>) -> Option<Self> {
+        Some(Self { text: text.into(), is_kept: false })
+    }
+
+    /// The name of an expression, whose column is `field`; none of one that has none.
+    fn of(expr: &Expr, field: &Field) -> Option<Self> {
+        match expr {
+            Expr::Identifier(name) => Self::kept(text_of(name)),
+            Expr::CompoundIdentifier(names) => Self::kept(text_of(names.last()?)),
+            Expr::Function(call) => match call.name.0.last()? {
+                ObjectNamePart::Identifier(name) => Self::kept(text_of(name)),
+                ObjectNamePart::Function(_) => None,
+            },
+            Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => Self::of(inner, field),
+            Expr::CompoundFieldAccess { root, .. } => Self::of(root, field),
+            Expr::Cast { expr, data_type, .. } => match Self::of(expr, field) {
+                Some(name) if name.is_kept => Some(name),
+                _ => Self::weak(type_name(data_type, field)),
+            },
+            Expr::TypedString(typed) => Self::weak(type_name(&typed.data_type, field)),
+            Expr::Interval(_) => Self::weak("interval"),
+            Expr::Case { else_result, .. } => {
+                let name = else_result.as_ref().and_then(|expr| Self::of(expr, field));
+                name.filter(|name| name.is_kept).or_else(|| Self::weak("case"))
+            }
+            Expr::Exists { negated: false, .. } => Self::kept("exists"),
+            Expr::Subquery(query) => Self::kept(only_column(query, field)),
+            Expr::Array(_) => Self::kept("array"),
+            Expr::Tuple(_) => Self::kept("row"),
+            Expr::Extract { .. } => Self::kept("extract"),
+            Expr::Ceil { .. } => Self::kept("ceil"),
+            Expr::Floor { .. } => Self::kept("floor"),
+            Expr::Position { .. } => Self::kept("position"),
+            Expr::Substring { .. } => Self::kept("substring"),
+            Expr::Overlay { .. } => Self::kept("overlay"),
+            Expr::AtTimeZone { .. } => Self::kept("timezone"),
+            Expr::Trim { trim_where, .. } => Self::kept(match trim_where {
+                Some(TrimWhereField::Leading) => "ltrim",
+                Some(TrimWhereField::Trailing) => "rtrim",
+                _ => "btrim",
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// The name of the only column of a subquery.
+fn only_column(query: &Query, field: &Field) -> String {
+    let item = first_select(&query.body).and_then(|select| select.projection.first());
+    match item {
+        Some(SelectItem::ExprWithAlias { alias, .. }) => text_of(alias),
+        Some(SelectItem::UnnamedExpr(expr)) => {
+            Name::of(expr, field).map_or(UNNAMED.to_owned(), |name| name.text)
+        }
+        _ => UNNAMED.to_owned(),
+    }
+}
+
+/// PostgreSQL's name of a type that is cast to. That of texts is the one in the statement.
+fn type_name(data_type: &DataType, field: &Field) -> String {
+    let name = match data_type {
+        DataType::Varchar(_) | DataType::CharacterVarying(_) | DataType::CharVarying(_) => {
+            "varchar"
+        }
+        DataType::Char(_) | DataType::Character(_) => "bpchar",
+        _ => return field_type(field).name().to_owned(),
+    };
+    name.to_owned()
+}
+
+/// An identifier, in lower case unless it is quoted.
+fn text_of(name: &Ident) -> String {
+    match name.quote_style {
+        Some(_) => name.value.clone(),
+        None => name.value.to_lowercase(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::DataType as ArrowType;
+    use datafusion::sql::parser::DFParser;
+
+    use super::*;
+
+    fn names(text: &str, types: &[ArrowType]) -> Vec<String> {
+        let mut statements = DFParser::parse_sql(text).unwrap_or_default();
+        let statement = statements.pop_front().map(|it| SessionStatement::Sql(Box::new(it)));
+        let fields = types.iter().enumerate();
+        let fields = fields.map(|(n, of)| Field::new(format!("c{n}"), of.clone(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let named = statement.map(|statement| named(selected(&statement), &schema));
+        let fields = named.iter().flat_map(|schema| schema.fields().iter());
+        fields.map(|field| field.name().clone()).collect()
+    }
+
+    /// The names are those that PostgreSQL 15 gives.
+    #[test]
+    fn columns_are_named_as_in_postgresql() {
+        use ArrowType::{Boolean, Int32, Int64, Utf8};
+        let cases = [
+            ("SELECT count(*), 1, -1, NOT true", "count ?column? ?column? ?column?"),
+            ("SELECT x, t.y, x AS z, max(x)::bigint", "c0 c1 c2 max"),
+            (
+                "SELECT '1'::int, date '2024-01-01', (1)::text, CAST('x' AS varchar(3))",
+                "int4 int4 text varchar",
+            ),
+            ("SELECT CASE WHEN x THEN 1 END, CASE WHEN x THEN 1 ELSE abs(1) END", "case abs"),
+            (
+                "SELECT (SELECT max(1)), EXISTS (SELECT 1), coalesce(1, 2), (SELECT 1)::int",
+                "max exists coalesce ?column?",
+            ),
+            (
+                "SELECT extract(year FROM x), trim(x), ceil(x), x AT TIME ZONE 'UTC'",
+                "extract btrim ceil timezone",
+            ),
+            ("SELECT count(*) UNION SELECT 2", "count"),
+            ("SELECT Now(), \"Quoted\"(x)", "now Quoted"),
+        ];
+        let types = [Int32, Int32, Utf8, Int64];
+        for (text, expected) in cases {
+            let expected: Vec<_> = expected.split(' ').collect();
+            assert_eq!(names(text, &types[..expected.len()]), expected, "{text}");
+        }
+        let types = [Int64, Boolean, Utf8, Int64];
+        assert_eq!(
+            names("SELECT count(*), t.*, sum(x) FROM t", &types),
+            ["count", "c1", "c2", "sum"]
+        );
+        assert_eq!(names("SELECT t.*, 1, u.* FROM t, u", &types), ["c0", "c1", "c2", "c3"]);
+    }
+}

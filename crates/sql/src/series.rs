@@ -1,0 +1,179 @@
+//! `generate_series` and `range` with integers of every type, and with parameters of prepared
+//! statements.
+//!
+//! DataFusion asks a table function for its table while it plans, when the values of parameters are
+//! not known. The table is one without rows then, and [`with_values`] puts the other in its place.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl};
+use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::datasource::{TableProvider, TableType, provider_as_source, source_as_provider};
+use datafusion::execution::SessionState;
+use datafusion::functions_table::all_default_table_functions;
+use datafusion::logical_expr::expr::Placeholder;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{Cast, Expr, LogicalPlan, lit};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_plan::ExecutionPlan;
+
+/// The table functions in place of DataFusion's, by their names.
+pub(crate) fn functions() -> impl Iterator<Item = (String, Arc<dyn TableFunctionImpl>)> {
+    all_default_table_functions().into_iter().map(|function| {
+        let series = Series(Arc::clone(function.function()));
+        (function.name().to_owned(), Arc::new(series) as _)
+    })
+}
+
+/// A table function that makes a series of its arguments.
+#[derive(Clone, Debug)]
+struct Series(Arc<dyn TableFunctionImpl>);
+
+impl Series {
+    fn table(&self, exprs: &[Expr], session: &dyn Session) -> Result<Arc<dyn TableProvider>> {
+        let exprs: Vec<_> = exprs.iter().cloned().map(with_bigint).collect();
+        self.0.call_with_args(TableFunctionArgs::new(&exprs, session))
+    }
+}
+
+impl TableFunctionImpl for Series {
+    fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
+        let exprs = args.exprs();
+        if !exprs.iter().any(has_parameter) {
+            return self.table(exprs, args.session());
+        }
+        let defaults = exprs.iter().map(|expr| {
+            let default = |id: &str| ScalarValue::new_default(&type_in(expr, id));
+            simplified(expr.clone(), default)
+        });
+        let defaults = defaults.collect::<Result<Vec<_>>>()?;
+        let schema = self.table(&defaults, args.session())?.schema();
+        Ok(Arc::new(OfParameters { series: self.clone(), exprs: exprs.to_vec(), schema }))
+    }
+}
+
+/// The table of a series, some of whose arguments are parameters.
+#[derive(Debug)]
+struct OfParameters {
+    series: Series,
+    exprs: Vec<Expr>,
+    schema: SchemaRef,
+}
+
+#[async_trait]
+impl TableProvider for OfParameters {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Temporary
+    }
+
+    async fn scan(
+        &self,
+        _session: &dyn Session,
+        _projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan_err!(
+            "a series of a parameter needs its value: prepare the statement, and run it with values"
+        )
+    }
+}
+
+/// The types of the parameters of series in a plan, by their names: `$1`.
+pub(crate) fn parameters(plan: &LogicalPlan) -> Result<BTreeMap<String, DataType>> {
+    let mut types = BTreeMap::new();
+    plan.apply_with_subqueries(|node| {
+        if let Some(table) = of_parameters(node) {
+            for expr in &table.exprs {
+                expr.apply(|inner| {
+                    if let Expr::Placeholder(Placeholder { id, .. }) = inner {
+                        types.insert(id.clone(), type_in(expr, id));
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })?;
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(types)
+}
+
+/// The plan with the series of values, which `value` knows by the names of parameters.
+pub(crate) fn with_values(
+    plan: LogicalPlan,
+    session: &SessionState,
+    value: impl Fn(&str) -> Option<ScalarValue>,
+) -> Result<LogicalPlan> {
+    let value = |id: &str| match value(id) {
+        Some(value) => Ok(value),
+        None => plan_err!("the parameter {id} has no value"),
+    };
+    let replaced = plan.transform_down_with_subqueries(|mut node| {
+        let Some(table) = of_parameters(&node) else { return Ok(Transformed::no(node)) };
+        let exprs = table.exprs.iter().map(|expr| simplified(expr.clone(), value));
+        let exprs = exprs.collect::<Result<Vec<_>>>()?;
+        let source = provider_as_source(table.series.table(&exprs, session)?);
+        if let LogicalPlan::TableScan(scan) = &mut node {
+            scan.source = source;
+        }
+        Ok(Transformed::yes(node))
+    });
+    Ok(replaced?.data)
+}
+
+/// The table that a node scans, if it waits for values.
+fn of_parameters(node: &LogicalPlan) -> Option<Arc<OfParameters>> {
+    let LogicalPlan::TableScan(scan) = node else { return None };
+    let provider = source_as_provider(&scan.source).ok()?;
+    let table = provider.downcast_ref::<OfParameters>()?;
+    let OfParameters { series, exprs, schema } = table;
+    let (series, exprs, schema) = (series.clone(), exprs.clone(), Arc::clone(schema));
+    Some(Arc::new(OfParameters { series, exprs, schema }))
+}
+
+fn has_parameter(expr: &Expr) -> bool {
+    expr.exists(|expr| Ok(matches!(expr, Expr::Placeholder(_)))).unwrap_or_default()
+}
+
+/// The type of a parameter in an argument: that which it is cast to, or that of integers.
+fn type_in(expr: &Expr, id: &str) -> DataType {
+    let mut found = DataType::Int64;
+    let walked = expr.apply(|expr| {
+        if let Expr::Cast(Cast { expr, field }) = expr
+            && matches!(expr.as_ref(), Expr::Placeholder(placeholder) if placeholder.id == id)
+        {
+            found = field.data_type().clone();
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    debug_assert!(walked.is_ok());
+    found
+}
+
+/// An argument with values in place of parameters, as a literal.
+fn simplified(expr: Expr, value: impl Fn(&str) -> Result<ScalarValue>) -> Result<Expr> {
+    let expr = expr.transform_up(|expr| match expr {
+        Expr::Placeholder(Placeholder { id, .. }) => Ok(Transformed::yes(lit(value(&id)?))),
+        expr => Ok(Transformed::no(expr)),
+    });
+    let simplifier = ExprSimplifier::new(SimplifyContext::builder().build());
+    simplifier.simplify(simplifier.coerce(expr?.data, &DFSchema::empty())?)
+}
+
+/// An integer of any type as BIGINT, the only one that the functions take.
+fn with_bigint(expr: Expr) -> Expr {
+    match &expr {
+        Expr::Literal(value, _) if value.data_type().is_integer() => {
+            value.cast_to(&DataType::Int64).map_or(expr, lit)
+        }
+        _ => expr,
+    }
+}
