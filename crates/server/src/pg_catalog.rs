@@ -28,6 +28,8 @@ use terrace_sql::{AddedSchema, Names, Session};
 
 use crate::postgres::Place;
 
+pub(crate) use types::internal_name;
+
 /// The name of the schema.
 const SCHEMA: &str = "pg_catalog";
 /// The encoding of all texts, by the number that PostgreSQL gives it.

@@ -33,6 +33,7 @@ pub(crate) use copy::{RowDecoder, RowEncoder, count_of};
 pub(crate) use execute::zone;
 pub(crate) use failure::Failure;
 pub(crate) use functions::Place;
+pub(crate) use names::name_of;
 pub(crate) use parameter::array_items;
 pub(crate) use types::{TYPE_KEY, field_type, pg_type, type_modifier};
 

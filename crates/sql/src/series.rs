@@ -12,6 +12,7 @@ use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl};
 use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::datasource::empty::EmptyTable;
 use datafusion::datasource::{TableProvider, TableType, provider_as_source, source_as_provider};
 use datafusion::execution::SessionState;
 use datafusion::functions_table::all_default_table_functions;
@@ -120,7 +121,11 @@ pub(crate) fn with_values(
         let Some(table) = of_parameters(&node) else { return Ok(Transformed::no(node)) };
         let exprs = table.exprs.iter().map(|expr| simplified(expr.clone(), value));
         let exprs = exprs.collect::<Result<Vec<_>>>()?;
-        let source = provider_as_source(table.series.table(&exprs, session)?);
+        let is_null = |expr: &Expr| matches!(expr, Expr::Literal(value, _) if value.is_null());
+        let source = provider_as_source(match exprs.iter().any(is_null) {
+            true => Arc::new(EmptyTable::new(Arc::clone(&table.schema))),
+            false => table.series.table(&exprs, session)?,
+        });
         if let LogicalPlan::TableScan(scan) = &mut node {
             scan.source = source;
         }

@@ -1,6 +1,6 @@
 //! Definitions of the relations: their names, OIDs and columns.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -50,6 +50,16 @@ pub(super) fn all() -> impl Iterator<Item = &'static Definition> {
 pub(super) fn find(name: &str) -> Option<&'static Definition> {
     BY_NAME.get(name).copied()
 }
+
+/// True of the name of a column whose values are functions.
+pub(super) fn is_of_functions(column: &str) -> bool {
+    OF_FUNCTIONS.contains(column)
+}
+
+static OF_FUNCTIONS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
+    let columns = ALL.iter().flat_map(|definition| &definition.columns);
+    columns.filter(|column| column.pg_type.name == "regproc").map(|column| column.name).collect()
+});
 
 static ALL: LazyLock<Vec<Definition>> = LazyLock::new(|| {
     let mut all = parse(include_str!("relations.txt"), super::SCHEMA);

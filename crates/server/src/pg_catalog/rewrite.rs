@@ -23,7 +23,8 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, DataType, Expr, Function, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart, Select, TableFactor, Value, ValueWithSpan, VisitMut, VisitorMut,
+    ObjectNamePart, Select, Statement as SqlStatement, TableFactor, Value, ValueWithSpan, VisitMut,
+    VisitorMut,
 };
 use terrace_sql::session::call;
 
@@ -44,9 +45,16 @@ const FUNCTIONS: &[&str] =
 /// Rewrites a statement.
 pub(super) fn rewrite(statement: &mut Statement) {
     match statement {
-        Statement::Statement(statement) => walk(statement.as_mut()),
+        Statement::Statement(statement) => {
+            let names_catalog = walk(statement.as_mut());
+            if let SqlStatement::Query(query) = statement.as_mut()
+                && names_catalog
+            {
+                casts::functions_shown(&mut query.body);
+            }
+        }
         Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => walk(query.as_mut()),
+            CopyToSource::Query(query) => drop(walk(query.as_mut())),
             CopyToSource::Relation(_) => {}
         },
         Statement::Explain(explain) => rewrite(&mut explain.statement),
@@ -54,9 +62,11 @@ pub(super) fn rewrite(statement: &mut Statement) {
     }
 }
 
-fn walk(node: &mut impl VisitMut) {
+/// Rewrites a statement or a query. Returns whether it names the catalog.
+fn walk(node: &mut impl VisitMut) -> bool {
     let names_catalog = node.visit(&mut Finder).is_break();
     let ControlFlow::Continue(()) = node.visit(&mut Rewriter { names_catalog });
+    names_catalog
 }
 
 /// Breaks at the first name of the catalog.

@@ -82,6 +82,11 @@ pub(super) fn by_name(name: &str) -> Option<&'static PgType> {
     BY_NAME.get(name).copied()
 }
 
+/// The name in `pg_type` of a type that a statement names: `int4` of `integer`.
+pub(crate) fn internal_name(text: &str) -> Option<&'static str> {
+    by_any_name(text).map(|known| known.name)
+}
+
 /// The type of a name in SQL, or in `pg_type`: `integer`, `int4`, `int`, `numeric(10,2)`, `text[]`.
 pub(super) fn by_any_name(text: &str) -> Option<&'static PgType> {
     let text = text.trim().strip_prefix("pg_catalog.").unwrap_or(text.trim());

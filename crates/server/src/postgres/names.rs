@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
     DataType, Expr, Ident, ObjectNamePart, Query, Select, SelectItem, SetExpr,
     Statement as SqlStatement, TrimWhereField,
@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 use terrace_sql::session::SessionStatement;
 
 use super::statement::parsed;
-use super::types::field_type;
+use crate::pg_catalog::internal_name;
 
 /// The name of a column that PostgreSQL has none for.
 const UNNAMED: &str = "?column?";
@@ -62,8 +62,12 @@ fn rename(item: &SelectItem, field: &mut FieldRef) {
     if matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) {
         return;
     }
-    let name = Name::of(expr, field).map_or(UNNAMED.to_owned(), |name| name.text);
-    *field = Arc::new(field.as_ref().clone().with_name(name));
+    *field = Arc::new(field.as_ref().clone().with_name(name_of(expr)));
+}
+
+/// The name that PostgreSQL gives to a column without an alias.
+pub(crate) fn name_of(expr: &Expr) -> String {
+    Name::of(expr).map_or(UNNAMED.to_owned(), |name| name.text)
 }
 
 /// A name, and whether a cast or an alternative around the expression keeps it.
@@ -81,29 +85,33 @@ impl Name {
         Some(Self { text: text.into(), is_kept: false })
     }
 
-    /// The name of an expression, whose column is `field`; none of one that has none.
-    fn of(expr: &Expr, field: &Field) -> Option<Self> {
+    /// The name of an expression; none of one that has none.
+    fn of(expr: &Expr) -> Option<Self> {
         match expr {
             Expr::Identifier(name) => Self::kept(text_of(name)),
             Expr::CompoundIdentifier(names) => Self::kept(text_of(names.last()?)),
             Expr::Function(call) => match call.name.0.last()? {
-                ObjectNamePart::Identifier(name) => Self::kept(text_of(name)),
+                ObjectNamePart::Identifier(name) => {
+                    let name = text_of(name);
+                    // Functions of ours, by which `x::regclass` is shown.
+                    Self::kept(name.strip_suffix("_out").unwrap_or(&name))
+                }
                 ObjectNamePart::Function(_) => None,
             },
-            Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => Self::of(inner, field),
-            Expr::CompoundFieldAccess { root, .. } => Self::of(root, field),
-            Expr::Cast { expr, data_type, .. } => match Self::of(expr, field) {
+            Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => Self::of(inner),
+            Expr::CompoundFieldAccess { root, .. } => Self::of(root),
+            Expr::Cast { expr, data_type, .. } => match Self::of(expr) {
                 Some(name) if name.is_kept => Some(name),
-                _ => Self::weak(type_name(data_type, field)),
+                _ => Self::weak(type_name(data_type)),
             },
-            Expr::TypedString(typed) => Self::weak(type_name(&typed.data_type, field)),
+            Expr::TypedString(typed) => Self::weak(type_name(&typed.data_type)),
             Expr::Interval(_) => Self::weak("interval"),
             Expr::Case { else_result, .. } => {
-                let name = else_result.as_ref().and_then(|expr| Self::of(expr, field));
+                let name = else_result.as_ref().and_then(|expr| Self::of(expr));
                 name.filter(|name| name.is_kept).or_else(|| Self::weak("case"))
             }
             Expr::Exists { negated: false, .. } => Self::kept("exists"),
-            Expr::Subquery(query) => Self::kept(only_column(query, field)),
+            Expr::Subquery(query) => Self::kept(only_column(query)),
             Expr::Array(_) => Self::kept("array"),
             Expr::Tuple(_) => Self::kept("row"),
             Expr::Extract { .. } => Self::kept("extract"),
@@ -124,27 +132,19 @@ impl Name {
 }
 
 /// The name of the only column of a subquery.
-fn only_column(query: &Query, field: &Field) -> String {
+fn only_column(query: &Query) -> String {
     let item = first_select(&query.body).and_then(|select| select.projection.first());
     match item {
         Some(SelectItem::ExprWithAlias { alias, .. }) => text_of(alias),
-        Some(SelectItem::UnnamedExpr(expr)) => {
-            Name::of(expr, field).map_or(UNNAMED.to_owned(), |name| name.text)
-        }
+        Some(SelectItem::UnnamedExpr(expr)) => name_of(expr),
         _ => UNNAMED.to_owned(),
     }
 }
 
-/// PostgreSQL's name of a type that is cast to. That of texts is the one in the statement.
-fn type_name(data_type: &DataType, field: &Field) -> String {
-    let name = match data_type {
-        DataType::Varchar(_) | DataType::CharacterVarying(_) | DataType::CharVarying(_) => {
-            "varchar"
-        }
-        DataType::Char(_) | DataType::Character(_) => "bpchar",
-        _ => return field_type(field).name().to_owned(),
-    };
-    name.to_owned()
+/// PostgreSQL's name of a type that is cast to.
+fn type_name(data_type: &DataType) -> String {
+    let text = data_type.to_string().to_lowercase();
+    internal_name(&text).map_or(text, str::to_owned)
 }
 
 /// An identifier, in lower case unless it is quoted.
@@ -157,7 +157,7 @@ fn text_of(name: &Ident) -> String {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::datatypes::DataType as ArrowType;
+    use datafusion::arrow::datatypes::{DataType as ArrowType, Field};
     use datafusion::sql::parser::DFParser;
 
     use super::*;

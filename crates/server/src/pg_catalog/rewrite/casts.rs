@@ -4,12 +4,13 @@
 //! shown: as a column of the result, or cast on to a text.
 
 use datafusion::sql::sqlparser::ast::{
-    ArrayElemTypeDef, BinaryOperator, CharacterLength, DataType, Expr, Select, SelectItem,
+    ArrayElemTypeDef, BinaryOperator, CharacterLength, DataType, Expr, Ident, Select, SelectItem,
+    SetExpr,
 };
 use terrace_sql::session::call;
 
-use super::{arrays, last, take, type_named};
-use crate::pg_catalog::types;
+use super::{arrays, folded, last, take, type_named};
+use crate::pg_catalog::{definition, types};
 
 /// The function that returns an OID for a type of the catalog, and the one that returns the name.
 fn functions(data_type: &DataType) -> Option<(&'static str, &'static str)> {
@@ -65,6 +66,35 @@ pub(super) fn shown(select: &mut Select) {
     }
 }
 
+/// Has the columns of a result that are functions show their names.
+pub(super) fn functions_shown(body: &mut SetExpr) {
+    let SetExpr::Select(select) = body else { return };
+    for item in &mut select.projection {
+        match item {
+            SelectItem::UnnamedExpr(expr) => {
+                if let Some(alias) = function_column(expr) {
+                    let expr = call("regproc_out", [take(expr)]);
+                    *item = SelectItem::ExprWithAlias { expr, alias };
+                }
+            }
+            SelectItem::ExprWithAlias { expr, .. } if function_column(expr).is_some() => {
+                *expr = call("regproc_out", [take(expr)]);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The name of a column that is one of the catalog's of functions, such as `typreceive`.
+fn function_column(expr: &Expr) -> Option<Ident> {
+    let name = match expr {
+        Expr::Identifier(name) => name,
+        Expr::CompoundIdentifier(names) => names.last()?,
+        _ => return None,
+    };
+    definition::is_of_functions(&folded(name)).then(|| name.clone())
+}
+
 /// `to_regclass('t')` as the name of the table.
 fn to_name(expr: &mut Expr) -> Option<Expr> {
     let Expr::Function(function) = &*expr else { return None };
@@ -114,6 +144,8 @@ pub(super) fn plain(expr: &mut Expr) {
         && let Some((shown, _, name)) = operand(inner)
     {
         **inner = call(name, [take(shown)]);
+    } else if is_text(target.as_ref().unwrap_or(data_type)) && function_column(inner).is_some() {
+        **inner = call("regproc_out", [take(inner)]);
     }
     if let Some(target) = target {
         *data_type = target;

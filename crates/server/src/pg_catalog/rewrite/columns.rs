@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+    Expr, Ident, Select, SelectItem, SelectItemQualifiedWildcardKind,
 };
 
 use super::{folded, last, take};
+use crate::postgres::name_of;
 
 /// Names the columns that have no name and are functions or casts, and tells columns of one text
 /// apart.
@@ -16,7 +17,7 @@ pub(super) fn named(select: &mut Select) {
     for item in &mut select.projection {
         match item {
             SelectItem::UnnamedExpr(expr) => {
-                let Some(name) = name_of(expr) else { continue };
+                let name = name_of(expr);
                 if taken.insert(name.clone()) {
                     if matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) {
                         continue;
@@ -62,38 +63,3 @@ fn beside_all(select: &mut Select) {
 fn aliased(expr: &mut Expr, name: String) -> SelectItem {
     SelectItem::ExprWithAlias { expr: take(expr), alias: Ident::with_quote('"', name) }
 }
-
-/// The name that PostgreSQL gives to a column; none of one that DataFusion names as well.
-fn name_of(expr: &Expr) -> Option<String> {
-    Some(match expr {
-        Expr::Identifier(name) => folded(name),
-        Expr::CompoundIdentifier(parts) => folded(parts.last()?),
-        Expr::Function(function) => {
-            let name = last(&function.name);
-            name.strip_suffix("_out").map(str::to_owned).unwrap_or(name)
-        }
-        Expr::Nested(inner) => return name_of(inner),
-        Expr::Cast { expr, data_type, .. } => match name_of(expr) {
-            Some(name) if name != UNNAMED => name,
-            _ => data_type.to_string().to_lowercase(),
-        },
-        Expr::Case { else_result: Some(other), .. } => match name_of(other) {
-            Some(name) if name != UNNAMED => name,
-            _ => "case".to_owned(),
-        },
-        Expr::Case { .. } => "case".to_owned(),
-        Expr::Exists { .. } => "exists".to_owned(),
-        Expr::Subquery(query) => {
-            let SetExpr::Select(select) = query.body.as_ref() else { return None };
-            match select.projection.first()? {
-                SelectItem::UnnamedExpr(expr) => return name_of(expr),
-                SelectItem::ExprWithAlias { alias, .. } => folded(alias),
-                _ => return None,
-            }
-        }
-        _ => UNNAMED.to_owned(),
-    })
-}
-
-/// The name of a column without one.
-const UNNAMED: &str = "?column?";
