@@ -50,6 +50,16 @@ pub fn nightly(root: &Path) -> Command {
 fn command(root: &Path, program: &std::ffi::OsStr) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root).env("CARGO_TERM_COLOR", "never");
+    // Cargo tells this program of its own package. Build scripts of others read the same variables,
+    // and would run again, and compile all that depends on them.
+    for (name, _) in env::vars_os() {
+        if ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_"]
+            .iter()
+            .any(|prefix| name.to_string_lossy().starts_with(prefix))
+        {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

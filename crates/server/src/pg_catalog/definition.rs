@@ -147,7 +147,7 @@ mod tests {
         let words = lines.flat_map(str::split_whitespace);
         let columns = words.filter(|word| word.contains(':')).count();
         assert_eq!(all().map(|definition| definition.columns.len()).sum::<usize>(), columns);
-        let oids: std::collections::HashSet<_> = all().map(|definition| definition.oid).collect();
+        let oids: HashSet<_> = all().map(|definition| definition.oid).collect();
         assert_eq!(oids.len(), all().count());
         assert!(find("pg_class").is_some_and(|class| class.oid == 1259));
         assert!(find("information_schema.tables").is_some());

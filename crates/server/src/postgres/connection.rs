@@ -3,32 +3,24 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use datafusion::common::ScalarValue;
-use pgwire::messages::data::{NoData, ParameterDescription};
-use pgwire::messages::extendedquery::{
-    Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete,
-    PortalSuspended,
-};
 use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, ReadyForQuery};
 use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
-use terrace_sql::session::{CursorAction, SessionStatement};
+use terrace_sql::session::SessionStatement;
 use terrace_sql::{DATABASE, Engine, Session};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
 use super::cell::Format;
 use super::command::Command;
-use super::constants::{self, Constants};
-use super::cursor::Cursor;
+use super::constants::Constants;
 use super::execute::{Guard, Rows, description, zone};
 use super::failure::{Failure, SqlState};
 use super::functions::{Place, functions};
 use super::login::{Client, log_in};
 use super::names::{named, selected};
-use super::parameter::{self, formats_of, type_of};
+use super::portal::Portal;
 use super::settings::{Access, Settings, SharedSettings};
-use super::statement::{Statement, prepared_name, refuse_execute};
-use super::types::pg_type;
+use super::statement::{Statement, prepared_name};
 use super::wire::Wire;
 use crate::counters::Counters;
 use crate::limits::Limits;
@@ -37,11 +29,6 @@ use crate::registry::{Registered, Registry};
 use crate::server::Stop;
 use crate::stream::{Accepted, Watch};
 use crate::tls::Tls;
-
-/// `Describe` and `Close` of a statement; of a portal otherwise.
-const STATEMENT: u8 = b'S';
-/// Statements that a connection may have prepared, and portals.
-const NAMES_MAX: usize = 10_000;
 
 /// State that all connections of a server share.
 pub(crate) struct Shared {
@@ -206,33 +193,6 @@ pub(super) struct Control {
     pub(super) stopped: watch::Receiver<Stop>,
 }
 
-/// A statement with the values of its parameters.
-pub(super) struct Portal {
-    pub(super) statement: Arc<Statement>,
-    pub(super) values: Vec<ScalarValue>,
-    pub(super) formats: Vec<Format>,
-    pub(super) state: State,
-    /// It was made by DECLARE.
-    pub(super) cursor: Option<Cursor>,
-}
-
-/// Progress of a portal.
-pub(super) enum State {
-    Bound,
-    Running(Box<Rows>),
-    Ended,
-}
-
-impl Portal {
-    pub(super) fn new(
-        statement: Arc<Statement>,
-        values: Vec<ScalarValue>,
-        formats: Vec<Format>,
-    ) -> Self {
-        Self { statement, values, formats, state: State::Bound, cursor: None }
-    }
-}
-
 impl Control {
     /// A statement begins.
     pub(super) fn guard(&self, settings: &SharedSettings) -> Guard<'_> {
@@ -374,224 +334,4 @@ impl Connection<'_> {
         self.follow_settings().await?;
         self.wire.put(Out::CommandComplete(CommandComplete::new(command.tag(count))))
     }
-
-    async fn parse(&mut self, parse: Parse) -> Result<(), Failure> {
-        self.control.registered.show(&parse.query);
-        let name = parse.name.unwrap_or_default();
-        if !name.is_empty() && self.statements.contains_key(&name) {
-            let text = format!("there is a prepared statement {name} already");
-            return Err(Failure::new(SqlState::DUPLICATE_STATEMENT, text));
-        }
-        if self.statements.len() >= NAMES_MAX {
-            let text = format!("a connection has at most {NAMES_MAX} prepared statements");
-            return Err(Failure::new(SqlState::TOO_MANY, text));
-        }
-        self.wire.check_text()?;
-        if let Some(statement) = self.constants.find(&self.session, &parse.query, &parse.type_oids)
-        {
-            self.statements.insert(name, statement);
-            return self.wire.put(Out::ParseComplete(ParseComplete::new()));
-        }
-        let mut statements = self.session.parse(&parse.query)?;
-        if statements.len() > 1 {
-            let text = "a prepared statement is one statement; send several by themselves";
-            return Err(Failure::new(SqlState::SYNTAX, text));
-        }
-        let statement = match statements.pop() {
-            None => Statement {
-                prepared: None,
-                command: Command::Done(String::new()),
-                access: None,
-                oids: vec![],
-            },
-            Some(statement) => {
-                refuse_execute(&statement)?;
-                let (command, access) = (Command::of(&statement), Settings::access(&statement));
-                let planned = match &access {
-                    None => Some(statement),
-                    Some(Access::Cursor(cursor)) => cursor.query(),
-                    Some(_) => None,
-                };
-                let prepared = match planned {
-                    None => None,
-                    Some(statement) => {
-                        let types = parse.type_oids.iter().map(|oid| type_of(*oid));
-                        let types = types.collect::<Result<Vec<_>, _>>()?;
-                        let guard = self.control.guard(&self.settings);
-                        Some(guard.wait(self.session.prepare(statement, &types)).await??)
-                    }
-                };
-                Statement { prepared, command, access, oids: parse.type_oids }
-            }
-        };
-        let statement = Arc::new(statement);
-        self.constants.keep(&parse.query, &statement);
-        self.statements.insert(name, statement);
-        self.wire.put(Out::ParseComplete(ParseComplete::new()))
-    }
-
-    async fn bind(&mut self, bind: Bind) -> Result<(), Failure> {
-        let statement = self.statement(bind.statement_name.as_deref().unwrap_or_default())?;
-        self.check_portals()?;
-        let (wanted, given) = (statement.parameters().len(), bind.parameters.len());
-        if wanted != given {
-            let text =
-                format!("the statement has {wanted} parameters, and {given} values are given");
-            return Err(Failure::new(SqlState::PROTOCOL, text));
-        }
-        let formats = formats_of(&bind.parameter_format_codes, given)?;
-        let statement = match given {
-            0 => statement,
-            _ => {
-                let guard = self.control.guard(&self.settings);
-                let typed = statement.with_numerics(&self.session, &bind.parameters, &formats);
-                guard.wait(typed).await??
-            }
-        };
-        let sent = bind.parameters.iter().zip(&formats).zip(statement.parameters()).enumerate();
-        let values = sent.map(|(index, ((bytes, format), data_type))| {
-            let what = format_args!("parameter ${}", index + 1);
-            parameter::value(bytes.as_ref(), *format, what, data_type)
-        });
-        let values = values.collect::<Result<Vec<_>, _>>()?;
-        let formats = formats_of(&bind.result_column_format_codes, self.columns_of(&statement))?;
-        let portal = Portal::new(statement, values, formats);
-        self.portals.insert(bind.portal_name.unwrap_or_default(), portal);
-        self.wire.put(Out::BindComplete(BindComplete::new()))
-    }
-
-    fn describe(&mut self, describe: &Describe) -> Result<(), Failure> {
-        let name = describe.name.as_deref().unwrap_or_default();
-        let (statement, formats, is_cursor) = match describe.target_type {
-            STATEMENT => {
-                let statement = self.statement(name)?;
-                let types = statement.parameters().iter().enumerate();
-                let types = types.map(|(index, data_type)| match statement.oids.get(index) {
-                    None | Some(0) => pg_type(data_type).oid(),
-                    Some(named) => *named,
-                });
-                let types = types.collect();
-                self.wire.put(Out::ParameterDescription(ParameterDescription::new(types)))?;
-                let formats = vec![Format::Text; self.columns_of(&statement)];
-                (statement, formats, false)
-            }
-            _ => {
-                let portal = self.portal(name)?;
-                let statement = Arc::clone(&portal.statement);
-                (statement, portal.formats.clone(), portal.cursor.is_some())
-            }
-        };
-        if let Some(access) = statement.access.as_ref().filter(|_| !is_cursor) {
-            return self.describe_access(access, &formats);
-        }
-        match statement.schema() {
-            Some(schema) => self.wire.put(Out::RowDescription(description(&schema, &formats)?)),
-            None => self.wire.put(Out::NoData(NoData::new())),
-        }
-    }
-
-    async fn execute(&mut self, execute: &Execute) -> Result<(), Failure> {
-        let name = execute.name.as_deref().unwrap_or_default();
-        let Some(portal) = self.portals.get_mut(name) else { return Err(no_portal(name)) };
-        let statement = Arc::clone(&portal.statement);
-        if let Command::Transaction(statement) = &statement.command {
-            return self.transact(statement).await;
-        }
-        if let Command::Copy(copy) = &statement.command {
-            self.begin_implicitly()?;
-            return self.copy(copy).await;
-        }
-        if let Some(access) = statement.access.as_ref().filter(|_| portal.cursor.is_none()) {
-            let (values, formats) = (portal.values.clone(), portal.formats.clone());
-            self.refuse_if_failed()?;
-            let Access::Cursor(cursor) = access else { return self.access(access).await };
-            return match cursor.action {
-                CursorAction::Declare { .. } => {
-                    if !self.wire.has_sync_next() {
-                        self.begin_implicitly()?;
-                    }
-                    self.declare(cursor, Arc::clone(&statement), values).await
-                }
-                _ => self.use_cursor(cursor, Some(&formats)).await,
-            };
-        }
-        // The only statement before a `Sync` is by itself.
-        let begins = matches!(portal.state, State::Bound) && statement.is_change();
-        if begins && !self.wire.has_sync_next() {
-            self.begin_implicitly()?;
-        }
-        let Some(portal) = self.portals.get_mut(name) else { return Err(no_portal(name)) };
-        let Some(prepared) = &statement.prepared else {
-            return self.wire.put(Out::EmptyQueryResponse(EmptyQueryResponse::new()));
-        };
-        if matches!(portal.state, State::Bound)
-            && execute.max_rows == 0
-            && let Some(rows) = self.session.known_rows(prepared)?
-        {
-            portal.state = State::Ended;
-            let columns = constants::columns(&rows, &portal.formats, &self.session)?;
-            self.wire.put_row(&columns, 0)?;
-            let tag = statement.command.tag(1);
-            return self.wire.put(Out::CommandComplete(CommandComplete::new(tag)));
-        }
-        let guard = self.control.guard(&self.settings);
-        if matches!(portal.state, State::Bound) {
-            let (values, zone) = (portal.values.clone(), zone(&self.session)?);
-            let handle = guard.wait(self.session.execute_prepared(prepared, values)).await??;
-            let rows = Rows::new(handle, portal.formats.clone(), zone);
-            portal.state = State::Running(Box::new(rows));
-        }
-        let mut done = 0;
-        if let State::Running(rows) = &mut portal.state {
-            if prepared.schema().is_some() {
-                let limit = u64::try_from(execute.max_rows).unwrap_or(0);
-                let before = rows.sent();
-                if rows.send(self.wire, &guard, limit).await? {
-                    return self.wire.put(Out::PortalSuspended(PortalSuspended::new()));
-                }
-                done = rows.sent() - before;
-            } else {
-                done = rows.finish(&guard).await?;
-            }
-        }
-        portal.state = State::Ended;
-        drop(guard);
-        self.changes += u64::from(statement.command.is_change());
-        self.follow_settings().await?;
-        self.wire.put(Out::CommandComplete(CommandComplete::new(statement.command.tag(done))))
-    }
-
-    fn close(&mut self, close: &Close) -> Result<(), Failure> {
-        let name = close.name.as_deref().unwrap_or_default();
-        match close.target_type {
-            STATEMENT => drop(self.statements.remove(name)),
-            _ => drop(self.portals.remove(name)),
-        }
-        self.wire.put(Out::CloseComplete(CloseComplete::new()))
-    }
-
-    fn statement(&self, name: &str) -> Result<Arc<Statement>, Failure> {
-        let missing = || {
-            let text = format!("there is no prepared statement {name:?}");
-            Failure::new(SqlState::NO_STATEMENT, text)
-        };
-        self.statements.get(name).cloned().ok_or_else(missing)
-    }
-
-    pub(super) fn portal(&self, name: &str) -> Result<&Portal, Failure> {
-        self.portals.get(name).ok_or_else(|| no_portal(name))
-    }
-
-    /// Refuses one portal more than a connection may have.
-    pub(super) fn check_portals(&self) -> Result<(), Failure> {
-        if self.portals.len() < NAMES_MAX {
-            return Ok(());
-        }
-        let text = format!("a connection has at most {NAMES_MAX} portals");
-        Err(Failure::new(SqlState::TOO_MANY, text))
-    }
-}
-
-pub(super) fn no_portal(name: &str) -> Failure {
-    Failure::new(SqlState::NO_PORTAL, format!("there is no portal {name:?}"))
 }

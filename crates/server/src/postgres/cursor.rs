@@ -10,9 +10,10 @@ use terrace_sql::session::{CursorAction, CursorStatement, Steps};
 
 use super::cell::Format;
 use super::command::Command;
-use super::connection::{Connection, Portal, State, no_portal};
+use super::connection::Connection;
 use super::execute::{Rows, description, zone};
 use super::failure::{Failure, SqlState};
+use super::portal::{Portal, State, no_portal};
 use super::settings::Access;
 use super::statement::Statement;
 

@@ -73,6 +73,13 @@ impl Steps {
         Self { begins_after: Some(number.saturating_sub(1)), rows }
     }
 
+    /// True of more rows than a limit, where there is one: 0 and less stand for none.
+    #[must_use]
+    pub fn is_beyond(&self, limit: i32) -> bool {
+        let limit = u64::try_from(limit).unwrap_or(0);
+        limit > 0 && self.rows.is_none_or(|rows| rows > limit)
+    }
+
     /// All rows that are left.
     const ALL: Self = Self { begins_after: None, rows: None };
 }

@@ -10,10 +10,11 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
-use datafusion::common::{ParamValues, Result as DataFusionResult, ScalarValue};
+use datafusion::common::{DFSchema, ParamValues, Result as DataFusionResult, ScalarValue};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::{Cast, Placeholder};
-use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Union};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable as _, LogicalPlan, Projection, Union};
 use datafusion::sql::parser::Statement;
 
 use super::constant::Constant;
@@ -312,7 +313,11 @@ fn with_types(plan: LogicalPlan, types: &[Option<DataType>]) -> DataFusionResult
             };
             Ok(Transformed::yes(Expr::Placeholder(Placeholder { id, field })))
         };
-        let node = node.map_expressions(|expr| expr.transform_up(typed_by_cast))?;
+        let schema = merge_schema(&node.inputs());
+        let node = node.map_expressions(|expr| {
+            let expr = expr.transform_up(typed_by_cast)?;
+            expr.transform_data(|expr| expr.transform_up(|expr| typed_by_element(expr, &schema)))
+        })?;
         let node =
             node.transform_data(|node| node.map_expressions(|expr| expr.transform_up(typed)))?;
         // What is above takes its types from here.
@@ -342,6 +347,23 @@ fn typed_by_cast(expr: Expr) -> DataFusionResult<Transformed<Expr>> {
     };
     let cast = Expr::Cast(Cast { expr: Box::new(inner), field: target });
     Ok(if is_typed { Transformed::yes(cast) } else { Transformed::no(cast) })
+}
+
+/// Gives the parameter of `x = ANY($1)` the type of lists of `x`.
+fn typed_by_element(expr: Expr, schema: &DFSchema) -> DataFusionResult<Transformed<Expr>> {
+    let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
+    let mut is_typed = false;
+    if call.name() == "array_has"
+        && let [Expr::Placeholder(Placeholder { field: field @ None, .. }), element] =
+            call.args.as_mut_slice()
+        && let Ok(element) = element.get_type(schema)
+        && !element.is_null()
+    {
+        *field = Some(parameter(DataType::new_list(element, true)));
+        is_typed = true;
+    }
+    let expr = Expr::ScalarFunction(call);
+    Ok(if is_typed { Transformed::yes(expr) } else { Transformed::no(expr) })
 }
 
 fn parameter(data_type: DataType) -> FieldRef {

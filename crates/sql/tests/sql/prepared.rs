@@ -134,3 +134,47 @@ async fn statements_of_all_kinds_are_prepared() {
     assert_eq!(nested.parameters(), [DataType::Int64, DataType::Int64]);
     assert_eq!(run(&session, &nested, vec![int(1), int(2)]).await, "2");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn series_take_parameters() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let text = "SELECT sum(value), count(*) FROM generate_series($1, $2::bigint, $3)";
+    let series = prepare(&session, text, &[Some(DataType::Int32)]).await;
+    assert_eq!(series.parameters(), [DataType::Int32, DataType::Int64, DataType::Int64]);
+    let values = |to| vec![ScalarValue::Int32(Some(1)), int(to), int(2)];
+    assert_eq!(run(&session, &series, values(5)).await, "9 3");
+    assert_eq!(run(&session, &series, values(9)).await, "25 5");
+    let none = vec![ScalarValue::Int32(Some(1)), ScalarValue::Int64(None), int(1)];
+    assert_eq!(run(&session, &series, none).await, "null 0");
+    let dates = "SELECT value::date FROM range($1::date, DATE '2024-01-03', INTERVAL '1 day') \
+                 WHERE value > $2::date";
+    let dates = prepare(&session, dates, &[]).await;
+    assert_eq!(dates.parameters(), [DataType::Date32, DataType::Date32]);
+    let day = |day| ScalarValue::Date32(Some(day));
+    assert_eq!(
+        run(&session, &dates, vec![day(19_722), day(19_722)]).await,
+        "2024-01-01\n2024-01-02"
+    );
+    let step = try_run(&session, &series, vec![ScalarValue::Int32(Some(1)), int(5), int(0)]).await;
+    assert!(step.expect_err("no step").to_string().contains("zero"));
+    let free = error(&session, "SELECT * FROM generate_series($1, 3)").await;
+    assert!(free.contains("$1"), "{free}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_of_any_have_the_type_of_what_they_are_compared_with() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE t AS SELECT 1::integer AS k, 'a' AS name UNION SELECT 2, 'b'")
+        .await;
+    let text = "SELECT k FROM t WHERE name = ANY($1) AND k = ANY($2)";
+    let any = prepare(&session, text, &[]).await;
+    let list = |of| DataType::new_list(of, true);
+    assert_eq!(any.parameters(), [list(DataType::Utf8), list(DataType::Int32)]);
+    let names = ScalarValue::new_list_nullable(&["b".into(), "c".into()], &DataType::Utf8);
+    let keys = [1, 2].map(|key| ScalarValue::Int32(Some(key)));
+    let keys = ScalarValue::new_list_nullable(&keys, &DataType::Int32);
+    let values = vec![ScalarValue::List(names), ScalarValue::List(keys)];
+    assert_eq!(run(&session, &any, values).await, "2");
+}

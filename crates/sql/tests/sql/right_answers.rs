@@ -357,6 +357,26 @@ async fn casts_round_and_literals_are_decimals() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn texts_that_become_bytes_are_read() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE t (y BYTEA); INSERT INTO t VALUES ('\\x00ff'), ('a\\134b')").await;
+    check(
+        &session,
+        &[
+            ("SELECT octet_length('\\x00ff'::bytea), octet_length('ab'::bytea)", "2 2"),
+            ("SELECT octet_length(y) FROM t ORDER BY 1", "2\n3"),
+            ("SELECT count(*) FROM t WHERE y = '\\x00ff'", "1"),
+            ("SELECT TRY_CAST('\\x0' AS BYTEA) IS NULL", "true"),
+            ("SELECT count(*) FROM t WHERE y = CAST(chr(97) || '\\\\' || 'b' AS BYTEA)", "1"),
+        ],
+    )
+    .await;
+    let odd = error(&session, "SELECT '\\x0'::bytea").await;
+    assert!(odd.contains("\\x00ff"), "{odd}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn floats_that_meet_decimals_stay_floats() {
     let engine = engine(DRAM);
     let session = engine.session().expect("session");

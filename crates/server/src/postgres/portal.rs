@@ -1,0 +1,61 @@
+//! Portals: statements with values, whose rows a client takes as it goes.
+
+use std::sync::Arc;
+
+use datafusion::common::ScalarValue;
+
+use super::cell::Format;
+use super::connection::Connection;
+use super::cursor::Cursor;
+use super::execute::Rows;
+use super::failure::{Failure, SqlState};
+use super::statement::Statement;
+
+/// Portals that a connection may have, and statements that it may have prepared.
+pub(super) const NAMES_MAX: usize = 10_000;
+
+/// A statement with the values of its parameters.
+pub(super) struct Portal {
+    pub(super) statement: Arc<Statement>,
+    pub(super) values: Vec<ScalarValue>,
+    pub(super) formats: Vec<Format>,
+    pub(super) state: State,
+    /// It was made by DECLARE.
+    pub(super) cursor: Option<Cursor>,
+}
+
+/// Progress of a portal.
+pub(super) enum State {
+    Bound,
+    Running(Box<Rows>),
+    Ended,
+}
+
+impl Portal {
+    pub(super) fn new(
+        statement: Arc<Statement>,
+        values: Vec<ScalarValue>,
+        formats: Vec<Format>,
+    ) -> Self {
+        Self { statement, values, formats, state: State::Bound, cursor: None }
+    }
+}
+
+impl Connection<'_> {
+    pub(super) fn portal(&self, name: &str) -> Result<&Portal, Failure> {
+        self.portals.get(name).ok_or_else(|| no_portal(name))
+    }
+
+    /// Refuses one portal more than a connection may have.
+    pub(super) fn check_portals(&self) -> Result<(), Failure> {
+        if self.portals.len() < NAMES_MAX {
+            return Ok(());
+        }
+        let text = format!("a connection has at most {NAMES_MAX} portals");
+        Err(Failure::new(SqlState::TOO_MANY, text))
+    }
+}
+
+pub(super) fn no_portal(name: &str) -> Failure {
+    Failure::new(SqlState::NO_PORTAL, format!("there is no portal {name:?}"))
+}
