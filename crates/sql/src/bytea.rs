@@ -40,7 +40,7 @@ mod tests {
         let cases: [(&str, Option<&[u8]>); 9] = [
             ("\\x00ff", Some(&[0, 255])),
             ("\\x", Some(&[])),
-            ("plain ü", Some("plain ü".as_bytes())),
+            ("plain \u{fc}", Some("plain \u{fc}".as_bytes())),
             ("a\\\\\\377", Some(b"a\\\xff")),
             ("\\x0", None),
             ("\\x+f", None),

@@ -47,10 +47,8 @@ impl TableFunctionImpl for Series {
         if !exprs.iter().any(has_parameter) {
             return self.table(exprs, args.session());
         }
-        let defaults = exprs.iter().map(|expr| {
-            let default = |id: &str| ScalarValue::new_default(&type_in(expr, id));
-            simplified(expr.clone(), default)
-        });
+        let defaults =
+            exprs.iter().map(|expr| simplified(expr.clone(), |id| sample(&type_in(expr, id))));
         let defaults = defaults.collect::<Result<Vec<_>>>()?;
         let schema = self.table(&defaults, args.session())?.schema();
         Ok(Arc::new(OfParameters { series: self.clone(), exprs: exprs.to_vec(), schema }))
@@ -142,6 +140,15 @@ fn of_parameters(node: &LogicalPlan) -> Option<Arc<OfParameters>> {
     let OfParameters { series, exprs, schema } = table;
     let (series, exprs, schema) = (series.clone(), exprs.clone(), Arc::clone(schema));
     Some(Arc::new(OfParameters { series, exprs, schema }))
+}
+
+/// A value of a type by which the columns of a series are found out; a step of 0 is none.
+fn sample(data_type: &DataType) -> Result<ScalarValue> {
+    match data_type {
+        DataType::Interval(_) => Ok(ScalarValue::new_interval_mdn(0, 1, 0)),
+        data_type if data_type.is_numeric() => ScalarValue::new_one(data_type),
+        data_type => ScalarValue::new_default(data_type),
+    }
 }
 
 fn has_parameter(expr: &Expr) -> bool {

@@ -413,12 +413,7 @@ impl Session {
                     instead: "name a file, or use a client of `terrace serve`".to_owned(),
                 });
             }
-            SessionStatement::Cursor(statement) => {
-                return Err(SqlError::Refused {
-                    what: format!("{statement} without a connection that keeps the cursor"),
-                    instead: "run the query itself, or use a client of `terrace serve`".to_owned(),
-                });
-            }
+            SessionStatement::Cursor(statement) => return Err(statement.refused()),
         };
         settings::refuse(&statement)?;
         self.refuse_settings(&statement)?;

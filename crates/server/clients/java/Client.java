@@ -89,7 +89,7 @@ public final class Client {
                     statement.setLong(2, 1L << 40);
                     statement.setDouble(3, 0.1);
                     statement.setBoolean(4, true);
-                    statement.setString(5, "it's ☂");
+                    statement.setString(5, "it's \u2602");
                     statement.setBigDecimal(6, new BigDecimal("12.50"));
                     statement.setObject(7, LocalDate.of(2024, 2, 29));
                     statement.setTimestamp(8, Timestamp.valueOf("2024-02-29 12:34:56.789"));
@@ -101,7 +101,7 @@ public final class Client {
                         same(result.getLong(2), 1L << 40);
                         same(result.getDouble(3), 0.1);
                         same(result.getBoolean(4), true);
-                        same(result.getString(5), "it's ☂");
+                        same(result.getString(5), "it's \u2602");
                         same(result.getBigDecimal(6), new BigDecimal("12.50"));
                         same(result.getDate(7), Date.valueOf("2024-02-29"));
                         same(result.getTimestamp(8), Timestamp.valueOf("2024-02-29 12:34:56.789"));

@@ -21,7 +21,7 @@ async def values_and_parameters_of_every_type():
     connection = await connect()
     values = {
         "bool": True, "int2": 7, "int4": -70000, "int8": 2**40, "float4": 1.5, "float8": -0.1,
-        "numeric": Decimal("12345.678"), "text": "grün", "bytea": b"\x00\xff",
+        "numeric": Decimal("12345.678"), "text": "gr\u00fcn", "bytea": b"\x00\xff",
         "date": dt.date(2024, 2, 29), "time": dt.time(23, 59, 58, 500000),
         "timestamp": dt.datetime(2024, 2, 29, 12, 34, 56, 789000),
         "timestamptz": dt.datetime(2024, 2, 29, 12, 34, 56, tzinfo=dt.timezone.utc),

@@ -17,13 +17,13 @@ PLACE = dict(
 VALUES = """
     SELECT true AS b, 7::smallint AS i2, 70000 AS i4, 7000000000::bigint AS i8,
            1.5::real AS f4, -2.25::double precision AS f8, 123.450::numeric(10, 3) AS n,
-           'grün'::text AS t, '\\x00ff'::bytea AS y, DATE '2024-02-29' AS d,
+           'gr\u00fcn'::text AS t, '\\x00ff'::bytea AS y, DATE '2024-02-29' AS d,
            TIME '23:59:58.5' AS c, TIMESTAMP '2024-02-29 12:34:56.789' AS s,
            TIMESTAMPTZ '2024-02-29 12:34:56+02' AS z, ARRAY[1, 2, 3]::bigint[] AS a,
            NULL::integer AS e
 """
 EXPECTED = dict(
-    b=True, i2=7, i4=70000, i8=7000000000, f4=1.5, f8=-2.25, n=Decimal("123.450"), t="grün",
+    b=True, i2=7, i4=70000, i8=7000000000, f4=1.5, f8=-2.25, n=Decimal("123.450"), t="gr\u00fcn",
     y=b"\x00\xff", d=dt.date(2024, 2, 29), c=dt.time(23, 59, 58, 500000),
     s=dt.datetime(2024, 2, 29, 12, 34, 56, 789000),
     z=dt.datetime(2024, 2, 29, 10, 34, 56, tzinfo=dt.timezone.utc), a=[1, 2, 3], e=None,
@@ -56,7 +56,7 @@ def parameters_of_every_type():
         types = "boolean bigint double precision numeric text bytea date time timestamp timestamptz"
         types = types.replace("double precision", "double_precision").split()
         values = [
-            True, 2**40, 0.1, Decimal("-98765.4321"), "it's ☂", b"\x00\x01\xfe",
+            True, 2**40, 0.1, Decimal("-98765.4321"), "it's \u2602", b"\x00\x01\xfe",
             dt.date(1999, 12, 31), dt.time(1, 2, 3), dt.datetime(2001, 2, 3, 4, 5, 6),
             dt.datetime(2001, 2, 3, 4, 5, 6, tzinfo=dt.timezone.utc),
         ]

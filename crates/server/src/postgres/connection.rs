@@ -17,7 +17,7 @@ use super::execute::{Guard, Rows, description, zone};
 use super::failure::{Failure, SqlState};
 use super::functions::{Place, functions};
 use super::login::{Client, log_in};
-use super::names::{named, selected};
+use super::names::Names;
 use super::portal::Portal;
 use super::settings::{Access, Settings, SharedSettings};
 use super::statement::{Statement, prepared_name};
@@ -313,7 +313,7 @@ impl Connection<'_> {
     async fn run_simple(&mut self, statement: SessionStatement) -> Result<(), Failure> {
         let (command, zone) = (Command::of(&statement), zone(&self.session)?);
         let prepares = prepared_name(&statement);
-        let items = selected(&statement).to_vec();
+        let names = Names::of(&statement);
         let guard = self.control.guard(&self.settings);
         let handle = guard.wait(self.session.execute(statement)).await??;
         let formats = vec![Format::Text; handle.schema.fields().len()];
@@ -321,7 +321,7 @@ impl Connection<'_> {
         let mut rows = Rows::new(handle, formats.clone(), zone);
         let count = match returns_rows {
             true => {
-                let columns = description(&named(&items, rows.schema()), &formats)?;
+                let columns = description(&names.give(rows.schema()), &formats)?;
                 self.wire.put(Out::RowDescription(columns))?;
                 rows.send(self.wire, &guard, 0).await?;
                 rows.sent()

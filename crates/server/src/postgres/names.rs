@@ -17,29 +17,64 @@ use crate::pg_catalog::internal_name;
 
 /// The name of a column that PostgreSQL has none for.
 const UNNAMED: &str = "?column?";
+/// Levels of an expression that are looked into for its name.
+const DEPTH_MAX: usize = 50;
 
-/// What a statement selects, by which its columns are named.
-pub(super) fn selected(statement: &SessionStatement) -> &[SelectItem] {
-    let Some(SqlStatement::Query(query)) = parsed(statement) else { return &[] };
-    first_select(&query.body).map_or(&[], |select| &select.projection)
+/// Names of the columns of a result, where they are others than DataFusion's.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// Those of the first columns, before any `*`.
+    first: Vec<Option<String>>,
+    /// Those of the last columns, behind all `*`, from the last on.
+    last: Vec<Option<String>>,
 }
 
-/// The columns of a result with the names that clients are told.
-pub(super) fn named(items: &[SelectItem], schema: &SchemaRef) -> SchemaRef {
-    let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();
-    // How many columns a `*` stands for is known where there is one of them: those before it are
-    // counted from the first column, those behind it from the last.
-    let before = items.iter().take_while(|item| is_one(item)).count();
-    for (item, field) in items.iter().take(before).zip(&mut fields) {
-        rename(item, field);
+impl Names {
+    /// The names that a statement gives.
+    pub(super) fn of(statement: &SessionStatement) -> Self {
+        let Some(SqlStatement::Query(query)) = parsed(statement) else { return Self::default() };
+        let Some(select) = first_select(&query.body) else { return Self::default() };
+        // How many columns a `*` stands for is not known.
+        let items = &select.projection;
+        let first: Vec<_> = items.iter().map_while(name_of_item).collect();
+        let last = match first.len() < items.len() {
+            true => items.iter().rev().map_while(name_of_item).collect(),
+            false => Vec::new(),
+        };
+        Self { first, last }
     }
-    if before < items.len() {
-        let behind = items.iter().rev().take_while(|item| is_one(item));
-        for (item, field) in behind.zip(fields.iter_mut().rev()) {
-            rename(item, field);
+
+    /// The columns of a result with the names that clients are told.
+    pub(super) fn give(self, schema: &SchemaRef) -> SchemaRef {
+        let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();
+        rename(self.first.into_iter().zip(&mut fields));
+        rename(self.last.into_iter().zip(fields.iter_mut().rev()));
+        Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+    }
+}
+
+fn rename<'a>(names: impl Iterator<Item = (Option<String>, &'a mut FieldRef)>) {
+    for (name, field) in names {
+        if let Some(name) = name {
+            *field = Arc::new(field.as_ref().clone().with_name(name));
         }
     }
-    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// The name of an item, or none where the column has its name already; ends at an item that may be
+/// several columns.
+fn name_of_item(item: &SelectItem) -> Option<Option<String>> {
+    match item {
+        SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+        | SelectItem::ExprWithAlias { .. } => Some(None),
+        SelectItem::UnnamedExpr(expr) => Some(Some(name_of(expr))),
+        _ => None,
+    }
+}
+
+/// The name that PostgreSQL gives to a column without an alias.
+pub(crate) fn name_of(expr: &Expr) -> String {
+    Name::of(expr, 0).map_or(UNNAMED.to_owned(), |name| name.text)
 }
 
 /// The SELECT that names the columns of a query.
@@ -50,24 +85,6 @@ fn first_select(body: &SetExpr) -> Option<&Select> {
         SetExpr::SetOperation { left, .. } => first_select(left),
         _ => None,
     }
-}
-
-/// True of an item that is one column.
-fn is_one(item: &SelectItem) -> bool {
-    matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
-}
-
-fn rename(item: &SelectItem, field: &mut FieldRef) {
-    let SelectItem::UnnamedExpr(expr) = item else { return };
-    if matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) {
-        return;
-    }
-    *field = Arc::new(field.as_ref().clone().with_name(name_of(expr)));
-}
-
-/// The name that PostgreSQL gives to a column without an alias.
-pub(crate) fn name_of(expr: &Expr) -> String {
-    Name::of(expr).map_or(UNNAMED.to_owned(), |name| name.text)
 }
 
 /// A name, and whether a cast or an alternative around the expression keeps it.
@@ -85,9 +102,11 @@ impl Name {
         Some(Self { text: text.into(), is_kept: false })
     }
 
-    /// The name of an expression; none of one that has none.
-    fn of(expr: &Expr) -> Option<Self> {
+    /// The name of an expression so many levels below a column; none of one that has none.
+    fn of(expr: &Expr, depth: usize) -> Option<Self> {
+        let of = |expr| Self::of(expr, depth + 1);
         match expr {
+            _ if depth > DEPTH_MAX => None,
             Expr::Identifier(name) => Self::kept(text_of(name)),
             Expr::CompoundIdentifier(names) => Self::kept(text_of(names.last()?)),
             Expr::Function(call) => match call.name.0.last()? {
@@ -98,20 +117,20 @@ impl Name {
                 }
                 ObjectNamePart::Function(_) => None,
             },
-            Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => Self::of(inner),
-            Expr::CompoundFieldAccess { root, .. } => Self::of(root),
-            Expr::Cast { expr, data_type, .. } => match Self::of(expr) {
+            Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => of(inner),
+            Expr::CompoundFieldAccess { root, .. } => of(root),
+            Expr::Cast { expr, data_type, .. } => match of(expr) {
                 Some(name) if name.is_kept => Some(name),
                 _ => Self::weak(type_name(data_type)),
             },
             Expr::TypedString(typed) => Self::weak(type_name(&typed.data_type)),
             Expr::Interval(_) => Self::weak("interval"),
             Expr::Case { else_result, .. } => {
-                let name = else_result.as_ref().and_then(|expr| Self::of(expr));
+                let name = else_result.as_ref().and_then(|expr| of(expr));
                 name.filter(|name| name.is_kept).or_else(|| Self::weak("case"))
             }
             Expr::Exists { negated: false, .. } => Self::kept("exists"),
-            Expr::Subquery(query) => Self::kept(only_column(query)),
+            Expr::Subquery(query) => Self::kept(only_column(query, depth + 1)),
             Expr::Array(_) => Self::kept("array"),
             Expr::Tuple(_) => Self::kept("row"),
             Expr::Extract { .. } => Self::kept("extract"),
@@ -132,11 +151,13 @@ impl Name {
 }
 
 /// The name of the only column of a subquery.
-fn only_column(query: &Query) -> String {
+fn only_column(query: &Query, depth: usize) -> String {
     let item = first_select(&query.body).and_then(|select| select.projection.first());
     match item {
         Some(SelectItem::ExprWithAlias { alias, .. }) => text_of(alias),
-        Some(SelectItem::UnnamedExpr(expr)) => name_of(expr),
+        Some(SelectItem::UnnamedExpr(expr)) => {
+            Name::of(expr, depth).map_or(UNNAMED.to_owned(), |name| name.text)
+        }
         _ => UNNAMED.to_owned(),
     }
 }
@@ -168,7 +189,7 @@ mod tests {
         let fields = types.iter().enumerate();
         let fields = fields.map(|(n, of)| Field::new(format!("c{n}"), of.clone(), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let named = statement.map(|statement| named(selected(&statement), &schema));
+        let named = statement.map(|statement| Names::of(&statement).give(&schema));
         let fields = named.iter().flat_map(|schema| schema.fields().iter());
         fields.map(|field| field.name().clone()).collect()
     }
@@ -182,7 +203,7 @@ mod tests {
             ("SELECT x, t.y, x AS z, max(x)::bigint", "c0 c1 c2 max"),
             (
                 "SELECT '1'::int, date '2024-01-01', (1)::text, CAST('x' AS varchar(3))",
-                "int4 int4 text varchar",
+                "int4 date text varchar",
             ),
             ("SELECT CASE WHEN x THEN 1 END, CASE WHEN x THEN 1 ELSE abs(1) END", "case abs"),
             (

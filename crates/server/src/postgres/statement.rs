@@ -14,7 +14,7 @@ use terrace_sql::{Prepared, Session};
 use super::cell::Format;
 use super::command::Command;
 use super::failure::{Failure, SqlState};
-use super::names::{named, selected};
+use super::names::Names;
 use super::parameter;
 use super::settings::Access;
 
@@ -74,7 +74,7 @@ impl Statement {
     /// The columns that it returns, with the names that clients are told.
     pub(super) fn schema(&self) -> Option<SchemaRef> {
         let prepared = self.prepared.as_ref()?;
-        Some(named(selected(prepared.statement()), prepared.schema()?))
+        Some(Names::of(prepared.statement()).give(prepared.schema()?))
     }
 
     /// Number of columns that it returns.

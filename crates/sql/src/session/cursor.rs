@@ -1,15 +1,16 @@
 //! Cursors: queries by a name, whose rows a client of a server takes as it goes.
 //!
 //! ```text
-//! DECLARE name [BINARY] [ASENSITIVE | INSENSITIVE] [NO SCROLL] CURSOR [WITH | WITHOUT HOLD] FOR query
+//! DECLARE name [BINARY] [ASENSITIVE | INSENSITIVE] [NO SCROLL] CURSOR
+//!     [WITH HOLD | WITHOUT HOLD] FOR query
 //! FETCH [steps] [FROM | IN] name
 //! MOVE [steps] [FROM | IN] name
 //! CLOSE name
 //! ```
 //!
 //! Steps are `NEXT`, a number, `ALL`, `FORWARD`, `FORWARD` with a number or `ALL`, and those that
-//! begin again: `FIRST`, `ABSOLUTE` with a number, and `BACKWARD ALL`. Others go back, which cursors
-//! cannot.
+//! begin again: `FIRST`, `ABSOLUTE` with a number, and `BACKWARD ALL`. Others go back, and are not
+//! possible.
 
 use std::fmt;
 
@@ -22,6 +23,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::statement::{SessionStatement, refused};
 use super::words::{is_word, take_all};
+use crate::error::SqlError;
 
 /// A statement about a cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +96,14 @@ impl CursorStatement {
 }
 
 impl CursorStatement {
+    /// The error of a statement outside of a server's connection.
+    pub(super) fn refused(&self) -> SqlError {
+        SqlError::Refused {
+            what: format!("{self} without a connection that keeps the cursor"),
+            instead: "run the query itself, or use a client of `terrace serve`".to_owned(),
+        }
+    }
+
     /// The query of a DECLARE.
     pub(super) fn query_mut(&mut self) -> Option<&mut Statement> {
         match &mut self.action {

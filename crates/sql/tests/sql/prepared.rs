@@ -146,7 +146,7 @@ async fn series_take_parameters() {
     assert_eq!(run(&session, &series, values(5)).await, "9 3");
     assert_eq!(run(&session, &series, values(9)).await, "25 5");
     let none = vec![ScalarValue::Int32(Some(1)), ScalarValue::Int64(None), int(1)];
-    assert_eq!(run(&session, &series, none).await, "null 0");
+    assert_eq!(run(&session, &series, none).await, " 0");
     let dates = "SELECT value::date FROM range($1::date, DATE '2024-01-03', INTERVAL '1 day') \
                  WHERE value > $2::date";
     let dates = prepare(&session, dates, &[]).await;
@@ -159,7 +159,7 @@ async fn series_take_parameters() {
     let step = try_run(&session, &series, vec![ScalarValue::Int32(Some(1)), int(5), int(0)]).await;
     assert!(step.expect_err("no step").to_string().contains("zero"));
     let free = error(&session, "SELECT * FROM generate_series($1, 3)").await;
-    assert!(free.contains("$1"), "{free}");
+    assert!(free.contains("a parameter"), "{free}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
