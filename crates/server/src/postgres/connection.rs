@@ -94,7 +94,8 @@ impl LoggedIn {
     /// Serves the connection until its client leaves, or what it does ends it.
     pub(crate) async fn run(self) {
         let Self { shared, mut wire, watch, client, stopped } = self;
-        if let Err(failure) = talk(&shared, &mut wire, watch, client, stopped).await {
+        let talking = Box::pin(talk(&shared, &mut wire, watch, client, stopped));
+        if let Err(failure) = talking.await {
             part(&shared, &mut wire, &failure).await;
         }
     }
@@ -135,7 +136,7 @@ async fn talk(
         is_implicit: false,
         changes: 0,
     };
-    connection.run().await
+    Box::pin(connection.run()).await
 }
 
 /// A session for a connection.
