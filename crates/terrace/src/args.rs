@@ -17,6 +17,7 @@ use terrace_tier::TierSpec;
 use terrace_workload::ycsb::Mix;
 
 use crate::answers::Answers;
+use crate::dram::Dram;
 use crate::serve::ServeArgs;
 use crate::server_args::ServerBenchArgs;
 
@@ -34,9 +35,10 @@ pub struct Cli {
 #[derive(Args, Clone, Debug, Default)]
 pub struct Options {
     /// Budget of DRAM for everything: cached data, working memory of queries, spill buffers;
-    /// half of physical memory where none is given
-    #[arg(long, global = true, value_name = "SIZE", value_parser = size)]
-    pub dram: Option<u64>,
+    /// auto is three quarters of the memory of the control group or the machine, and half of it is
+    /// the budget where none is given
+    #[arg(long, global = true, value_name = "SIZE")]
+    pub dram: Option<Dram>,
 
     /// Most memory that the process of sql may take, its budget included: a query that takes more
     /// for plans, literals and batches that no operator accounts for ends with an error; 15/16 of
@@ -557,7 +559,7 @@ mod tests {
     #[test]
     fn global_options_stand_before_and_after_the_command() {
         for words in [["--dram", "1GiB", "sql"], ["sql", "--dram", "1GiB"]] {
-            assert_eq!(parse(&words).expect("parsed").options.dram, Some(1 << 30));
+            assert_eq!(parse(&words).expect("parsed").options.dram, Some(Dram::Bytes(1 << 30)));
         }
     }
 

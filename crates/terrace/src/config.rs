@@ -12,6 +12,7 @@ use terrace_pool::Placement;
 use terrace_sys::size::parse_bytes;
 use terrace_tier::TierSpec;
 
+use crate::dram::Dram;
 use crate::error::{CliError, Result};
 
 /// What a configuration file may say.
@@ -19,8 +20,8 @@ use crate::error::{CliError, Result};
 #[serde(deny_unknown_fields)]
 pub struct Config {
     /// As `--dram`.
-    #[serde(default, deserialize_with = "size")]
-    pub dram: Option<u64>,
+    #[serde(default, deserialize_with = "dram")]
+    pub dram: Option<Dram>,
     /// As `--memory-limit`.
     #[serde(default, rename = "memory-limit", deserialize_with = "size")]
     pub memory_limit: Option<u64>,
@@ -132,16 +133,26 @@ fn user_file() -> Option<PathBuf> {
 }
 
 /// A size as a string with a unit or as a number of bytes.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a size such as \"2GiB\"")]
+enum Size {
+    Bytes(u64),
+    Text(String),
+}
+
 fn size<'de, D: serde::Deserializer<'de>>(source: D) -> std::result::Result<Option<u64>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a size such as \"2GiB\"")]
-    enum Size {
-        Bytes(u64),
-        Text(String),
-    }
     match Size::deserialize(source)? {
         Size::Bytes(bytes) => Ok(Some(bytes)),
         Size::Text(text) => parse_bytes(&text).map(Some).map_err(serde::de::Error::custom),
+    }
+}
+
+fn dram<'de, D: serde::Deserializer<'de>>(
+    source: D,
+) -> std::result::Result<Option<Dram>, D::Error> {
+    match Size::deserialize(source)? {
+        Size::Bytes(bytes) => Ok(Some(Dram::Bytes(bytes))),
+        Size::Text(text) => text.parse().map(Some).map_err(serde::de::Error::custom),
     }
 }
 
@@ -169,7 +180,7 @@ mod tests {
              prices = { dram = 8, remote = 3.5 }\n",
         )
         .expect("parsed");
-        assert_eq!(config.dram, Some(1 << 30));
+        assert_eq!(config.dram, Some(Dram::Bytes(1 << 30)));
         assert_eq!(config.memory_limit, Some(2 << 30));
         assert_eq!(config.tiers.0.len(), 2);
         assert_eq!(config.data.as_deref(), Some(Path::new("/data/db")));
@@ -183,7 +194,8 @@ mod tests {
     fn one_tier_needs_no_list_and_a_size_no_unit() {
         let config = parse("tier = \"emu:1GiB\"\ndram = 4096\n").expect("parsed");
         assert_eq!(config.tiers.0.len(), 1);
-        assert_eq!(config.dram, Some(4096));
+        assert_eq!(config.dram, Some(Dram::Bytes(4096)));
+        assert_eq!(parse("dram = \"auto\"\n").expect("parsed").dram, Some(Dram::Auto));
         assert!(parse("").expect("parsed").tiers.0.is_empty());
     }
 

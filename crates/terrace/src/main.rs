@@ -7,6 +7,7 @@ mod bench;
 mod child;
 mod config;
 mod doctor;
+mod dram;
 mod error;
 mod interrupt;
 mod log;

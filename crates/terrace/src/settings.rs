@@ -12,6 +12,7 @@ use terrace_tier::TierSpec;
 
 use crate::args::Options;
 use crate::config::Config;
+use crate::dram::{Dram, usable_bytes};
 use crate::error::Result;
 
 /// Options with nothing left open but the directory.
@@ -56,7 +57,7 @@ impl Settings {
         let tiers = if options.tiers.is_empty() { config.tiers.0 } else { options.tiers.clone() };
         let cpus = NonZeroUsize::new(probe.cpus).unwrap_or(NonZeroUsize::MIN);
         Settings {
-            dram_bytes: dram.unwrap_or(default_dram(probe)),
+            dram_bytes: dram.map_or(Dram::default_bytes(probe), |dram| dram.bytes(probe)),
             dram_is_default: dram.is_none(),
             memory_limit_bytes: options
                 .memory_limit
@@ -105,16 +106,6 @@ impl Settings {
     }
 }
 
-/// Half of the memory that this process may use, in whole MiB.
-fn default_dram(probe: &Probe) -> u64 {
-    (usable_bytes(probe) / 2) >> 20 << 20
-}
-
-/// Memory that this process may use: that of its control group, or the machine's.
-fn usable_bytes(probe: &Probe) -> u64 {
-    probe.memory_limit_bytes.unwrap_or(u64::MAX).min(probe.memory_bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,7 +120,7 @@ mod tests {
     fn the_command_line_wins_over_the_file() {
         let options = Options {
             settings: vec![("a.b".into(), "2".into())],
-            dram: Some(5 << 20),
+            dram: Some(Dram::Bytes(5 << 20)),
             memory_limit: Some(6 << 20),
             tiers: vec!["emu:2GiB".parse().expect("tier")],
             data: Some("/b".into()),
