@@ -323,7 +323,7 @@ fn memory_taken_back_while_probing_changes_nothing() {
     comes_to_be_empty(space.pool_handle());
 }
 
-/// Whoever waits may wait for long, such as for its turn of the thread that the join is on.
+/// Others may wait for long, such as for a turn of the thread that the join is on.
 #[test]
 fn a_join_ends_while_others_wait_for_memory() {
     let (ended, ends) = std::sync::mpsc::channel();

@@ -17,7 +17,7 @@ use super::portal::{Portal, State, no_portal};
 use super::settings::Access;
 use super::statement::Statement;
 
-/// What a portal is beyond those of the protocol.
+/// Properties of a portal that a statement has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cursor {
     /// It outlives its transaction.

@@ -31,7 +31,7 @@ impl BytesOfText {
         ScalarUDF::new_from_impl(Self { is_lenient, signature })
     }
 
-    /// Whether a cast between these types has to read texts.
+    /// True if a cast between these types has to read texts.
     pub(crate) fn is_needed(from: &DataType, to: &DataType) -> bool {
         from.is_string()
             && matches!(to, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)

@@ -30,11 +30,11 @@ use crate::error::SqlError;
 pub struct CursorStatement {
     /// The name of the cursor.
     pub name: String,
-    /// What happens to it.
+    /// The action.
     pub action: CursorAction,
 }
 
-/// What a statement does with a cursor.
+/// An action of a statement about a cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CursorAction {
     /// Begins its query.
@@ -59,7 +59,7 @@ pub enum CursorAction {
 pub struct Steps {
     /// The cursor begins again before, and passes so many rows over.
     pub begins_after: Option<u64>,
-    /// How many rows; none stands for all that are left.
+    /// Number of rows; none stands for all that are left.
     pub rows: Option<u64>,
 }
 
@@ -140,7 +140,7 @@ impl fmt::Display for CursorStatement {
     }
 }
 
-/// Whether a statement about one cursor follows. `CLOSE ALL` is about all of them.
+/// True if a statement about one cursor follows. `CLOSE ALL` is about all of them.
 pub(super) fn is_next(parser: &Parser<'_>) -> bool {
     let [first, second] = [0, 1].map(|n| parser.peek_nth_token(n).token);
     ["declare", "fetch", "move"].iter().any(|verb| is_word(&first, verb))
@@ -167,7 +167,7 @@ fn is_query(statement: &Statement) -> bool {
     matches!(statement.as_ref(), SqlStatement::Query(_))
 }
 
-/// What is between DECLARE and the query.
+/// Reads a DECLARE up to its query.
 fn declared(parser: &mut Parser<'_>) -> Result<(String, bool, bool), ParserError> {
     let name = name(parser)?;
     let is_binary = take_all(parser, &["binary"]);
