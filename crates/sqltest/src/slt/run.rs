@@ -1,8 +1,11 @@
 //! One script of the suite, in a database of its own.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{Array as _, ArrayRef, AsArray as _, RecordBatch};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Float64Type};
 
 use super::report::FileReport;
 use super::script::{self, Expected, Record, Sort, Want};
@@ -116,9 +119,8 @@ impl Run {
                         let reason = self.refused.clone().unwrap_or_default();
                         self.report.refuse(&format!("query after a refused change: {reason}"));
                     }
-                    Err(_) if is_average_of_sqlite(record, kinds, &batches) => {
-                        self.report
-                            .refuse("a whole number where PostgreSQL's AVG gives a fraction");
+                    Err(_) if is_whole_in_sqlite(record, kinds, &batches) => {
+                        self.report.refuse("a whole number where PostgreSQL has a fraction");
                     }
                     Err(what) => self.report.fail(record.line, &record.sql, &what),
                 }
@@ -145,19 +147,30 @@ impl Run {
     }
 }
 
-/// True where the suite has SQLite's answer to an expression of whole numbers and an average, such
-/// as `COALESCE(43, AVG(x)) / 65`: in SQLite the value that is chosen has the type, in PostgreSQL
-/// the expression.
-fn is_average_of_sqlite(record: &Record, kinds: &[Kind], batches: &[RecordBatch]) -> bool {
-    let fraction = |batch: &RecordBatch| {
+/// True where the suite has SQLite's answer to an expression of whole numbers and an average or a
+/// REAL, such as `COALESCE(43, AVG(x)) / 65` and `NULLIF(21, CAST(99 AS REAL)) / 88`: in SQLite the
+/// value that is chosen has the type, in PostgreSQL the expression.
+fn is_whole_in_sqlite(record: &Record, kinds: &[Kind], batches: &[RecordBatch]) -> bool {
+    let of_integers = |batch: &RecordBatch| -> Vec<ArrayRef> {
         let columns = batch.columns().iter().zip(kinds);
-        columns.into_iter().any(|(array, kind)| {
-            let whole = array.data_type().is_integer() || array.data_type().is_null();
-            *kind == Kind::Integer && !whole
-        })
+        let columns = columns.filter(|(_, kind)| **kind == Kind::Integer);
+        columns.map(|(array, _)| Arc::clone(array)).collect()
     };
-    let choice = ["COALESCE", "NULLIF", "CASE"].iter().any(|word| record.sql.contains(word));
-    choice && record.sql.contains("AVG") && batches.iter().any(fraction)
+    let arrays: Vec<_> = batches.iter().flat_map(of_integers).collect();
+    let is_other =
+        |array: &ArrayRef| !array.data_type().is_integer() && !array.data_type().is_null();
+    let has = |word: &str| record.sql.contains(word);
+    let choice = has("COALESCE") || has("NULLIF") || has("CASE");
+    let average = has("AVG") && arrays.iter().any(is_other);
+    let real = has("AS REAL") && arrays.iter().any(has_fraction);
+    choice && (average || real)
+}
+
+/// True of numbers that are not all whole.
+fn has_fraction(array: &ArrayRef) -> bool {
+    let Ok(numbers) = cast(array, &DataType::Float64) else { return false };
+    let numbers = numbers.as_primitive::<Float64Type>();
+    numbers.iter().flatten().any(|number| number.fract() != 0.0)
 }
 
 /// Number of INSERTs at the start that differ in their row alone. One statement for each would make
@@ -200,6 +213,17 @@ mod tests {
         let wrong = SCRIPT.replace("1\n7\n2\nNULL", "1\n7\n2\n0");
         let report = script("test/a.test", &wrong, 1).await.expect("ran");
         assert_eq!((report.passed, report.failures.len()), (5, 1), "{report:?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn choices_with_a_real_are_no_whole_numbers() {
+        let query = |sql: &str| format!("query I nosort\n{sql}\n----\n20\n");
+        let chosen = query("SELECT 51 - 31 + NULLIF(-21, CAST(99 AS REAL)) / 88");
+        let report = script("test/a.test", &chosen, 1).await.expect("ran");
+        assert_eq!((report.passed, report.failures.len()), (0, 0), "{report:?}");
+        let whole = query("SELECT 40 + NULLIF(-21, CAST(99 AS REAL))");
+        let report = script("test/a.test", &whole, 1).await.expect("ran");
+        assert_eq!(report.failures.len(), 1, "{report:?}");
     }
 
     #[test]
