@@ -14,7 +14,7 @@ use crate::common::connect;
 use crate::running::{Running, engine};
 
 /// A statement of a second or two, whose result is one row.
-const LONG: &str = "SELECT count(*) FROM generate_series(1, 3000) a, generate_series(1, 30000) b \
+const LONG: &str = "SELECT count(*) FROM generate_series(1, 3000) a, generate_series(1, 150000) b \
                     WHERE a.value * b.value % 7 = 3";
 /// A statement that never ends.
 const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000000000) a";
@@ -74,7 +74,7 @@ async fn clients_log_in_and_cancel_while_statements_keep_their_threads() {
 
 #[tokio::test]
 async fn statements_that_run_may_end_before_the_server_does() {
-    let server = Running::start(engine(), with_shutdown_time(SOON)).await;
+    let server = Running::start(engine(), with_shutdown_time(50 * SOON)).await;
     let Clients { running, idle, .. } = Clients::of(&server, LONG).await;
     let ends = server.end();
     let told = async {
