@@ -167,6 +167,9 @@ impl VisitorMut for Rewriter {
             *expr = inner;
         }
         casts::compared(expr);
+        if self.names_catalog {
+            casts::function_as_text(expr);
+        }
         match expr {
             Expr::BinaryOp { left, op, right } => {
                 operator(op);

@@ -24,7 +24,7 @@ impl Connection<'_> {
     pub(super) async fn access(&mut self, access: &Access) -> Result<(), Failure> {
         let tag = match access {
             Access::Forget(what) => return self.forget(what).await,
-            Access::Cursor(cursor) => return self.use_cursor(cursor, None).await,
+            Access::Cursor(cursor) => return self.cursor_simply(cursor).await,
             Access::SetLocal(name) => {
                 let text = format!("SET LOCAL {name} is not possible; SET lasts for the session");
                 return Err(Failure::new(SqlState::UNSUPPORTED, text));

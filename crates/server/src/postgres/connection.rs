@@ -284,15 +284,14 @@ impl Connection<'_> {
                 }
                 (_, Some(access)) => {
                     self.refuse_if_failed()?;
-                    match access {
-                        Access::Cursor(cursor) => self.cursor_simply(&cursor, is_one).await?,
-                        access => {
-                            if let Access::Show(name) = access {
-                                self.describe_setting(name)?;
-                            }
-                            self.access(&access).await?;
-                        }
+                    // Statements that are sent together are one transaction.
+                    if !is_one && matches!(access, Access::Cursor(_)) {
+                        self.begin_implicitly()?;
                     }
+                    if let Access::Show(name) = access {
+                        self.describe_setting(name)?;
+                    }
+                    self.access(&access).await?;
                 }
                 (_, None) => {
                     // Statements that only read before the first change are by themselves.

@@ -43,6 +43,8 @@ impl Constants {
     /// Keeps a statement, if its rows are known.
     pub(super) fn keep(&mut self, text: &str, statement: &Arc<Statement>) {
         let is_known = statement.prepared.as_ref().is_some_and(Prepared::is_constant);
+        // A DECLARE of such a query returns no row.
+        let is_known = is_known && statement.access.is_none();
         if !is_known || text.len() > TEXT_BYTES_MAX || !statement.oids.is_empty() {
             return;
         }

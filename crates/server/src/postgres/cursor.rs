@@ -33,17 +33,12 @@ impl Connection<'_> {
     pub(super) async fn cursor_simply(
         &mut self,
         statement: &CursorStatement,
-        is_one: bool,
     ) -> Result<(), Failure> {
         if let CursorAction::Fetch(_) = statement.action {
             let columns = self.cursor_columns(&statement.name, None)?;
             self.wire.put(Out::RowDescription(columns))?;
         }
         let Some(query) = statement.query() else { return self.use_cursor(statement, None).await };
-        // Statements that are sent together are one transaction.
-        if !is_one {
-            self.begin_implicitly()?;
-        }
         let guard = self.control.guard(&self.settings);
         let prepared = guard.wait(self.session.prepare(query, &[])).await??;
         drop(guard);
@@ -95,17 +90,20 @@ impl Connection<'_> {
     ) -> Result<(), Failure> {
         let name = &statement.name;
         let (steps, verb) = match &statement.action {
-            CursorAction::Declare { .. } | CursorAction::Close => {
+            CursorAction::Declare { .. } => return Err(no_portal(name)),
+            CursorAction::Close => {
                 self.portals.remove(name).ok_or_else(|| no_portal(name))?;
                 return self.complete("CLOSE CURSOR".to_owned());
             }
             CursorAction::Fetch(steps) => (*steps, "FETCH"),
             CursorAction::Move(steps) => (*steps, "MOVE"),
         };
+        if steps.begins_after.is_some() {
+            self.refuse_to_begin_again(self.portal(name)?)?;
+        }
         let Some(mut portal) = self.portals.remove(name) else { return Err(no_portal(name)) };
-        let count = self.advance(&mut portal, steps, verb == "FETCH", formats).await;
-        // A cursor whose query has failed has nothing to return.
-        let count = count?;
+        // A cursor whose query fails has nothing more to return, and is gone.
+        let count = self.advance(&mut portal, steps, verb == "FETCH", formats).await?;
         self.portals.insert(name.clone(), portal);
         self.complete(format!("{verb} {count}"))
     }
@@ -119,7 +117,10 @@ impl Connection<'_> {
         formats: Option<&[Format]>,
     ) -> Result<u64, Failure> {
         if let Some(passed) = steps.begins_after {
-            self.begin_again(portal).await?;
+            // Before its first row it is at its beginning.
+            if !portal.is_untouched() {
+                self.start(portal).await?;
+            }
             if passed > 0 {
                 self.pass(portal, passed).await?;
             }
@@ -148,20 +149,16 @@ impl Connection<'_> {
         }
     }
 
-    /// Begins the query of a cursor again. It returns the same rows: its transaction reads the
-    /// database as of one moment.
-    async fn begin_again(&mut self, portal: &mut Portal) -> Result<(), Failure> {
-        let is_untouched = match &portal.state {
-            State::Running(rows) => rows.is_untouched(),
-            _ => false,
-        };
-        let Some(cursor) = portal.cursor.filter(|_| !is_untouched) else { return Ok(()) };
-        if cursor.is_committed || cursor.changes != self.changes {
-            let text = "the cursor cannot begin again: its transaction has ended or has changed \
-                        rows since; declare another";
-            return Err(Failure::new(SqlState::STATE, text));
+    /// Refuses to begin a query again that would return other rows: one whose transaction, which
+    /// reads the database as of one moment, has ended or has changed something since.
+    fn refuse_to_begin_again(&self, portal: &Portal) -> Result<(), Failure> {
+        let is_same = |cursor: Cursor| !cursor.is_committed && cursor.changes == self.changes;
+        if portal.is_untouched() || portal.cursor.is_none_or(is_same) {
+            return Ok(());
         }
-        self.start(portal).await
+        let text = "the cursor cannot begin again: its transaction has ended or has changed rows \
+                    since; declare another";
+        Err(Failure::new(SqlState::STATE, text))
     }
 
     async fn start(&mut self, portal: &mut Portal) -> Result<(), Failure> {

@@ -39,6 +39,11 @@ impl Portal {
     ) -> Self {
         Self { statement, values, formats, state: State::Bound, cursor: None }
     }
+
+    /// True if it runs and no row has been sent or passed over.
+    pub(super) fn is_untouched(&self) -> bool {
+        matches!(&self.state, State::Running(rows) if rows.is_untouched())
+    }
 }
 
 impl Connection<'_> {

@@ -70,6 +70,12 @@ async fn parameters_and_binary_rows_go_by_the_extended_protocol() {
             found.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
         }
         assert_eq!(found, (19_991..=20_000).collect::<Vec<_>>());
+        // The rows of this query are known, but not those of the statement.
+        let known = "DECLARE known CURSOR FOR SELECT 1";
+        transaction.execute(known, &[]).await.expect("declared");
+        transaction.batch_execute("CLOSE known").await.expect("closed");
+        transaction.batch_execute(known).await.expect("declared again");
+        assert_eq!(transaction.query("FETCH known", &[]).await.expect("a row").len(), 1);
         transaction.batch_execute("CLOSE \"A c\"").await.expect("closed");
         transaction.commit().await.expect("committed");
     })
@@ -96,6 +102,8 @@ async fn cursors_end_with_their_transaction_unless_they_are_held() {
             refused(&client, "FETCH FIRST FROM h").await,
             SqlState::OBJECT_NOT_IN_PREREQUISITE_STATE
         );
+        // What is refused leaves the cursor where it is.
+        assert_eq!(run(&client, "FETCH h").await, (vec![], 0));
         run(&client, "BEGIN; DECLARE lost CURSOR WITH HOLD FOR SELECT 1; ROLLBACK").await;
         assert_eq!(refused(&client, "FETCH lost").await, SqlState::INVALID_CURSOR_NAME);
         run(&client, "DECLARE alone CURSOR WITH HOLD FOR SELECT 7").await;

@@ -85,6 +85,16 @@ pub(super) fn functions_shown(body: &mut SetExpr) {
     }
 }
 
+/// A column of functions that is cast to a text, as their names.
+pub(super) fn function_as_text(expr: &mut Expr) {
+    if let Expr::Cast { expr: inner, data_type, .. } = expr
+        && is_text(data_type)
+        && function_column(inner).is_some()
+    {
+        **inner = call("regproc_out", [take(inner)]);
+    }
+}
+
 /// The name of a column that is one of the catalog's of functions, such as `typreceive`.
 fn function_column(expr: &Expr) -> Option<Ident> {
     let name = match expr {
@@ -144,8 +154,6 @@ pub(super) fn plain(expr: &mut Expr) {
         && let Some((shown, _, name)) = operand(inner)
     {
         **inner = call(name, [take(shown)]);
-    } else if is_text(target.as_ref().unwrap_or(data_type)) && function_column(inner).is_some() {
-        **inner = call("regproc_out", [take(inner)]);
     }
     if let Some(target) = target {
         *data_type = target;
