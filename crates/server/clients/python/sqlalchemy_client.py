@@ -23,11 +23,12 @@ orders = Table(
 
 @check
 def tables_are_made_and_reflected():
+    with engine.begin() as connection:
+        connection.execute(text("DROP VIEW IF EXISTS alchemy_view"))
     orders.drop(engine, checkfirst=True)
     orders.create(engine)
     with engine.begin() as connection:
         connection.execute(text("CREATE SCHEMA IF NOT EXISTS alchemy"))
-        connection.execute(text("DROP VIEW IF EXISTS alchemy_view"))
         connection.execute(text("CREATE VIEW alchemy_view AS SELECT id FROM alchemy_orders"))
     seen = inspect(engine)
     assert orders.name in seen.get_table_names()
