@@ -59,6 +59,26 @@ fn a_start_reads_a_log_in_a_few_passes() {
     assert!(begin > HEAD_BYTES as u64);
 }
 
+/// Changes of a log are made again upon a dump that may have later ones: those have to be in the
+/// log before the dump counts.
+#[test]
+fn a_dump_has_no_change_that_its_log_lacks() {
+    let files = MemoryFiles::default();
+    let store = Arc::new(open(&files, Durability::Deferred));
+    let id = store.create_with(&[1; 40]).expect("room");
+    let beside = Arc::clone(&store);
+    files.before_dump(move || {
+        beside.write_at(id, 0, &[2; 8]).expect("inside");
+        beside.sync().expect("a device");
+        beside.replace(id, &[3; 40]).expect("room");
+    });
+    store.checkpoint().expect("a device");
+    // The process is killed here, or the machine stops.
+    let left = files.disk();
+    let found = open(&MemoryFiles::of(left, 1), Durability::Deferred).get_vec(id).expect("there");
+    assert_eq!(found, [3; 40], "the change before the last is made again upon the last");
+}
+
 /// The longest put and get beside a keeper that makes checkpoints all the time.
 fn longest(durability: Durability, sync: Duration) -> (Duration, Duration) {
     let files = MemoryFiles::default();

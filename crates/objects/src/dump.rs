@@ -47,16 +47,18 @@ impl ObjectStore {
     /// [`ObjectError::File`]; [`ObjectError::OutOfMemory`] when the budget has no room for what is
     /// copied meanwhile; [`ObjectError::Damaged`] when an object is nowhere.
     pub fn dump(&self, path: &Path) -> Result<Dumped, ObjectError> {
-        self.dump_as(&SystemFiles, path, 0, None)
+        self.dump_as(&SystemFiles, path, 0, None, || Ok(()))
     }
 
-    /// `sequence`: its place in the order of logs; `after`: the batch before the log that follows.
+    /// `sequence`: its place in the order of logs; `after`: the batch before the log that follows;
+    /// `ready`: what has to succeed between the moment of the dump and its name.
     pub(crate) fn dump_as(
         &self,
         files: &dyn Files,
         path: &Path,
         sequence: u64,
         after: Option<Link>,
+        ready: impl Fn() -> Result<(), ObjectError>,
     ) -> Result<Dumped, ObjectError> {
         let unfinished = unfinished(path);
         let failed = |source| ObjectError::file("write", &unfinished, source);
@@ -66,6 +68,7 @@ impl ObjectStore {
             let head = Head { after, ..self.head(MAGIC, sequence) };
             let (to, dumped) = self.dump_with(Stream::new(file), head, &failed)?;
             to.file.sync().map_err(failed)?;
+            ready()?;
             Ok(dumped)
         });
         let dumped = dumped.inspect_err(|_| drop(files.remove(&unfinished)))?;

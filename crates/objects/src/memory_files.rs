@@ -91,6 +91,8 @@ struct Inner {
     /// Syncs of files until one fails.
     syncs_left: AtomicUsize,
     read_bytes: AtomicU64,
+    /// Done before the next dump is made.
+    before_dump: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl MemoryFiles {
@@ -134,6 +136,12 @@ impl MemoryFiles {
         self.inner.syncs_left.store(number, Ordering::Relaxed);
     }
 
+    /// Does this once, after the next log has begun and before its dump has.
+    pub(crate) fn before_dump(&self, work: impl FnOnce() + Send + 'static) {
+        let work: Box<dyn FnOnce() + Send> = Box::new(work);
+        *self.inner.before_dump.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+    }
+
     pub(crate) fn read_bytes(&self) -> u64 {
         self.inner.read_bytes.load(Ordering::Relaxed)
     }
@@ -172,6 +180,13 @@ impl Files for MemoryFiles {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn StoredFile>> {
+        if path.extension().is_some_and(|extension| extension == "unfinished") {
+            let mut before_dump =
+                self.inner.before_dump.lock().unwrap_or_else(PoisonError::into_inner);
+            let work = before_dump.take();
+            drop(before_dump);
+            work.into_iter().for_each(|work| work());
+        }
         let mut state = self.state();
         if state.disk.names.contains_key(path) {
             return Err(io::ErrorKind::AlreadyExists.into());

@@ -163,7 +163,7 @@ impl Life {
         let survives = [Survives::All, Survives::Nothing, Survives::Prefix, Survives::Sectors];
         let stop = if rng.one_in(5) { Stop::Kill } else { Stop::Power(survives[rng.index(4)]) };
         let what = |error| format!("{:?}, {stop:?} after {at}: {error}", self.durability);
-        let mut next = self.stopped(rng, at, stop);
+        let mut next = self.stopped(rng, from, at, stop);
         let files = MemoryFiles::resume(next.base.clone(), next.asked.clone(), next.boot);
         let (store, found) = self.open(&files).map_err(what)?;
         store.check().map_err(|error| what(error.to_string()))?;
@@ -192,8 +192,8 @@ impl Life {
         Ok(())
     }
 
-    /// What the next process finds.
-    fn stopped(&self, rng: &mut Rng, at: usize, stop: Stop) -> Self {
+    /// What the next process finds, where this one was started after `from`.
+    fn stopped(&self, rng: &mut Rng, from: usize, at: usize, stop: Stop) -> Self {
         let mut next = Self {
             base: self.base.clone(),
             asked: self.asked[..at].to_vec(),
@@ -205,7 +205,8 @@ impl Life {
         };
         match stop {
             Stop::Kill => {
-                if let Some(Asked::Write { bytes, .. }) = next.asked.last_mut() {
+                // What an earlier process wrote stays.
+                if let Some(Asked::Write { bytes, .. }) = next.asked[from..].last_mut() {
                     bytes.truncate(rng.index(bytes.len() + 1));
                 }
             }

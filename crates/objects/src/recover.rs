@@ -3,6 +3,8 @@
 //! A directory has dumps and logs with numbers. Dump `n` has every change of the logs before log
 //! `n`, and some of those after; so the newest dump and the logs from its number on are the store.
 //! A checkpoint begins the next log first and dumps then: whenever it ends, what is there is whole.
+//! The log is synced between the moment of the dump and its name: a dump with a change that the log
+//! lacks would have the change before made again upon it, and become a state that never was.
 //!
 //! A start writes to no log of before. It reads each up to the first batch that is not whole or
 //! does not continue the chain of batches, and tells by what follows why it ends there. The first
@@ -160,7 +162,10 @@ impl ObjectStore {
             if was_broken || log.is_sound().is_ok() {
                 let (number, after) = log.place();
                 let path = home.path("dump", number);
-                let dumped = self.dump_as(&*home.files, &path, number, Some(after))?;
+                // A start makes the changes of the log again upon the dump. That ends at a state
+                // the store had only if the log has all changes that the dump has.
+                let ready = || if was_broken { Ok(()) } else { log.sync() };
+                let dumped = self.dump_as(&*home.files, &path, number, Some(after), ready)?;
                 if was_broken {
                     log.mend();
                 }

@@ -1,9 +1,10 @@
 //! Changes that are made again, from dumps and logs, in a store that nobody else uses yet.
 //!
 //! A log begins before the dump that it follows: what the store holds may be of later than the
-//! change that comes next. Such a change was followed by those that led there, which are in the log
-//! as well, so it is enough that every change sets what it sets whatever there was before, and that
-//! one which does not suit what is there is passed over.
+//! change that comes next. Such a change was followed by those that led there. They are in the log
+//! as well, which is synced before the dump gets its name. So it is enough that every change sets
+//! what it sets whatever there was before, and that one which does not suit what is there is passed
+//! over.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
