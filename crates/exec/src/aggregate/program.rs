@@ -10,7 +10,9 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Result;
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr};
+use datafusion::physical_expr::{
+    ConstExpr, EquivalenceProperties, GroupsAccumulatorAdapter, PhysicalExpr,
+};
 use datafusion::physical_plan::aggregates::{
     AggregateExec, AggregateInputMode, AggregateOutputMode, PhysicalGroupBy, aggregate_expressions,
     evaluate_group_by,
@@ -51,6 +53,17 @@ pub(super) struct Aggregate {
     pub(super) state_types: Vec<DataType>,
     /// What it wants of its group's values, if they are its state.
     pub(super) wants: Option<Wants>,
+}
+
+/// The order of the rows of a group: that of the input, in which the group's keys are constant.
+/// DataFusion leaves them out of the order that it asks of the input.
+fn order_in_groups(stock: &AggregateExec) -> Result<EquivalenceProperties> {
+    let mut order = stock.input().equivalence_properties().clone();
+    let keys = stock.group_expr();
+    if !keys.has_grouping_set() {
+        order.add_constants(keys.input_exprs().into_iter().map(ConstExpr::from))?;
+    }
+    Ok(order)
 }
 
 /// Makers of the states of single rows, one for every aggregate.
@@ -118,13 +131,11 @@ impl Program {
         let merges = stock.mode().input_mode() == AggregateInputMode::Partial;
         let count = group_by.num_group_exprs();
         let arguments = aggregate_expressions(stock.aggr_expr(), stock.mode(), count)?;
+        let order = order_in_groups(stock)?;
         let in_order = |function: &Arc<AggregateFunctionExpr>| match merges || hands_on {
             // States come from, and go to, operators that know the function with its ORDER BY.
             true => Ok(None),
-            false => {
-                let properties = stock.input().equivalence_properties();
-                values::in_input_order(function, properties, &value_schema)
-            }
+            false => values::in_input_order(function, &order, &value_schema),
         };
         let aggregates = stock.aggr_expr().iter().zip(arguments).zip(stock.filter_expr());
         let aggregates = aggregates.map(|((function, mut arguments), filter)| {

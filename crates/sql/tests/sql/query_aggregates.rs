@@ -271,6 +271,12 @@ async fn ordered_lists_of_many_values_fit_a_small_budget() {
     };
     let expected = [Some(0), Some(1), Some(2), None].map(of).join("\n");
     assert_eq!(show(&session, groups).await, expected);
+    // The group's key is no part of the order that rows of a group need.
+    let keyed = "SELECT g, sum(length(t)) FROM (SELECT g, string_agg(p, '' ORDER BY w, g, k) AS t \
+                 FROM (SELECT id % 3 AS g, p, k, repeat(p, 100) AS w FROM s) GROUP BY g) \
+                 GROUP BY g ORDER BY g";
+    let of = |g: usize| format!("{g} {}", list(&|id| id % 3 == g, &|id| id % 100).concat().len());
+    assert_eq!(show(&session, keyed).await, [0, 1, 2].map(of).join("\n"));
     // Two orders, of which the input can have one.
     let two = "SELECT id % 3 AS g, array_to_string(array_agg(id ORDER BY k), ' '), \
                array_to_string(array_agg(id ORDER BY k DESC), ' ') \
