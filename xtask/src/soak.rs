@@ -33,6 +33,7 @@ const PROGRAMS: &[&[&str]] = &[
     &["--test", "merge_kills"],
     &["--test", "power_loss"],
     &["--test", "cli", "durability"],
+    &["--test", "cli", "histories"],
     &["--test", "hostile"],
 ];
 

@@ -37,8 +37,8 @@ use datafusion::logical_expr::expr::{Case, Exists, InSubquery, SetComparison, Se
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable as _, FetchType, JoinType, LogicalPlan, LogicalPlanBuilder,
-    Operator, SkipType, Subquery, binary_expr, lit, not,
+    BinaryExpr, Expr, ExprSchemable as _, FetchType, GroupingSet, JoinType, LogicalPlan,
+    LogicalPlanBuilder, Operator, SkipType, Subquery, binary_expr, lit, not,
 };
 use datafusion::optimizer::AnalyzerRule;
 use terrace_exec::functions::aggregates;
@@ -376,7 +376,27 @@ fn refuse_correlated_set(plan: &LogicalPlan) -> Result<()> {
                  query; write it as NOT EXISTS or EXISTS with a condition for each column"
             )
         }
+        // Its row of the empty set is there without rows of the input too.
+        LogicalPlan::Aggregate(aggregate)
+            if !aggregate.group_expr.is_empty()
+                && aggregate.group_expr.iter().all(has_empty_set)
+                && !aggregate.input.all_out_ref_exprs().is_empty() =>
+        {
+            not_impl_err!(
+                "ROLLUP, CUBE and the grouping set () in a subquery that names columns of the \
+                 outer query below them; leave the set () out, or write it as a subquery of its own"
+            )
+        }
         _ => Ok(()),
+    }
+}
+
+/// True if a key of a GROUP BY asks for the group of all rows beside others.
+fn has_empty_set(key: &Expr) -> bool {
+    match key {
+        Expr::GroupingSet(GroupingSet::GroupingSets(sets)) => sets.iter().any(Vec::is_empty),
+        Expr::GroupingSet(GroupingSet::Rollup(_) | GroupingSet::Cube(_)) => true,
+        _ => false,
     }
 }
 

@@ -174,7 +174,37 @@ async fn existence_of_aggregates_and_of_rows_behind_an_offset() {
     assert_eq!(show(&session, delete).await, "0");
 }
 
-/// Rows are compared by their columns, whose nulls are unknown.
+/// The group of all rows is there without rows too, which no plan of DataFusion gives a subquery of
+/// the outer row.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn correlated_groups_of_all_rows_are_refused() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE q AS SELECT * FROM (VALUES (1), (2), (3)) v(a)").await;
+    show(&session, "CREATE TABLE r AS SELECT * FROM (VALUES (1, 10), (1, 11), (2, 20)) v(a, c)")
+        .await;
+    for keys in ["ROLLUP (c)", "CUBE (c)", "GROUPING SETS ((c), ())", "ROLLUP (c), CUBE (a)"] {
+        for condition in ["5 NOT IN (SELECT c", "EXISTS (SELECT c", "0 IN (SELECT count(*)"] {
+            let query =
+                format!("SELECT a FROM q WHERE {condition} FROM r WHERE r.a = q.a GROUP BY ");
+            let refused = error(&session, &format!("{query}{keys})")).await;
+            assert!(refused.contains("the grouping set ()"), "{condition} {keys}: {refused}");
+        }
+    }
+    let cases = [
+        ("5 NOT IN (SELECT c FROM r WHERE r.a = q.a GROUP BY GROUPING SETS ((c), (a)))", "3"),
+        ("2 IN (SELECT count(*) FROM r WHERE r.a = q.a GROUP BY a, ROLLUP (c))", "1"),
+        ("EXISTS (SELECT c FROM r GROUP BY ROLLUP (c))", "1 2 3"),
+    ];
+    for (condition, keys) in cases {
+        let query = format!("SELECT a FROM q WHERE {condition} ORDER BY a");
+        assert_eq!(show(&session, &query).await.replace('\n', " "), keys, "{condition}");
+    }
+    let outermost = "SELECT c, count(*) FROM r WHERE EXISTS (SELECT 1 FROM q WHERE q.a = r.a) \
+                     GROUP BY ROLLUP (c) ORDER BY c";
+    assert_eq!(show(&session, outermost).await, "10 1\n11 1\n20 1\n 3");
+}
+
 /// A column of one value below an outer join has two above it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn constants_of_outer_joins_are_sorted() {
