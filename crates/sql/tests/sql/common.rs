@@ -43,6 +43,13 @@ pub async fn show(session: &Session, text: &str) -> String {
     }
 }
 
+/// Checks each query against its answer.
+pub async fn check(session: &Session, cases: &[(&str, &str)]) {
+    for (query, answer) in cases {
+        assert_eq!(show(session, query).await, *answer, "{query}");
+    }
+}
+
 pub async fn try_show(session: &Session, text: &str) -> Result<String, SqlError> {
     let outputs = session.sql(text).await?;
     let Some(last) = outputs.last() else { return Ok(String::new()) };

@@ -1,15 +1,9 @@
 //! Floating-point numbers: the zeros are equal, all NaNs are equal and above all other numbers.
 
-use crate::common::{MIB, engine, show};
+use crate::common::{MIB, check, engine, show};
 use terrace_sql::Session;
 
 const DRAM: u64 = 64 * MIB;
-
-async fn check(session: &Session, cases: &[(&str, &str)]) {
-    for (query, answer) in cases {
-        assert_eq!(show(session, query).await, *answer, "{query}");
-    }
-}
 
 /// Two zeros of different signs, and infinity, from which NaN is computed.
 async fn zeros(session: &Session) {

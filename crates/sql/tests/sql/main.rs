@@ -22,6 +22,7 @@ mod query_spill;
 mod right_answers;
 mod roles;
 mod store_identity;
+mod subquery_answers;
 mod tenants;
 mod tiers;
 mod transaction_histories;

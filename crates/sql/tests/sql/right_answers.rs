@@ -1,16 +1,9 @@
 //! Answers that DataFusion, or an earlier version, gets wrong.
 
-use crate::common::{MIB, engine, error, show};
+use crate::common::{MIB, check, engine, error, show};
 use terrace_sql::Session;
 
 const DRAM: u64 = 64 * MIB;
-
-/// Checks each query against its answer.
-async fn check(session: &Session, cases: &[(&str, &str)]) {
-    for (query, answer) in cases {
-        assert_eq!(show(session, query).await, *answer, "{query}");
-    }
-}
 
 /// Tables whose columns have the same names.
 async fn same_names(session: &Session) {
@@ -57,152 +50,6 @@ async fn the_filter_of_a_join_reaches_the_scan_of_its_column() {
     let joined = "SELECT count(*) FROM users u LEFT JOIN orders o ON o.user_id = u.id \
                   JOIN items i ON i.order_id = o.id WHERE i.id < 18000";
     assert_eq!(show(&session, joined).await, "17999");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn comparisons_with_subqueries_have_three_truth_values() {
-    let engine = engine(DRAM);
-    let session = engine.session().expect("session");
-    show(&session, "CREATE TABLE i AS SELECT * FROM (VALUES (1), (2), (3), (NULL)) v(i)").await;
-    let of_filter = [
-        ("i > ANY (SELECT i FROM i)", 2),
-        ("i = ANY (SELECT i FROM i)", 3),
-        ("i >= ALL (SELECT i FROM i WHERE i IS NOT NULL)", 1),
-        ("i <> ALL (SELECT i FROM i WHERE i > 1)", 1),
-        ("i <> ALL (SELECT i FROM i)", 0),
-        ("i <> ANY (SELECT i FROM i WHERE i = 2)", 2),
-        ("i = ALL (SELECT i FROM i WHERE i = 2)", 1),
-        ("i < ALL (SELECT i FROM i WHERE i > 5)", 4),
-        ("i < ANY (SELECT i FROM i WHERE i > 5)", 0),
-        ("i NOT IN (SELECT i FROM i)", 0),
-        ("i NOT IN (SELECT i FROM i WHERE i > 1)", 1),
-        ("i NOT IN (SELECT i FROM i WHERE i > 5)", 4),
-        ("1 NOT IN (SELECT NULL)", 0),
-        ("1 NOT IN (SELECT i FROM i WHERE i = 2)", 4),
-        ("(4 IN (SELECT i FROM i)) IS NULL", 4),
-        ("(i IN (SELECT i FROM i WHERE i > 1)) IS NULL", 1),
-        ("NOT (i IN (SELECT i FROM i WHERE i > 1))", 1),
-        ("i NOT IN (SELECT i FROM i) OR i = 3", 1),
-        ("i IN (SELECT i FROM i) OR i IS NULL", 4),
-        ("(i > ANY (SELECT i FROM i)) IS NULL", 2),
-        ("NOT (i > ALL (SELECT i FROM i))", 3),
-    ];
-    for (condition, rows) in of_filter {
-        let query = format!("SELECT count(*) FROM i WHERE {condition}");
-        assert_eq!(show(&session, &query).await, rows.to_string(), "{condition}");
-    }
-    check(
-        &session,
-        &[
-            ("SELECT i IN (SELECT i FROM i WHERE i > 1) FROM i ORDER BY i", "false\ntrue\ntrue\n"),
-            ("SELECT i NOT IN (SELECT i FROM i) FROM i ORDER BY i", "false\nfalse\nfalse\n"),
-            ("SELECT i > ANY (SELECT i FROM i) FROM i ORDER BY i", "\ntrue\ntrue\n"),
-            (
-                "SELECT 4 IN (SELECT i FROM i) AS a, 4 IN (SELECT i FROM i WHERE i > 0) AS b",
-                " false",
-            ),
-            (
-                "SELECT EXISTS (SELECT 1 FROM i WHERE i > 5) AS a, EXISTS (SELECT 1 FROM i) AS b",
-                "false true",
-            ),
-            (
-                "SELECT a.i, EXISTS (SELECT 1 FROM i b WHERE b.i = a.i + 1) FROM i a ORDER BY a.i",
-                "1 true\n2 true\n3 false\n false",
-            ),
-        ],
-    )
-    .await;
-}
-
-/// A value may be null though none of its columns is.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nulls_of_expressions_are_in_no_list_but_the_empty_one() {
-    let engine = engine(DRAM);
-    let session = engine.session().expect("session");
-    show(&session, "CREATE TABLE o (k BIGINT NOT NULL, g BIGINT NOT NULL)").await;
-    show(&session, "INSERT INTO o VALUES (1, 1), (2, 1), (3, 2), (4, 3)").await;
-    show(&session, "CREATE TABLE s (v BIGINT NOT NULL, g BIGINT NOT NULL)").await;
-    show(&session, "INSERT INTO s VALUES (2, 1), (5, 1), (3, 2)").await;
-    let of_filter = [
-        // No row of `s` has g = 3: an empty list.
-        ("CAST(NULL AS BIGINT) NOT IN (SELECT v FROM s WHERE s.g = o.g)", "4"),
-        ("CAST(NULL AS BIGINT) NOT IN (SELECT DISTINCT 5 FROM s WHERE s.g < o.g)", "1 2"),
-        ("CAST(NULL AS BIGINT) <> ALL (SELECT v FROM s WHERE s.g = o.g)", "4"),
-        ("nullif(k, 1) NOT IN (SELECT v FROM s WHERE s.g = o.g)", "4"),
-        ("nullif(k, 1) NOT IN (SELECT v FROM s)", "4"),
-        ("nullif(k, 1) NOT IN (SELECT v FROM s WHERE v > 9)", "1 2 3 4"),
-        ("CASE WHEN k > 1 THEN k END NOT IN (SELECT v FROM s WHERE s.g = o.g)", "4"),
-        ("NOT (nullif(k, 1) IN (SELECT v FROM s WHERE s.g = o.g AND v = 5))", "2 3 4"),
-        ("nullif(k, 9) NOT IN (SELECT v FROM s WHERE s.g = o.g)", "1 4"),
-    ];
-    for (condition, keys) in of_filter {
-        let query = format!("SELECT k FROM o WHERE {condition} ORDER BY k");
-        assert_eq!(show(&session, &query).await.replace('\n', " "), keys, "{condition}");
-    }
-}
-
-/// An aggregation without groups returns a row, also of no rows.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn existence_of_aggregates_and_of_rows_behind_an_offset() {
-    let engine = engine(DRAM);
-    let session = engine.session().expect("session");
-    show(&session, "CREATE TABLE q AS SELECT * FROM (VALUES (1, 1), (2, 2), (3, NULL)) v(id, a)")
-        .await;
-    show(&session, "CREATE TABLE r AS SELECT * FROM (VALUES (1, 10), (1, 20)) v(a, c)").await;
-    let of_filter = [
-        ("EXISTS (SELECT count(*) FROM r WHERE r.a = q.a)", "1 2 3"),
-        ("EXISTS (SELECT sum(c) FROM r WHERE r.a = q.a) OR id = 9", "1 2 3"),
-        ("NOT EXISTS (SELECT max(c) + 1 FROM r WHERE r.a = q.a)", ""),
-        ("EXISTS (SELECT 1 FROM r WHERE r.a = q.a HAVING count(*) = 0)", "2 3"),
-        ("NOT EXISTS (SELECT 1 FROM r WHERE r.a = q.a HAVING count(*) > 1)", "2 3"),
-        ("EXISTS (SELECT c FROM r WHERE r.a = q.a GROUP BY c)", "1"),
-        ("EXISTS (SELECT DISTINCT count(*) FROM r WHERE r.a = q.a)", "1 2 3"),
-        ("EXISTS (SELECT count(*) FROM r WHERE r.a = q.a LIMIT 1)", "1 2 3"),
-        ("EXISTS (SELECT 1 FROM r WHERE r.a = q.a OFFSET 1)", "1"),
-        ("EXISTS (SELECT 1 FROM r WHERE r.a = q.a OFFSET 2)", ""),
-        ("EXISTS (SELECT 1 FROM r WHERE r.a = q.a LIMIT 0)", ""),
-        ("EXISTS (SELECT 1 FROM r n RIGHT JOIN r ON false WHERE r.a = q.a LIMIT 1)", "1"),
-        ("NOT EXISTS (SELECT 1 FROM r WHERE r.a = q.a ORDER BY c LIMIT 1)", "2 3"),
-    ];
-    for (condition, ids) in of_filter {
-        let query = format!("SELECT id FROM q WHERE {condition} ORDER BY id");
-        assert_eq!(show(&session, &query).await.replace('\n', " "), ids, "{condition}");
-    }
-    let values = "SELECT EXISTS (SELECT sum(c) FROM r WHERE r.a = q.a) FROM q";
-    assert_eq!(show(&session, values).await, "true\ntrue\ntrue");
-    let delete = "DELETE FROM q WHERE NOT EXISTS (SELECT sum(c) FROM r WHERE r.a = q.a)";
-    assert_eq!(show(&session, delete).await, "0");
-}
-
-/// The group of all rows is there without rows too, which no plan of DataFusion gives a subquery of
-/// the outer row.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn correlated_groups_of_all_rows_are_refused() {
-    let engine = engine(DRAM);
-    let session = engine.session().expect("session");
-    show(&session, "CREATE TABLE q AS SELECT * FROM (VALUES (1), (2), (3)) v(a)").await;
-    show(&session, "CREATE TABLE r AS SELECT * FROM (VALUES (1, 10), (1, 11), (2, 20)) v(a, c)")
-        .await;
-    for keys in ["ROLLUP (c)", "CUBE (c)", "GROUPING SETS ((c), ())", "ROLLUP (c), CUBE (a)"] {
-        for condition in ["5 NOT IN (SELECT c", "EXISTS (SELECT c", "0 IN (SELECT count(*)"] {
-            let query =
-                format!("SELECT a FROM q WHERE {condition} FROM r WHERE r.a = q.a GROUP BY ");
-            let refused = error(&session, &format!("{query}{keys})")).await;
-            assert!(refused.contains("the grouping set ()"), "{condition} {keys}: {refused}");
-        }
-    }
-    let cases = [
-        ("5 NOT IN (SELECT c FROM r WHERE r.a = q.a GROUP BY GROUPING SETS ((c), (a)))", "3"),
-        ("2 IN (SELECT count(*) FROM r WHERE r.a = q.a GROUP BY a, ROLLUP (c))", "1"),
-        ("EXISTS (SELECT c FROM r GROUP BY ROLLUP (c))", "1 2 3"),
-    ];
-    for (condition, keys) in cases {
-        let query = format!("SELECT a FROM q WHERE {condition} ORDER BY a");
-        assert_eq!(show(&session, &query).await.replace('\n', " "), keys, "{condition}");
-    }
-    let outermost = "SELECT c, count(*) FROM r WHERE EXISTS (SELECT 1 FROM q WHERE q.a = r.a) \
-                     GROUP BY ROLLUP (c) ORDER BY c";
-    assert_eq!(show(&session, outermost).await, "10 1\n11 1\n20 1\n 3");
 }
 
 /// A column of one value below an outer join has two above it.
@@ -550,30 +397,6 @@ async fn keys_of_an_order_may_come_again() {
     let same = "SELECT first_value(x ORDER BY d, d + 0, x, d DESC), last_value(x ORDER BY x, x) \
                 FROM z GROUP BY d";
     check(&session, &[(on, "-1.25"), (same, "-1.25 -1.25")]).await;
-}
-
-/// An aggregate without groups is one row for each outer row, also over no rows.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memberships_in_an_aggregate_of_no_rows_see_its_row() {
-    let engine = engine(DRAM);
-    let session = engine.session().expect("session");
-    let make = "CREATE TABLE w AS SELECT * FROM (VALUES (0), (1), (NULL)) v(id);
-                CREATE TABLE u AS SELECT * FROM (VALUES (1, 1), (1, 1)) v(name, x)";
-    show(&session, make).await;
-    let of = |condition: &str| format!("SELECT count(*) FROM w WHERE {condition}");
-    let max = "(SELECT max(x) FROM u WHERE u.name = w.id)";
-    let count = "(SELECT count(*) FROM u WHERE u.name = w.id)";
-    let cases = [
-        (of(&format!("id NOT IN {max}")), "0"),
-        (of(&format!("id IN {max}")), "1"),
-        (of(&format!("id IN {count}")), "1"),
-        (of(&format!("id NOT IN {count}")), "1"),
-        (of(&format!("NOT (id = ANY {count})")), "1"),
-        (of(&format!("(id IN {max}) IS NULL")), "2"),
-    ];
-    for (query, answer) in cases {
-        assert_eq!(show(&session, &query).await, answer, "{query}");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
