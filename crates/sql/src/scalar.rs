@@ -1,5 +1,6 @@
 //! Scalar functions that DataFusion lacks, or whose answers are not those of PostgreSQL.
 
+mod apart;
 mod bytes;
 mod canonical;
 mod round;
@@ -12,6 +13,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{ColumnarValue, Expr, ScalarUDF};
 
+pub(crate) use apart::Apart;
 pub(crate) use bytes::BytesOfText;
 pub(crate) use canonical::Canonical;
 pub(crate) use round::RoundToInteger;

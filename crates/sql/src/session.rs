@@ -23,6 +23,7 @@ mod group_filters;
 mod heap;
 pub(crate) mod hint;
 mod join_constraint;
+pub(crate) mod lists;
 mod modify;
 mod multiplicity;
 mod normalize;

@@ -5,18 +5,20 @@ use std::sync::Arc;
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 
 use super::group_filters::PushDownFilter;
+use super::lists::Simplify;
 use super::not_in::{self, NotIn};
 use super::null_equality::{CrossJoins, EquijoinKeys};
 use super::order_keys::OrderKeys;
 
 /// DataFusion's rules, with NOT IN spelled out where a join cannot be null-aware, with those that
-/// mix joins or groups up replaced by those that do not, and with keys that come again left out at
-/// the end.
+/// mix joins, groups or lists up replaced by those that do not, and with keys that come again left
+/// out at the end.
 pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let ours: [Arc<dyn OptimizerRule + Send + Sync>; 3] = [
+    let ours: [Arc<dyn OptimizerRule + Send + Sync>; 4] = [
         Arc::new(CrossJoins::default()),
         Arc::new(EquijoinKeys::default()),
         Arc::new(PushDownFilter::default()),
+        Arc::new(Simplify::default()),
     ];
     let mut rules = Vec::new();
     for rule in Optimizer::new().rules {
@@ -43,10 +45,11 @@ mod tests {
         assert_eq!(ours[at - 1].name(), not_in::AFTER);
         let replaced = ours.iter().filter(|own| {
             let own = format!("{own:?}");
-            ["CrossJoins", "EquijoinKeys", "PushDownFilter { stock"]
+            ["CrossJoins", "EquijoinKeys", "PushDownFilter { stock", "Simplify("]
                 .iter()
                 .any(|name| own.starts_with(name))
         });
-        assert_eq!(replaced.count(), 3);
+        // Simplify stands twice in the list.
+        assert_eq!(replaced.count(), 5);
     }
 }

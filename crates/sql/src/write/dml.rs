@@ -21,7 +21,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt as _;
 
 use super::{Assignment, CountExec, delete_plan, update_plan};
-use crate::session::{canonical, floats, semantics};
+use crate::session::{canonical, floats, lists, semantics};
 use crate::table::Table;
 
 /// Plans a DELETE or UPDATE of `table`.
@@ -137,7 +137,7 @@ impl<'a> Expressions<'a> {
         }
         let expression = semantics::rewrite(expression, self.schema.as_ref())?.data;
         let expression = canonical::rewrite(expression, self.schema.as_ref())?.data;
-        self.simplifier.simplify(expression)
+        lists::simplify(&self.simplifier, expression)
     }
 
     fn physical(&self, expression: &Expr) -> Result<Arc<dyn PhysicalExpr>> {

@@ -135,6 +135,48 @@ async fn similar_to_matches_the_whole_value() {
     assert!(pattern.contains("SIMILAR TO"), "{pattern}");
 }
 
+/// Two lists that one value is compared with are not made one by what their members are written
+/// like, and null is in no list.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_of_one_value_are_not_mixed_up() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let rows = "CREATE TABLE t AS SELECT * FROM (VALUES (1, 1, 2, 1, 3), (2, 3, 4, 5, 2), \
+                (NULL, 1, 2, 1, 3)) v(x, a, b, c, d)";
+    show(&session, rows).await;
+    let of_filter = [
+        ("x IN (a, b) AND x IN (c, d)", "1"),
+        ("x IN (a, b, 9) AND x NOT IN (d, 7, 8)", "1"),
+        ("x NOT IN (a, b, 9) OR x NOT IN (c, d, 5, 6)", "2"),
+        ("x NOT IN (1) OR x NOT IN (2)", "1 2"),
+        ("NOT (x IN (1, 5) AND x IN (3, 4))", "1 2"),
+        ("NOT ((x = 1 OR x = 2) AND (x = 3 OR x = 4))", "1 2"),
+        ("x > 0 AND NOT (x NOT IN (1, 2) AND (a = 1 OR x IN (2, 7)) AND x IN (1, 3))", "1 2"),
+        ("CAST(x AS SMALLINT) NOT IN (1, 5) OR x + 0 NOT IN (2, 4)", "1 2"),
+    ];
+    for (condition, found) in of_filter {
+        let query = format!("SELECT x FROM t WHERE {condition} ORDER BY x");
+        assert_eq!(show(&session, &query).await.replace('\n', " "), found, "{condition}");
+    }
+    let of_value = [
+        ("x IN (a, b, 7) AND x IN (c, d, 8)", "true false "),
+        ("x IN (1, 5) AND x IN (3, 4)", "false false "),
+        ("x IN (1, 5) AND x NOT IN (1, 5, 6)", "false false "),
+        ("x NOT IN (1, 5, NULL) OR x NOT IN (2, 3, 4)", "true  "),
+        ("(x = 1 OR x = 2) AND (x = 3 OR x = 4)", "false false "),
+    ];
+    for (value, found) in of_value {
+        let query = format!("SELECT {value} FROM t ORDER BY x");
+        assert_eq!(show(&session, &query).await.replace('\n', " "), found, "{value}");
+    }
+    let nested = "SELECT x FROM (SELECT * FROM t WHERE x IN (a, b)) WHERE x IN (c, d)";
+    assert_eq!(show(&session, nested).await, "1");
+    show(&session, "DELETE FROM t WHERE x NOT IN (1) OR x NOT IN (7)").await;
+    assert_eq!(show(&session, "SELECT a, count(*) FROM t GROUP BY a").await, "1 1");
+    show(&session, "UPDATE t SET a = 5 WHERE NOT (x IN (1, 5) AND x IN (3, 4))").await;
+    assert_eq!(show(&session, "SELECT a, x FROM t").await, "1 ");
+}
+
 /// Local times that a change of clocks leaves out, or brings twice, as PostgreSQL 15 takes them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn local_times_at_changes_of_clocks() {

@@ -22,6 +22,7 @@
 //! | `t.k` behind `FULL` or `RIGHT JOIN ... USING (k)` | `k` alone |
 //! | a scalar subquery of two rows | aggregates, or a limit of one row |
 //! | text compared with numbers | none |
+//! | the order of DISTINCT ON in `x IN (SELECT ...)`, which DuckDB 2.0.0 drops | `OFFSET 0` there |
 
 mod aggregate;
 mod change;

@@ -19,7 +19,8 @@ impl Generator<'_> {
             9 => self.null_test(level, depth),
             10 => self.distinctness(level, depth),
             11 => self.between(level, depth),
-            12 | 13 => self.in_list(level, depth),
+            12 => self.in_list(level, depth),
+            13 => self.two_lists(level, depth),
             14 => self.like(level, depth),
             15 => match self.column_of(Kind::Bool) {
                 Some(column) => column,
@@ -104,10 +105,31 @@ impl Generator<'_> {
     fn in_list(&mut self, level: usize, depth: usize) -> Node {
         let kind = self.some_kind();
         let left = self.scalar(kind, level + 1, depth);
+        self.list_of(left, kind)
+    }
+
+    /// Lists that one value is compared with.
+    fn two_lists(&mut self, level: usize, depth: usize) -> Node {
+        let kind = self.some_kind();
+        let left = match self.column_of(kind) {
+            Some(column) if self.random.percent(80) => column,
+            _ => self.scalar(kind, level + 1, depth),
+        };
+        let items = vec![self.list_of(left.clone(), kind), self.list_of(left, kind)];
+        let between = if self.random.percent(50) { " AND " } else { " OR " };
+        Node::List { head: "(", items, between, tail: ")", least: 1 }
+    }
+
+    /// A comparison with a list, now and then of columns.
+    fn list_of(&mut self, left: Node, kind: Kind) -> Node {
         let count = if self.random.percent(10) { 12 } else { self.random.between(1, 4) };
-        let list = commas((0..count).map(|_| self.constant(kind)).collect());
+        let member = |_| match self.column_of(kind) {
+            Some(column) if self.random.percent(20) => column,
+            _ => self.constant(kind),
+        };
+        let list = commas((0..count).map(member).collect());
         let negation = if self.random.percent(40) { " NOT IN (" } else { " IN (" };
-        parts([text("("), left, text(negation), list, text("))")])
+        expression(Kind::Bool, parts([text("("), left, text(negation), list, text("))")]))
     }
 
     /// Rows compared, which are structs in DuckDB, whose nulls are equal.

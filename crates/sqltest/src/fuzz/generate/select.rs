@@ -174,7 +174,8 @@ impl Generator<'_> {
             items.push(parts([node, alias]));
             columns.push((name, kind));
         }
-        (head, items, Behind { node: text(order), ordered: true }, columns)
+        let peers = format!("{order} OFFSET 0");
+        (head, items, Behind { node: Node::Each(order, peers), ordered: true }, columns)
     }
 
     /// An order of all columns in reach: rows that tie are the same.

@@ -1,0 +1,205 @@
+//! DataFusion's rule that simplifies expressions, with lists that it must not join kept apart.
+//!
+//! It makes one list of two that a value is compared with: `x IN (L) AND x IN (M)` becomes `x IN`
+//! the members that both have, by what they are written like. If none is left, it is false, or true
+//! for `x NOT IN (L) OR x NOT IN (M)`. Both are wrong where `x` or a member is null, and where
+//! members are columns: two that are written differently may have one value. Lists that are joined
+//! by OR, and those that all exclude and are joined by AND, become one that has all members, which
+//! is right.
+
+use std::collections::{BTreeSet, HashMap};
+
+use datafusion::common::tree_node::{
+    Transformed, TransformedResult as _, TreeNode as _, TreeNodeRecursion,
+};
+use datafusion::common::{Column, Result};
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::simplify_expressions::{ExprSimplifier, SimplifyExpressions};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+use crate::scalar::Apart;
+
+/// Simplifies the expressions of a node.
+#[derive(Debug, Default)]
+pub(super) struct Simplify(SimplifyExpressions);
+
+impl OptimizerRule for Simplify {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let apart = plan.map_expressions(set_apart)?;
+        if !apart.transformed {
+            return self.0.rewrite(apart.data, config);
+        }
+        let simple = self.0.rewrite(apart.data, config)?;
+        // The rule may have put a projection over the node.
+        let is_new = simple.transformed;
+        let together = simple.data.transform_down(|node| node.map_expressions(put_back));
+        Ok(Transformed::new_transformed(together.data()?, is_new))
+    }
+}
+
+/// Simplifies an expression by itself.
+///
+/// # Errors
+/// DataFusion's, for a constant that cannot be computed.
+pub(crate) fn simplify(simplifier: &ExprSimplifier, expr: Expr) -> Result<Expr> {
+    let apart = set_apart(expr)?;
+    let is_apart = apart.transformed;
+    let simple = simplifier.simplify(apart.data)?;
+    if is_apart { put_back(simple).data() } else { Ok(simple) }
+}
+
+/// Hides lists from each other that must not be joined.
+fn set_apart(mut expr: Expr) -> Result<Transformed<Expr>> {
+    if !has_two_lists(&expr)? {
+        return Ok(Transformed::no(expr));
+    }
+    let is_new = visit(&mut expr)?;
+    Ok(Transformed::new_transformed(expr, is_new))
+}
+
+fn put_back(expr: Expr) -> Result<Transformed<Expr>> {
+    expr.transform_up(|expr| match Apart::is(&expr) {
+        true => Ok(Transformed::yes(Apart::argument(expr))),
+        false => Ok(Transformed::no(expr)),
+    })
+}
+
+/// True if there may be two lists. Alternatives that are equalities become one.
+fn has_two_lists(expr: &Expr) -> Result<bool> {
+    let mut lists = 0;
+    expr.apply(|part| {
+        lists += match part {
+            Expr::InList(_) => 1,
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+                usize::from(is_equality(left)) + usize::from(is_equality(right))
+            }
+            _ => 0,
+        };
+        Ok(if lists > 1 { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(lists > 1)
+}
+
+/// The operator of a chain of AND or OR.
+fn chained(expr: &Expr) -> Option<Operator> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) => Some(*op),
+        _ => None,
+    }
+}
+
+/// Sets apart what is below an expression; true if something was.
+fn visit(expr: &mut Expr) -> Result<bool> {
+    let Some(operator) = chained(expr) else {
+        let mut is_new = false;
+        let visited = std::mem::take(expr).map_children(|mut child| {
+            is_new |= visit(&mut child)?;
+            Ok(Transformed::no(child))
+        })?;
+        *expr = visited.data;
+        return Ok(is_new);
+    };
+    let mut parts = Vec::new();
+    parts_of(expr, operator, &mut parts);
+    let lists: Vec<_> = parts.iter().map(|part| List::of(part)).collect();
+    // Parts that are lists of a value: all, and those that include it.
+    let mut groups: HashMap<&BTreeSet<Column>, (usize, usize)> = HashMap::new();
+    for list in lists.iter().flatten() {
+        let (all, including) = groups.entry(&list.value).or_default();
+        *all += 1;
+        *including += usize::from(!list.excludes);
+    }
+    let is_joined_wrongly = |list: &List| {
+        let (all, including) = groups[&list.value];
+        match operator {
+            Operator::And => all > 1 && including > 0,
+            _ => all - including > 1 && list.excludes,
+        }
+    };
+    let mut is_new = false;
+    for (part, list) in parts.into_iter().zip(&lists) {
+        is_new |= visit(part)?;
+        if list.as_ref().is_some_and(is_joined_wrongly) {
+            *part = Apart::of(std::mem::take(part));
+            is_new = true;
+        }
+    }
+    Ok(is_new)
+}
+
+/// The operands of a chain, whatever its shape.
+fn parts_of<'a>(expr: &'a mut Expr, operator: Operator, parts: &mut Vec<&'a mut Expr>) {
+    let mut rest = vec![expr];
+    while let Some(next) = rest.pop() {
+        if chained(next) != Some(operator) {
+            parts.push(next);
+        } else if let Expr::BinaryExpr(BinaryExpr { left, right, .. }) = next {
+            rest.extend([right.as_mut(), left.as_mut()]);
+        }
+    }
+}
+
+/// An expression that is, or may become, a comparison with a list.
+struct List {
+    /// The columns of the value that is compared. Two values of one column may turn out to be the
+    /// same.
+    value: BTreeSet<Column>,
+    /// NOT IN.
+    excludes: bool,
+}
+
+impl List {
+    fn of(expr: &Expr) -> Option<Self> {
+        match expr {
+            Expr::InList(list) => Some(Self { value: columns(&list.expr), excludes: list.negated }),
+            Expr::Not(inner) => {
+                Self::of(inner).map(|list| Self { excludes: !list.excludes, ..list })
+            }
+            Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => Self::of_alternatives(expr),
+            _ => None,
+        }
+    }
+
+    /// Equalities of one column and lists that include it.
+    fn of_alternatives(expr: &Expr) -> Option<Self> {
+        let (mut rest, mut value) = (vec![expr], BTreeSet::new());
+        while let Some(next) = rest.pop() {
+            match next {
+                Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+                    rest.extend([left.as_ref(), right.as_ref()]);
+                }
+                equality if is_equality(equality) => value.append(&mut columns(equality)),
+                other => value.append(&mut Self::of(other).filter(|list| !list.excludes)?.value),
+            }
+            if value.len() > 1 {
+                return None;
+            }
+        }
+        Some(Self { value, excludes: false })
+    }
+}
+
+fn is_equality(expr: &Expr) -> bool {
+    matches!(expr, Expr::BinaryExpr(BinaryExpr { op: Operator::Eq, .. }))
+}
+
+fn columns(expr: &Expr) -> BTreeSet<Column> {
+    expr.column_refs().into_iter().cloned().collect()
+}
