@@ -28,6 +28,7 @@ mod aggregate;
 mod change;
 mod expression;
 mod from;
+mod one_value;
 mod predicate;
 mod select;
 mod window;

@@ -4,12 +4,14 @@ use super::super::node::{Dialect, Node, commas, expression, optional, parts, tex
 use super::super::types::Kind;
 use super::{DEPTH_MAX, Generator};
 
-const COMPARISONS: [&str; 8] = [" = ", " <> ", " < ", " <= ", " > ", " >= ", " <= ", " <> "];
+/// Operators that compare.
+pub(super) const COMPARISONS: [&str; 8] =
+    [" = ", " <> ", " < ", " <= ", " > ", " >= ", " <= ", " <> "];
 
 impl Generator<'_> {
     /// A predicate; `level` says how deep it is in others, `depth` how deep its query.
     pub(super) fn predicate(&mut self, depth: usize, level: usize) -> Node {
-        let node = match self.random.below(21) {
+        let node = match self.random.below(23) {
             0..=3 if level < 3 => self.logic(depth, level),
             4 if level < 3 => {
                 let inner = self.predicate(depth, level + 1);
@@ -28,6 +30,10 @@ impl Generator<'_> {
             },
             16 => self.truth(depth, level),
             17 => self.rows(),
+            18 | 19 if level < 3 => match self.of_one_value() {
+                Some(condition) => condition,
+                None => self.comparison(level, depth),
+            },
             _ => self.comparison(level, depth),
         };
         match node {
