@@ -3,6 +3,7 @@
 mod charge;
 mod progress;
 mod requests;
+mod stream;
 mod suspension;
 mod turn;
 mod wait;
@@ -10,10 +11,8 @@ mod wait;
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::fmt;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::task::{Context, Poll, ready};
 use std::time::{Instant, SystemTime};
 
 use datafusion::arrow::array::RecordBatch;
@@ -21,10 +20,9 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::{EmptyRecordBatchStream, ExecutionPlan, execute_stream};
-use futures::future::BoxFuture;
-use futures::{FutureExt, Stream, StreamExt, future};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::StreamExt;
 use terrace_exec::QueryExtension;
 use terrace_exec::panics::{Supervised, catch, caught};
 use terrace_pool::{Pool, PoolError, Space};
@@ -42,6 +40,7 @@ use charge::Charge;
 pub use progress::Progress;
 use requests::{Ended, Outcome};
 pub use requests::{LATENCY_SECONDS, RECENT, Requests, Totals};
+use stream::QueryStream;
 pub(crate) use suspension::Suspension;
 use turn::Ending;
 pub use wait::WaitReason;
@@ -356,16 +355,7 @@ impl RunningQuery {
         let _ = query.plan.set(watched.unwrap_or(plan));
         // It is planned, and nobody reads it yet.
         query.await_rows(false);
-        let stream = QueryStream {
-            stream,
-            operator: name,
-            _supervised: supervised,
-            cancelled: query.suspension.cancelled(),
-            running: self,
-            scope,
-            kept: None,
-            resumed: None,
-        };
+        let stream = QueryStream::new(self, stream, supervised, name, scope);
         Ok(QueryHandle { id: query.id, schema, stream: Box::pin(stream), query })
     }
 }
@@ -444,6 +434,18 @@ impl QueryHandle {
         &self.query
     }
 
+    /// Suspends the query while its reader is busy, such as with a client that is slow to take the
+    /// rows it has: operators unpin their pages, which others may have. Dropping the future lets
+    /// the query go on.
+    ///
+    /// It ends early with what the stream gave, which is the next item of it: an error if the query
+    /// was cancelled, a batch if a user has resumed it, and none at its end.
+    pub async fn rest(&mut self) -> Option<Result<RecordBatch>> {
+        self.query.suspension.rest(true);
+        let _resting = Resting(&self.query.suspension);
+        self.stream.next().await
+    }
+
     /// Reads the stream to its end.
     ///
     /// # Errors
@@ -454,6 +456,15 @@ impl QueryHandle {
             batches.push(batch?);
         }
         Ok(Output { id: self.id, schema: self.schema, batches })
+    }
+}
+
+/// A query whose reader takes no rows, until this is dropped.
+struct Resting<'a>(&'a Suspension);
+
+impl Drop for Resting<'_> {
+    fn drop(&mut self) {
+        self.0.rest(false);
     }
 }
 
@@ -479,105 +490,5 @@ impl Output {
     #[must_use]
     pub fn rows(&self) -> usize {
         self.batches.iter().map(RecordBatch::num_rows).sum()
-    }
-}
-
-/// The rows of a query; the query runs until it is dropped.
-struct QueryStream {
-    /// Gone when the query was cancelled or an operator panicked, and the plan's memory with it.
-    stream: SendableRecordBatchStream,
-    /// The name of the plan's outermost operator.
-    operator: String,
-    running: RunningQuery,
-    /// The transaction that fails with the query.
-    scope: Scope,
-    _supervised: Supervised,
-    cancelled: BoxFuture<'static, ()>,
-    /// What the plan gave while the query was suspended.
-    kept: Option<Option<Result<RecordBatch>>>,
-    /// While the query is suspended, what ends when it goes on.
-    resumed: Option<BoxFuture<'static, ()>>,
-}
-
-impl QueryStream {
-    /// The next batch of the plan, handed on when the query is not suspended. The plan is asked
-    /// meanwhile too: operators unpin their pages when they are asked.
-    fn poll_plan(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
-        if self.kept.is_none() {
-            self.kept = Some(ready!(self.poll_operators(cx)));
-        }
-        if self.resumed.is_none() {
-            self.resumed = self.running.query.suspension.wait();
-        }
-        if let Some(resumed) = &mut self.resumed {
-            ready!(resumed.poll_unpin(cx));
-            self.resumed = None;
-        }
-        Poll::Ready(self.kept.take().flatten())
-    }
-
-    /// The next batch of the plan. A panic of an operator, also in a task of one, is the last item.
-    fn poll_operators(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
-        let Self { stream, operator, .. } = self;
-        catch(operator, || stream.poll_next_unpin(cx)).unwrap_or_else(|panic| {
-            self.let_go();
-            Poll::Ready(Some(Err(panic.into())))
-        })
-    }
-
-    /// Lets the plan go, and what it holds with it.
-    fn let_go(&mut self) {
-        let nothing = Box::pin(EmptyRecordBatchStream::new(self.stream.schema()));
-        let plan = std::mem::replace(&mut self.stream, nothing);
-        if let Err(panic) = catch(&self.operator, || drop(plan)) {
-            tracing::debug!(%panic, "an operator panicked while it was dropped");
-        }
-    }
-
-    /// Lets the plan go; the error is the last item.
-    fn end_cancelled(&mut self) -> Poll<Option<Result<RecordBatch>>> {
-        let query = Arc::clone(&self.running.query);
-        self.let_go();
-        self.kept = None;
-        self.resumed = None;
-        self.cancelled = future::pending().boxed();
-        Poll::Ready(Some(Err(query.ended())))
-    }
-}
-
-impl Stream for QueryStream {
-    type Item = Result<RecordBatch>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let polled = match self.cancelled.poll_unpin(cx) {
-            Poll::Ready(()) => self.end_cancelled(),
-            Poll::Pending => {
-                self.running.query.await_rows(true);
-                self.poll_plan(cx)
-            }
-        };
-        self.running.query.await_rows(polled.is_pending());
-        let polled = polled.map_err(|error| self.running.query.explained(error));
-        self.running.query.note_end(&polled);
-        if let Poll::Ready(Some(Err(_))) = &polled {
-            self.scope.fail();
-        }
-        if let Poll::Ready(Some(Ok(batch))) = &polled {
-            let rows = terrace_sys::size::to_u64(batch.num_rows());
-            self.running.query.rows_returned.fetch_add(rows, Ordering::Relaxed);
-        }
-        polled
-    }
-}
-
-impl Drop for QueryStream {
-    fn drop(&mut self) {
-        self.let_go();
-    }
-}
-
-impl RecordBatchStream for QueryStream {
-    fn schema(&self) -> SchemaRef {
-        self.stream.schema()
     }
 }

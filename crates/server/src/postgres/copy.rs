@@ -6,7 +6,6 @@ mod encode;
 use bytes::BytesMut;
 use datafusion::arrow::array::{AsArray as _, RecordBatch};
 use datafusion::arrow::datatypes::UInt64Type;
-use futures::StreamExt as _;
 use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 use pgwire::messages::response::CommandComplete;
 use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
@@ -16,7 +15,7 @@ use tokio::task::JoinSet;
 
 use super::cell::Format;
 use super::connection::Connection;
-use super::execute::{Guard, zone};
+use super::execute::{Batches, Guard, zone};
 use super::failure::{Failure, SqlState};
 use super::wire::Wire;
 pub(crate) use decode::RowDecoder;
@@ -93,25 +92,25 @@ impl Connection<'_> {
     async fn copy_out(&mut self, copy: &CopyStatement) -> Result<u64, Failure> {
         let zone = zone(&self.session)?;
         let guard = self.control.guard(&self.settings);
-        let mut handle = guard.wait(self.session.copy_out(copy)).await??;
-        let (format, columns, formats) = header(&copy.format, handle.schema.fields().len())?;
+        let handle = guard.wait(self.session.copy_out(copy)).await??;
+        let mut batches = Batches::new(handle);
+        let (format, columns, formats) = header(&copy.format, batches.schema().fields().len())?;
         self.wire.put(Out::CopyOutResponse(CopyOutResponse::new(format, columns, formats)))?;
         let encoder = RowEncoder::new(&copy.format);
         let (mut row, mut sent) = (BytesMut::new(), 0);
-        encoder.begin(&handle.schema, &mut row);
+        encoder.begin(batches.schema(), &mut row);
         // The header of the binary format comes with the first row, as clients expect.
         if copy.format != CopyFormat::Binary {
             put(self.wire, &mut row)?;
         }
-        while let Some(batch) = guard.wait(handle.stream.next()).await? {
-            let batch = batch?;
+        while let Some(batch) = batches.next(&guard).await? {
             let columns = encoder.columns(&batch, zone)?;
             for place in 0..batch.num_rows() {
                 encoder.row(&columns, place, &mut row);
                 put(self.wire, &mut row)?;
                 sent += 1;
                 if self.wire.is_full() {
-                    guard.wait(self.wire.flush()).await??;
+                    batches.flush(self.wire, &guard).await?;
                 }
             }
         }

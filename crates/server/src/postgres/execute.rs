@@ -1,19 +1,24 @@
 //! Statements that run: their rows, and what ends them early.
 
+use std::collections::HashMap;
+use std::convert::Infallible;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::array::timezone::Tz;
 use datafusion::arrow::datatypes::SchemaRef;
-use futures::StreamExt;
+use futures::future::{BoxFuture, join_all};
+use futures::{FutureExt as _, StreamExt as _};
 use pgwire::messages::data::{FieldDescription, RowDescription};
 use terrace_sql::{QueryHandle, Session};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::cell::{ColumnWriter, Format};
 use super::copy::count_of;
 use super::failure::{Failure, SqlState};
+use super::portal::{Portal, State};
 use super::types::{field_type, type_modifier, type_size};
 use super::wire::Wire;
 use crate::registry::{Registered, RunningStatement};
@@ -62,9 +67,85 @@ pub(super) fn terminated() -> Failure {
     Failure::fatal(SqlState::TERMINATED, "another connection has ended this one")
 }
 
+/// Time that a client may take over what it was sent before its query is suspended.
+const SLOW: Duration = Duration::from_millis(200);
+
+/// The batches of a query, which is suspended while its client takes none.
+pub(super) struct Batches {
+    handle: QueryHandle,
+    /// What the query gave while it was suspended.
+    ahead: Option<Option<datafusion::error::Result<RecordBatch>>>,
+}
+
+impl Batches {
+    pub(super) fn new(handle: QueryHandle) -> Self {
+        Self { handle, ahead: None }
+    }
+
+    /// The columns.
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.handle.schema
+    }
+
+    /// The next batch; none behind the last one.
+    ///
+    /// # Errors
+    /// The failure of the statement, or the event that ended it.
+    pub(super) async fn next(&mut self, guard: &Guard<'_>) -> Result<Option<RecordBatch>, Failure> {
+        let next = match self.ahead.take() {
+            Some(next) => next,
+            None => guard.wait(self.handle.stream.next()).await?,
+        };
+        Ok(next.transpose()?)
+    }
+
+    /// Suspends the query until this is dropped.
+    async fn rest(&mut self) -> Infallible {
+        if self.ahead.is_none() {
+            self.ahead = Some(self.handle.rest().await);
+        }
+        std::future::pending().await
+    }
+
+    /// Sends what has gathered. The query is suspended if the client is slow to take it.
+    ///
+    /// # Errors
+    /// A broken connection, or the event that ended the statement.
+    pub(super) async fn flush(
+        &mut self,
+        wire: &mut Wire,
+        guard: &Guard<'_>,
+    ) -> Result<(), Failure> {
+        let rest = async {
+            sleep(SLOW).await;
+            self.rest().await
+        };
+        tokio::select! {
+            biased;
+            sent = guard.wait(wire.flush()) => sent?,
+            never = rest => match never {},
+        }
+    }
+}
+
+/// Suspends the queries of portals that the client has begun to read, until this is dropped.
+pub(super) async fn rest_between(portals: &mut HashMap<String, Portal>) -> Infallible {
+    let mut resting: Vec<BoxFuture<'_, Infallible>> = Vec::new();
+    for portal in portals.values_mut() {
+        if let State::Running(rows) = &mut portal.state {
+            resting.push(rows.batches.rest().boxed());
+        }
+    }
+    if !resting.is_empty() {
+        sleep(SLOW).await;
+        join_all(resting).await;
+    }
+    std::future::pending().await
+}
+
 /// The rows of a statement that has begun.
 pub(super) struct Rows {
-    handle: QueryHandle,
+    batches: Batches,
     formats: Vec<Format>,
     zone: Tz,
     /// The batch that is being sent, with the row that is next.
@@ -76,12 +157,13 @@ pub(super) struct Rows {
 
 impl Rows {
     pub(super) fn new(handle: QueryHandle, formats: Vec<Format>, zone: Tz) -> Self {
-        Self { handle, formats, zone, batch: None, sent: 0, passed: false }
+        let batches = Batches::new(handle);
+        Self { batches, formats, zone, batch: None, sent: 0, passed: false }
     }
 
     /// The columns.
     pub(super) fn schema(&self) -> &SchemaRef {
-        &self.handle.schema
+        self.batches.schema()
     }
 
     /// Rows that have been sent.
@@ -100,16 +182,16 @@ impl Rows {
         limit: u64,
     ) -> Result<bool, Failure> {
         let mut left = if limit == 0 { u64::MAX } else { limit };
+        let schema = Arc::clone(self.schema());
         while left > 0 {
             let (batch, first) = match self.batch.take() {
                 Some(rest) => rest,
-                None => match guard.wait(self.handle.stream.next()).await? {
-                    Some(batch) => (batch?, 0),
+                None => match self.batches.next(guard).await? {
+                    Some(batch) => (batch, 0),
                     None => return Ok(false),
                 },
             };
-            let columns =
-                batch.columns().iter().zip(self.handle.schema.fields()).zip(&self.formats);
+            let columns = batch.columns().iter().zip(schema.fields()).zip(&self.formats);
             let columns = columns.map(|((array, field), format)| {
                 ColumnWriter::of_field(array, field, *format, self.zone)
             });
@@ -123,7 +205,7 @@ impl Rows {
                 self.sent += 1;
                 left -= 1;
                 if wire.is_full() {
-                    guard.wait(wire.flush()).await??;
+                    self.batches.flush(wire, guard).await?;
                 }
             }
         }
@@ -146,8 +228,8 @@ impl Rows {
         while passed < limit {
             let (batch, first) = match self.batch.take() {
                 Some(rest) => rest,
-                None => match guard.wait(self.handle.stream.next()).await? {
-                    Some(batch) => (batch?, 0),
+                None => match self.batches.next(guard).await? {
+                    Some(batch) => (batch, 0),
                     None => break,
                 },
             };
@@ -172,8 +254,8 @@ impl Rows {
     /// The failure of the statement, or the event that ended it.
     pub(super) async fn finish(&mut self, guard: &Guard<'_>) -> Result<u64, Failure> {
         let mut changed = 0;
-        while let Some(batch) = guard.wait(self.handle.stream.next()).await? {
-            changed += count_of(&[batch?]);
+        while let Some(batch) = self.batches.next(guard).await? {
+            changed += count_of(&[batch]);
         }
         Ok(changed)
     }

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 
 use super::command::Command;
 use super::connection::Connection;
+use super::execute::rest_between;
 use super::failure::{Failure, SqlState};
 use crate::server::stopping;
 
@@ -23,12 +24,14 @@ impl Connection<'_> {
         }
     }
 
-    /// The next message. A transaction waits for it no longer than the client allows.
+    /// The next message. A transaction waits for it no longer than the client allows, and queries
+    /// whose rows the client reads by and by are suspended meanwhile.
     pub(super) async fn next(&mut self) -> Result<Option<In>, Failure> {
         let limit = self.settings.idle_in_transaction();
         let limit = limit.filter(|_| self.status() != Status::Idle);
         let terminated = self.control.registered.terminated();
         let stopping = stopping(&mut self.control.stopped);
+        let resting = rest_between(&mut self.portals);
         let next = async {
             tokio::select! {
                 biased;
@@ -36,6 +39,7 @@ impl Connection<'_> {
                 // Messages that have come are answered first.
                 message = self.wire.next() => message,
                 () = stopping => Err(Failure::fatal(SqlState::TERMINATED, "the server ends")),
+                never = resting => match never {},
             }
         };
         let Some(limit) = limit else { return next.await };

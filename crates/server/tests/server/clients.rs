@@ -350,7 +350,7 @@ async fn a_client_that_reads_nothing_is_disconnected() {
 }
 
 /// The message of a statement in the simple protocol.
-fn query(text: &str) -> Vec<u8> {
+pub fn query(text: &str) -> Vec<u8> {
     let length = u32::try_from(text.len() + 5).expect("short").to_be_bytes();
     [&b"Q"[..], &length, text.as_bytes(), b"\0"].concat()
 }
@@ -388,7 +388,7 @@ async fn a_full_server_still_cancels() {
 }
 
 /// The first message of a client of version 3 of the protocol.
-const STARTUP: &[u8] = b"\0\0\0\x10\0\x03\0\0user\0u\0\0";
+pub const STARTUP: &[u8] = b"\0\0\0\x10\0\x03\0\0user\0u\0\0";
 
 /// A statement that never ends.
 const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 1000000000000) a";

@@ -9,3 +9,4 @@ mod http;
 mod logins;
 #[path = "../running/server.rs"]
 mod running;
+mod slow;

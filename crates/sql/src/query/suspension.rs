@@ -14,8 +14,9 @@ use crate::market::Need;
 /// batch that it may get. Nothing is written for it; the pool evicts the unpinned pages when others
 /// need their frames.
 ///
-/// People may suspend it, and the market, for queries of a higher priority or for older ones while
-/// memory has no room for all; it goes on when nobody wants it suspended. Where those of a higher
+/// Its reader suspends it while it takes no rows, people may, and the market does, for queries of a
+/// higher priority or for older ones while memory has no room for all; it goes on when none of them
+/// wants it suspended. Where those of a higher
 /// priority need the processor and no memory, the market *pauses* it: its operators stand still
 /// with what they hold, since to unpin and to pin again would cost more than the moment is long.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ struct By {
     paused: bool,
     /// There are more queries than memory has room for, and it is the youngest.
     crowded: bool,
+    /// Its reader takes no rows.
+    resting: bool,
     /// The query is to end.
     cancelled: bool,
 }
@@ -38,7 +41,7 @@ struct By {
 impl By {
     /// Whether it is to unpin and wait.
     fn any(self) -> bool {
-        self.people || self.market || self.crowded
+        self.people || self.market || self.crowded || self.resting
     }
 
     /// Whether it is to stand still. Who is to unpin must go on as far as that.
@@ -101,6 +104,7 @@ impl Suspension {
             By { crowded: true, .. } => Some(WaitReason::Admission),
             By { market: true, .. } => Some(WaitReason::PriorityMemory),
             By { paused: true, .. } => Some(WaitReason::PriorityTime),
+            By { resting: true, .. } => Some(WaitReason::Client),
             _ => None,
         }
     }
@@ -117,6 +121,11 @@ impl Suspension {
 
     pub(crate) fn is_crowded(&self) -> bool {
         self.by.borrow().crowded
+    }
+
+    /// Stops the query while its reader takes no rows, or no longer.
+    pub(crate) fn rest(&self, resting: bool) {
+        self.by.send_modify(|by| by.resting = resting && !by.cancelled);
     }
 
     /// Has it wait until others have given memory back, or no longer.

@@ -1,0 +1,145 @@
+//! The rows of a query, as its reader takes them.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
+use datafusion::physical_plan::EmptyRecordBatchStream;
+use futures::future::BoxFuture;
+use futures::{FutureExt, Stream, StreamExt, future};
+use terrace_exec::panics::{Supervised, catch};
+
+use super::RunningQuery;
+use crate::transaction::Scope;
+
+/// Batches that a suspended query keeps for its reader.
+const KEPT_MAX: usize = 16;
+
+/// The rows of a query; the query runs until it is dropped.
+pub(super) struct QueryStream {
+    /// Gone when the query was cancelled or an operator panicked, and the plan's memory with it.
+    stream: SendableRecordBatchStream,
+    /// The name of the plan's outermost operator.
+    operator: String,
+    running: RunningQuery,
+    /// The transaction that fails with the query.
+    scope: Scope,
+    _supervised: Supervised,
+    cancelled: BoxFuture<'static, ()>,
+    /// What the plan gave while the query was suspended, in order.
+    kept: VecDeque<Option<Result<RecordBatch>>>,
+    /// While the query is suspended, what ends when it goes on.
+    resumed: Option<BoxFuture<'static, ()>>,
+}
+
+impl QueryStream {
+    /// The rows of a plan that runs; `operator` is the name of its outermost operator.
+    pub(super) fn new(
+        running: RunningQuery,
+        stream: SendableRecordBatchStream,
+        supervised: Supervised,
+        operator: String,
+        scope: Scope,
+    ) -> Self {
+        let cancelled = running.query.suspension.cancelled();
+        let (kept, resumed) = (VecDeque::new(), None);
+        Self { stream, operator, running, scope, _supervised: supervised, cancelled, kept, resumed }
+    }
+
+    /// The next batch of the plan, handed on when the query is not suspended. The plan is asked for
+    /// more meanwhile: operators unpin their pages when they are asked, and give nothing from then
+    /// on. Those above may have had some batches.
+    fn poll_plan(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        if self.kept.is_empty() {
+            let next = ready!(self.poll_operators(cx));
+            self.kept.push_back(next);
+        }
+        if self.resumed.is_none() {
+            self.resumed = self.running.query.suspension.wait();
+        }
+        if self.resumed.is_some() {
+            while self.kept.len() < KEPT_MAX
+                && let Some(Some(Ok(_))) = self.kept.back()
+                && let Poll::Ready(next) = self.poll_operators(cx)
+            {
+                self.kept.push_back(next);
+            }
+        }
+        if let Some(resumed) = &mut self.resumed {
+            ready!(resumed.poll_unpin(cx));
+            self.resumed = None;
+        }
+        Poll::Ready(self.kept.pop_front().flatten())
+    }
+
+    /// The next batch of the plan. A panic of an operator, also in a task of one, is the last item.
+    fn poll_operators(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        let Self { stream, operator, .. } = self;
+        catch(operator, || stream.poll_next_unpin(cx)).unwrap_or_else(|panic| {
+            self.let_go();
+            Poll::Ready(Some(Err(panic.into())))
+        })
+    }
+
+    /// Lets the plan go, and what it holds with it.
+    fn let_go(&mut self) {
+        let nothing = Box::pin(EmptyRecordBatchStream::new(self.stream.schema()));
+        let plan = std::mem::replace(&mut self.stream, nothing);
+        if let Err(panic) = catch(&self.operator, || drop(plan)) {
+            tracing::debug!(%panic, "an operator panicked while it was dropped");
+        }
+    }
+
+    /// Lets the plan go; the error is the last item.
+    fn end_cancelled(&mut self) -> Poll<Option<Result<RecordBatch>>> {
+        let query = Arc::clone(&self.running.query);
+        self.let_go();
+        self.kept.clear();
+        self.resumed = None;
+        self.cancelled = future::pending().boxed();
+        Poll::Ready(Some(Err(query.ended())))
+    }
+}
+
+impl Stream for QueryStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let polled = match self.cancelled.poll_unpin(cx) {
+            Poll::Ready(()) => self.end_cancelled(),
+            Poll::Pending => {
+                self.running.query.await_rows(true);
+                self.poll_plan(cx)
+            }
+        };
+        self.running.query.await_rows(polled.is_pending());
+        let polled = polled.map_err(|error| self.running.query.explained(error));
+        self.running.query.note_end(&polled);
+        if let Poll::Ready(Some(Err(_))) = &polled {
+            self.scope.fail();
+        }
+        if let Poll::Ready(Some(Ok(batch))) = &polled {
+            let rows = terrace_sys::size::to_u64(batch.num_rows());
+            self.running.query.rows_returned.fetch_add(rows, Ordering::Relaxed);
+        }
+        polled
+    }
+}
+
+impl Drop for QueryStream {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+impl RecordBatchStream for QueryStream {
+    fn schema(&self) -> SchemaRef {
+        self.stream.schema()
+    }
+}
