@@ -127,15 +127,39 @@ fn aggregate(node: Node, place: Place) -> Result<Node> {
     })
 }
 
-/// Out of core the paged join does not keep the order of its probe side, so a join whose order is
-/// relied on stays.
+/// Out of core the paged join does not keep the order of its probe side. Where that is relied on,
+/// the rows are sorted behind the join instead. A join of DataFusion holds its build side on the
+/// heap, and takes the two zeros for two keys.
 fn hash_join(node: Node, place: Place) -> Result<Node> {
-    if place.order_matters && node.output_ordering().is_some() {
-        return Ok(node);
-    }
+    let order = node.output_ordering().filter(|_| place.order_matters).cloned();
     let any: Arc<dyn Any + Send + Sync> = Arc::clone(&node) as _;
+    let Ok(join) = any.downcast::<HashJoinExec>() else { return Ok(node) };
+    let Some(order) = order else {
+        return Ok(PagedHashJoinExec::new(join).map_or(node, |paged| Arc::new(paged)));
+    };
+    let children = vec![Arc::clone(join.left()), unsorted(join.right())];
+    let any: Arc<dyn Any + Send + Sync> = replace_children_if_necessary(join, children)?;
     let paged = Arc::downcast::<HashJoinExec>(any).ok().and_then(PagedHashJoinExec::new);
-    Ok(paged.map_or(node, |paged| Arc::new(paged)))
+    let Some(paged) = paged else { return Ok(node) };
+    let sort = SortExec::new(order, Arc::new(paged)).with_preserve_partitioning(true);
+    // What is above may rely on another of several orders.
+    let orders = node.equivalence_properties().oeq_class().iter();
+    let after = sort.properties().equivalence_properties();
+    let is_same =
+        orders.map(|order| after.ordering_satisfy(order.clone())).collect::<Result<Vec<_>>>()?;
+    match is_same.contains(&false) || !PagedSortExec::can_do(&sort)? {
+        true => Ok(node),
+        false => Ok(Arc::new(PagedSortExec::new(Arc::new(sort)))),
+    }
+}
+
+/// The input of a sort of all rows; any other node as it is.
+fn unsorted(node: &Node) -> Node {
+    let sorts = node.is::<SortExec>() || node.is::<PagedSortExec>();
+    match node.children().as_slice() {
+        [input] if sorts && node.fetch().is_none() => Arc::clone(input),
+        _ => Arc::clone(node),
+    }
 }
 
 fn loop_join(node: Node, _place: Place) -> Result<Node> {

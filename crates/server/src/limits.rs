@@ -19,6 +19,9 @@ pub struct Limits {
     pub unread_time: Duration,
     /// Longest time that statements may go on after the end of the server was asked for.
     pub shutdown_time: Duration,
+    /// Shortest time of statements that are logged. Statements that fail are logged always, and
+    /// without this they alone are.
+    pub logged_time: Option<Duration>,
 }
 
 impl Default for Limits {
@@ -31,6 +34,7 @@ impl Default for Limits {
             login_time: Duration::from_secs(60),
             unread_time: Duration::from_secs(300),
             shutdown_time: Duration::from_secs(10),
+            logged_time: None,
         }
     }
 }

@@ -23,6 +23,7 @@ mod names;
 mod number;
 mod parameter;
 mod portal;
+mod request;
 mod scram;
 mod settings;
 mod statement;

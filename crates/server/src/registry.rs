@@ -33,7 +33,7 @@ pub(crate) struct Activity {
     /// The login.
     pub(crate) began: Option<SystemTime>,
     /// The latest statement.
-    pub(crate) statement: String,
+    pub(crate) statement: Shown,
     /// The start of the latest statement.
     pub(crate) statement_began: Option<SystemTime>,
     /// Its statement runs.
@@ -45,6 +45,36 @@ const STATEMENT_BYTES_MAX: usize = 1024;
 
 /// A statement that may have a password in it, as others see it.
 const HIDDEN: &str = "<a statement about a password>";
+
+/// The text of a statement as others see it, and the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Shown(Arc<str>);
+
+impl Shown {
+    /// The beginning of a statement, or that it may have a password in it.
+    pub(crate) fn of(statement: &str) -> Self {
+        let bytes = statement.floor_char_boundary(STATEMENT_BYTES_MAX);
+        let shown = statement.get(..bytes).unwrap_or_default();
+        let is_secret = shown.to_ascii_lowercase().contains("password");
+        Self(if is_secret { HIDDEN } else { shown }.into())
+    }
+
+    /// The text.
+    pub(crate) fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// True if the statement may have a password in it.
+    pub(crate) fn is_secret(&self) -> bool {
+        *self.0 == *HIDDEN
+    }
+}
+
+impl Default for Shown {
+    fn default() -> Self {
+        Self("".into())
+    }
+}
 
 /// Cancellation of the statement that a connection runs; none between two statements.
 type Running = Arc<Mutex<Option<Arc<Notify>>>>;
@@ -152,17 +182,16 @@ impl Registered {
     }
 
     /// Has others see the statement that begins.
-    pub(crate) fn show(&self, statement: &str) {
+    pub(crate) fn show(&self, statement: &Shown) {
         let mut activity = lock(&self.activity);
-        let bytes = statement.floor_char_boundary(STATEMENT_BYTES_MAX);
-        let shown = statement.get(..bytes).unwrap_or_default();
-        activity.statement.clear();
-        activity.statement.push_str(match shown.to_ascii_lowercase().contains("password") {
-            true => HIDDEN,
-            false => shown,
-        });
+        activity.statement.clone_from(statement);
         activity.statement_began = Some(SystemTime::now());
         activity.is_running = true;
+    }
+
+    /// The latest statement.
+    pub(crate) fn shown(&self) -> Shown {
+        lock(&self.activity).statement.clone()
     }
 
     /// Has others see that the connection waits for its client.

@@ -1,6 +1,8 @@
 //! Connections by TCP and by Unix sockets.
 
+use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
@@ -26,11 +28,20 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// A program of the same machine, by TCP.
-    Loopback,
+    Loopback(SocketAddr),
     /// One of another machine.
-    Remote,
+    Remote(SocketAddr),
     /// One by a Unix socket.
     Unix,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Loopback(address) | Self::Remote(address) => address.fmt(f),
+            Self::Unix => f.write_str("a Unix socket"),
+        }
+    }
 }
 
 /// A connection that has been taken.
@@ -69,8 +80,9 @@ impl Watch {
 /// A TCP connection and what watches it. Messages are sent as they are flushed.
 pub(crate) fn tcp(stream: TcpStream) -> io::Result<Accepted> {
     stream.set_nodelay(true)?;
-    let is_loopback = stream.peer_addr()?.ip().to_canonical().is_loopback();
-    let peer = if is_loopback { Peer::Loopback } else { Peer::Remote };
+    let address = stream.peer_addr()?;
+    let is_loopback = address.ip().to_canonical().is_loopback();
+    let peer = if is_loopback { Peer::Loopback(address) } else { Peer::Remote(address) };
     let socket = SockRef::from(&stream);
     let keepalive = TcpKeepalive::new().with_time(KEEPALIVE_IDLE);
     socket.set_tcp_keepalive(&keepalive.with_interval(KEEPALIVE_INTERVAL))?;

@@ -11,6 +11,7 @@ mod build_side;
 pub(crate) mod canonical;
 mod constant;
 mod copy;
+mod correlated_names;
 mod cursor;
 mod define;
 mod depth;
@@ -64,15 +65,12 @@ use datafusion::execution::{
     FunctionRegistry as _, SessionState, SessionStateBuilder, TaskContext,
 };
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::optimizer::{Analyzer, AnalyzerRule};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use object_store::memory::InMemory;
-use terrace_exec::{AnyOrder, OrderedLists, PagedOperators, PagedOptions};
+use terrace_exec::PagedOptions;
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
 
 use crate::access::{Reading, check_names, check_plan};
@@ -89,15 +87,8 @@ use crate::series;
 use crate::tenancy::Seat;
 use crate::transaction::{OpenTransaction, Scope, Transaction};
 use crate::view;
-use build_side::BuildSide;
-use canonical::CanonicalFloats;
 use depth::OnStack;
 use dialect::TerraceDialect;
-use filter_pushdown::FilterPushdown;
-use floats::FloatsOverDecimals;
-use selectivity::Selectivity;
-use semantics::PostgresSemantics;
-use subqueries::SubqueryComparisons;
 
 pub use copy::{CopyFormat, CopyIn, CopyStatement};
 pub use cursor::{CursorAction, CursorStatement, Steps};
@@ -130,36 +121,6 @@ pub struct Session {
     seat: Option<Arc<Seat>>,
     /// Transactions begin READ ONLY unless they say otherwise.
     reads_only: AtomicBool,
-}
-
-/// DataFusion's analyzer, with comparisons with subqueries written out before types are coerced,
-/// and PostgreSQL's arithmetic and casts after that.
-fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
-    let mut rules = Analyzer::new().rules;
-    rules.insert(0, Arc::new(SubqueryComparisons));
-    rules.insert(1, Arc::new(FloatsOverDecimals));
-    rules.push(Arc::new(PostgresSemantics));
-    rules.push(Arc::new(CanonicalFloats));
-    rules
-}
-
-/// DataFusion's rules, with filters pushed down by the index of columns, the selectivity of filters
-/// known before sides of joins are chosen, those sides chosen again, and paged operators last.
-fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let mut rules = PhysicalOptimizer::default().rules;
-    for rule in &mut rules {
-        if let Some(ours) = FilterPushdown::replacing(rule.name()) {
-            *rule = Arc::new(ours);
-        }
-    }
-    let place = rules.iter().position(|rule| rule.name() == selectivity::BEFORE);
-    rules.insert(place.unwrap_or(0), Arc::new(Selectivity));
-    let place = rules.iter().position(|rule| rule.name() == build_side::AFTER);
-    rules.insert(place.map_or(rules.len(), |place| place + 1), Arc::new(BuildSide));
-    rules.insert(0, Arc::new(AnyOrder));
-    rules.insert(0, Arc::new(OrderedLists));
-    rules.push(Arc::new(PagedOperators));
-    rules
 }
 
 impl Session {
@@ -208,9 +169,9 @@ impl Session {
             .with_runtime_env(runtime)
             .with_catalog_list(Arc::new(catalogs))
             .with_default_features()
-            .with_analyzer_rules(analyzer_rules())
+            .with_analyzer_rules(rules::analyzer())
             .with_optimizer_rules(rules::logical())
-            .with_physical_optimizer_rules(rules())
+            .with_physical_optimizer_rules(rules::physical())
             .build();
         functions::register(&mut state)?;
         for function in scalar::functions() {

@@ -4,14 +4,18 @@
 //! engine are for who looks into a problem, and go to the file `terrace/log` below the user's
 //! directory of state (`XDG_STATE_HOME`, or `~/.local/state`). `-v` shows them on standard error
 //! instead, and more with `-vv`. Experiments always show theirs: a warning belongs to their report.
+//! A server logs to standard error, which systemd and others collect.
+
+mod json;
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write, stderr};
+use std::io::{self, IsTerminal as _, Write, stderr};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use json::Json;
 use tracing::Level;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -19,18 +23,47 @@ use tracing_subscriber::fmt::MakeWriter;
 /// writes at most.
 const LOG_BYTES_MAX: u64 = 4 << 20;
 
-/// Sends messages to the log, or with `verbose` above zero or `on_terminal` to standard error.
-pub fn start(verbose: u8, on_terminal: bool) {
-    let level = match verbose {
+/// The form of the messages of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// A line to read.
+    Text,
+    /// An object a line.
+    Json,
+}
+
+/// The place of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The file, or with `-v` standard error.
+    File,
+    /// Standard error.
+    Terminal,
+    /// Standard error, with the time and one level more: whoever runs a server reads its log.
+    Server(LogFormat),
+}
+
+/// Sends messages to their place; `verbose`: how often the user has asked for more.
+pub fn start(verbose: u8, place: Place) {
+    let level = match verbose + u8::from(matches!(place, Place::Server(_))) {
         0 => Level::WARN,
         1 => Level::INFO,
         2 => Level::DEBUG,
         _ => Level::TRACE,
     };
     let messages = tracing_subscriber::fmt().with_max_level(level);
-    match state_file("log").filter(|_| verbose == 0 && !on_terminal) {
-        Some(path) => messages.with_ansi(false).with_writer(Log::new(path)).init(),
-        None => messages.with_writer(stderr).without_time().init(),
+    let file = state_file("log").filter(|_| verbose == 0 && place == Place::File);
+    match (place, file) {
+        (_, Some(path)) => messages.with_ansi(false).with_writer(Log::new(path)).init(),
+        (Place::Server(LogFormat::Json), None) => {
+            messages.with_ansi(false).event_format(Json).with_writer(stderr).init();
+        }
+        (Place::Server(LogFormat::Text), None) => {
+            messages.with_ansi(stderr().is_terminal()).with_writer(stderr).init();
+        }
+        (Place::File | Place::Terminal, None) => {
+            messages.with_writer(stderr).without_time().init();
+        }
     }
 }
 

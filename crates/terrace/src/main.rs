@@ -38,7 +38,12 @@ const SHUTDOWN: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    log::start(cli.options.verbose, !matches!(cli.command, Command::Sql(_)));
+    let place = match &cli.command {
+        Command::Sql(_) => log::Place::File,
+        Command::Serve(args) => log::Place::Server(args.log_format),
+        _ => log::Place::Terminal,
+    };
+    log::start(cli.options.verbose, place);
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever read the output has seen enough of it.

@@ -14,7 +14,9 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
+use crate::args::seconds;
 use crate::error::Result;
+use crate::log::LogFormat;
 use crate::settings::Settings;
 
 /// Arguments of `terrace serve`.
@@ -52,6 +54,14 @@ pub struct ServeArgs {
         default_value_t = Limits::default().shutdown_time.as_secs()
     )]
     pub shutdown_time: u64,
+
+    /// The form of messages on standard error
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+
+    /// Log statements that take at least so many seconds; those that fail are logged always
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub log_statements: Option<f64>,
 }
 
 /// Serves clients until SIGINT or SIGTERM. Statements run in `statements`; this thread lets clients
@@ -78,7 +88,9 @@ async fn serve(engine: Engine, args: &ServeArgs, statements: &Handle) -> Result<
         _ => None,
     };
     let shutdown_time = Duration::from_secs(args.shutdown_time);
-    let limits = Limits { connections: args.connections, shutdown_time, ..Limits::default() };
+    let logged_time = args.log_statements.map(Duration::from_secs_f64);
+    let connections = args.connections;
+    let limits = Limits { connections, shutdown_time, logged_time, ..Limits::default() };
     let server = Server::new(engine, limits, tls.clone())?.with_statements_in(statements);
     let mut listeners = Vec::new();
     for address in &args.listen {

@@ -15,7 +15,7 @@ pub(super) fn rows(source: &Source) -> Vec<Row> {
 fn row(number: i32, activity: Activity, source: &Source) -> Row {
     // What others run is theirs.
     let statement = match roles::may_control(source, &activity.user) {
-        true => activity.statement.clone(),
+        true => activity.statement.text().to_owned(),
         false => "<insufficient privilege>".to_owned(),
     };
     let state = if activity.is_running { "active" } else { "idle" };

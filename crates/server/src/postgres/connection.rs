@@ -19,13 +19,14 @@ use super::functions::{Place, functions};
 use super::login::{Client, log_in};
 use super::names::Names;
 use super::portal::Portal;
+use super::request::Request;
 use super::settings::{Access, Settings, SharedSettings};
 use super::statement::{Statement, prepared_name};
 use super::wire::Wire;
 use crate::counters::Counters;
 use crate::limits::Limits;
 use crate::pg_catalog;
-use crate::registry::{Registered, Registry};
+use crate::registry::{Registered, Registry, Shown};
 use crate::server::Stop;
 use crate::stream::{Accepted, Watch};
 use crate::tls::Tls;
@@ -81,7 +82,8 @@ pub(crate) async fn begin(
 
 /// Tells a client why its connection ends.
 async fn part(shared: &Shared, wire: &mut Wire, failure: &Failure) {
-    tracing::debug!(state = failure.state().0, error = failure.text(), "a connection has ended");
+    let (peer, state, error) = (wire.peer().to_string(), failure.state().0, failure.text());
+    tracing::info!(peer, state, error, "a connection has ended");
     // The client may be gone.
     let told = async {
         wire.put(failure.message())?;
@@ -111,6 +113,8 @@ async fn talk(
     let Client { place: _place, registered, settings, user, role } = client;
     wire.allow_message_bytes(shared.limits.message_bytes);
     registered.introduce(&user);
+    let (connection, peer, tls) = (registered.number(), wire.peer().to_string(), wire.is_secure());
+    tracing::debug!(connection, user, peer, tls, "a client has logged in");
     let place = Arc::new(Place {
         database: DATABASE,
         user,
@@ -135,6 +139,7 @@ async fn talk(
         skips: false,
         is_implicit: false,
         changes: 0,
+        request: Request::new(shared.limits.logged_time),
     };
     Box::pin(connection.run()).await
 }
@@ -185,6 +190,7 @@ pub(super) struct Connection<'a> {
     pub(super) is_implicit: bool,
     /// Statements that have changed something.
     pub(super) changes: u64,
+    pub(super) request: Request,
 }
 
 /// Sources of events that end statements of a connection early.
@@ -212,6 +218,8 @@ impl Connection<'_> {
                 continue;
             }
             let is_simple = matches!(message, In::Query(_));
+            let runs = is_simple || matches!(message, In::Execute(_));
+            self.request.begin(runs);
             let outcome = match message {
                 In::Terminate(_) => break,
                 In::Query(query) => self.simple(&query.query).await,
@@ -227,6 +235,7 @@ impl Connection<'_> {
                 _ => Err(Failure::fatal(SqlState::PROTOCOL, "a message that is not expected")),
             };
             self.wire.flush_if_full().await?;
+            self.request.log(&self.control.registered, &self.place.user, outcome.as_ref().err());
             if let Err(failure) = outcome {
                 self.fail(failure, is_simple).await?;
             }
@@ -258,7 +267,7 @@ impl Connection<'_> {
     /// The statements of a text, one after the other.
     async fn simple(&mut self, text: &str) -> Result<(), Failure> {
         self.portals.remove("");
-        self.control.registered.show(text);
+        self.control.registered.show(&Shown::of(text));
         self.wire.check_text()?;
         if self.answer_known_text(text)? {
             return self.ready().await;

@@ -17,6 +17,7 @@ use super::connection::Connection;
 use super::execute::{description, zone};
 use super::failure::Failure;
 use super::statement::{Statement, parsed};
+use crate::registry::Shown;
 
 /// Most texts that a connection keeps, and most bytes of one.
 const TEXTS_MAX: usize = 64;
@@ -82,8 +83,8 @@ impl Connection<'_> {
             return Ok(false);
         };
         drop(guard);
-        let (prepared, access, oids) = (Some(prepared), None, Vec::new());
-        let statement = Arc::new(Statement { prepared, command, access, oids });
+        let (prepared, access, oids, shown) = (Some(prepared), None, vec![], Shown::of(text));
+        let statement = Arc::new(Statement { prepared, command, access, oids, shown });
         self.constants.keep(text, &statement);
         self.answer_known(&statement)
     }

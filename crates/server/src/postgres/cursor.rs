@@ -42,9 +42,9 @@ impl Connection<'_> {
         let guard = self.control.guard(&self.settings);
         let prepared = guard.wait(self.session.prepare(query, &[])).await??;
         drop(guard);
-        let command = Command::Rows("SELECT");
+        let (command, shown) = (Command::Rows("SELECT"), self.control.registered.shown());
         let statement_of =
-            Statement { prepared: Some(prepared), command, access: None, oids: vec![] };
+            Statement { prepared: Some(prepared), command, access: None, oids: vec![], shown };
         self.declare(statement, Arc::new(statement_of), vec![]).await
     }
 

@@ -22,13 +22,15 @@ use super::portal::{NAMES_MAX, Portal, State, no_portal};
 use super::settings::{Access, Settings};
 use super::statement::{Statement, refuse_execute};
 use super::types::pg_type;
+use crate::registry::Shown;
 
 /// `Describe` and `Close` of a statement; of a portal otherwise.
 const STATEMENT: u8 = b'S';
 
 impl Connection<'_> {
     pub(super) async fn parse(&mut self, parse: Parse) -> Result<(), Failure> {
-        self.control.registered.show(&parse.query);
+        let shown = Shown::of(&parse.query);
+        self.control.registered.show(&shown);
         let name = parse.name.unwrap_or_default();
         if !name.is_empty() && self.statements.contains_key(&name) {
             let text = format!("there is a prepared statement {name} already");
@@ -55,6 +57,7 @@ impl Connection<'_> {
                 command: Command::Done(String::new()),
                 access: None,
                 oids: vec![],
+                shown,
             },
             Some(statement) => {
                 refuse_execute(&statement)?;
@@ -73,7 +76,7 @@ impl Connection<'_> {
                         Some(guard.wait(self.session.prepare(statement, &types)).await??)
                     }
                 };
-                Statement { prepared, command, access, oids: parse.type_oids }
+                Statement { prepared, command, access, oids: parse.type_oids, shown }
             }
         };
         let statement = Arc::new(statement);
@@ -146,6 +149,7 @@ impl Connection<'_> {
         let name = execute.name.as_deref().unwrap_or_default();
         let Some(portal) = self.portals.get_mut(name) else { return Err(no_portal(name)) };
         let statement = Arc::clone(&portal.statement);
+        self.control.registered.show(&statement.shown);
         if let Command::Transaction(statement) = &statement.command {
             return self.transact(statement).await;
         }

@@ -153,7 +153,7 @@ async fn authenticated(
         let text = "the server asks for TLS; connect with sslmode=require";
         return Err(Failure::fatal(SqlState::NO_LOGIN, text));
     }
-    if wire.peer() == Peer::Remote && !(has_roles && wire.is_secure()) {
+    if matches!(wire.peer(), Peer::Remote(_)) && !(has_roles && wire.is_secure()) {
         let text = "other machines are served with TLS and logins alone";
         return Err(Failure::fatal(SqlState::NO_LOGIN, text));
     }

@@ -17,6 +17,7 @@ use super::failure::{Failure, SqlState};
 use super::names::Names;
 use super::parameter;
 use super::settings::Access;
+use crate::registry::Shown;
 
 /// A statement that the client has prepared.
 pub(super) struct Statement {
@@ -27,6 +28,8 @@ pub(super) struct Statement {
     pub(super) access: Option<Access>,
     /// The types of parameters that the client has named, by their numbers.
     pub(super) oids: Vec<u32>,
+    /// Its text, as others see it.
+    pub(super) shown: Shown,
 }
 
 impl Statement {
@@ -66,9 +69,9 @@ impl Statement {
         }
         let again = session.prepare(prepared.statement().clone(), &types);
         let prepared = Some(Box::pin(again).await?);
-        let Self { command, access, oids, .. } = self.as_ref();
+        let Self { command, access, oids, shown, .. } = self.as_ref();
         let (command, access, oids) = (command.clone(), access.clone(), oids.clone());
-        Ok(Arc::new(Self { prepared, command, access, oids }))
+        Ok(Arc::new(Self { prepared, command, access, oids, shown: shown.clone() }))
     }
 
     /// The columns that it returns, with the names that clients are told.

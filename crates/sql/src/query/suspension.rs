@@ -10,15 +10,15 @@ use crate::market::Need;
 /// Whether a query is suspended, and who waits for it to go on.
 ///
 /// What suspends is not interrupted: a paged operator drops its pins at its next batch and waits.
-/// The stream of the result is read on, so that the operators in it come to that, and keeps the
-/// batch that it may get. Nothing is written for it; the pool evicts the unpinned pages when others
-/// need their frames.
+/// The stream of the result is read on, so that the operators in it come to that, and keeps the few
+/// batches that they still give. Nothing is written for it; the pool evicts the unpinned pages when
+/// others need their frames.
 ///
 /// Its reader suspends it while it takes no rows, people may, and the market does, for queries of a
 /// higher priority or for older ones while memory has no room for all; it goes on when none of them
-/// wants it suspended. Where those of a higher
-/// priority need the processor and no memory, the market *pauses* it: its operators stand still
-/// with what they hold, since to unpin and to pin again would cost more than the moment is long.
+/// wants it suspended. Where those of a higher priority need the processor and no memory, the
+/// market *pauses* it: its operators stand still with what they hold, since to unpin and to pin
+/// again would cost more than the moment is long.
 #[derive(Debug)]
 pub(crate) struct Suspension {
     by: watch::Sender<By>,

@@ -1,14 +1,25 @@
-//! The rules over logical plans of a session: DataFusion's, with ours among them.
+//! The rules over the plans of a session: DataFusion's, with ours among them.
 
 use std::sync::Arc;
 
-use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use terrace_exec::{AnyOrder, OrderedLists, PagedOperators};
 
+use super::build_side::{self, BuildSide};
+use super::canonical::CanonicalFloats;
+use super::correlated_names::CorrelatedNames;
+use super::filter_pushdown::FilterPushdown;
+use super::floats::FloatsOverDecimals;
 use super::group_filters::PushDownFilter;
 use super::lists::Simplify;
 use super::not_in::{self, NotIn};
 use super::null_equality::{CrossJoins, EquijoinKeys};
 use super::order_keys::OrderKeys;
+use super::selectivity::{self, Selectivity};
+use super::semantics::PostgresSemantics;
+use super::subqueries::SubqueryComparisons;
 
 /// DataFusion's rules, with NOT IN spelled out where a join cannot be null-aware, with those that
 /// mix joins, groups or lists up replaced by those that do not, and with keys that come again left
@@ -30,6 +41,38 @@ pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         }
     }
     rules.push(Arc::new(OrderKeys));
+    rules
+}
+
+/// DataFusion's analyzer. Comparisons with subqueries are written out and the columns of conditions
+/// on outer rows get names of their own before types are coerced; PostgreSQL's arithmetic and casts
+/// come after that.
+pub(super) fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let mut rules = Analyzer::new().rules;
+    rules.insert(0, Arc::new(SubqueryComparisons));
+    rules.insert(1, Arc::new(CorrelatedNames));
+    rules.insert(2, Arc::new(FloatsOverDecimals));
+    rules.push(Arc::new(PostgresSemantics));
+    rules.push(Arc::new(CanonicalFloats));
+    rules
+}
+
+/// DataFusion's rules, with filters pushed down by the index of columns, the selectivity of filters
+/// known before sides of joins are chosen, those sides chosen again, and paged operators last.
+pub(super) fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::default().rules;
+    for rule in &mut rules {
+        if let Some(ours) = FilterPushdown::replacing(rule.name()) {
+            *rule = Arc::new(ours);
+        }
+    }
+    let place = rules.iter().position(|rule| rule.name() == selectivity::BEFORE);
+    rules.insert(place.unwrap_or(0), Arc::new(Selectivity));
+    let place = rules.iter().position(|rule| rule.name() == build_side::AFTER);
+    rules.insert(place.map_or(rules.len(), |place| place + 1), Arc::new(BuildSide));
+    rules.insert(0, Arc::new(AnyOrder));
+    rules.insert(0, Arc::new(OrderedLists));
+    rules.push(Arc::new(PagedOperators));
     rules
 }
 

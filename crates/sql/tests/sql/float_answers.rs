@@ -117,3 +117,22 @@ async fn a_nan_of_a_file_is_found() {
     let best = format!("SELECT v FROM '{file}' ORDER BY v DESC LIMIT 1");
     assert_eq!(show(&session, &best).await, "NaN");
 }
+
+/// A join keeps its equalities where the order of its rows is asked for, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn zeros_are_equal_in_joins_whose_rows_are_sorted() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let tables = "CREATE TABLE l (x DOUBLE); INSERT INTO l VALUES (0.0), (1.0);
+                  CREATE TABLE r (x DOUBLE, n BIGINT);
+                  INSERT INTO r VALUES (CAST('-0.0' AS DOUBLE), 3), (0.0, 2), (1.0, 1)";
+    show(&session, tables).await;
+    let sorted = "SELECT r.n FROM l JOIN r ON l.x = r.x ORDER BY r.n";
+    let ranked =
+        "SELECT r.n, row_number() OVER (ORDER BY r.n) FROM l JOIN r ON l.x = r.x ORDER BY 1";
+    check(&session, &[(sorted, "1\n2\n3"), (ranked, "1 1\n2 2\n3 3")]).await;
+    for query in [sorted, ranked] {
+        let plan = show(&session, &format!("EXPLAIN {query}")).await.replace("PagedHashJoin", "");
+        assert!(!plan.contains("HashJoin"), "{plan}");
+    }
+}

@@ -173,3 +173,50 @@ async fn memberships_in_an_aggregate_of_no_rows_see_its_row() {
         assert_eq!(show(&session, &query).await, answer, "{query}");
     }
 }
+
+/// Columns of several tables of a subquery may have one name, and conditions on the outer row name
+/// any of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn correlated_columns_of_one_name_are_told_apart() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let tables = "CREATE TABLE o AS SELECT * FROM (VALUES (1, 10), (2, 20)) v(k, id);
+                  CREATE TABLE a AS SELECT * FROM (VALUES (1, 7), (2, 8)) v(id, j);
+                  CREATE TABLE b AS SELECT * FROM (VALUES (10, 7), (99, 8)) v(id, j)";
+    show(&session, tables).await;
+    let joined = "FROM a JOIN b ON a.j = b.j WHERE b.id = o.id";
+    let of_filter = [
+        (format!("k IN (SELECT a.id {joined})"), "1"),
+        (format!("k NOT IN (SELECT a.id {joined})"), "2"),
+        (format!("k IN (SELECT DISTINCT a.id {joined})"), "1"),
+        (format!("k IN (SELECT a.id {joined} GROUP BY a.id)"), "1"),
+        (format!("k IN (SELECT a.id + 0 AS id {joined} AND a.id = o.k)"), "1"),
+        (format!("k <> ALL (SELECT a.id {joined})"), "2"),
+        (format!("EXISTS (SELECT a.id {joined})"), "1"),
+        (format!("EXISTS (SELECT * {joined})"), "1"),
+        (format!("NOT EXISTS (SELECT 1 {joined} AND a.id = o.k)"), "2"),
+        (format!("k = (SELECT max(a.id) {joined} AND a.id = o.k)"), "1"),
+        (
+            "k IN (SELECT d.id FROM (SELECT id, j FROM a) d, b WHERE d.j = b.j AND b.id = o.id)"
+                .to_owned(),
+            "1",
+        ),
+        (
+            "k IN (SELECT a.id FROM a, b WHERE a.j = b.j AND b.id = o.id AND a.id < b.id)"
+                .to_owned(),
+            "1",
+        ),
+        (
+            format!("k IN (SELECT a.id {joined}) AND id IN (SELECT b.id {joined} AND a.id = o.k)"),
+            "1",
+        ),
+    ];
+    for (condition, found) in of_filter {
+        let query = format!("SELECT k FROM o WHERE {condition} ORDER BY k");
+        assert_eq!(show(&session, &query).await.replace('\n', " "), found, "{condition}");
+    }
+    let value = format!("SELECT k, k IN (SELECT a.id {joined}) FROM o ORDER BY k");
+    assert_eq!(show(&session, &value).await, "1 true\n2 false");
+    show(&session, &format!("DELETE FROM o WHERE k NOT IN (SELECT a.id {joined})")).await;
+    assert_eq!(show(&session, "SELECT k FROM o").await, "1");
+}

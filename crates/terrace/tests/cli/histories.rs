@@ -120,7 +120,9 @@ fn serve(home: &Home) -> std::process::Command {
 
 /// A server that has said where it listens, and its port.
 fn start(home: &Home) -> (Child, u16) {
-    let mut child = serve(home).stdout(Stdio::piped()).spawn().expect("started");
+    let mut server = serve(home);
+    // It logs each conflict.
+    let mut child = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
     let mut line = String::new();
     let out = child.stdout.as_mut().expect("its output");
     BufReader::new(out).read_line(&mut line).expect("a line");
@@ -130,7 +132,8 @@ fn start(home: &Home) -> (Child, u16) {
 }
 
 fn kill_at_start(home: &Home, after: Duration) {
-    let mut child = serve(home).stdout(Stdio::null()).spawn().expect("started");
+    let mut child =
+        serve(home).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
     std::thread::sleep(after);
     child.kill().expect("running");
     child.wait().expect("ended");

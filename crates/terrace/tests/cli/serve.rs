@@ -5,12 +5,17 @@ use std::process::{Child, Command, Stdio};
 
 use terrace_testkit::needs;
 
-use crate::harness::{Home, Ran};
+use crate::harness::{Home, Ran, lines};
 
 /// A server that has said where it listens, and the words of its command for psql.
 fn start(home: &Home, data: &str) -> (Child, Vec<String>) {
+    start_with(home, data, &[])
+}
+
+/// The same with further options.
+fn start_with(home: &Home, data: &str, options: &[&str]) -> (Child, Vec<String>) {
     let arguments = ["serve", "--dram", "64MiB", "--data", data, "--listen", "127.0.0.1:0"];
-    let mut command = home.command(&arguments);
+    let mut command = home.command(&[&arguments, options].concat());
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     let mut line = String::new();
     let out = child.stdout.as_mut().expect("its output");
@@ -20,11 +25,24 @@ fn start(home: &Home, data: &str) -> (Child, Vec<String>) {
 }
 
 fn stop(child: Child) {
+    assert_eq!(logged(child), "");
+}
+
+/// Ends a server; what it has logged.
+fn logged(child: Child) -> String {
     let pid = child.id().to_string();
     let told = Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs");
     assert!(told.success());
     let ran = Ran::of(child.wait_with_output().expect("ended"));
-    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.err
+}
+
+/// Statements by psql, each by itself, whether they succeed or not.
+fn ask_each(command: &[String], texts: &[&str]) {
+    let texts = texts.iter().flat_map(|text| ["-c", text]);
+    let output = Command::new("psql").args(&command[1..]).arg("-XAt").args(texts).output();
+    output.expect("psql runs");
 }
 
 #[test]
@@ -53,6 +71,45 @@ fn a_server_keeps_what_clients_have_changed() {
     );
     stop(server);
     assert_eq!(home.rows("SELECT count(*) AS n FROM t")[0]["n"], 10);
+}
+
+#[test]
+fn statements_are_logged_with_their_requests() {
+    let psql = Command::new("psql").arg("--version").output();
+    if needs::or_skip("psql", psql.map_err(|error| error.to_string())).is_none() {
+        return;
+    }
+    let home = Home::new();
+    let statements = [
+        "SELECT 1 AS first",
+        "SELECT * FROM missing",
+        "CREATE ROLE r PASSWORD 'secret' ERROR",
+        "SELECT count(*) FROM generate_series(1, 1000)",
+    ];
+    let options = ["--log-format", "json", "--log-statements", "0"];
+    let (server, command) = start_with(&home, &home.path("data"), &options);
+    ask_each(&command, &statements);
+    let log = lines(&logged(server));
+    assert_eq!(log.len(), 4, "{log:?}");
+    for (index, (line, statement)) in log.iter().zip(statements).enumerate() {
+        assert_eq!(line["request"], format!("1-{}", index + 1), "{line}");
+        assert_eq!((&line["level"], &line["user"]), (&"INFO".into(), &log[0]["user"]), "{line}");
+        assert!(line["seconds"].as_f64().is_some_and(|seconds| seconds < 60.0), "{line}");
+        assert!(line["timestamp"].as_str().is_some_and(|time| time.ends_with('Z')), "{line}");
+        let shown = line["statement"].as_str().expect("a text");
+        assert_eq!(shown == statement, !statement.contains("PASSWORD"), "{line}");
+        assert!(!line.to_string().contains("secret"), "{line}");
+    }
+    let ended = |line: usize| log[line]["message"] == "a statement has ended";
+    assert_eq!([0, 1, 2, 3].map(ended), [true, false, false, true]);
+    assert_eq!(log[1]["state"], "42P01");
+    assert!(log[1]["error"].as_str().is_some_and(|error| error.contains("missing")), "{log:?}");
+    // By default those that fail are logged, as text.
+    let (server, command) = start(&home, &home.path("data"));
+    ask_each(&command, &statements);
+    let log = logged(server);
+    assert_eq!(log.lines().count(), 2, "{log}");
+    assert!(log.contains("INFO") && log.contains("request=\"1-2\""), "{log}");
 }
 
 #[test]

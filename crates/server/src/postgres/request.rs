@@ -1,0 +1,60 @@
+//! Requests of a connection, and the log of them.
+
+use std::time::{Duration, Instant};
+
+use super::failure::Failure;
+use crate::registry::Registered;
+
+/// The message of a client that is being answered.
+pub(super) struct Request {
+    /// Statements that the client has had run.
+    count: u64,
+    began: Instant,
+    runs: bool,
+    /// Shortest time of statements that are logged.
+    logged_time: Option<Duration>,
+}
+
+impl Request {
+    pub(super) fn new(logged_time: Option<Duration>) -> Self {
+        Self { count: 0, began: Instant::now(), runs: false, logged_time }
+    }
+
+    /// A message has come; `runs`: it has statements run.
+    pub(super) fn begin(&mut self, runs: bool) {
+        self.count += u64::from(runs);
+        self.runs = runs;
+        self.began = Instant::now();
+    }
+
+    /// Logs a message that has failed, and a statement that has taken long. The request is named by
+    /// the number of the connection and that of the statement in it.
+    pub(super) fn log(&self, registered: &Registered, user: &str, failure: Option<&Failure>) {
+        let took = self.began.elapsed();
+        let is_slow = self.runs && self.logged_time.is_some_and(|least| took >= least);
+        if failure.is_none() && !is_slow {
+            return;
+        }
+        let shown = registered.shown();
+        let (request, seconds) =
+            (format!("{}-{}", registered.number(), self.count), took.as_secs_f64());
+        let statement = shown.text();
+        match failure {
+            None => tracing::info!(request, user, seconds, statement, "a statement has ended"),
+            Some(failure) => {
+                // The text of an error may have parts of the statement in it.
+                let error = if shown.is_secret() { "" } else { failure.text() };
+                let state = failure.state().0;
+                tracing::info!(
+                    request,
+                    user,
+                    seconds,
+                    state,
+                    error,
+                    statement,
+                    "a statement has failed"
+                );
+            }
+        }
+    }
+}
