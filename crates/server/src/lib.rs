@@ -8,8 +8,11 @@
 
 mod copy;
 mod counters;
+mod failure;
+mod flight;
 mod http;
 mod limits;
+mod login;
 mod pg_catalog;
 mod postgres;
 mod registry;
@@ -18,6 +21,7 @@ mod stream;
 mod tls;
 
 pub use copy::{CopyError, copy_from, copy_to};
+pub use flight::FlightListener;
 pub use http::HttpListener;
 pub use limits::Limits;
 pub use server::{Listener, Server, ServerError, SocketFile};

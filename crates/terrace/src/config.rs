@@ -3,6 +3,7 @@
 use std::env;
 use std::fs;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +36,8 @@ pub struct Config {
     /// As `--placement`.
     #[serde(default, deserialize_with = "placement")]
     pub placement: Option<Placement>,
+    /// As `--flight` of `terrace serve`.
+    pub flight: Option<SocketAddr>,
     /// Dollars for a GiB of DRAM, remote memory and store, and for the machine, of `bench cost`.
     #[serde(default)]
     pub prices: Prices,
