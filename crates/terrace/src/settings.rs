@@ -129,6 +129,7 @@ mod tests {
             tiers: vec!["emu:2GiB".parse().expect("tier")],
             data: Some("/b".into()),
             threads: NonZeroUsize::new(7),
+            flight: None,
             placement: Some(Placement::Framed),
             ..Options::default()
         };

@@ -50,7 +50,11 @@ impl ClientSession {
         messages: PeekableFlightDataStream,
     ) -> Result<u64, Failure> {
         let _turn = self.turn.lock().await;
-        self.check_transaction(command.transaction_id.as_deref())?;
+        // ADBC does not name the transaction of an ingestion, which is a part of it all the same.
+        if command.transaction_id.is_some() {
+            self.check_transaction(command.transaction_id.as_deref())?;
+        }
+        self.refuse_if_ended()?;
         let interrupt = self.interrupt();
         let run = async {
             let target = self.target(command)?;

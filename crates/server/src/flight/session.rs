@@ -4,7 +4,8 @@
 //! changes something runs to its end before the next statement begins.
 //!
 //! A session has one transaction at a time. One that was begun by an action has a name, which its
-//! statements have to give; prepared statements run in the transaction that is open.
+//! statements have to give; prepared statements and ingestions, for which clients give none, are a
+//! part of the transaction that is open.
 
 use std::collections::HashMap;
 use std::convert::Infallible;

@@ -1,12 +1,13 @@
 //! The properties of the server, and the types of its columns.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use arrow_flight::sql::metadata::{
     SqlInfoData, SqlInfoDataBuilder, XdbcTypeInfo, XdbcTypeInfoData, XdbcTypeInfoDataBuilder,
 };
 use arrow_flight::sql::{
-    Nullable, Searchable, SqlInfo, SqlNullOrdering, SqlSupportedCaseSensitivity,
+    Nullable, Searchable, SqlInfo, SqlNullOrdering, SqlSupportedCaseSensitivity as Case,
     SqlSupportedTransaction, SqlTransactionIsolationLevel as Isolation, XdbcDataType as Type,
     XdbcDatetimeSubcode,
 };
@@ -30,53 +31,123 @@ pub(super) fn properties() -> Result<&'static SqlInfoData, Failure> {
     Ok(PROPERTIES.get_or_init(|| built))
 }
 
+/// Properties that are true or false.
+const TRUTHS: [(SqlInfo, bool); 32] = [
+    (SqlInfo::FlightSqlServerReadOnly, false),
+    (SqlInfo::FlightSqlServerSql, true),
+    (SqlInfo::FlightSqlServerSubstrait, false),
+    (SqlInfo::FlightSqlServerCancel, true),
+    (SqlInfo::FlightSqlServerBulkIngestion, true),
+    (SqlInfo::FlightSqlServerIngestTransactionsSupported, true),
+    (SqlInfo::SqlDdlCatalog, false),
+    (SqlInfo::SqlDdlSchema, true),
+    (SqlInfo::SqlDdlTable, true),
+    (SqlInfo::SqlAllTablesAreSelectable, false),
+    (SqlInfo::SqlSupportsColumnAliasing, true),
+    (SqlInfo::SqlNullPlusNullIsNull, true),
+    (SqlInfo::SqlSupportsTableCorrelationNames, true),
+    (SqlInfo::SqlSupportsDifferentTableCorrelationNames, false),
+    (SqlInfo::SqlSupportsExpressionsInOrderBy, true),
+    (SqlInfo::SqlSupportsOrderByUnrelated, true),
+    (SqlInfo::SqlSupportsLikeEscapeClause, true),
+    (SqlInfo::SqlSupportsNonNullableColumns, true),
+    (SqlInfo::SqlSupportsIntegrityEnhancementFacility, false),
+    (SqlInfo::SqlCatalogAtStart, true),
+    (SqlInfo::SqlSelectForUpdateSupported, false),
+    (SqlInfo::SqlStoredProceduresSupported, false),
+    (SqlInfo::SqlCorrelatedSubqueriesSupported, true),
+    (SqlInfo::SqlMaxRowSizeIncludesBlobs, true),
+    (SqlInfo::SqlTransactionsSupported, true),
+    (SqlInfo::SqlDataDefinitionCausesTransactionCommit, false),
+    (SqlInfo::SqlDataDefinitionsInTransactionsIgnored, false),
+    (SqlInfo::SqlBatchUpdatesSupported, true),
+    (SqlInfo::SqlSavepointsSupported, true),
+    (SqlInfo::SqlNamedParametersSupported, false),
+    (SqlInfo::SqlLocatorsUpdateCopy, false),
+    (SqlInfo::SqlStoredFunctionsUsingCallSyntaxSupported, false),
+];
+
+/// Properties that are a number, or a set of numbers by their bits.
+const NUMBERS_AND_SETS: [(SqlInfo, i32); 19] = [
+    (SqlInfo::FlightSqlServerTransaction, SqlSupportedTransaction::Savepoint as i32),
+    (SqlInfo::FlightSqlServerStatementTimeout, 0),
+    (SqlInfo::FlightSqlServerTransactionTimeout, 0),
+    (SqlInfo::SqlIdentifierCase, Case::SqlCaseSensitivityLowercase as i32),
+    (SqlInfo::SqlNullOrdering, SqlNullOrdering::SqlNullsSortedHigh as i32),
+    (SqlInfo::SqlSupportedGroupBy, bits(&[0, 1])),
+    (SqlInfo::SqlSupportedGrammar, bits(&[0, 1])),
+    (SqlInfo::SqlAnsi92SupportedLevel, bits(&[0])),
+    (SqlInfo::SqlOuterJoinsSupportLevel, bits(&[1, 2])),
+    (SqlInfo::SqlSchemasSupportedActions, bits(&[2])),
+    (SqlInfo::SqlCatalogsSupportedActions, 0),
+    (SqlInfo::SqlSupportedPositionedCommands, 0),
+    (SqlInfo::SqlSupportedSubqueries, bits(&[0, 1, 2, 3])),
+    (SqlInfo::SqlSupportedUnions, bits(&[0, 1])),
+    // Read uncommitted, read committed and repeatable read.
+    (SqlInfo::SqlSupportedTransactionsIsolationLevels, bits(&[1, 2, 3])),
+    // Results are read forward, and are not changed.
+    (SqlInfo::SqlSupportedResultSetTypes, bits(&[1])),
+    (SqlInfo::SqlSupportedConcurrenciesForResultSetForwardOnly, bits(&[1])),
+    (SqlInfo::SqlSupportedConcurrenciesForResultSetScrollSensitive, 0),
+    (SqlInfo::SqlSupportedConcurrenciesForResultSetScrollInsensitive, 0),
+];
+
+/// Properties that are a text.
+const TEXTS: [(SqlInfo, &str); 8] = [
+    (SqlInfo::FlightSqlServerName, "Terrace"),
+    (SqlInfo::FlightSqlServerVersion, env!("CARGO_PKG_VERSION")),
+    (SqlInfo::FlightSqlServerArrowVersion, ARROW_VERSION),
+    (SqlInfo::SqlIdentifierQuoteChar, "\""),
+    (SqlInfo::SqlSchemaTerm, "schema"),
+    (SqlInfo::SqlProcedureTerm, "procedure"),
+    (SqlInfo::SqlCatalogTerm, "database"),
+    (SqlInfo::SqlExtraNameCharacters, ""),
+];
+
+/// Limits, of which there are none that are known before.
+const LIMITS: [SqlInfo; 20] = [
+    SqlInfo::SqlMaxBinaryLiteralLength,
+    SqlInfo::SqlMaxCharLiteralLength,
+    SqlInfo::SqlMaxColumnNameLength,
+    SqlInfo::SqlMaxColumnsInGroupBy,
+    SqlInfo::SqlMaxColumnsInIndex,
+    SqlInfo::SqlMaxColumnsInOrderBy,
+    SqlInfo::SqlMaxColumnsInSelect,
+    SqlInfo::SqlMaxColumnsInTable,
+    SqlInfo::SqlMaxConnections,
+    SqlInfo::SqlMaxCursorNameLength,
+    SqlInfo::SqlMaxIndexLength,
+    SqlInfo::SqlDbSchemaNameLength,
+    SqlInfo::SqlMaxProcedureNameLength,
+    SqlInfo::SqlMaxCatalogNameLength,
+    SqlInfo::SqlMaxRowSize,
+    SqlInfo::SqlMaxStatementLength,
+    SqlInfo::SqlMaxStatements,
+    SqlInfo::SqlMaxTableNameLength,
+    SqlInfo::SqlMaxTablesInSelect,
+    SqlInfo::SqlMaxUsernameLength,
+];
+
+/// A set of numbers by its bits.
+const fn bits(numbers: &[u32]) -> i32 {
+    let (mut set, mut at) = (0, 0);
+    while at < numbers.len() {
+        set |= 1 << numbers[at];
+        at += 1;
+    }
+    set
+}
+
 fn build() -> SqlInfoDataBuilder {
     let mut of = SqlInfoDataBuilder::new();
-    of.append(SqlInfo::FlightSqlServerName, "Terrace");
-    of.append(SqlInfo::FlightSqlServerVersion, env!("CARGO_PKG_VERSION"));
-    of.append(SqlInfo::FlightSqlServerArrowVersion, ARROW_VERSION);
-    of.append(SqlInfo::FlightSqlServerReadOnly, false);
-    of.append(SqlInfo::FlightSqlServerSql, true);
-    of.append(SqlInfo::FlightSqlServerSubstrait, false);
-    of.append(SqlInfo::FlightSqlServerTransaction, SqlSupportedTransaction::Savepoint as i32);
-    of.append(SqlInfo::FlightSqlServerCancel, true);
-    of.append(SqlInfo::FlightSqlServerBulkIngestion, true);
-    of.append(SqlInfo::FlightSqlServerIngestTransactionsSupported, true);
-    of.append(SqlInfo::FlightSqlServerStatementTimeout, 0);
-    of.append(SqlInfo::FlightSqlServerTransactionTimeout, 0);
-    of.append(SqlInfo::SqlDdlCatalog, false);
-    of.append(SqlInfo::SqlDdlSchema, true);
-    of.append(SqlInfo::SqlDdlTable, true);
-    let lower_case = SqlSupportedCaseSensitivity::SqlCaseSensitivityLowercase;
-    of.append(SqlInfo::SqlIdentifierCase, lower_case as i32);
-    of.append(SqlInfo::SqlIdentifierQuoteChar, "\"");
-    of.append(SqlInfo::SqlAllTablesAreSelectable, false);
-    of.append(SqlInfo::SqlNullOrdering, SqlNullOrdering::SqlNullsSortedHigh as i32);
-    of.append(SqlInfo::SqlSupportsColumnAliasing, true);
-    of.append(SqlInfo::SqlNullPlusNullIsNull, true);
-    of.append(SqlInfo::SqlSupportsNonNullableColumns, true);
-    of.append(SqlInfo::SqlSupportsIntegrityEnhancementFacility, false);
-    of.append(SqlInfo::SqlSchemaTerm, "schema");
-    of.append(SqlInfo::SqlCatalogTerm, "database");
-    of.append(SqlInfo::SqlCatalogAtStart, true);
-    of.append(SqlInfo::SqlSelectForUpdateSupported, false);
-    of.append(SqlInfo::SqlStoredProceduresSupported, false);
-    of.append(SqlInfo::SqlCorrelatedSubqueriesSupported, true);
-    let isolation = Isolation::SqlTransactionRepeatableRead;
-    of.append(SqlInfo::SqlDefaultTransactionIsolation, isolation as i32);
-    of.append(SqlInfo::SqlTransactionsSupported, true);
-    let levels = [
-        Isolation::SqlTransactionReadUncommitted,
-        Isolation::SqlTransactionReadCommitted,
-        Isolation::SqlTransactionRepeatableRead,
-    ];
-    let levels = levels.into_iter().fold(0, |all, level| all | (1 << (level as i32)));
-    of.append(SqlInfo::SqlSupportedTransactionsIsolationLevels, levels);
-    of.append(SqlInfo::SqlDataDefinitionCausesTransactionCommit, false);
-    of.append(SqlInfo::SqlDataDefinitionsInTransactionsIgnored, false);
-    of.append(SqlInfo::SqlBatchUpdatesSupported, true);
-    of.append(SqlInfo::SqlSavepointsSupported, true);
-    of.append(SqlInfo::SqlNamedParametersSupported, false);
+    TEXTS.iter().for_each(|(name, value)| of.append(*name, *value));
+    TRUTHS.iter().for_each(|(name, value)| of.append(*name, *value));
+    NUMBERS_AND_SETS.iter().for_each(|(name, value)| of.append(*name, *value));
+    LIMITS.iter().for_each(|name| of.append(*name, 0_i64));
+    // The driver for JDBC takes it as an integer of 64 bits alone.
+    let isolation = Isolation::SqlTransactionRepeatableRead as i32;
+    of.append(SqlInfo::SqlDefaultTransactionIsolation, i64::from(isolation));
+    of.append(SqlInfo::SqlSupportsConvert, BTreeMap::<i32, Vec<i32>>::new());
     of
 }
 
