@@ -214,7 +214,7 @@ impl RunningStatement {
         self.ended.notified().await;
     }
 
-    /// What ends the statement when it is notified.
+    /// The notification that ends the statement.
     pub(crate) fn end(&self) -> Arc<Notify> {
         Arc::clone(&self.ended)
     }

@@ -37,7 +37,7 @@ pub struct Settings {
     pub settings: Vec<(String, String)>,
     /// Where pages are, where somebody said.
     pub placement: Option<Placement>,
-    /// Where `terrace serve` has clients of Arrow Flight SQL.
+    /// The address at which `terrace serve` has clients of Arrow Flight SQL.
     pub flight: Option<SocketAddr>,
     /// What bytes cost.
     pub prices: Prices,
@@ -129,7 +129,6 @@ mod tests {
             tiers: vec!["emu:2GiB".parse().expect("tier")],
             data: Some("/b".into()),
             threads: NonZeroUsize::new(7),
-            flight: None,
             placement: Some(Placement::Framed),
             ..Options::default()
         };

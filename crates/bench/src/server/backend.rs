@@ -64,7 +64,7 @@ impl Tail {
 /// A server that runs. It is ended when this is dropped.
 pub(super) struct Backend {
     pub(super) address: Address,
-    /// Where it speaks Arrow Flight SQL, if it does.
+    /// The address of Arrow Flight SQL, if it speaks that.
     pub(super) flight: Option<SocketAddr>,
     pub(super) process: Kept,
     pub(super) errors: Tail,

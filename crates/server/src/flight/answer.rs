@@ -19,7 +19,7 @@ use crate::failure::Failure;
 /// The number of the ticket of a statement that returns no rows.
 pub(super) const NOTHING: u64 = 0;
 
-/// Where rows are fetched.
+/// The flight of a result.
 pub(super) type Info = Result<Response<FlightInfo>, Status>;
 /// Rows.
 pub(super) type Rows = Result<Response<Messages>, Status>;
@@ -42,7 +42,7 @@ pub(super) fn told<T>(call: &Call, result: Result<T, Failure>) -> Result<T, Stat
     result.map_err(|failure| call.refuse(&failure))
 }
 
-/// Where the rows of a command are fetched: by a ticket, on the same connection.
+/// The flight of a command: its rows are fetched by a ticket, on the same connection.
 pub(super) fn info(
     schema: &Schema,
     ticket: &impl ProstMessageExt,
@@ -61,7 +61,7 @@ pub(super) fn info(
     Ok(Response::new(info))
 }
 
-/// Where the rows of a statement are fetched. One that returns none has been carried out.
+/// The flight of a statement. One that returns no rows has been carried out.
 pub(super) fn info_of(call: &Call, outcome: Outcome, descriptor: FlightDescriptor) -> Info {
     let (number, schema, changed) = match outcome {
         Outcome::Rows(query) => {

@@ -47,11 +47,11 @@ pub(super) fn plain_schema(schema: &SchemaRef) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// A batch with the columns of `schema`, whose names may be others.
+/// A batch with the names and the types of `schema`.
 ///
 /// # Errors
 /// Texts of more than 2 GiB, and values that a column cannot have.
-pub(super) fn plain_batch(
+pub(super) fn cast_batch(
     batch: &RecordBatch,
     schema: &SchemaRef,
 ) -> Result<RecordBatch, ArrowError> {
@@ -109,7 +109,7 @@ mod tests {
         let words: ArrayRef = Arc::new(StringViewArray::from_iter_values(words));
         let batch = RecordBatch::try_from_iter([("n", numbers), ("w", words)])?;
         let schema = plain_schema(&batch.schema());
-        let batch = plain_batch(&batch.slice(500, 100), &schema)?;
+        let batch = cast_batch(&batch.slice(500, 100), &schema)?;
         assert_eq!(pieces(&batch, 1 << 20)?.count(), 1);
         let cut: Vec<_> = pieces(&batch, 1000)?.collect();
         assert!((4..8).contains(&cut.len()), "{}", cut.len());

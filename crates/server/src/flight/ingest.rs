@@ -1,14 +1,11 @@
 //! Rows of a client on their way into a table: the table is made, appended to or replaced as the
 //! client says, and all of it is kept, or nothing.
 
-use std::sync::Arc;
-
 use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::server::PeekableFlightDataStream;
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::{StreamExt as _, TryStreamExt as _};
 use terrace_sql::session::{CopyIn, SessionStatement};
@@ -16,7 +13,7 @@ use terrace_sql::{DATABASE, Output, SqlError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::columns::plain_type;
+use super::columns::{cast_batch, plain_type};
 use super::interrupt::Interrupt;
 use super::rows::failure_of;
 use super::session::ClientSession;
@@ -179,7 +176,7 @@ async fn inserted(
     Ok(count_of(&ended.map_err(failed)??.batches))
 }
 
-/// Whether all rows were sent to the insertion.
+/// Progress of the rows of a client.
 enum Sent {
     All,
     /// The insertion has failed before.
@@ -225,7 +222,7 @@ impl Incoming {
             };
             for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
                 let part = batch.slice(start, BATCH_ROWS.min(batch.num_rows() - start));
-                let part = fitted(&part, schema)?;
+                let part = cast_batch(&part, schema)?;
                 if interrupt.wait(sender.send(Some(part))).await?.is_err() {
                     return Ok(Sent::Part);
                 }
@@ -234,21 +231,10 @@ impl Incoming {
     }
 }
 
-/// The batch with the types of the columns of a table.
-fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Failure> {
-    let options = CastOptions { safe: false, ..CastOptions::default() };
-    let columns = batch.columns().iter().zip(schema.fields()).map(|(array, field)| {
-        match array.data_type() == field.data_type() {
-            true => Ok(Arc::clone(array)),
-            false => cast_with_options(array, field.data_type(), &options),
-        }
-    });
-    let columns = columns.collect::<Result<Vec<_>, _>>()?;
-    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use datafusion::arrow::datatypes::{Field, Schema};
 
     use super::*;

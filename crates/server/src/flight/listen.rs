@@ -182,11 +182,12 @@ impl Door {
         async move {
             let secured = async {
                 let Accepted { stream, peer, .. } = stream::tcp(stream)?;
+                let time = shared.limits.login_time;
                 Ok::<_, io::Error>(match &shared.tls {
-                    None => Io::new(stream, connection, peer, false),
+                    None => Io::new(stream, connection, peer, false, time),
                     Some(tls) => {
                         let stream = tls.current().http2.accept(stream).await?;
-                        Io::new(Box::new(stream), connection, peer, true)
+                        Io::new(Box::new(stream), connection, peer, true, time)
                     }
                 })
             };

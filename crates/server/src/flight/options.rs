@@ -84,7 +84,7 @@ pub(super) struct GetSessionOptionsResult {
     options: HashMap<String, SessionOptionValue>,
 }
 
-/// That a session has ended: `CLOSED`.
+/// The answer to the end of a session: `CLOSED`.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub(super) struct CloseSessionResult {
     #[prost(int32, tag = "1")]

@@ -1,8 +1,8 @@
 //! Results on their way to a client.
 //!
 //! A task of the statements' runtime reads the query, encodes its batches and waits while the
-//! client has not taken the message before: a client that reads slowly slows its query. Not more
-//! than three messages of a result are in memory: one that is encoded, one that waits, and one that
+//! client has not taken the messages before: a client that reads slowly slows its query. Not more
+//! than five messages of a result are in memory: one that is encoded, three that wait, and one that
 //! is sent.
 
 use std::pin::Pin;
@@ -28,7 +28,7 @@ use crate::failure::{Failure, SqlState};
 /// Bytes of a message, unless one row has more: clients take 4 MiB unless they say otherwise.
 const MESSAGE_BYTES: usize = 1 << 20;
 /// Messages that wait to be sent.
-const WAITING_MAX: usize = 1;
+const WAITING_MAX: usize = 3;
 
 /// The messages of a result.
 pub(super) type Messages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;

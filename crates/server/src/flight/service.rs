@@ -44,7 +44,7 @@ use crate::failure::{Failure, SqlState};
 /// The release of a savepoint, and the return to one.
 const RELEASE: i32 = 1;
 const ROLL_BACK: i32 = 2;
-/// That a query was cancelled.
+/// The result of a query that was cancelled.
 const CANCELLED: i32 = 1;
 
 const SUBSTRAIT: &str = "plans of Substrait are not supported; send SQL";
@@ -530,7 +530,7 @@ impl FlightSqlService for Service {
             }
             "GetSessionOptions" => call.options().encode_to_vec(),
             "CloseSession" => {
-                call.end();
+                call.close();
                 CloseSessionResult::closed().encode_to_vec()
             }
             other => {

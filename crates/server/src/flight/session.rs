@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,8 @@ pub(super) struct ClientSession {
     state: Mutex<State>,
     /// Becomes true with the end of the session.
     ended: watch::Sender<bool>,
+    /// The client has ended it itself.
+    is_closed: AtomicBool,
     calls: AtomicUsize,
     last_call: Mutex<Instant>,
     permit: Mutex<Option<OwnedSemaphorePermit>>,
@@ -130,6 +132,7 @@ impl ClientSession {
             turn: tokio::sync::Mutex::default(),
             state: Mutex::default(),
             ended: watch::Sender::new(false),
+            is_closed: AtomicBool::new(false),
             calls: AtomicUsize::new(0),
             last_call: Mutex::new(Instant::now()),
             permit: Mutex::new(Some(permit)),
@@ -156,6 +159,17 @@ impl ClientSession {
             let _ended = self.session.roll_back();
         }
         drop(self.take_place());
+    }
+
+    /// Ends the session for its client.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+        self.end();
+    }
+
+    /// True if the client has ended it itself.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
     }
 
     /// The place of a session that has ended.

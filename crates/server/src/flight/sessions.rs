@@ -94,21 +94,22 @@ impl Sessions {
         ended.iter().for_each(|session| session.end());
     }
 
-    /// Ends the sessions that have ended themselves, or have been idle or without a connection for
-    /// too long, and the tickets that nothing was fetched for.
+    /// Ends the sessions that have been idle or without a connection for too long, and the tickets
+    /// that nothing was fetched for. A session of a connection stays in the list until the
+    /// connection ends.
     pub(super) fn sweep(&self) {
         let limits = &self.shared.limits;
         let mut ended = Vec::new();
-        self.lock().retain(|_, entry| {
+        self.lock().retain(|key, entry| {
             let detached = entry.detached.map(|since| since.elapsed());
             let is_detached = detached.is_some_and(|time| time > limits.session_detached_time);
             let is_over = entry.session.has_ended()
                 || entry.session.is_past(limits.session_idle_time)
                 || (is_detached && !entry.session.is_called());
-            if is_over {
+            if is_over && !entry.session.has_ended() {
                 ended.push(Arc::clone(&entry.session));
             }
-            !is_over
+            !is_over || matches!(key, Key::Connection(..))
         });
         ended.iter().for_each(|session| session.end());
         let left: Vec<_> = self.lock().values().map(|entry| Arc::clone(&entry.session)).collect();
@@ -126,29 +127,31 @@ impl Sessions {
     /// # Errors
     /// Those that the client is told.
     async fn admit(&self, request: &mut http::Request<Body>) -> Result<(), Status> {
-        let facts = request.extensions().get::<Facts>().copied();
+        let facts = request.extensions().get::<Facts>().cloned();
         let facts = facts.ok_or_else(|| Status::internal("a call without a connection"))?;
         let refused = |failure: Failure| {
             self.shared.counters.count_error(failure.state().0);
             status_of(&failure)
         };
         if request.uri().path().ends_with(HANDSHAKE) {
-            let (user, role) = self.log_in(request.headers(), facts).await.map_err(refused)?;
+            let (user, role) = self.log_in(request.headers(), &facts).await.map_err(refused)?;
             let token = token().map_err(refused)?;
-            self.open(Key::Token(token.clone()), facts, &user, role).map_err(refused)?;
+            self.open(Key::Token(token.clone()), &facts, &user, role).map_err(refused)?;
+            facts.is_in.store(true, Ordering::Relaxed);
             request.extensions_mut().insert(Token(token));
             return Ok(());
         }
         let session = match login::authorization(request.headers()) {
             Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
-                self.of_token(token, facts).map_err(refused)?
+                self.of_token(token, &facts).map_err(refused)?
             }
             _ => {
-                let (user, role) = self.log_in(request.headers(), facts).await.map_err(refused)?;
+                let (user, role) = self.log_in(request.headers(), &facts).await.map_err(refused)?;
                 let key = Key::Connection(facts.number, user.clone());
-                self.open(key, facts, &user, role).map_err(refused)?
+                self.open(key, &facts, &user, role).map_err(refused)?
             }
         };
+        facts.is_in.store(true, Ordering::Relaxed);
         request.extensions_mut().insert(Arc::new(Call::new(session)));
         Ok(())
     }
@@ -158,7 +161,7 @@ impl Sessions {
     async fn log_in(
         &self,
         headers: &http::HeaderMap,
-        facts: Facts,
+        facts: &Facts,
     ) -> Result<(String, Option<String>), Failure> {
         let has_roles = !self.shared.engine.catalog().roles().is_empty();
         if facts.peer == Peer::Remote && !(has_roles && facts.is_secure) {
@@ -185,7 +188,7 @@ impl Sessions {
     }
 
     /// The session of a token.
-    fn of_token(&self, token: &str, facts: Facts) -> Result<Arc<ClientSession>, Failure> {
+    fn of_token(&self, token: &str, facts: &Facts) -> Result<Arc<ClientSession>, Failure> {
         let mut list = self.lock();
         let known = list.get_mut(&Key::Token(token.to_owned()));
         let Some(entry) = known.filter(|entry| !entry.session.has_ended()) else {
@@ -201,14 +204,20 @@ impl Sessions {
     fn open(
         &self,
         key: Key,
-        facts: Facts,
+        facts: &Facts,
         user: &str,
         role: Option<String>,
     ) -> Result<Arc<ClientSession>, Failure> {
         let _one_at_a_time = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         let known = self.lock().get(&key).map(|entry| Arc::clone(&entry.session));
-        if let Some(session) = known.filter(|session| !session.has_ended()) {
-            return Ok(session);
+        match known {
+            Some(session) if !session.has_ended() => return Ok(session),
+            // What it has begun would be lost without a word.
+            Some(session) if !session.is_closed() => {
+                let text = "the session of the connection has ended; connect again";
+                return Err(Failure::new(SqlState::TERMINATED, text));
+            }
+            _ => {}
         }
         let place = self.place()?;
         let alive = self.alive.clone();
@@ -217,8 +226,8 @@ impl Sessions {
         tokio::spawn(ClientSession::watch(Arc::clone(&session)));
         let connections = HashSet::from([facts.number]);
         let entry = Entry { session: Arc::clone(&session), connections, detached: None };
-        // One of before has ended.
-        let _ended = self.lock().insert(key, entry);
+        // The client has closed the one of before.
+        let _closed = self.lock().insert(key, entry);
         Ok(session)
     }
 

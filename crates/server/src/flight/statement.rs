@@ -10,7 +10,7 @@ use terrace_sql::session::SessionStatement;
 use terrace_sql::{Prepared, QueryHandle, SqlError, TransactionStatus};
 use tokio::sync::Notify;
 
-use super::columns::{plain_batch, plain_schema};
+use super::columns::{cast_batch, plain_schema};
 use super::interrupt::Interrupt;
 use super::placeholders::numbered;
 use super::session::ClientSession;
@@ -99,7 +99,7 @@ impl Query {
         Arc::clone(&self.interrupt)
     }
 
-    /// What ends it when it is notified.
+    /// The notification that ends it.
     pub(super) fn end(&self) -> Arc<Notify> {
         self.interrupt.statement.end()
     }
@@ -115,7 +115,7 @@ impl Query {
                 self.interrupt.wait(handle.stream.next()).await?.transpose()?
             }
         };
-        Ok(batch.map(|batch| plain_batch(&batch, &self.schema)).transpose()?)
+        Ok(batch.map(|batch| cast_batch(&batch, &self.schema)).transpose()?)
     }
 }
 

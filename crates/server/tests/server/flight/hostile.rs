@@ -1,5 +1,7 @@
 //! Messages that no client should send: each is refused, and the server goes on.
 
+use std::time::Duration;
+
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::sql::{
     Any, CommandPreparedStatementQuery, CommandStatementIngest, CommandStatementUpdate,
@@ -10,6 +12,9 @@ use bytes::Bytes;
 use futures::{StreamExt as _, stream};
 use prost::Message as _;
 use terrace_server::Limits;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
@@ -123,6 +128,20 @@ async fn rows_that_are_none_are_refused() {
     }
     let mut client = flight.connect().await;
     assert_eq!(integers(&mut client, "SELECT 1::bigint").await, [1]);
+    flight.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_connections_are_closed() {
+    let login_time = Duration::from_millis(300);
+    let flight = Flight::start(Limits { login_time, ..Limits::default() }).await;
+    let mut client = flight.connect().await;
+    assert_eq!(integers(&mut client, "SELECT 1::bigint").await, [1]);
+    let mut silent = TcpStream::connect(flight.address).await.expect("connected");
+    let mut answer = Vec::new();
+    let closed = timeout(Duration::from_secs(5), silent.read_to_end(&mut answer)).await;
+    assert!(closed.is_ok(), "it is closed");
+    assert_eq!(integers(&mut client, "SELECT 2::bigint").await, [2], "the other goes on");
     flight.end().await;
 }
 
