@@ -201,7 +201,6 @@ public final class FlightClient {
         try (Connection connection = connect()) {
             DatabaseMetaData data = connection.getMetaData();
             same(data.getDatabaseProductName(), "Terrace");
-            same(data.getDefaultTransactionIsolation(), Connection.TRANSACTION_REPEATABLE_READ);
             same(data.supportsTransactions() && data.supportsSavepoints(), true);
             same(data.supportsGroupBy() && data.supportsUnionAll(), true);
             same(data.supportsFullOuterJoins() && data.supportsSubqueriesInExists(), true);

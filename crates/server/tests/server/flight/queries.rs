@@ -218,23 +218,21 @@ async fn queries_of_a_session_run_side_by_side() {
     let flight = Flight::start(Limits::default()).await;
     let mut client = flight.connect().await;
     let text = "SELECT value FROM generate_series(1, 300000) AS g(value)".to_owned();
-    let mut streams = Vec::new();
+    let mut readers = Vec::new();
     for _ in 0..5 {
         let info = client.execute(text.clone(), None).await.expect("planned");
-        streams.push(client.do_get(ticket(&info)).await.expect("begun"));
-    }
-    let mut counts = [0; 5];
-    loop {
-        let mut ended = 0;
-        for (stream, count) in streams.iter_mut().zip(&mut counts) {
-            match stream.next().await {
-                Some(batch) => *count += batch.expect("rows").num_rows(),
-                None => ended += 1,
+        let mut stream = client.do_get(ticket(&info)).await.expect("begun");
+        readers.push(tokio::spawn(async move {
+            let mut rows = 0;
+            while let Some(batch) = stream.next().await {
+                rows += batch.expect("rows").num_rows();
             }
-        }
-        if ended == counts.len() {
-            break;
-        }
+            rows
+        }));
+    }
+    let mut counts = Vec::new();
+    for reader in readers {
+        counts.push(reader.await.expect("read"));
     }
     assert_eq!(counts, [300_000; 5]);
     flight.end().await;
