@@ -17,7 +17,7 @@ pub struct Limits {
     pub login_time: Duration,
     /// Longest time that a client may leave sent messages unread.
     pub unread_time: Duration,
-    /// Longest time that a session by Flight SQL stays without a call.
+    /// Longest time that a session by Flight SQL that has a token stays without a call.
     pub session_idle_time: Duration,
     /// Longest time that a session by Flight SQL stays without a connection of its client.
     pub session_detached_time: Duration,

@@ -186,13 +186,13 @@ impl ClientSession {
         self.calls.load(Ordering::Relaxed) > 0
     }
 
-    /// True of one that has been without a call for too long: its own limit holds while it has a
-    /// transaction.
-    pub(super) fn is_past(&self, limit: Duration) -> bool {
+    /// True of one that has been without a call for longer than this limit, if there is one, or
+    /// than its client allows a transaction.
+    pub(super) fn is_past(&self, limit: Option<Duration>) -> bool {
         let idle = lock(&self.last_call).elapsed();
         let has_transaction = self.session.transaction_status() != TransactionStatus::Idle;
         let own = self.place.settings.idle_in_transaction().filter(|_| has_transaction);
-        !self.is_called() && idle > own.map_or(limit, |own| own.min(limit))
+        !self.is_called() && own.into_iter().chain(limit).any(|limit| idle > limit)
     }
 
     /// Ends the queries whose rows nothing has fetched for so long.

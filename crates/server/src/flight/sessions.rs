@@ -103,13 +103,15 @@ impl Sessions {
         self.lock().retain(|key, entry| {
             let detached = entry.detached.map(|since| since.elapsed());
             let is_detached = detached.is_some_and(|time| time > limits.session_detached_time);
+            let is_of_token = matches!(key, Key::Token(_));
+            let idle_time = is_of_token.then_some(limits.session_idle_time);
             let is_over = entry.session.has_ended()
-                || entry.session.is_past(limits.session_idle_time)
+                || entry.session.is_past(idle_time)
                 || (is_detached && !entry.session.is_called());
             if is_over && !entry.session.has_ended() {
                 ended.push(Arc::clone(&entry.session));
             }
-            !is_over || matches!(key, Key::Connection(..))
+            !is_over || !is_of_token
         });
         ended.iter().for_each(|session| session.end());
         let left: Vec<_> = self.lock().values().map(|entry| Arc::clone(&entry.session)).collect();
