@@ -2,7 +2,8 @@
 //! `crates/server/clients`, their packages come from the registries of their languages.
 //!
 //! Each program tells its checks in lines of the Test Anything Protocol. The server has roles and
-//! TLS, and so every client logs in by SCRAM over TLS.
+//! TLS, and so every client logs in by SCRAM over TLS, or by a handshake of Arrow Flight. Those of
+//! Flight SQL run beside a second server too, which has neither.
 
 use std::{
     env, fs,
@@ -20,7 +21,14 @@ use crate::{
 /// The variable that names another Maven repository, such as a mirror.
 const REPOSITORY: &str = "TERRACE_MAVEN_REPOSITORY";
 const CENTRAL: &str = "https://repo1.maven.org/maven2";
-const JDBC: &str = "org/postgresql/postgresql/42.7.14/postgresql-42.7.14.jar";
+/// Drivers for JDBC: the file that each is kept in, and its place in a repository.
+const DRIVERS: [(&str, &str); 2] = [
+    ("driver.jar", "org/postgresql/postgresql/42.7.14/postgresql-42.7.14.jar"),
+    (
+        "flight.jar",
+        "org/apache/arrow/flight-sql-jdbc-driver/18.3.0/flight-sql-jdbc-driver-18.3.0.jar",
+    ),
+];
 
 const USER: &str = "admin";
 const PASSWORD: &str = "a secret";
@@ -32,6 +40,8 @@ struct Language {
     tools: &'static [&'static str],
     install: fn(&Path, &Path) -> Result<(), String>,
     programs: &'static [&'static str],
+    /// Programs of Flight SQL.
+    flight: &'static [&'static str],
     command: fn(&Path, &Path, &str) -> Command,
 }
 
@@ -48,6 +58,7 @@ const LANGUAGES: &[Language] = &[
             "pg8000_client.py",
             "postgres_fdw_client.py",
         ],
+        flight: &["flight_client.py"],
         command: |sources, home, program| {
             let mut command = Command::new(home.join("bin/python"));
             command.arg(sources.join(program)).env("PYTHONDONTWRITEBYTECODE", "1");
@@ -59,6 +70,7 @@ const LANGUAGES: &[Language] = &[
         tools: &["node", "npm"],
         install: install_node,
         programs: &["client.js"],
+        flight: &[],
         command: |_, home, program| {
             let mut command = Command::new("node");
             command.arg(home.join(program));
@@ -70,9 +82,13 @@ const LANGUAGES: &[Language] = &[
         tools: &["java", "javac"],
         install: install_java,
         programs: &["Client"],
+        flight: &["FlightClient"],
         command: |_, home, program| {
             let mut command = Command::new("java");
-            let path = format!("{}:{}", home.display(), home.join("driver.jar").display());
+            let drivers = DRIVERS.map(|(name, _)| home.join(name).display().to_string());
+            let path = format!("{}:{}", home.display(), drivers.join(":"));
+            // Arrow's memory is outside of the heap.
+            command.arg("--add-opens=java.base/java.nio=ALL-UNNAMED");
             command.arg("-cp").arg(path).arg(program);
             command
         },
@@ -82,6 +98,7 @@ const LANGUAGES: &[Language] = &[
         tools: &["go"],
         install: install_go,
         programs: &["client"],
+        flight: &[],
         command: |_, home, program| Command::new(home.join(program)),
     },
 ];
@@ -118,85 +135,101 @@ fn check(root: &Path, names: &[String]) -> Outcome {
     }
 }
 
-/// Runs programs beside a server, which has to end well.
+/// Runs programs beside servers, which have to end well.
 fn served<'a>(
     root: &Path,
     languages: impl Iterator<Item = &'a Language>,
 ) -> Result<Outcome, String> {
-    let server = Server::start(root)?;
+    let servers = [Server::start(root, true)?, Server::start(root, false)?];
     let mut outcome = Outcome { ok: true, counts: Counts::default() };
     for language in languages {
-        outcome = outcome.and(server.check(root, language)?);
+        outcome = outcome.and(check_beside(&servers, root, language)?);
     }
-    server.end()?;
+    servers.into_iter().try_for_each(Server::end)?;
     Ok(outcome)
 }
 
-/// `terrace serve` with a fresh directory, roles and TLS.
+/// Installs and runs the programs of a language.
+fn check_beside(servers: &[Server], root: &Path, language: &Language) -> Result<Outcome, String> {
+    let skipped = Outcome { ok: true, counts: Counts { ignored: 1, ..Counts::default() } };
+    if let Some(missing) = language.tools.iter().find(|tool| !is_installed(tool)) {
+        eprintln!("SKIPPED: clients of {}, because {missing} is missing", language.name);
+        return Ok(skipped);
+    }
+    let sources = root.join("crates/server/clients").join(language.name);
+    let home = cache()?.join(language.name);
+    fs::create_dir_all(&home).map_err(|error| format!("{}: {error}", home.display()))?;
+    if let Err(why) = (language.install)(&sources, &home) {
+        eprintln!("SKIPPED: clients of {}, whose packages are missing: {why}", language.name);
+        return Ok(skipped);
+    }
+    let mut outcome = Outcome { ok: true, counts: Counts::default() };
+    for server in servers {
+        let programs = language.programs.iter().filter(|_| server.is_secure);
+        for program in programs.chain(language.flight) {
+            let mut command = (language.command)(&sources, &home, program);
+            server.introduce(&mut command);
+            outcome = outcome.and(cargo::run(command));
+        }
+    }
+    Ok(outcome)
+}
+
+/// `terrace serve` with a fresh directory, and with roles and TLS if it is secure.
 struct Server {
     process: Child,
     port: String,
+    /// The location of Flight SQL.
+    flight: String,
     log: PathBuf,
+    certificate: PathBuf,
+    is_secure: bool,
 }
 
 impl Server {
-    fn start(root: &Path) -> Result<Self, String> {
-        let home = subdirectory(root, "clients");
+    fn start(root: &Path, is_secure: bool) -> Result<Self, String> {
+        let name = if is_secure { "clients" } else { "clients-plain" };
+        let home = subdirectory(root, name);
         if home.exists() {
             fs::remove_dir_all(&home).map_err(|error| format!("{}: {error}", home.display()))?;
         }
         fs::create_dir_all(&home).map_err(|error| format!("{}: {error}", home.display()))?;
         let terrace = subdirectory(root, "release").join("terrace");
         let (data, log) = (home.join("data"), home.join("server.log"));
-        let role = format!("CREATE ROLE {USER} SUPERUSER LOGIN PASSWORD '{PASSWORD}'");
-        let mut create = Command::new(&terrace);
-        create.args(["sql", "--dram", "64MiB", "-c", &role, "--data"]).arg(&data);
-        output(create)?;
         let (certificate, key) = (home.join("server.crt"), home.join("server.key"));
-        let mut openssl = Command::new("openssl");
-        openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]);
-        openssl.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]);
-        openssl.arg("-out").arg(&certificate).arg("-keyout").arg(&key);
-        output(openssl)?;
+        if is_secure {
+            make_secure(&terrace, &data, &certificate, &key)?;
+        }
         let file = fs::File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         let mut serve = Command::new(&terrace);
         serve.args(["serve", "--dram", "256MiB", "--listen", "127.0.0.1:0", "--data"]).arg(&data);
-        serve.arg("--tls-cert").arg(&certificate).arg("--tls-key").arg(&key);
+        serve.args(["--flight", "127.0.0.1:0"]);
+        if is_secure {
+            serve.arg("--tls-cert").arg(&certificate).arg("--tls-key").arg(&key);
+        }
         serve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
         let mut process = serve.spawn().map_err(|error| format!("terrace serve: {error}"))?;
         let said = process.stdout.take().map(BufReader::new);
-        let line = said.and_then(|said| said.lines().next()).and_then(Result::ok);
-        let port = line.as_deref().and_then(port_of).map(str::to_owned);
-        let Some(port) = port else {
+        let lines: Vec<_> =
+            said.into_iter().flat_map(|said| said.lines().take(2)).flatten().collect();
+        let port = lines.first().and_then(|line| port_of(line)).map(str::to_owned);
+        let flight = lines.get(1).and_then(|line| location_of(line)).map(str::to_owned);
+        let (Some(port), Some(flight)) = (port, flight) else {
             let log = fs::read_to_string(&log).unwrap_or_default();
-            return Err(format!("terrace serve does not listen: {line:?} {log}"));
+            return Err(format!("terrace serve does not listen: {lines:?} {log}"));
         };
-        Ok(Self { process, port, log })
+        Ok(Self { process, port, flight, log, certificate, is_secure })
     }
 
-    /// Installs and runs the programs of a language.
-    fn check(&self, root: &Path, language: &Language) -> Result<Outcome, String> {
-        let skipped = Outcome { ok: true, counts: Counts { ignored: 1, ..Counts::default() } };
-        if let Some(missing) = language.tools.iter().find(|tool| !is_installed(tool)) {
-            eprintln!("SKIPPED: clients of {}, because {missing} is missing", language.name);
-            return Ok(skipped);
+    /// Tells a program where the server is, and how it logs in.
+    fn introduce(&self, command: &mut Command) {
+        command.env("TERRACE_HOST", "127.0.0.1").env("TERRACE_PORT", &self.port);
+        command.env("TERRACE_USER", USER).env("TERRACE_PASSWORD", PASSWORD);
+        command.env("TERRACE_DATABASE", "main").env("TERRACE_SSLMODE", "require");
+        command.env("TERRACE_FLIGHT", &self.flight);
+        if self.is_secure {
+            command.env("TERRACE_ROOT", &self.certificate);
         }
-        let sources = root.join("crates/server/clients").join(language.name);
-        let home = cache()?.join(language.name);
-        fs::create_dir_all(&home).map_err(|error| format!("{}: {error}", home.display()))?;
-        if let Err(why) = (language.install)(&sources, &home) {
-            eprintln!("SKIPPED: clients of {}, whose packages are missing: {why}", language.name);
-            return Ok(skipped);
-        }
-        let mut outcome = Outcome { ok: true, counts: Counts::default() };
-        for program in language.programs {
-            let mut command = (language.command)(&sources, &home, program);
-            command.env("TERRACE_HOST", "127.0.0.1").env("TERRACE_PORT", &self.port);
-            command.env("TERRACE_USER", USER).env("TERRACE_PASSWORD", PASSWORD);
-            command.env("TERRACE_DATABASE", "main").env("TERRACE_SSLMODE", "require");
-            outcome = outcome.and(cargo::run(command));
-        }
-        Ok(outcome)
     }
 
     /// Ends the server by a signal.
@@ -219,6 +252,24 @@ impl Drop for Server {
         let _ended = self.process.kill();
         let _reaped = self.process.wait();
     }
+}
+
+/// Makes a database with a role, and a certificate with its key.
+fn make_secure(terrace: &Path, data: &Path, certificate: &Path, key: &Path) -> Result<(), String> {
+    let role = format!("CREATE ROLE {USER} SUPERUSER LOGIN PASSWORD '{PASSWORD}'");
+    let mut create = Command::new(terrace);
+    create.args(["sql", "--dram", "64MiB", "-c", &role, "--data"]).arg(data);
+    output(create)?;
+    let mut openssl = Command::new("openssl");
+    openssl.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]);
+    openssl.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]);
+    openssl.arg("-out").arg(certificate).arg("-keyout").arg(key);
+    output(openssl)
+}
+
+/// The location in a line like `Arrow Flight SQL at grpc://127.0.0.1:8815: adbc...`.
+fn location_of(line: &str) -> Option<&str> {
+    Some(line.strip_prefix("Arrow Flight SQL at ")?.split_once(": ")?.0)
 }
 
 /// The port in a line like `listening at 127.0.0.1:5432: psql ...`.
@@ -273,19 +324,23 @@ fn install_node(sources: &Path, home: &Path) -> Result<(), String> {
 }
 
 fn install_java(sources: &Path, home: &Path) -> Result<(), String> {
-    let driver = home.join("driver.jar");
-    if !driver.exists() {
+    for (name, place) in DRIVERS {
+        let driver = home.join(name);
+        if driver.exists() {
+            continue;
+        }
         let base = env::var(REPOSITORY).ok().filter(|value| !value.is_empty());
         let base = base.as_deref().unwrap_or(CENTRAL).trim_end_matches('/').to_owned();
         let partial = home.join("partial.jar");
         let mut curl = Command::new("curl");
         curl.args(["-fsSL", "--retry", "3", "--max-time", "300", "-o"]).arg(&partial);
-        curl.arg(format!("{base}/{JDBC}"));
+        curl.arg(format!("{base}/{place}"));
         output(curl)?;
         fs::rename(&partial, &driver).map_err(|error| format!("{}: {error}", driver.display()))?;
     }
     let mut javac = Command::new("javac");
-    javac.arg("-cp").arg(&driver).arg("-d").arg(home).arg(sources.join("Client.java"));
+    javac.arg("-cp").arg(home.join("driver.jar")).arg("-d").arg(home);
+    javac.args(["Client.java", "FlightClient.java"].map(|name| sources.join(name)));
     output(javac)
 }
 
@@ -314,5 +369,7 @@ mod tests {
         let line = "listening at 127.0.0.1:40123: psql -h 127.0.0.1 -p 40123 main";
         assert_eq!(port_of(line), Some("40123"));
         assert_eq!(port_of("error: no"), None);
+        let line = "Arrow Flight SQL at grpc+tls://127.0.0.1:40123: adbc_driver_flightsql";
+        assert_eq!(location_of(line), Some("grpc+tls://127.0.0.1:40123"));
     }
 }

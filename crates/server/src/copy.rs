@@ -8,7 +8,8 @@ use terrace_sql::Session;
 use terrace_sql::session::{CopyIn, CopyStatement};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use crate::postgres::{Failure, RowDecoder, RowEncoder, count_of, zone};
+use crate::failure::Failure;
+use crate::postgres::{RowDecoder, RowEncoder, count_of, zone};
 
 /// Bytes that are read or written at a time.
 const PIECE_BYTES: usize = 1 << 16;

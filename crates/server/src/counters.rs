@@ -22,16 +22,26 @@ impl Counters {
     pub(crate) fn count(&self, message: &PgWireBackendMessage) {
         match message {
             PgWireBackendMessage::CommandComplete(_) => {
-                self.statements.fetch_add(1, Ordering::Relaxed);
+                self.count_statement();
             }
             PgWireBackendMessage::ErrorResponse(error) => {
                 let state = error.fields.iter().find(|(field, _)| *field == SQLSTATE);
                 if let Some((_, state)) = state {
-                    *self.lock().entry(state.clone()).or_default() += 1;
+                    self.count_error(state);
                 }
             }
             _ => {}
         }
+    }
+
+    /// Counts a statement that has succeeded.
+    pub(crate) fn count_statement(&self) {
+        self.statements.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts an error that a client is told.
+    pub(crate) fn count_error(&self, state: &str) {
+        *self.lock().entry(state.to_owned()).or_default() += 1;
     }
 
     /// Counts a connection that there was no place for.

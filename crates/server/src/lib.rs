@@ -8,8 +8,12 @@
 
 mod copy;
 mod counters;
+mod failure;
+mod flight;
 mod http;
 mod limits;
+mod log;
+mod login;
 mod pg_catalog;
 mod postgres;
 mod registry;
@@ -18,6 +22,7 @@ mod stream;
 mod tls;
 
 pub use copy::{CopyError, copy_from, copy_to};
+pub use flight::FlightListener;
 pub use http::HttpListener;
 pub use limits::Limits;
 pub use server::{Listener, Server, ServerError, SocketFile};

@@ -17,6 +17,10 @@ pub struct Limits {
     pub login_time: Duration,
     /// Longest time that a client may leave sent messages unread.
     pub unread_time: Duration,
+    /// Longest time that a session by Flight SQL that has a token stays without a call.
+    pub session_idle_time: Duration,
+    /// Longest time that a session by Flight SQL stays without a connection of its client.
+    pub session_detached_time: Duration,
     /// Longest time that statements may go on after the end of the server was asked for.
     pub shutdown_time: Duration,
     /// Shortest time of statements that are logged. Statements that fail are logged always, and
@@ -33,6 +37,8 @@ impl Default for Limits {
             message_bytes: 64 << 20,
             login_time: Duration::from_secs(60),
             unread_time: Duration::from_secs(300),
+            session_idle_time: Duration::from_secs(8 * 3600),
+            session_detached_time: Duration::from_secs(30),
             shutdown_time: Duration::from_secs(10),
             logged_time: None,
         }

@@ -14,7 +14,6 @@ mod cursor;
 mod date_time;
 mod execute;
 mod extended;
-mod failure;
 mod forget;
 mod functions;
 mod login;
@@ -31,13 +30,18 @@ mod transaction;
 mod types;
 mod wire;
 
-pub(crate) use connection::{Shared, begin};
+use crate::failure;
+
+pub(crate) use access::{follow_changes, set};
+pub(crate) use command::Command;
+pub(crate) use connection::{Shared, begin, furnished};
 pub(crate) use copy::{RowDecoder, RowEncoder, count_of};
 pub(crate) use execute::zone;
-pub(crate) use failure::Failure;
+pub(crate) use forget::Forget;
 pub(crate) use functions::Place;
-pub(crate) use names::name_of;
+pub(crate) use names::{Names, name_of};
 pub(crate) use parameter::array_items;
+pub(crate) use settings::{Access, Settings, SharedSettings};
 pub(crate) use types::{TYPE_KEY, field_type, pg_type, type_modifier};
 
 /// The text that a function appends.

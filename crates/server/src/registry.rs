@@ -76,8 +76,9 @@ impl Default for Shown {
     }
 }
 
-/// Cancellation of the statement that a connection runs; none between two statements.
-type Running = Arc<Mutex<Option<Arc<Notify>>>>;
+/// Cancellations of the statements that a connection runs: one at a time by the protocol of
+/// PostgreSQL, any number by Flight SQL.
+type Running = Arc<Mutex<Vec<Arc<Notify>>>>;
 
 impl Default for Registry {
     fn default() -> Self {
@@ -112,9 +113,7 @@ impl Registry {
     pub(crate) fn cancel_backend(&self, number: i32) -> bool {
         let connections = lock(&self.connections);
         let Some(entry) = connections.get(&number) else { return false };
-        if let Some(running) = lock(&entry.running).as_ref() {
-            running.notify_one();
-        }
+        lock(&entry.running).iter().for_each(|running| running.notify_one());
         true
     }
 
@@ -142,8 +141,8 @@ impl Registry {
     pub(crate) fn cancel(&self, number: i32, secret: &SecretKey) {
         let connections = lock(&self.connections);
         let entry = connections.get(&number).filter(|entry| is_same(&entry.secret, secret));
-        if let Some(running) = entry.and_then(|entry| lock(&entry.running).clone()) {
-            running.notify_one();
+        if let Some(entry) = entry {
+            lock(&entry.running).iter().for_each(|running| running.notify_one());
         }
     }
 }
@@ -214,11 +213,13 @@ impl Registered {
         self.number
     }
 
-    /// A statement begins, which the client may end until this is dropped.
+    /// A statement begins, which the client may end until this is dropped. The connection rests
+    /// once none is left.
     pub(crate) fn begin(&self) -> RunningStatement {
         let ended = Arc::new(Notify::new());
-        *lock(&self.running) = Some(Arc::clone(&ended));
-        RunningStatement { running: Arc::clone(&self.running), ended }
+        lock(&self.running).push(Arc::clone(&ended));
+        let (running, activity) = (Arc::clone(&self.running), Arc::clone(&self.activity));
+        RunningStatement { running, ended, activity }
     }
 }
 
@@ -233,6 +234,7 @@ impl Drop for Registered {
 pub(crate) struct RunningStatement {
     running: Running,
     ended: Arc<Notify>,
+    activity: Arc<Mutex<Activity>>,
 }
 
 impl RunningStatement {
@@ -240,11 +242,20 @@ impl RunningStatement {
     pub(crate) async fn cancelled(&self) {
         self.ended.notified().await;
     }
+
+    /// The notification that ends the statement.
+    pub(crate) fn end(&self) -> Arc<Notify> {
+        Arc::clone(&self.ended)
+    }
 }
 
 impl Drop for RunningStatement {
     fn drop(&mut self) {
-        *lock(&self.running) = None;
+        let mut running = lock(&self.running);
+        running.retain(|other| !Arc::ptr_eq(other, &self.ended));
+        if running.is_empty() {
+            lock(&self.activity).is_running = false;
+        }
     }
 }
 

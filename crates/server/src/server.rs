@@ -15,6 +15,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::sleep;
 
+use crate::flight::FlightListener;
 use crate::http::HttpListener;
 use crate::limits::Limits;
 use crate::postgres::{Shared, begin};
@@ -114,17 +115,7 @@ impl Listener {
     /// reach, where the server has no certificate or its database no role that clients may
     /// administer it with; [`ServerError::Listen`] when the address is taken.
     pub async fn tcp(address: SocketAddr, server: &Server) -> Result<Self, ServerError> {
-        let Shared { engine, tls, .. } = server.shared.as_ref();
-        if !address.ip().is_loopback() {
-            if tls.is_none() {
-                return Err(ServerError::NoTls(address));
-            }
-            if !engine.catalog().roles().iter().any(|(_, role)| role.is_administrator()) {
-                return Err(ServerError::NoLogins(address));
-            }
-        }
-        let failed = |source| ServerError::Listen { place: address.to_string(), source };
-        Ok(Self::Tcp(TcpListener::bind(address).await.map_err(failed)?))
+        Ok(Self::Tcp(bind(address, server).await?))
     }
 
     /// Listens at a Unix socket of a directory, by the name that PostgreSQL's clients look for:
@@ -148,6 +139,24 @@ impl Listener {
     }
 }
 
+/// Listens at an address that clients of `server` may reach.
+///
+/// # Errors
+/// As [`Listener::tcp`].
+pub(crate) async fn bind(address: SocketAddr, server: &Server) -> Result<TcpListener, ServerError> {
+    let Shared { engine, tls, .. } = server.shared.as_ref();
+    if !address.ip().is_loopback() {
+        if tls.is_none() {
+            return Err(ServerError::NoTls(address));
+        }
+        if !engine.catalog().roles().iter().any(|(_, role)| role.is_administrator()) {
+            return Err(ServerError::NoLogins(address));
+        }
+    }
+    let failed = |source| ServerError::Listen { place: address.to_string(), source };
+    TcpListener::bind(address).await.map_err(failed)
+}
+
 /// Removes the file of a socket whose server has ended without removing it.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let is_socket = |meta: std::fs::Metadata| meta.file_type().is_socket();
@@ -166,6 +175,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 pub struct Server {
     shared: Arc<Shared>,
     http: Option<HttpListener>,
+    flight: Option<FlightListener>,
     statements: Option<Handle>,
 }
 
@@ -181,13 +191,24 @@ impl Server {
         let (registry, counters) = (Arc::new(Registry::default()), Arc::default());
         let places = Arc::new(Semaphore::new(limits.connections));
         let shared = Shared { engine, registry, limits, tls, secret, counters, places };
-        Ok(Self { shared: Arc::new(shared), http: None, statements: None })
+        Ok(Self { shared: Arc::new(shared), http: None, flight: None, statements: None })
+    }
+
+    /// Returns true if connections by TCP have to use TLS.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.shared.tls.is_some()
     }
 
     /// The same with metrics, health and the dashboard by HTTP.
     #[must_use]
     pub fn with_http(self, listener: HttpListener) -> Self {
         Self { http: Some(listener), ..self }
+    }
+
+    /// The same with clients of Arrow Flight SQL.
+    #[must_use]
+    pub fn with_flight(self, listener: FlightListener) -> Self {
+        Self { flight: Some(listener), ..self }
     }
 
     /// The same with its statements in another runtime than the one that it runs in. Operators
@@ -213,6 +234,9 @@ impl Server {
         }
         if let Some(http) = self.http {
             serving.spawn(http.serve(Arc::clone(&self.shared), stopped.clone()));
+        }
+        if let Some(flight) = self.flight {
+            serving.spawn(flight.serve(Arc::clone(&self.shared), stopped.clone(), statements));
         }
         drop(stopped);
         ends.next().await;

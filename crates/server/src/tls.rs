@@ -51,6 +51,8 @@ pub struct Tls {
 #[derive(Clone)]
 pub(crate) struct Current {
     pub(crate) acceptor: TlsAcceptor,
+    /// The same for clients of HTTP/2, who ask for it by name (ALPN).
+    pub(crate) http2: TlsAcceptor,
     /// Logins that are bound to the certificate.
     pub(crate) scram: ScramServerAuth,
 }
@@ -110,7 +112,10 @@ fn read(certificate: &Path, key: &Path) -> Result<Current, TlsError> {
         // Ed25519, for one: RFC 5929 names no hash for it.
         tracing::info!(%error, "logins are not bound to the certificate");
     }
-    Ok(Current { acceptor: TlsAcceptor::from(Arc::new(config)), scram })
+    let mut http2 = config.clone();
+    http2.alpn_protocols = vec![b"h2".to_vec()];
+    let acceptor = |config| TlsAcceptor::from(Arc::new(config));
+    Ok(Current { acceptor: acceptor(config), http2: acceptor(http2), scram })
 }
 
 fn bytes_of(path: &Path) -> Result<Vec<u8>, TlsError> {

@@ -3,6 +3,7 @@
 use std::env;
 use std::fs;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +36,8 @@ pub struct Config {
     /// As `--placement`.
     #[serde(default, deserialize_with = "placement")]
     pub placement: Option<Placement>,
+    /// As `--flight` of `terrace serve`.
+    pub flight: Option<SocketAddr>,
     /// Dollars for a GiB of DRAM, remote memory and store, and for the machine, of `bench cost`.
     #[serde(default)]
     pub prices: Prices,
@@ -176,6 +179,7 @@ mod tests {
             "dram = \"1GiB\"\nmemory-limit = \"2GiB\"\n\
              tier = [\"emu:1GiB\", \"file:/data/t:2GiB\"]\n\
              data = \"/data/db\"\nthreads = 2\nplacement = \"mapped\"\n\
+             flight = \"127.0.0.1:8815\"\n\
              set.terrace.paged_sort = false\n\
              prices = { dram = 8, remote = 3.5 }\n",
         )
@@ -186,6 +190,7 @@ mod tests {
         assert_eq!(config.data.as_deref(), Some(Path::new("/data/db")));
         assert_eq!(config.threads.map(NonZeroUsize::get), Some(2));
         assert_eq!(config.placement, Some(Placement::Mapped));
+        assert_eq!(config.flight, "127.0.0.1:8815".parse().ok());
         assert_eq!(config.prices, Prices { dram: 8.0, remote: 3.5, ..Prices::default() });
         assert_eq!(config.settings.0, [("terrace.paged_sort".to_string(), "false".to_string())]);
     }

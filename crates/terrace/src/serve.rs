@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 use futures::{Stream, stream};
-use terrace_server::{HttpListener, Limits, Listener, Server, Tls};
+use terrace_server::{FlightListener, HttpListener, Limits, Listener, Server, Tls};
 use terrace_sql::{Engine, EngineConfig, ProcessMemory};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
@@ -43,6 +43,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<SocketAddr>,
 
+    /// An address for clients of Arrow Flight SQL (ADBC, JDBC), with the rules of --listen
+    #[arg(long, value_name = "ADDRESS")]
+    pub flight: Option<SocketAddr>,
+
     /// Connections at a time
     #[arg(long, value_name = "N", default_value_t = Limits::default().connections)]
     pub connections: usize,
@@ -75,13 +79,18 @@ pub fn run(statements: &Runtime, settings: &Settings, args: &ServeArgs) -> Resul
     let process_memory = ProcessMemory::Allocator;
     let engine = Engine::open(&EngineConfig { process_memory, ..settings.engine() })?;
     let logins = Builder::new_current_thread().enable_all().build()?;
-    let served = logins.block_on(serve(engine.clone(), args, statements.handle()));
+    let served = logins.block_on(serve(engine.clone(), settings, args, statements.handle()));
     let closed = engine.close();
     served?;
     Ok(closed?)
 }
 
-async fn serve(engine: Engine, args: &ServeArgs, statements: &Handle) -> Result<()> {
+async fn serve(
+    engine: Engine,
+    settings: &Settings,
+    args: &ServeArgs,
+    statements: &Handle,
+) -> Result<()> {
     let ends = interrupts()?;
     let tls = match (&args.tls_cert, &args.tls_key) {
         (Some(certificate), Some(key)) => Some(Arc::new(Tls::open(certificate, key)?)),
@@ -103,6 +112,7 @@ async fn serve(engine: Engine, args: &ServeArgs, statements: &Handle) -> Result<
         writeln!(io::stdout(), "{}", connects(listener)?)?;
     }
     let reloads = tls.map(reloads).transpose()?;
+    let server = with_flight(server, args.flight.or(settings.flight)).await?;
     with_http(server, args.http).await?.run(listeners, ends).await;
     if let Some(reloads) = reloads {
         reloads.abort();
@@ -117,6 +127,16 @@ async fn with_http(server: Server, address: Option<SocketAddr>) -> Result<Server
     let address = listener.address()?;
     writeln!(io::stdout(), "dashboard and metrics at http://{address}/")?;
     Ok(server.with_http(listener))
+}
+
+/// The server, with Arrow Flight SQL at an address if there is one.
+async fn with_flight(server: Server, address: Option<SocketAddr>) -> Result<Server> {
+    let Some(address) = address else { return Ok(server) };
+    let listener = FlightListener::tcp(address, &server).await?;
+    let location = listener.location()?;
+    let connect = format!("adbc_driver_flightsql.dbapi.connect(\"{location}\")");
+    writeln!(io::stdout(), "Arrow Flight SQL at {location}: {connect}")?;
+    Ok(server.with_flight(listener))
 }
 
 /// The address of a listener, and the command that connects psql to it.

@@ -1,5 +1,6 @@
 //! The options in force: the command line over the configuration file over the defaults.
 
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -36,6 +37,8 @@ pub struct Settings {
     pub settings: Vec<(String, String)>,
     /// Where pages are, where somebody said.
     pub placement: Option<Placement>,
+    /// The address at which `terrace serve` has clients of Arrow Flight SQL.
+    pub flight: Option<SocketAddr>,
     /// What bytes cost.
     pub prices: Prices,
 }
@@ -68,6 +71,7 @@ impl Settings {
             threads: threads.unwrap_or(cpus),
             threads_is_default: threads.is_none(),
             placement: options.placement.or(config.placement),
+            flight: config.flight,
             prices: config.prices,
             // In this order: the last one of a name counts.
             settings: config.settings.0.into_iter().chain(options.settings.clone()).collect(),

@@ -1,6 +1,7 @@
 //! Servers that clients of PostgreSQL's protocol connect to, in processes of their own.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,6 +64,8 @@ impl Tail {
 /// A server that runs. It is ended when this is dropped.
 pub(super) struct Backend {
     pub(super) address: Address,
+    /// The address of Arrow Flight SQL, if it speaks that.
+    pub(super) flight: Option<SocketAddr>,
     pub(super) process: Kept,
     pub(super) errors: Tail,
     /// A command that has it end by itself, before it is killed.
@@ -109,7 +112,7 @@ pub(super) fn serve(
 ) -> Result<Backend> {
     let mut command = Command::new(program);
     command
-        .args(["serve", "--listen", "127.0.0.1:0"])
+        .args(["serve", "--listen", "127.0.0.1:0", "--flight", "127.0.0.1:0"])
         .args(["--dram", &budget.dram_bytes.to_string()])
         .args(["--threads", &budget.threads.to_string()])
         // The experiment has connections of its own beside those of the clients.
@@ -121,11 +124,12 @@ pub(super) fn serve(
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = Kept(start(&mut command)?);
     let errors = Tail::of(process.0.stderr.take());
-    let mut said = String::new();
+    let (mut said, mut flight) = (String::new(), String::new());
     if let Some(output) = process.0.stdout.take() {
         let mut output = BufReader::new(output);
         // An empty line is one of a process that has ended.
         let _ = output.read_line(&mut said);
+        let _ = output.read_line(&mut flight);
         // Further lines must not block it.
         std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
     }
@@ -135,9 +139,11 @@ pub(super) fn serve(
         let last = errors.last().unwrap_or(said);
         return Err(BenchError::Peer(format!("terrace serve does not listen: {last}")));
     };
+    let flight = flight.split_once("grpc://").and_then(|(_, rest)| rest.split_once(": "));
+    let flight = flight.and_then(|(address, _)| address.parse().ok());
     let host = "127.0.0.1".to_owned();
     let address = Address { host, port, user: "bench", database: "main" };
-    Ok(Backend { address, process, errors, stop: None, _group: group })
+    Ok(Backend { address, flight, process, errors, stop: None, _group: group })
 }
 
 #[cfg(test)]

@@ -130,7 +130,8 @@ impl Postgres {
         let errors = Tail::of(process.0.stderr.take());
         let mut stop = self.program("pg_ctl");
         stop.args(["stop", "-m", "immediate", "-D"]).arg(self.data());
-        let mut backend = Backend { address, process, errors, stop: Some(stop), _group: group };
+        let stop = Some(stop);
+        let mut backend = Backend { address, flight: None, process, errors, stop, _group: group };
         let began = Instant::now();
         while psql::run(&backend.address, "SELECT 1;").await.is_err() {
             if !backend.is_running() || began.elapsed() > START {

@@ -6,7 +6,7 @@ use terrace_sys::size::format_bytes;
 use super::Config;
 use super::load::{Engine, LoadRow};
 use super::priority::PriorityRow;
-use super::wire::WireRow;
+use super::wire::{FLIGHT, ROWS, WireRow};
 use crate::chart::{Bars, Series};
 use crate::error::Result;
 use crate::experiment::Finding;
@@ -132,7 +132,8 @@ fn grid(measured: &Measured) -> Grid {
     }
     for row in &measured.wire {
         let case = match row.case {
-            "rows" => "rows in binary by COPY".to_owned(),
+            ROWS => "rows in binary by COPY".to_owned(),
+            FLIGHT => "rows by Flight SQL".to_owned(),
             mode => format!("SELECT 1, {mode}, {} connections", row.connections),
         };
         grid.push(["wire".to_owned(), case, row.engine.name().to_owned(), wire_result(row)]);
@@ -164,7 +165,7 @@ fn wire_result(row: &WireRow) -> String {
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.0}"));
     match (&row.error, row.case) {
         (Some(error), _) => format!("failed: {}", error.lines().next().unwrap_or_default()),
-        (None, "rows") => format!("{} rows/s", number(row.rate)),
+        (None, ROWS | FLIGHT) => format!("{} rows/s", number(row.rate)),
         (None, _) => format!(
             "{} queries/s, p50 {} us, p99 {} us",
             number(row.rate),
@@ -226,7 +227,8 @@ fn pictures(config: &Config, measured: &Measured) -> Vec<(&'static str, Bars)> {
     if !measured.load.is_empty() {
         pictures.push(("load", load_picture(config, &measured.load)));
     }
-    let rates: Vec<&WireRow> = measured.wire.iter().filter(|row| row.case != "rows").collect();
+    let rates: Vec<&WireRow> =
+        measured.wire.iter().filter(|row| ![ROWS, FLIGHT].contains(&row.case)).collect();
     if !rates.is_empty() {
         pictures.push(("wire", wire_picture(&rates)));
     }

@@ -1,14 +1,20 @@
-//! The cost of the protocol: queries of no work by pgbench, and rows in binary by psql's COPY.
+//! The cost of the protocol: queries of no work by pgbench, and rows in binary by psql's COPY and
+//! by Arrow Flight SQL.
 //!
 //! Both servers run at once, and each measurement is taken on one after the other, round after
 //! round; the first changes from round to round.
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use arrow_flight::sql::client::FlightSqlServiceClient;
+use futures::StreamExt as _;
 use serde::Serialize;
+use terrace_sys::size::to_u64;
+use tonic::transport::Endpoint;
 
 use super::backend::{Address, Backend};
 use super::load::Engine;
@@ -27,6 +33,10 @@ const CONNECTIONS: [usize; 2] = [1, 32];
 /// The table whose rows are fetched.
 const TABLE: &str = "wire_rows";
 
+/// The cases of rows that are fetched: by COPY, and by Flight SQL where a server speaks it.
+pub(super) const ROWS: &str = "rows";
+pub(super) const FLIGHT: &str = "rows by Flight SQL";
+
 /// The query whose rows are fetched.
 const FETCH: &str = "COPY (SELECT k, s, f FROM wire_rows) TO STDOUT (FORMAT binary)";
 
@@ -34,7 +44,7 @@ const FETCH: &str = "COPY (SELECT k, s, f FROM wire_rows) TO STDOUT (FORMAT bina
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct WireRow {
     pub(super) engine: Engine,
-    /// The mode of pgbench, or `rows`.
+    /// The mode of pgbench, [`ROWS`] or [`FLIGHT`].
     pub(super) case: &'static str,
     pub(super) connections: usize,
     /// Queries, or rows, for each second: the median of the rounds.
@@ -179,6 +189,7 @@ async fn fetch(
         return Err(BenchError::Engine(text));
     }
     let mut rounds: Vec<Rounds> = servers.iter().map(|_| Rounds::default()).collect();
+    let mut flights: Vec<Rounds> = servers.iter().map(|_| Rounds::default()).collect();
     for round in 0..config.rounds {
         for turn in 0..servers.len() {
             let at = (round + turn) % servers.len();
@@ -190,10 +201,38 @@ async fn fetch(
             let seconds = began.elapsed().as_secs_f64();
             let rate = as_f64(count) / seconds;
             rounds[at].add(ran.map(|()| Run { rate, latencies_us: Vec::new() }));
+            if let Some(flight) = servers[at].1.flight {
+                flights[at].add(fetch_by_flight(flight, count).await);
+            }
         }
     }
-    let rounds = servers.iter().zip(&rounds);
-    Ok(rounds.map(|((engine, _), of)| of.row(*engine, "rows", 1)).collect())
+    let rows = servers.iter().zip(&rounds).map(|((engine, _), of)| of.row(*engine, ROWS, 1));
+    let flights = servers.iter().zip(&flights).filter(|((_, server), _)| server.flight.is_some());
+    Ok(rows.chain(flights.map(|((engine, _), of)| of.row(*engine, FLIGHT, 1))).collect())
+}
+
+/// Fetches the rows by Flight SQL as batches of Arrow.
+async fn fetch_by_flight(address: SocketAddr, count: u64) -> Result<Run> {
+    let failed = |error: &dyn std::fmt::Display| BenchError::Peer(format!("Flight SQL: {error}"));
+    let endpoint = Endpoint::from_shared(format!("http://{address}"));
+    let endpoint = endpoint.map_err(|error| failed(&error))?;
+    let began = Instant::now();
+    let channel = endpoint.connect().await.map_err(|error| failed(&error))?;
+    let mut client = FlightSqlServiceClient::new(channel);
+    let text = format!("SELECT k, s, f FROM {TABLE}");
+    let info = client.execute(text, None).await.map_err(|error| failed(&error))?;
+    let ticket = info.endpoint.into_iter().next().and_then(|endpoint| endpoint.ticket);
+    let ticket = ticket.ok_or_else(|| failed(&"no ticket"))?;
+    let mut batches = client.do_get(ticket).await.map_err(|error| failed(&error))?;
+    let mut rows = 0;
+    while let Some(batch) = batches.next().await {
+        rows += to_u64(batch.map_err(|error| failed(&error))?.num_rows());
+    }
+    let rate = as_f64(count) / began.elapsed().as_secs_f64();
+    match rows == count {
+        true => Ok(Run { rate, latencies_us: Vec::new() }),
+        false => Err(failed(&format_args!("{rows} rows of {count}"))),
+    }
 }
 
 /// psql that copies the rows to its standard output.

@@ -9,11 +9,11 @@
 
 use std::net::IpAddr;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderValue, ORIGIN};
+use hyper::header::{HOST, HeaderMap, HeaderValue, ORIGIN};
 use hyper::http::uri::Authority;
-use terrace_sql::catalog::{Catalog, Verifier};
+use terrace_sql::catalog::Catalog;
+
+use crate::login;
 
 /// The header that a request needs to change something; any value will do.
 pub(super) const CHANGE_HEADER: &str = "x-terrace-request";
@@ -71,17 +71,11 @@ pub(super) fn check_login(
     if catalog.roles().is_empty() {
         return Ok(());
     }
-    let given = headers.get(AUTHORIZATION).and_then(text).and_then(|it| it.split_once(' '));
-    let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"));
-    let given = given.and_then(|(_, encoded)| STANDARD.decode(encoded.trim()).ok());
-    let given = given.and_then(|bytes| String::from_utf8(bytes).ok());
-    let Some((name, password)) = given.as_deref().and_then(|it| it.split_once(':')) else {
+    let Some((name, password)) = login::basic(headers) else {
         return Err("it takes the name and the password of a superuser".to_owned());
     };
-    let role = catalog.role(name).filter(|role| role.can_login && role.is_superuser);
-    let verifier = role.and_then(|role| role.verifier.clone());
-    // A role that there is not takes as long as a wrong password.
-    match verifier.unwrap_or_else(|| Verifier::of_none(secret, name)).is_of(password) {
+    let given = (name.as_str(), password.as_str());
+    match login::is_password_of(catalog, secret, given, |role| role.is_superuser) {
         true => Ok(()),
         false => Err("it is not the name and the password of a superuser".to_owned()),
     }

@@ -8,16 +8,56 @@ use pgwire::messages::PgWireBackendMessage as Out;
 use pgwire::messages::data::NoData;
 use pgwire::messages::response::CommandComplete;
 use pgwire::messages::startup::ParameterStatus;
+use terrace_sql::Session;
 use terrace_sql::session::{CursorAction, CursorStatement};
 
 use super::cell::{ColumnWriter, Format};
 use super::connection::Connection;
 use super::execute::description;
 use super::failure::{Failure, SqlState};
-use super::settings::Access;
+use super::settings::{Access, SharedSettings};
+
+/// Name and value of a setting that a client is told of.
+type Told = (&'static str, String);
 
 /// The zone of what has none.
 const UTC: &str = "+00:00";
+
+/// Changes a setting, and has the session know it. Returns what the client is told of it.
+///
+/// # Errors
+/// A setting that there is not, or that does not take the value.
+pub(crate) async fn set(
+    session: &Session,
+    settings: &SharedSettings,
+    name: &str,
+    value: &str,
+) -> Result<Option<Told>, Failure> {
+    let told = settings.set(name, value)?;
+    if let Some(statement) = settings.of_session(name) {
+        session.sql(&statement).await?;
+    }
+    Ok(told)
+}
+
+/// Has the session know the settings that its statements have changed. Returns what the client is
+/// told of them.
+///
+/// # Errors
+/// A value that the session does not take.
+pub(crate) async fn follow_changes(
+    session: &Session,
+    settings: &SharedSettings,
+) -> Result<Vec<Told>, Failure> {
+    let mut told = Vec::new();
+    for (name, change) in settings.take_changes() {
+        if let Some(statement) = settings.of_session(name) {
+            session.sql(&statement).await?;
+        }
+        told.extend(change);
+    }
+    Ok(told)
+}
 
 impl Connection<'_> {
     /// Sets a setting, or shows one as the only row of a result.
@@ -30,11 +70,8 @@ impl Connection<'_> {
                 return Err(Failure::new(SqlState::UNSUPPORTED, text));
             }
             Access::Set(name, value) => {
-                let reported = self.settings.set(name, value)?;
-                if let Some(statement) = self.settings.of_session(name) {
-                    self.session.sql(&statement).await?;
-                }
-                if let Some((name, value)) = reported {
+                if let Some((name, value)) = set(&self.session, &self.settings, name, value).await?
+                {
                     let status = ParameterStatus::new(name.to_owned(), value);
                     self.wire.put(Out::ParameterStatus(status))?;
                 }
@@ -52,14 +89,9 @@ impl Connection<'_> {
 
     /// Carries out the changes of settings that a statement has made.
     pub(super) async fn follow_settings(&mut self) -> Result<(), Failure> {
-        for (name, told) in self.settings.take_changes() {
-            if let Some(statement) = self.settings.of_session(name) {
-                self.session.sql(&statement).await?;
-            }
-            if let Some((name, value)) = told {
-                let status = ParameterStatus::new(name.to_owned(), value);
-                self.wire.put(Out::ParameterStatus(status))?;
-            }
+        for (name, value) in follow_changes(&self.session, &self.settings).await? {
+            let status = ParameterStatus::new(name.to_owned(), value);
+            self.wire.put(Out::ParameterStatus(status))?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use terrace_sql::session::{AccessChange, CopyStatement, SessionStatement, Transa
 
 /// The answer to a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Command {
+pub(crate) enum Command {
     /// Rows; the tag says how many, except of EXPLAIN and SHOW.
     Rows(&'static str),
     /// The number of rows that it has changed.
@@ -21,7 +21,7 @@ pub(super) enum Command {
 
 impl Command {
     /// That of a statement.
-    pub(super) fn of(statement: &SessionStatement) -> Self {
+    pub(crate) fn of(statement: &SessionStatement) -> Self {
         let parsed = match statement {
             SessionStatement::Sql(parsed) => parsed,
             SessionStatement::Transaction(statement) => {
@@ -77,12 +77,12 @@ impl Command {
     }
 
     /// True of one that does more than to return rows.
-    pub(super) fn is_change(&self) -> bool {
+    pub(crate) fn is_change(&self) -> bool {
         matches!(self, Self::Changes(_) | Self::Done(_))
     }
 
     /// The tag of a statement that has returned or changed so many rows.
-    pub(super) fn tag(&self, rows: u64) -> String {
+    pub(crate) fn tag(&self, rows: u64) -> String {
         match self {
             Self::Rows(name @ ("EXPLAIN" | "SHOW")) => (*name).to_owned(),
             Self::Rows(name) | Self::Changes(name) => format!("{name} {rows}"),

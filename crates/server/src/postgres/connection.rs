@@ -154,7 +154,7 @@ fn new_session(shared: &Shared, place: &Arc<Place>) -> Result<Session, Failure> 
 }
 
 /// The session with the functions that tell where it is connected, and with `pg_catalog`.
-pub(super) fn furnished(session: Session, place: &Arc<Place>) -> Session {
+pub(crate) fn furnished(session: Session, place: &Arc<Place>) -> Session {
     for function in functions(place) {
         session.context().register_udf(function);
     }

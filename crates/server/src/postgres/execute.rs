@@ -50,11 +50,7 @@ impl Guard<'_> {
             }
             () = self.registered.terminated() => Err(terminated()),
             result = future => Ok(result),
-            () = late => {
-                let limit = self.timeout.unwrap_or_default();
-                let text = format!("the statement has run for statement_timeout, {limit:?}");
-                Err(Failure::new(SqlState::CANCELLED, text))
-            }
+            () = late => Err(Failure::late(self.timeout.unwrap_or_default())),
             () = self.watch.gone() => {
                 Err(Failure::fatal(SqlState::CONNECTION, "the client is gone"))
             }

@@ -14,7 +14,7 @@ use super::failure::Failure;
 
 /// Things that a connection forgets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Forget {
+pub(crate) enum Forget {
     /// `DISCARD ALL`: all of these, and the session's external tables.
     All,
     /// Things that a connection never keeps: `UNLISTEN`, `DISCARD PLANS`, `TEMP` and `SEQUENCES`.

@@ -22,7 +22,7 @@ const DEPTH_MAX: usize = 50;
 
 /// Names of the columns of a result, where they are others than DataFusion's.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(crate) struct Names {
     /// Those of the first columns, before any `*`.
     first: Vec<Option<String>>,
     /// Those of the last columns, behind all `*`, from the last on.
@@ -31,7 +31,7 @@ pub(super) struct Names {
 
 impl Names {
     /// The names that a statement gives.
-    pub(super) fn of(statement: &SessionStatement) -> Self {
+    pub(crate) fn of(statement: &SessionStatement) -> Self {
         let Some(SqlStatement::Query(query)) = parsed(statement) else { return Self::default() };
         let Some(select) = first_select(&query.body) else { return Self::default() };
         // How many columns a `*` stands for is not known.
@@ -45,7 +45,7 @@ impl Names {
     }
 
     /// The columns of a result with the names that clients are told.
-    pub(super) fn give(self, schema: &SchemaRef) -> SchemaRef {
+    pub(crate) fn give(self, schema: &SchemaRef) -> SchemaRef {
         let mut fields: Vec<FieldRef> = schema.fields().iter().cloned().collect();
         rename(self.first.into_iter().zip(&mut fields));
         rename(self.last.into_iter().zip(fields.iter_mut().rev()));

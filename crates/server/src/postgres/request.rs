@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::failure::Failure;
+use crate::failure::Failure;
+use crate::log::Logged;
 use crate::registry::Registered;
 
 /// The message of a client that is being answered.
@@ -35,26 +36,12 @@ impl Request {
         if failure.is_none() && !is_slow {
             return;
         }
-        let shown = registered.shown();
-        let (request, seconds) =
-            (format!("{}-{}", registered.number(), self.count), took.as_secs_f64());
-        let statement = shown.text();
+        let request = format!("{}-{}", registered.number(), self.count);
+        let (seconds, statement) = (Some(took.as_secs_f64()), &registered.shown());
+        let logged = Logged { request: &request, user, seconds, statement };
         match failure {
-            None => tracing::info!(request, user, seconds, statement, "a statement has ended"),
-            Some(failure) => {
-                // The text of an error may have parts of the statement in it.
-                let error = if shown.is_secret() { "" } else { failure.text() };
-                let state = failure.state().0;
-                tracing::info!(
-                    request,
-                    user,
-                    seconds,
-                    state,
-                    error,
-                    statement,
-                    "a statement has failed"
-                );
-            }
+            None => logged.ended(),
+            Some(failure) => logged.failed(failure),
         }
     }
 }

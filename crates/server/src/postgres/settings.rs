@@ -104,13 +104,13 @@ const TIME_ZONE: &str = "TimeZone";
 
 /// The settings of one connection.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Settings {
+pub(crate) struct Settings {
     changed: BTreeMap<&'static str, String>,
 }
 
 /// A statement about something that the connection keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(crate) enum Access {
     /// `SET name = value`.
     Set(&'static str, String),
     /// `SHOW name`.
@@ -125,7 +125,7 @@ pub(super) enum Access {
 
 impl Settings {
     /// The access of a statement to one of these settings, if it is one.
-    pub(super) fn access(statement: &SessionStatement) -> Option<Access> {
+    pub(crate) fn access(statement: &SessionStatement) -> Option<Access> {
         if let Some(what) = Forget::of(statement) {
             return Some(Access::Forget(what));
         }
@@ -228,7 +228,7 @@ impl Settings {
     }
 
     /// The statement that has the session know a setting as well, if it does.
-    pub(super) fn of_session(&self, name: &str) -> Option<String> {
+    pub(crate) fn of_session(&self, name: &str) -> Option<String> {
         let (key, value) = match name {
             TIME_ZONE => ("datafusion.execution.time_zone", self.get(name)),
             SEARCH_PATH => {
@@ -253,7 +253,7 @@ impl Settings {
     }
 
     /// The name of a setting as it is written here.
-    pub(super) fn name_of(name: &str) -> Option<&'static str> {
+    pub(crate) fn name_of(name: &str) -> Option<&'static str> {
         find(name).map(|setting| setting.name)
     }
 

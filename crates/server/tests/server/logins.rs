@@ -62,7 +62,7 @@ impl Served {
     }
 }
 
-fn certificate_in(directory: &Path) -> (PathBuf, PathBuf) {
+pub fn certificate_in(directory: &Path) -> (PathBuf, PathBuf) {
     let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
     let pair = rcgen::generate_simple_self_signed(names).expect("a certificate");
     let (certificate, key) = (directory.join("cert.pem"), directory.join("key.pem"));

@@ -5,6 +5,7 @@ mod clients;
 mod common;
 mod cursors;
 mod ends;
+mod flight;
 mod http;
 mod logins;
 #[path = "../running/server.rs"]

@@ -19,11 +19,11 @@ struct State {
 }
 
 /// A change by a statement: the name, and what the client is told of it.
-pub(in crate::postgres) type Change = (&'static str, Option<(&'static str, String)>);
+pub(crate) type Change = (&'static str, Option<(&'static str, String)>);
 
 impl SharedSettings {
     /// The settings that a client has logged in with.
-    pub(in crate::postgres) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings) -> Self {
         Self { state: Arc::new(Mutex::new(State { settings, changed: vec![] })) }
     }
 
@@ -41,7 +41,7 @@ impl SharedSettings {
     ///
     /// # Errors
     /// As [`Settings::set`].
-    pub(in crate::postgres) fn set(
+    pub(crate) fn set(
         &self,
         name: &str,
         value: &str,
@@ -63,12 +63,12 @@ impl SharedSettings {
     }
 
     /// The changes of statements that the connection has not carried out.
-    pub(in crate::postgres) fn take_changes(&self) -> Vec<Change> {
+    pub(crate) fn take_changes(&self) -> Vec<Change> {
         std::mem::take(&mut self.state().changed)
     }
 
     /// The statement that has the session know a setting as well, if it does.
-    pub(in crate::postgres) fn of_session(&self, name: &str) -> Option<String> {
+    pub(crate) fn of_session(&self, name: &str) -> Option<String> {
         self.state().settings.of_session(name)
     }
 
@@ -80,17 +80,17 @@ impl SharedSettings {
     }
 
     /// Replaces all settings. Returns those of before.
-    pub(in crate::postgres) fn replace(&self, settings: Settings) -> Settings {
+    pub(crate) fn replace(&self, settings: Settings) -> Settings {
         std::mem::replace(&mut self.state().settings, settings)
     }
 
     /// The limit on the duration of a statement, if there is one.
-    pub(in crate::postgres) fn statement_timeout(&self) -> Option<Duration> {
+    pub(crate) fn statement_timeout(&self) -> Option<Duration> {
         self.state().settings.statement_timeout()
     }
 
     /// The limit on the time that a transaction waits for its next statement, if there is one.
-    pub(in crate::postgres) fn idle_in_transaction(&self) -> Option<Duration> {
+    pub(crate) fn idle_in_transaction(&self) -> Option<Duration> {
         self.state().settings.idle_in_transaction()
     }
 }

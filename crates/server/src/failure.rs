@@ -1,6 +1,7 @@
 //! Errors as clients receive them.
 
 use std::io;
+use std::time::Duration;
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
@@ -10,60 +11,60 @@ use terrace_sql::SqlError;
 
 /// A class of errors by the five characters that PostgreSQL gives it (`SQLSTATE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SqlState(pub(super) &'static str);
+pub(crate) struct SqlState(pub(crate) &'static str);
 
 impl SqlState {
-    pub(super) const PROTOCOL: Self = Self("08P01");
-    pub(super) const CONNECTION: Self = Self("08006");
-    pub(super) const UNSUPPORTED: Self = Self("0A000");
-    pub(super) const BAD_TEXT: Self = Self("22021");
-    pub(super) const OUT_OF_RANGE: Self = Self("22003");
-    pub(super) const ZERO_DIVISION: Self = Self("22012");
-    pub(super) const INVALID_PARAMETER: Self = Self("22023");
-    pub(super) const INVALID_TEXT: Self = Self("22P02");
-    pub(super) const INVALID_BINARY: Self = Self("22P03");
-    pub(super) const BAD_COPY: Self = Self("22P04");
-    pub(super) const DATA: Self = Self("22000");
-    pub(super) const NOT_NULL: Self = Self("23502");
-    pub(super) const IN_TRANSACTION: Self = Self("25001");
-    pub(super) const READ_ONLY: Self = Self("25006");
-    pub(super) const NO_TRANSACTION: Self = Self("25P01");
-    pub(super) const FAILED_TRANSACTION: Self = Self("25P02");
-    pub(super) const IDLE_IN_TRANSACTION: Self = Self("25P03");
-    pub(super) const NO_SAVEPOINT: Self = Self("3B001");
-    pub(super) const CONFLICT: Self = Self("40001");
-    pub(super) const DEADLOCK: Self = Self("40P01");
-    pub(super) const IN_DOUBT: Self = Self("08007");
-    pub(super) const NO_LOGIN: Self = Self("28000");
-    pub(super) const WRONG_PASSWORD: Self = Self("28P01");
-    pub(super) const NO_STATEMENT: Self = Self("26000");
-    pub(super) const NO_PORTAL: Self = Self("34000");
-    pub(super) const NO_DATABASE: Self = Self("3D000");
-    pub(super) const NO_SCHEMA: Self = Self("3F000");
-    pub(super) const DENIED: Self = Self("42501");
-    pub(super) const SYNTAX: Self = Self("42601");
-    pub(super) const NO_COLUMN: Self = Self("42703");
-    pub(super) const AMBIGUOUS_COLUMN: Self = Self("42702");
-    pub(super) const NO_FUNCTION: Self = Self("42883");
-    pub(super) const NO_TABLE: Self = Self("42P01");
-    pub(super) const DUPLICATE_TABLE: Self = Self("42P07");
-    pub(super) const DUPLICATE_SCHEMA: Self = Self("42P06");
-    pub(super) const DUPLICATE_OBJECT: Self = Self("42710");
-    pub(super) const DUPLICATE_STATEMENT: Self = Self("42P05");
-    pub(super) const DUPLICATE_CURSOR: Self = Self("42P03");
-    pub(super) const NO_OBJECT: Self = Self("42704");
-    pub(super) const RULE: Self = Self("42000");
-    pub(super) const NOT_EMPTY: Self = Self("2BP01");
-    pub(super) const STATE: Self = Self("55000");
-    pub(super) const OUT_OF_MEMORY: Self = Self("53200");
-    pub(super) const TOO_MANY: Self = Self("53300");
-    pub(super) const LIMIT: Self = Self("53400");
-    pub(super) const TOO_LARGE: Self = Self("54000");
-    pub(super) const CANCELLED: Self = Self("57014");
-    pub(super) const TERMINATED: Self = Self("57P01");
-    pub(super) const IO: Self = Self("58030");
-    pub(super) const INTERNAL: Self = Self("XX000");
-    pub(super) const DAMAGED: Self = Self("XX001");
+    pub(crate) const PROTOCOL: Self = Self("08P01");
+    pub(crate) const CONNECTION: Self = Self("08006");
+    pub(crate) const UNSUPPORTED: Self = Self("0A000");
+    pub(crate) const BAD_TEXT: Self = Self("22021");
+    pub(crate) const OUT_OF_RANGE: Self = Self("22003");
+    pub(crate) const ZERO_DIVISION: Self = Self("22012");
+    pub(crate) const INVALID_PARAMETER: Self = Self("22023");
+    pub(crate) const INVALID_TEXT: Self = Self("22P02");
+    pub(crate) const INVALID_BINARY: Self = Self("22P03");
+    pub(crate) const BAD_COPY: Self = Self("22P04");
+    pub(crate) const DATA: Self = Self("22000");
+    pub(crate) const NOT_NULL: Self = Self("23502");
+    pub(crate) const IN_TRANSACTION: Self = Self("25001");
+    pub(crate) const READ_ONLY: Self = Self("25006");
+    pub(crate) const NO_TRANSACTION: Self = Self("25P01");
+    pub(crate) const FAILED_TRANSACTION: Self = Self("25P02");
+    pub(crate) const IDLE_IN_TRANSACTION: Self = Self("25P03");
+    pub(crate) const NO_SAVEPOINT: Self = Self("3B001");
+    pub(crate) const CONFLICT: Self = Self("40001");
+    pub(crate) const DEADLOCK: Self = Self("40P01");
+    pub(crate) const IN_DOUBT: Self = Self("08007");
+    pub(crate) const NO_LOGIN: Self = Self("28000");
+    pub(crate) const WRONG_PASSWORD: Self = Self("28P01");
+    pub(crate) const NO_STATEMENT: Self = Self("26000");
+    pub(crate) const NO_PORTAL: Self = Self("34000");
+    pub(crate) const NO_DATABASE: Self = Self("3D000");
+    pub(crate) const NO_SCHEMA: Self = Self("3F000");
+    pub(crate) const DENIED: Self = Self("42501");
+    pub(crate) const SYNTAX: Self = Self("42601");
+    pub(crate) const NO_COLUMN: Self = Self("42703");
+    pub(crate) const AMBIGUOUS_COLUMN: Self = Self("42702");
+    pub(crate) const NO_FUNCTION: Self = Self("42883");
+    pub(crate) const NO_TABLE: Self = Self("42P01");
+    pub(crate) const DUPLICATE_TABLE: Self = Self("42P07");
+    pub(crate) const DUPLICATE_SCHEMA: Self = Self("42P06");
+    pub(crate) const DUPLICATE_OBJECT: Self = Self("42710");
+    pub(crate) const DUPLICATE_STATEMENT: Self = Self("42P05");
+    pub(crate) const DUPLICATE_CURSOR: Self = Self("42P03");
+    pub(crate) const NO_OBJECT: Self = Self("42704");
+    pub(crate) const RULE: Self = Self("42000");
+    pub(crate) const NOT_EMPTY: Self = Self("2BP01");
+    pub(crate) const STATE: Self = Self("55000");
+    pub(crate) const OUT_OF_MEMORY: Self = Self("53200");
+    pub(crate) const TOO_MANY: Self = Self("53300");
+    pub(crate) const LIMIT: Self = Self("53400");
+    pub(crate) const TOO_LARGE: Self = Self("54000");
+    pub(crate) const CANCELLED: Self = Self("57014");
+    pub(crate) const TERMINATED: Self = Self("57P01");
+    pub(crate) const IO: Self = Self("58030");
+    pub(crate) const INTERNAL: Self = Self("XX000");
+    pub(crate) const DAMAGED: Self = Self("XX001");
 }
 
 /// A failed statement, message or connection.
@@ -73,25 +74,38 @@ pub(crate) struct Failure {
     text: String,
     /// True if the connection ends with it.
     is_fatal: bool,
+    /// True of a statement that has run for too long.
+    is_late: bool,
 }
 
 impl Failure {
     /// One that the connection survives.
-    pub(super) fn new(state: SqlState, text: impl Into<String>) -> Self {
-        Self { state, text: text.into(), is_fatal: false }
+    pub(crate) fn new(state: SqlState, text: impl Into<String>) -> Self {
+        Self { state, text: text.into(), is_fatal: false, is_late: false }
     }
 
     /// One that ends the connection.
-    pub(super) fn fatal(state: SqlState, text: impl Into<String>) -> Self {
-        Self { state, text: text.into(), is_fatal: true }
+    pub(crate) fn fatal(state: SqlState, text: impl Into<String>) -> Self {
+        Self { state, text: text.into(), is_fatal: true, is_late: false }
     }
 
-    pub(super) fn is_fatal(&self) -> bool {
+    /// One of a statement that has run for as long as its client allows.
+    pub(crate) fn late(limit: Duration) -> Self {
+        let text = format!("the statement has run for statement_timeout, {limit:?}");
+        Self { is_late: true, ..Self::new(SqlState::CANCELLED, text) }
+    }
+
+    /// True of one by [`Failure::late`].
+    pub(crate) fn is_late(&self) -> bool {
+        self.is_late
+    }
+
+    pub(crate) fn is_fatal(&self) -> bool {
         self.is_fatal
     }
 
     /// Its class.
-    pub(super) fn state(&self) -> SqlState {
+    pub(crate) fn state(&self) -> SqlState {
         self.state
     }
 
@@ -101,13 +115,13 @@ impl Failure {
     }
 
     /// The message that tells the client.
-    pub(super) fn message(&self) -> PgWireBackendMessage {
+    pub(crate) fn message(&self) -> PgWireBackendMessage {
         let severity = if self.is_fatal { "FATAL" } else { "ERROR" };
         PgWireBackendMessage::ErrorResponse(ErrorResponse::new(self.fields(severity)))
     }
 
     /// The message that warns the client, whose statement goes on.
-    pub(super) fn warning(&self) -> PgWireBackendMessage {
+    pub(crate) fn warning(&self) -> PgWireBackendMessage {
         PgWireBackendMessage::NoticeResponse(NoticeResponse::new(self.fields("WARNING")))
     }
 

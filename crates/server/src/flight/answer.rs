@@ -1,0 +1,93 @@
+//! Answers to calls: where rows are fetched, results that are known, and errors.
+
+use std::sync::Arc;
+
+use arrow_flight::sql::{ProstMessageExt, TicketStatementQuery};
+use arrow_flight::{FlightDescriptor, FlightEndpoint, FlightInfo, IpcMessage, SchemaAsIpc, Ticket};
+use bytes::Bytes;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::ipc::writer::IpcWriteOptions;
+use prost::Message as _;
+use tonic::{Request, Response, Status};
+
+use super::rows::{Messages, send_batch};
+use super::session::Call;
+use super::statement::Outcome;
+use crate::failure::Failure;
+
+/// The number of the ticket of a statement that returns no rows.
+pub(super) const NOTHING: u64 = 0;
+
+/// The flight of a result.
+pub(super) type Info = Result<Response<FlightInfo>, Status>;
+/// Rows.
+pub(super) type Rows = Result<Response<Messages>, Status>;
+
+/// The call of a request, with its session.
+pub(super) fn call_of<T>(request: &Request<T>) -> Result<Arc<Call>, Status> {
+    let call = request.extensions().get::<Arc<Call>>().cloned();
+    call.ok_or_else(|| Status::internal("a call without a session"))
+}
+
+/// A schema as a message of Arrow.
+pub(super) fn encoded(schema: &Schema) -> Result<Bytes, Status> {
+    let message = IpcMessage::try_from(SchemaAsIpc::new(schema, &IpcWriteOptions::default()));
+    let message = message.map_err(|error| Status::internal(error.to_string()))?;
+    Ok(message.0)
+}
+
+/// The result of a function of a session, as the client is told of it.
+pub(super) fn told<T>(call: &Call, result: Result<T, Failure>) -> Result<T, Status> {
+    result.map_err(|failure| call.refuse(&failure))
+}
+
+/// The flight of a command: its rows are fetched by a ticket, on the same connection.
+pub(super) fn info(
+    schema: &Schema,
+    ticket: &impl ProstMessageExt,
+    descriptor: FlightDescriptor,
+    records: Option<u64>,
+) -> Info {
+    let ticket = Ticket::new(ticket.as_any().encode_to_vec());
+    let records = records.map_or(-1, |records| i64::try_from(records).unwrap_or(i64::MAX));
+    let info = FlightInfo::new()
+        .try_with_schema(schema)
+        .map_err(|error| Status::internal(error.to_string()))?
+        .with_endpoint(FlightEndpoint::new().with_ticket(ticket))
+        .with_descriptor(descriptor)
+        .with_total_records(records)
+        .with_ordered(true);
+    Ok(Response::new(info))
+}
+
+/// The flight of a statement. One that returns no rows has been carried out.
+pub(super) fn info_of(call: &Call, outcome: Outcome, descriptor: FlightDescriptor) -> Info {
+    let (number, schema, changed) = match outcome {
+        Outcome::Rows(query) => {
+            let schema = Arc::clone(query.schema());
+            (told(call, call.issue(query))?, schema, None)
+        }
+        Outcome::Done(changed) => (NOTHING, Arc::new(Schema::empty()), Some(changed)),
+    };
+    let statement_handle = Bytes::copy_from_slice(&number.to_be_bytes());
+    info(&schema, &TicketStatementQuery { statement_handle }, descriptor, changed)
+}
+
+/// A known result.
+pub(super) fn known(call: &Call, batch: Result<RecordBatch, Failure>) -> Rows {
+    let batch = told(call, batch)?;
+    call.shared.counters.count_statement();
+    Ok(Response::new(send_batch(batch.schema(), batch)))
+}
+
+/// A result without rows.
+pub(super) fn empty(schema: SchemaRef) -> Rows {
+    let batch = RecordBatch::new_empty(Arc::clone(&schema));
+    Ok(Response::new(send_batch(schema, batch)))
+}
+
+/// A number of rows as messages have it.
+pub(super) fn count(rows: u64) -> i64 {
+    i64::try_from(rows).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,203 @@
+//! The listener: connections are let in until the server ends.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::TcpListener as SystemListener;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use arrow_flight::flight_service_server::FlightServiceServer;
+use futures::Stream;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder as RuntimeBuilder, Handle};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{interval, sleep, timeout};
+use tonic::transport::Server as Grpc;
+
+use super::connection::{Connection, Io};
+use super::front::Front;
+use super::sessions::{Login, Sessions};
+use crate::postgres::Shared;
+use crate::server::{Stop, stopping};
+use crate::stream::{self, Accepted};
+
+/// Calls at a time of a connection.
+const CALLS_MAX: u32 = 100;
+/// Bytes of the headers of a call.
+const HEADERS_BYTES_MAX: u32 = 16 << 10;
+/// Bytes that a client may send ahead of what is read of a call, and of a connection.
+const STREAM_WINDOW_BYTES: u32 = 2 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 8 << 20;
+/// Silence after which a client is asked by HTTP/2 whether it is still there, and the time that it
+/// has to answer.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(60);
+const KEEPALIVE_TIME_MAX: Duration = Duration::from_secs(30);
+/// Pause after a failed accept, such as for want of descriptors.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Interval between two looks for sessions and tickets that have expired.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(500);
+/// Threads that send and receive.
+const THREADS_MAX: usize = 4;
+
+/// The life of the thread.
+///
+/// # Errors
+/// A runtime or a listener that the system does not give.
+pub(super) fn run(
+    listener: SystemListener,
+    shared: Arc<Shared>,
+    stopped: watch::Receiver<Stop>,
+    statements: Handle,
+) -> io::Result<()> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime = RuntimeBuilder::new_multi_thread()
+        .worker_threads((cores / 4).clamp(1, THREADS_MAX))
+        .thread_name("terrace-flight")
+        .enable_all()
+        .build()?;
+    let (alive, mut ended) = mpsc::channel(1);
+    let served = runtime.block_on(async {
+        let listener = TcpListener::from_std(listener)?;
+        listen(listener, shared, stopped, statements, alive).await;
+        Ok(())
+    });
+    // Tasks of connections go with it, and those of statements end soon after.
+    drop(runtime);
+    let _none_is_left = ended.blocking_recv();
+    served
+}
+
+/// Serves clients until the server ends and their calls have ended.
+async fn listen(
+    listener: TcpListener,
+    shared: Arc<Shared>,
+    mut stopped: watch::Receiver<Stop>,
+    statements: Handle,
+    alive: mpsc::Sender<Infallible>,
+) {
+    let sessions = Arc::new(Sessions::new(Arc::clone(&shared), alive));
+    let (sender, incoming) = mpsc::channel(1);
+    let service = FlightServiceServer::new(Front::new(statements))
+        .max_decoding_message_size(shared.limits.message_bytes);
+    let mut stopping_too = stopped.clone();
+    let serving = Grpc::builder()
+        .max_concurrent_streams(CALLS_MAX)
+        .http2_max_header_list_size(HEADERS_BYTES_MAX)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIME_MAX))
+        .add_service(Login::new(service, Arc::clone(&sessions)))
+        .serve_with_incoming_shutdown(Incoming(incoming), async move {
+            stopping(&mut stopping_too).await;
+        });
+    let mut tasks = JoinSet::new();
+    let door = Door { shared, sessions: Arc::clone(&sessions), sender, stopped: stopped.clone() };
+    tasks.spawn(door.keep(listener));
+    tasks.spawn(sweep(Arc::clone(&sessions)));
+    tokio::select! {
+        ended = serving => {
+            if let Err(error) = ended {
+                tracing::error!(%error, "Flight SQL has ended");
+            }
+        }
+        _ = stopped.wait_for(|stop| *stop == Stop::Now) => {}
+    }
+    tasks.shutdown().await;
+    sessions.end_all();
+}
+
+/// Ends what has expired, for as long as it runs.
+async fn sweep(sessions: Arc<Sessions>) {
+    let mut ticks = interval(SWEEP_INTERVAL);
+    loop {
+        ticks.tick().await;
+        sessions.sweep();
+    }
+}
+
+/// Connections on their way to gRPC.
+struct Incoming(mpsc::Receiver<Io>);
+
+impl Stream for Incoming {
+    type Item = io::Result<Io>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(cx).map(|io| io.map(Ok))
+    }
+}
+
+/// Lets connections in.
+struct Door {
+    shared: Arc<Shared>,
+    sessions: Arc<Sessions>,
+    sender: mpsc::Sender<Io>,
+    stopped: watch::Receiver<Stop>,
+}
+
+impl Door {
+    /// Takes connections until the server ends.
+    async fn keep(mut self, listener: TcpListener) {
+        let limits = &self.shared.limits;
+        let places = Arc::new(Semaphore::new(limits.connections + limits.logins));
+        let mut handshakes = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => match Arc::clone(&places).try_acquire_owned() {
+                        Ok(place) => {
+                            let connection = self.sessions.connection(place);
+                            handshakes.spawn(self.welcome(stream, connection));
+                        }
+                        Err(_full) => {
+                            tracing::warn!("a connection beyond the limit of logins is closed");
+                        }
+                    },
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection by Flight SQL could not be taken");
+                        sleep(PAUSE).await;
+                    }
+                },
+                Some(ended) = handshakes.join_next() => {
+                    if let Err(error) = ended {
+                        tracing::error!(%error, "a connection by Flight SQL has failed");
+                    }
+                }
+                () = stopping(&mut self.stopped) => break,
+            }
+        }
+        handshakes.shutdown().await;
+    }
+
+    /// Secures a connection where the server has a certificate, and hands it on.
+    fn welcome(
+        &self,
+        stream: TcpStream,
+        connection: Connection,
+    ) -> impl Future<Output = ()> + use<> {
+        let (shared, sender) = (Arc::clone(&self.shared), self.sender.clone());
+        async move {
+            let secured = async {
+                let Accepted { stream, peer, .. } = stream::tcp(stream)?;
+                let time = shared.limits.login_time;
+                Ok::<_, io::Error>(match &shared.tls {
+                    None => Io::new(stream, connection, peer, false, time),
+                    Some(tls) => {
+                        let stream = tls.current().http2.accept(stream).await?;
+                        Io::new(Box::new(stream), connection, peer, true, time)
+                    }
+                })
+            };
+            match timeout(shared.limits.login_time, secured).await {
+                Ok(Ok(io)) => {
+                    let _ended = sender.send(io).await;
+                }
+                Ok(Err(error)) => tracing::debug!(%error, "a connection by Flight SQL has failed"),
+                Err(_late) => tracing::debug!("securing a connection has taken too long"),
+            }
+        }
+    }
+}

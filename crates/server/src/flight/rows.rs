@@ -1,0 +1,132 @@
+//! Results on their way to a client.
+//!
+//! A task of the statements' runtime reads the query, encodes its batches and waits while the
+//! client has not taken the messages before: a client that reads slowly slows its query. Not more
+//! than five messages of a result are in memory: one that is encoded, three that wait, and one that
+//! is sent.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arrow_flight::FlightData;
+use arrow_flight::encode::FlightDataEncoderBuilder;
+use arrow_flight::error::FlightError;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use futures::{Stream, StreamExt as _, stream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tonic::Status;
+
+use super::columns::pieces;
+use super::session::Call;
+use super::statement::Query;
+use crate::failure::{Failure, SqlState};
+
+/// Bytes of a message, unless one row has more: clients take 4 MiB unless they say otherwise.
+const MESSAGE_BYTES: usize = 1 << 20;
+/// Messages that wait to be sent.
+const WAITING_MAX: usize = 3;
+
+/// The messages of a result.
+pub(super) type Messages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
+
+/// Sends the rows of a query, of this ticket if it has one. The query ends when the messages are
+/// dropped.
+pub(super) fn send(call: Arc<Call>, query: Query, ticket: Option<u64>) -> Messages {
+    let (sender, messages) = mpsc::channel(WAITING_MAX);
+    let mut task = JoinSet::new();
+    task.spawn(async move {
+        let sent = pump(&call, query, &sender).await;
+        if let Some(number) = ticket {
+            call.finished(number);
+        }
+        match sent {
+            Ok(()) => call.shared.counters.count_statement(),
+            Err(failure) => {
+                let _gone = sender.send(Err(call.refuse(&failure))).await;
+            }
+        }
+    });
+    Box::pin(Sent { messages, _task: task })
+}
+
+/// Sends a result that is known.
+pub(super) fn send_batch(schema: SchemaRef, batch: RecordBatch) -> Messages {
+    let batches = stream::iter([Ok(batch)]);
+    let encoder = FlightDataEncoderBuilder::new().with_schema(schema).build(batches);
+    Box::pin(encoder.map(|message| message.map_err(Status::from)))
+}
+
+async fn pump(
+    call: &Call,
+    query: Query,
+    sender: &mpsc::Sender<Result<FlightData, Status>>,
+) -> Result<(), Failure> {
+    let (schema, interrupt) = (Arc::clone(query.schema()), query.interrupt());
+    let (failed, mut failure) = mpsc::channel(1);
+    let batches = stream::unfold((query, failed), async |(mut query, failed)| {
+        match query.next().await {
+            Ok(batch) => Some((batch?, (query, failed))),
+            Err(failure) => {
+                // It is looked for once the batches have ended.
+                let _sent = failed.try_send(failure);
+                None
+            }
+        }
+    });
+    let cut = batches.flat_map(|batch| {
+        let cut: Vec<Result<RecordBatch, FlightError>> = match pieces(&batch, MESSAGE_BYTES) {
+            Ok(pieces) => pieces.map(Ok).collect(),
+            Err(error) => vec![Err(error.into())],
+        };
+        stream::iter(cut)
+    });
+    // It would cut by the bytes of whole buffers, of which a batch may be a small part.
+    let encoder = FlightDataEncoderBuilder::new().with_max_flight_data_size(usize::MAX);
+    let mut messages = encoder.with_schema(schema).build(cut);
+    while let Some(message) = messages.next().await {
+        let message = message.map_err(failure_of)?;
+        let limit = call.shared.limits.unread_time;
+        let sent = timeout(limit, sender.send(Ok(message)));
+        match interrupt.wait(sent).await? {
+            Ok(Ok(())) => {}
+            Ok(Err(_gone)) => return Err(gone("the client has left the result")),
+            Err(_late) => return Err(gone("the client has left messages unread for too long")),
+        }
+    }
+    drop(messages);
+    match failure.recv().await {
+        Some(failure) => Err(failure),
+        None => Ok(()),
+    }
+}
+
+fn gone(text: &str) -> Failure {
+    Failure::new(SqlState::CONNECTION, text)
+}
+
+/// An error of what clients send, or of the encoding of a result.
+pub(super) fn failure_of(error: FlightError) -> Failure {
+    match error {
+        FlightError::Arrow(error) => error.into(),
+        FlightError::Tonic(status) => Failure::new(SqlState::PROTOCOL, status.message()),
+        error => Failure::new(SqlState::PROTOCOL, error.to_string()),
+    }
+}
+
+/// The messages of a task, which ends with them.
+struct Sent {
+    messages: mpsc::Receiver<Result<FlightData, Status>>,
+    _task: JoinSet<()>,
+}
+
+impl Stream for Sent {
+    type Item = Result<FlightData, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.messages.poll_recv(cx)
+    }
+}

@@ -1,0 +1,61 @@
+//! Passwords that clients send by `Authorization: Basic` (RFC 7617).
+
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use base64::engine::{DecodePaddingMode, Engine as _};
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use terrace_sql::catalog::{Catalog, Role, Verifier};
+
+/// Base64 with padding or without: clients of Arrow Flight in Go leave it out.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// The scheme and the rest of the header `Authorization`, if there is one.
+pub(crate) fn authorization(headers: &HeaderMap) -> Option<(&str, &str)> {
+    let given = headers.get(AUTHORIZATION).map(HeaderValue::to_str)?.ok()?;
+    let (scheme, rest) = given.split_once(' ')?;
+    Some((scheme, rest.trim()))
+}
+
+/// The name and the password of the header `Authorization: Basic`.
+pub(crate) fn basic(headers: &HeaderMap) -> Option<(String, String)> {
+    let (scheme, encoded) = authorization(headers)?;
+    let encoded = scheme.eq_ignore_ascii_case("basic").then_some(encoded)?;
+    let text = String::from_utf8(BASE64.decode(encoded).ok()?).ok()?;
+    let (name, password) = text.split_once(':')?;
+    Some((name.to_owned(), password.to_owned()))
+}
+
+/// Returns true if it is the password of a role that `may` log in. A role that there is not takes
+/// as long as a wrong password.
+pub(crate) fn is_password_of(
+    catalog: &Catalog,
+    secret: &[u8],
+    (name, password): (&str, &str),
+    may: impl FnOnce(&Role) -> bool,
+) -> bool {
+    let role = catalog.role(name).filter(|role| role.can_login && may(role));
+    let verifier = role.and_then(|role| role.verifier.clone());
+    verifier.unwrap_or_else(|| Verifier::of_none(secret, name)).is_of(password)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_passwords_are_read() {
+        let given = |text: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(AUTHORIZATION, HeaderValue::from_static(text));
+            basic(&headers)
+        };
+        let ada = Some(("ada".to_owned(), "a:b".to_owned()));
+        assert_eq!(given("Basic YWRhOmE6Yg=="), ada);
+        assert_eq!(given("basic YWRhOmE6Yg"), ada, "without padding");
+        for other in ["Basic YWRh", "Basic !", "Basic", "Bearer YWRhOmE6Yg==", ""] {
+            assert_eq!(given(other), None, "{other}");
+        }
+    }
+}
