@@ -78,8 +78,8 @@ fn server_counts_clients_and_compares_the_cost_of_the_protocol() {
     assert!(priority.iter().all(|row| row["answered"].as_u64() >= Some(5)), "{priority:?}");
     assert!(priority[1]["load_answered"].as_u64() > Some(0), "{priority:?}");
     let wire = of("wire");
-    // Three modes with one connection and with 32, and the rows.
-    assert_eq!(wire.len(), 3 * 2 + 1, "{wire:?}");
+    // Three modes with one connection and with 32, and the rows by COPY and by Flight SQL.
+    assert_eq!(wire.len(), 3 * 2 + 2, "{wire:?}");
     assert!(wire.iter().all(|row| row["rate"].as_f64() > Some(0.0)), "{wire:?}");
     for picture in ["server.svg", "server.wire.svg"] {
         assert!(std::fs::read_to_string(home.path(picture)).is_ok(), "{picture}");
