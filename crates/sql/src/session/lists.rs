@@ -81,14 +81,19 @@ fn put_back(expr: Expr) -> Result<Transformed<Expr>> {
     })
 }
 
-/// True if there may be two lists. Alternatives that are equalities become one.
+/// True if there may be two lists. Equalities that are alternatives become one.
 fn has_two_lists(expr: &Expr) -> Result<bool> {
     let mut lists = 0;
     expr.apply(|part| {
         lists += match part {
             Expr::InList(_) => 1,
-            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
-                usize::from(is_equality(left)) + usize::from(is_equality(right))
+            Expr::BinaryExpr(BinaryExpr {
+                left,
+                op: op @ (Operator::And | Operator::Or),
+                right,
+            }) => {
+                let is_alternative = |expr| is_comparison(expr, *op == Operator::And);
+                usize::from(is_alternative(left)) + usize::from(is_alternative(right))
             }
             _ => 0,
         };
@@ -116,9 +121,8 @@ fn visit(expr: &mut Expr) -> Result<bool> {
         *expr = visited.data;
         return Ok(is_new);
     };
-    let mut parts = Vec::new();
-    parts_of(expr, operator, &mut parts);
-    let lists: Vec<_> = parts.iter().map(|part| List::of(part)).collect();
+    let parts = parts_of(expr, operator);
+    let lists: Vec<_> = parts.iter().map(|part| part.list()).collect();
     // Parts that are lists of a value: all, and those that include it.
     let mut groups: HashMap<&BTreeSet<Column>, (usize, usize)> = HashMap::new();
     for list in lists.iter().flatten() {
@@ -126,34 +130,64 @@ fn visit(expr: &mut Expr) -> Result<bool> {
         *all += 1;
         *including += usize::from(!list.excludes);
     }
-    let is_joined_wrongly = |list: &List| {
-        let (all, including) = groups[&list.value];
-        match operator {
-            Operator::And => all > 1 && including > 0,
-            _ => all - including > 1 && list.excludes,
-        }
+    // NOT around the chain makes AND of OR, and IN of NOT IN: the same are right then.
+    let is_joined_wrongly = |list: &List| match (operator, groups[&list.value]) {
+        (_, (1, _)) => false,
+        (Operator::And, (_, including)) => including > 0,
+        (_, (all, including)) => including < all,
     };
     let mut is_new = false;
     for (part, list) in parts.into_iter().zip(&lists) {
-        is_new |= visit(part)?;
+        is_new |= visit(part.expr)?;
         if list.as_ref().is_some_and(is_joined_wrongly) {
-            *part = Apart::of(std::mem::take(part));
+            *part.expr = Apart::of(std::mem::take(part.expr));
             is_new = true;
         }
     }
     Ok(is_new)
 }
 
-/// The operands of a chain, whatever its shape.
-fn parts_of<'a>(expr: &'a mut Expr, operator: Operator, parts: &mut Vec<&'a mut Expr>) {
-    let mut rest = vec![expr];
-    while let Some(next) = rest.pop() {
-        if chained(next) != Some(operator) {
-            parts.push(next);
-        } else if let Expr::BinaryExpr(BinaryExpr { left, right, .. }) = next {
-            rest.extend([right.as_mut(), left.as_mut()]);
+/// An operand of a chain of AND or OR.
+struct Part<'a> {
+    expr: &'a mut Expr,
+    /// The chain has its opposite.
+    negated: bool,
+}
+
+impl Part<'_> {
+    fn list(&self) -> Option<List> {
+        let list = List::of(self.expr)?;
+        Some(List { excludes: list.excludes != self.negated, ..list })
+    }
+}
+
+/// The operands of a chain, whatever its shape: NOT of a chain of the other operator, which becomes
+/// one of this operator, belongs to it.
+fn parts_of(expr: &mut Expr, operator: Operator) -> Vec<Part<'_>> {
+    let other = if operator == Operator::And { Operator::Or } else { Operator::And };
+    let (mut parts, mut rest) = (Vec::new(), vec![Part { expr, negated: false }]);
+    while let Some(Part { expr, negated }) = rest.pop() {
+        let (own, opposite) = if negated { (other, operator) } else { (operator, other) };
+        let continues = match &*expr {
+            Expr::Not(inner) => {
+                matches!(inner.as_ref(), Expr::Not(_)) || chained(inner) == Some(opposite)
+            }
+            chain => chained(chain) == Some(own),
+        };
+        if !continues {
+            parts.push(Part { expr, negated });
+            continue;
+        }
+        match expr {
+            Expr::BinaryExpr(BinaryExpr { left, right, .. }) => {
+                rest.push(Part { expr: right, negated });
+                rest.push(Part { expr: left, negated });
+            }
+            Expr::Not(inner) => rest.push(Part { expr: inner, negated: !negated }),
+            _ => {}
         }
     }
+    parts
 }
 
 /// An expression that is, or may become, a comparison with a list.
@@ -172,32 +206,44 @@ impl List {
             Expr::Not(inner) => {
                 Self::of(inner).map(|list| Self { excludes: !list.excludes, ..list })
             }
-            Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => Self::of_alternatives(expr),
-            _ => None,
+            expr => Self::of_chain(expr, chained(expr)?),
         }
     }
 
-    /// Equalities of one column and lists that include it.
-    fn of_alternatives(expr: &Expr) -> Option<Self> {
+    /// Equalities of one column and lists that include it, joined by OR, or the opposite of each,
+    /// joined by AND.
+    fn of_chain(expr: &Expr, operator: Operator) -> Option<Self> {
+        let excludes = operator == Operator::And;
         let (mut rest, mut value) = (vec![expr], BTreeSet::new());
         while let Some(next) = rest.pop() {
             match next {
-                Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
+                Expr::BinaryExpr(BinaryExpr { left, op, right }) if *op == operator => {
                     rest.extend([left.as_ref(), right.as_ref()]);
                 }
-                equality if is_equality(equality) => value.append(&mut columns(equality)),
-                other => value.append(&mut Self::of(other).filter(|list| !list.excludes)?.value),
+                comparison if is_comparison(comparison, excludes) => {
+                    value.append(&mut columns(comparison));
+                }
+                other => {
+                    let list = Self::of(other).filter(|list| list.excludes == excludes);
+                    value.append(&mut list?.value);
+                }
             }
             if value.len() > 1 {
                 return None;
             }
         }
-        Some(Self { value, excludes: false })
+        Some(Self { value, excludes })
     }
 }
 
-fn is_equality(expr: &Expr) -> bool {
-    matches!(expr, Expr::BinaryExpr(BinaryExpr { op: Operator::Eq, .. }))
+/// True for an equality, or with `negated` for its opposite.
+fn is_comparison(expr: &Expr, negated: bool) -> bool {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { op: Operator::Eq, .. }) => !negated,
+        Expr::BinaryExpr(BinaryExpr { op: Operator::NotEq, .. }) => negated,
+        Expr::Not(inner) => is_comparison(inner, !negated),
+        _ => false,
+    }
 }
 
 fn columns(expr: &Expr) -> BTreeSet<Column> {

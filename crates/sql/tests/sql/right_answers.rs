@@ -153,6 +153,12 @@ async fn lists_of_one_value_are_not_mixed_up() {
         ("NOT ((x = 1 OR x = 2) AND (x = 3 OR x = 4))", "1 2"),
         ("x > 0 AND NOT (x NOT IN (1, 2) AND (a = 1 OR x IN (2, 7)) AND x IN (1, 3))", "1 2"),
         ("CAST(x AS SMALLINT) NOT IN (1, 5) OR x + 0 NOT IN (2, 4)", "1 2"),
+        ("NOT (x NOT IN (1) OR x IN (x))", ""),
+        ("NOT (x NOT IN (1, 2) OR x IN (x, 9))", ""),
+        ("NOT (x NOT IN (1, 2) OR x IN (7, x, a, b))", ""),
+        ("NOT ((x <> 1 AND NOT x = 2) OR x IN (7, x, a, b))", ""),
+        ("(NOT x <> 1 OR x = 2) AND x NOT IN (7, b, c, d)", ""),
+        ("NOT (x IN (a, b) AND true) OR x NOT IN (c, d, 5)", "2"),
     ];
     for (condition, found) in of_filter {
         let query = format!("SELECT x FROM t WHERE {condition} ORDER BY x");
