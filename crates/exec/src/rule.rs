@@ -127,9 +127,10 @@ fn aggregate(node: Node, place: Place) -> Result<Node> {
     })
 }
 
-/// Out of core the paged join does not keep the order of its probe side. Where that is relied on,
-/// the rows are sorted behind the join instead. A join of DataFusion holds its build side on the
-/// heap, and takes the two zeros for two keys.
+/// Out of core the paged join does not keep the order of its probe side. Where that is relied on
+/// and a sort of the probe side makes it, the rows are sorted behind the join instead: a join of
+/// DataFusion holds its build side on the heap, and takes the two zeros for two keys. Where the
+/// order comes from elsewhere, or the join ends after its first rows, it stays.
 fn hash_join(node: Node, place: Place) -> Result<Node> {
     let order = node.output_ordering().filter(|_| place.order_matters).cloned();
     let any: Arc<dyn Any + Send + Sync> = Arc::clone(&node) as _;
@@ -138,7 +139,11 @@ fn hash_join(node: Node, place: Place) -> Result<Node> {
         return Ok(PagedHashJoinExec::new(join).map_or(node, |paged| Arc::new(paged)));
     };
     let children = vec![Arc::clone(join.left()), unsorted(join.right())];
-    let any: Arc<dyn Any + Send + Sync> = replace_children_if_necessary(join, children)?;
+    let unordered = replace_children_if_necessary(Arc::clone(&node), children)?;
+    if unordered.output_ordering().is_some() || unordered.fetch().is_some() {
+        return Ok(node);
+    }
+    let any: Arc<dyn Any + Send + Sync> = unordered;
     let paged = Arc::downcast::<HashJoinExec>(any).ok().and_then(PagedHashJoinExec::new);
     let Some(paged) = paged else { return Ok(node) };
     let sort = SortExec::new(order, Arc::new(paged)).with_preserve_partitioning(true);

@@ -192,7 +192,7 @@ impl Life {
         Ok(())
     }
 
-    /// What the next process finds, where this one was started after `from`.
+    /// The state that the next process finds, where this one was started after `from`.
     fn stopped(&self, rng: &mut Rng, from: usize, at: usize, stop: Stop) -> Self {
         let mut next = Self {
             base: self.base.clone(),

@@ -69,7 +69,7 @@ const SLOW: Duration = Duration::from_millis(200);
 /// The batches of a query, which is suspended while its client takes none.
 pub(super) struct Batches {
     handle: QueryHandle,
-    /// What the query gave while it was suspended.
+    /// The item that the query gave while it was suspended.
     ahead: Option<Option<datafusion::error::Result<RecordBatch>>>,
 }
 

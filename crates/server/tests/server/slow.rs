@@ -70,7 +70,7 @@ async fn log_in(address: SocketAddr) -> TcpStream {
     client
 }
 
-/// What is sent up to the end of an answer.
+/// The bytes that are sent up to the end of an answer.
 async fn read_answer(client: &mut TcpStream) -> Vec<u8> {
     let (mut all, mut some) = (Vec::new(), vec![0; 1 << 20]);
     while !all.ends_with(b"Z\0\0\0\x05I") {

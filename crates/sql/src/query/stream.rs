@@ -32,7 +32,7 @@ pub(super) struct QueryStream {
     scope: Scope,
     _supervised: Supervised,
     cancelled: BoxFuture<'static, ()>,
-    /// What the plan gave while the query was suspended, in order.
+    /// The items that the plan gave while the query was suspended, in order.
     kept: VecDeque<Option<Result<RecordBatch>>>,
     /// While the query is suspended, what ends when it goes on.
     resumed: Option<BoxFuture<'static, ()>>,

@@ -183,6 +183,25 @@ async fn lists_of_one_value_are_not_mixed_up() {
     assert_eq!(show(&session, "SELECT a, x FROM t").await, "1 ");
 }
 
+/// The first rows of a join whose input is in order are the first of that order, also where the
+/// join does not keep it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn first_rows_of_joins_in_order_are_those_of_the_order() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "SET datafusion.execution.target_partitions = 1").await;
+    let tables = "CREATE TABLE l AS SELECT value AS x FROM generate_series(1, 100) g(value);
+                  CREATE TABLE r AS SELECT value % 100 + 1 AS x, (value * 7919) % 100003 AS n
+                  FROM generate_series(1, 100000) g(value)";
+    show(&session, tables).await;
+    let first = "SELECT w.n, w.place FROM l JOIN (SELECT n, x, row_number() OVER (ORDER BY n) \
+                 AS place FROM r) w ON l.x = w.x ORDER BY w.n LIMIT 3";
+    assert_eq!(show(&session, first).await, "1 1\n2 2\n3 3");
+    let plan = show(&session, &format!("EXPLAIN {first}")).await;
+    let mut paged = plan.lines().filter(|line| line.contains("PagedHashJoinExec"));
+    assert!(paged.all(|join| !join.contains("fetch=")), "{plan}");
+}
+
 /// Local times that a change of clocks leaves out, or brings twice, as PostgreSQL 15 takes them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn local_times_at_changes_of_clocks() {

@@ -32,7 +32,7 @@ const JOURNAL_MAX: usize = 300;
 /// Longest time that clients have before the server is killed, in milliseconds.
 const LIFE_MS: u64 = 400;
 
-/// What a transaction does.
+/// The changes of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Work {
     /// Accounts and what is added to them, in the order of their statements.
@@ -51,7 +51,7 @@ struct Known {
     snapshots: u64,
 }
 
-/// What all clients know together.
+/// The knowledge of all clients together.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Known>>);
 
@@ -155,7 +155,7 @@ async fn make_tables(client: &Client) {
     client.batch_execute(tables).await.expect("tables");
 }
 
-/// What a snapshot of the database has.
+/// The contents of a snapshot of the database.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
     accounts: BTreeMap<i64, i64>,

@@ -9,7 +9,7 @@ use tokio_postgres::{Client, Error};
 
 use super::{ACCOUNTS, Found, Shared, Work, connect};
 
-/// How a transaction ended.
+/// The end of a transaction.
 enum Ended {
     Committed,
     NotCommitted,
