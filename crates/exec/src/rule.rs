@@ -2,9 +2,9 @@
 //!
 //! It is appended after DataFusion's own rules, so it sees the plan that would run. It replaces
 //! operators one for one: schema, partitioning, distribution and ordering stay what they were, and
-//! a replaced node's properties are reused. Each kind of operator has one function here, which
-//! returns its replacement or the node unchanged. Whoever computes with decimals does so in 64 bits
-//! where they suffice.
+//! a replaced node's properties are reused. Only a join over a sort becomes a sort over a join.
+//! Each kind of operator has one function here, which returns its replacement or the node
+//! unchanged. Whoever computes with decimals does so in 64 bits where they suffice.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -129,8 +129,8 @@ fn aggregate(node: Node, place: Place) -> Result<Node> {
 
 /// Out of core the paged join does not keep the order of its probe side. Where that is relied on
 /// and a sort of the probe side makes it, the rows are sorted behind the join instead: a join of
-/// DataFusion holds its build side on the heap, and takes the two zeros for two keys. Where the
-/// order comes from elsewhere, or the join ends after its first rows, it stays.
+/// DataFusion holds its build side on the heap, and its dynamic filter takes the two zeros for two
+/// values. Where the order comes from elsewhere, or the join ends after its first rows, it stays.
 fn hash_join(node: Node, place: Place) -> Result<Node> {
     let order = node.output_ordering().filter(|_| place.order_matters).cloned();
     let any: Arc<dyn Any + Send + Sync> = Arc::clone(&node) as _;
