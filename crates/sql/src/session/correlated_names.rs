@@ -19,7 +19,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursio
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::logical_plan::Projection;
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 
@@ -100,8 +100,8 @@ fn names(plan: &LogicalPlan, given: &mut usize) -> Result<BTreeMap<Column, Strin
     plan.apply(|node| {
         if let LogicalPlan::Filter(_) | LogicalPlan::Join(_) = node {
             node.apply_expressions(|expr| {
-                let parts = split_conjunction_owned(expr.clone()).into_iter();
-                for part in parts.filter(Expr::contains_outer) {
+                let parts = split_conjunction(expr).into_iter();
+                for part in parts.filter(|part| part.contains_outer()) {
                     correlated.extend(part.column_refs().into_iter().cloned());
                 }
                 Ok(TreeNodeRecursion::Continue)
