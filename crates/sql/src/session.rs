@@ -21,6 +21,7 @@ mod filter_pushdown;
 pub(crate) mod floats;
 mod grant;
 mod group_filters;
+mod group_keys;
 mod heap;
 pub(crate) mod hint;
 mod join_constraint;
@@ -89,6 +90,7 @@ use crate::transaction::{OpenTransaction, Scope, Transaction};
 use crate::view;
 use depth::OnStack;
 use dialect::TerraceDialect;
+use group_keys::Relations;
 
 pub use copy::{CopyFormat, CopyIn, CopyStatement};
 pub use cursor::{CursorAction, CursorStatement, Steps};
@@ -172,6 +174,7 @@ impl Session {
             .with_analyzer_rules(rules::analyzer())
             .with_optimizer_rules(rules::logical())
             .with_physical_optimizer_rules(rules::physical())
+            .with_relation_planners(vec![Arc::new(Relations)])
             .build();
         functions::register(&mut state)?;
         for function in scalar::functions() {

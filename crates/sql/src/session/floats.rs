@@ -1,9 +1,10 @@
-//! An analyzer rule that computes with floats where floats and decimals meet.
+//! An analyzer rule that computes in double precision where floats meet decimals or integers.
 //!
 //! DataFusion coerces a float and a decimal that are compared, or are alternatives of one value, to
 //! a decimal of 30 digits: NaN, infinities and large numbers are then errors, and small ones zero.
-//! PostgreSQL takes double precision for both. Here the decimals of such a group are cast before
-//! DataFusion coerces types.
+//! It coerces an integer that meets a REAL to REAL, which has 24 bits. PostgreSQL takes double
+//! precision for both operands; as alternatives of one value, an integer and a REAL are a REAL.
+//! Here the decimals or the REALs of such a group are cast before DataFusion coerces types.
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::config::ConfigOptions;
@@ -15,16 +16,16 @@ use datafusion::logical_expr::logical_plan::{Join, Union, Values};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Between, BinaryExpr, Case, Cast, Expr, ExprSchemable as _, LogicalPlan, LogicalPlanBuilder,
-    cast,
+    Operator, cast,
 };
 use datafusion::optimizer::AnalyzerRule;
 use std::sync::Arc;
 
 /// The analyzer rule. It runs before DataFusion coerces types.
 #[derive(Debug)]
-pub(super) struct FloatsOverDecimals;
+pub(super) struct DoublePrecision;
 
-impl AnalyzerRule for FloatsOverDecimals {
+impl AnalyzerRule for DoublePrecision {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut is_changed = false;
         let rewritten = plan.transform_up_with_subqueries(|plan| {
@@ -38,7 +39,7 @@ impl AnalyzerRule for FloatsOverDecimals {
     }
 
     fn name(&self) -> &str {
-        "floats_over_decimals"
+        "double_precision"
     }
 }
 
@@ -55,11 +56,13 @@ fn of_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 fn of_union(union: Union) -> Result<Transformed<LogicalPlan>> {
     let columns = union.inputs.first().map_or(0, |input| input.schema().fields().len());
     let same = |input: &Arc<LogicalPlan>| input.schema().fields().len() == columns;
-    let column_types = |column: usize| {
-        union.inputs.iter().map(move |input| input.schema().field(column).data_type().clone())
+    let is_mixed = |column: &usize| {
+        let inputs = union.inputs.iter();
+        let types = inputs.map(|input| input.schema().field(*column).data_type().clone());
+        Mixed::alternatives(&types.collect::<Vec<_>>()).any()
     };
     let mixed: Vec<usize> = match union.inputs.iter().all(same) {
-        true => (0..columns).filter(|column| is_mixed(column_types(*column))).collect(),
+        true => (0..columns).filter(is_mixed).collect(),
         false => vec![],
     };
     if mixed.is_empty() {
@@ -122,10 +125,12 @@ fn of_keys(mut join: Join) -> Result<Transformed<LogicalPlan>> {
     let mut is_changed = false;
     for (left, right) in &mut join.on {
         let types = [left.get_type(join.left.schema())?, right.get_type(join.right.schema())?];
-        if is_mixed(types.iter().cloned()) {
-            is_changed = true;
-            let decimal = if types[0].is_decimal() { left } else { right };
-            *decimal = as_float(std::mem::take(decimal));
+        let mixed = Mixed::operands(&types);
+        for (key, data_type) in [left, right].into_iter().zip(&types) {
+            if mixed.casts(data_type) {
+                is_changed = true;
+                *key = as_float(std::mem::take(key));
+            }
         }
     }
     let join = LogicalPlan::Join(join);
@@ -141,34 +146,48 @@ fn of_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&plan);
     plan.map_expressions(|expr| {
         let name = names.save(&expr);
-        Ok(over_decimals(expr, &schema)?.update_data(|expr| name.restore(expr)))
+        Ok(in_double_precision(expr, &schema)?.update_data(|expr| name.restore(expr)))
     })
 }
 
-/// An expression over rows of `schema` that computes with floats where they meet decimals.
-pub(crate) fn over_decimals(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
-    if !mentions_both(&expr, schema)? {
+/// An expression over rows of `schema` that computes in double precision where floats meet decimals or
+/// integers.
+pub(crate) fn in_double_precision(
+    expr: Expr,
+    schema: &dyn ExprSchema,
+) -> Result<Transformed<Expr>> {
+    if !may_mix(&expr, schema)? {
         return Ok(Transformed::no(expr));
     }
     expr.transform_up(|expr| {
         let mut expr = expr;
         let is_changed = match &mut expr {
-            Expr::BinaryExpr(BinaryExpr { left, right, .. }) => {
-                unify([left.as_mut(), right.as_mut()], schema)?
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+                let is_of_numbers = op.is_numerical_operators() || is_comparison(*op);
+                let mixed: fn(&[DataType]) -> Mixed =
+                    if is_of_numbers { Mixed::operands } else { Mixed::alternatives };
+                unify([left.as_mut(), right.as_mut()], schema, mixed)?
             }
             Expr::Between(Between { expr, low, high, .. }) => {
-                unify([expr.as_mut(), low.as_mut(), high.as_mut()], schema)?
+                unify([expr.as_mut(), low.as_mut(), high.as_mut()], schema, Mixed::operands)?
             }
             Expr::InSubquery(comparison) => of_subquery(comparison, schema)?,
             Expr::InList(InList { expr, list, .. }) => {
-                unify(std::iter::once(expr.as_mut()).chain(list), schema)?
+                unify(std::iter::once(expr.as_mut()).chain(list), schema, Mixed::operands)?
             }
-            Expr::ScalarFunction(ScalarFunction { args, .. }) => unify(args, schema)?,
+            Expr::ScalarFunction(ScalarFunction { args, .. }) => {
+                unify(args, schema, Mixed::alternatives)?
+            }
             Expr::Case(case) => of_case(case, schema)?,
             _ => false,
         };
         Ok(if is_changed { Transformed::yes(expr) } else { Transformed::no(expr) })
     })
+}
+
+fn is_comparison(operator: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
 fn of_case(case: &mut Case, schema: &dyn ExprSchema) -> Result<bool> {
@@ -179,10 +198,13 @@ fn of_case(case: &mut Case, schema: &dyn ExprSchema) -> Result<bool> {
     }
     results.extend(case.else_expr.as_mut().map(AsMut::as_mut));
     let is_compared = match &mut case.expr {
-        Some(expr) => unify(std::iter::once(expr.as_mut()).chain(compared), schema)?,
+        Some(expr) => {
+            let compared = std::iter::once(expr.as_mut()).chain(compared);
+            unify(compared, schema, Mixed::operands)?
+        }
         None => false,
     };
-    Ok(unify(results, schema)? || is_compared)
+    Ok(unify(results, schema, Mixed::alternatives)? || is_compared)
 }
 
 fn of_subquery(comparison: &mut InSubquery, schema: &dyn ExprSchema) -> Result<bool> {
@@ -191,10 +213,11 @@ fn of_subquery(comparison: &mut InSubquery, schema: &dyn ExprSchema) -> Result<b
     let Some(inside) = plan.schema().fields().first() else { return Ok(false) };
     let inside = inside.data_type().clone();
     let outside = expr.get_type(schema)?;
-    if !is_mixed([&inside, &outside].into_iter().cloned()) {
+    let mixed = Mixed::operands(&[inside, outside.clone()]);
+    if !mixed.any() {
         return Ok(false);
     }
-    if outside.is_decimal() {
+    if mixed.casts(&outside) {
         **expr = as_float(std::mem::take(expr));
         return Ok(true);
     }
@@ -206,61 +229,78 @@ fn of_subquery(comparison: &mut InSubquery, schema: &dyn ExprSchema) -> Result<b
     Ok(true)
 }
 
-/// Casts the decimals of a group to floats if there are floats in it, and tells whether it did.
+/// Casts those of a group that are mixed with others to floats, and tells whether there are any.
 fn unify<'a>(
     group: impl IntoIterator<Item = &'a mut Expr>,
     schema: &dyn ExprSchema,
+    mixed: fn(&[DataType]) -> Mixed,
 ) -> Result<bool> {
     let mut group: Vec<&mut Expr> = group.into_iter().collect();
     let types = group.iter().map(|expr| expr.get_type(schema));
     let types = types.collect::<Result<Vec<_>>>()?;
-    if !is_mixed(types.iter().cloned()) {
-        return Ok(false);
-    }
+    let mixed = mixed(&types);
     for (expr, data_type) in group.iter_mut().zip(&types) {
-        if data_type.is_decimal() {
+        if mixed.casts(data_type) {
             **expr = as_float(std::mem::take(*expr));
         }
     }
-    Ok(true)
+    Ok(mixed.any())
 }
 
-fn is_mixed(types: impl Iterator<Item = DataType>) -> bool {
-    let (mut floats, mut decimals) = (false, false);
-    for data_type in types {
-        floats |= data_type.is_floating();
-        decimals |= data_type.is_decimal();
+/// What has to be cast to double precision among the types of a group.
+#[derive(Clone, Copy, Default)]
+struct Mixed {
+    /// Decimals, as there are floats.
+    decimals: bool,
+    /// REALs, as there are integers.
+    reals: bool,
+}
+
+impl Mixed {
+    /// Of values that an operator takes together.
+    fn operands(types: &[DataType]) -> Self {
+        let (mut floats, mut decimals, mut reals, mut integers) = (false, false, false, false);
+        for data_type in types {
+            floats |= data_type.is_floating();
+            decimals |= data_type.is_decimal();
+            reals |= *data_type == DataType::Float32;
+            integers |= data_type.is_integer();
+        }
+        Self { decimals: floats && decimals, reals: reals && integers }
     }
-    floats && decimals
+
+    /// Of values one of which is the result.
+    fn alternatives(types: &[DataType]) -> Self {
+        Self { reals: false, ..Self::operands(types) }
+    }
+
+    fn any(self) -> bool {
+        self.decimals || self.reals
+    }
+
+    fn casts(self, data_type: &DataType) -> bool {
+        (self.decimals && data_type.is_decimal()) || (self.reals && *data_type == DataType::Float32)
+    }
 }
 
 fn as_float(expr: Expr) -> Expr {
     cast(expr, DataType::Float64)
 }
 
-/// True if an expression may have floats and decimals, by its leaves. A function may return either.
-fn mentions_both(expr: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
-    let (mut floats, mut decimals) = (false, false);
-    expr.exists(|part| {
+/// True if an expression may mix types, by its leaves. A function may return any.
+fn may_mix(expr: &Expr, schema: &dyn ExprSchema) -> Result<bool> {
+    let mut types = Vec::new();
+    let is_unknown = expr.exists(|part| {
         let data_type = match part {
             Expr::Column(column) => schema.data_type(column).ok().cloned(),
             Expr::Literal(value, _) => Some(value.data_type()),
             Expr::Cast(Cast { field, .. }) => Some(field.data_type().clone()),
-            Expr::BinaryExpr(_) | Expr::Between(_) | Expr::InList(_) | Expr::Case(_) => {
-                return Ok(false);
-            }
-            Expr::Not(_) | Expr::IsNull(_) | Expr::IsNotNull(_) | Expr::Alias(_) => {
-                return Ok(false);
-            }
-            _ => {
-                (floats, decimals) = (true, true);
-                None
-            }
+            Expr::BinaryExpr(_) | Expr::Between(_) | Expr::InList(_) | Expr::Case(_) => None,
+            Expr::Not(_) | Expr::IsNull(_) | Expr::IsNotNull(_) | Expr::Alias(_) => None,
+            _ => return Ok(true),
         };
-        if let Some(data_type) = data_type {
-            floats |= data_type.is_floating();
-            decimals |= data_type.is_decimal();
-        }
-        Ok(floats && decimals)
-    })
+        types.extend(data_type.filter(DataType::is_numeric));
+        Ok(false)
+    })?;
+    Ok(is_unknown || Mixed::operands(&types).any())
 }

@@ -11,8 +11,9 @@ use super::build_side::{self, BuildSide};
 use super::canonical::CanonicalFloats;
 use super::correlated_names::CorrelatedNames;
 use super::filter_pushdown::FilterPushdown;
-use super::floats::FloatsOverDecimals;
+use super::floats::DoublePrecision;
 use super::group_filters::PushDownFilter;
+use super::group_keys::{self, GroupKeys};
 use super::lists::Simplify;
 use super::not_in::{self, NotIn};
 use super::null_equality::{CrossJoins, EquijoinKeys};
@@ -22,8 +23,8 @@ use super::semantics::PostgresSemantics;
 use super::subqueries::SubqueryComparisons;
 
 /// DataFusion's rules, with NOT IN spelled out where a join cannot be null-aware, with those that
-/// mix joins, groups or lists up replaced by those that do not, and with keys that come again left
-/// out at the end.
+/// mix joins, groups or lists up replaced by those that do not, with the keys of groups corrected
+/// before they are used, and with keys that come again left out at the end.
 pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let ours: [Arc<dyn OptimizerRule + Send + Sync>; 4] = [
         Arc::new(CrossJoins::default()),
@@ -31,9 +32,12 @@ pub(super) fn logical() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
         Arc::new(PushDownFilter::default()),
         Arc::new(Simplify::default()),
     ];
-    let mut rules = Vec::new();
+    let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = Vec::new();
     for rule in Optimizer::new().rules {
         let name = rule.name().to_owned();
+        if group_keys::BEFORE.contains(&name.as_str()) {
+            rules.push(Arc::new(GroupKeys));
+        }
         let own = ours.iter().find(|own| own.name() == name);
         rules.push(own.cloned().unwrap_or(rule));
         if name == not_in::AFTER {
@@ -51,7 +55,7 @@ pub(super) fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(SubqueryComparisons));
     rules.insert(1, Arc::new(CorrelatedNames));
-    rules.insert(2, Arc::new(FloatsOverDecimals));
+    rules.insert(2, Arc::new(DoublePrecision));
     rules.push(Arc::new(PostgresSemantics));
     rules.push(Arc::new(CanonicalFloats));
     rules
@@ -83,7 +87,7 @@ mod tests {
     #[test]
     fn ours_are_at_their_places() {
         let (stock, ours) = (Optimizer::new().rules, logical());
-        assert_eq!(ours.len(), stock.len() + 2);
+        assert_eq!(ours.len(), stock.len() + 2 + group_keys::BEFORE.len());
         let at = ours.iter().position(|rule| rule.name() == "not_in").expect("it is there");
         assert_eq!(ours[at - 1].name(), not_in::AFTER);
         let replaced = ours.iter().filter(|own| {

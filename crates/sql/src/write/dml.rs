@@ -127,7 +127,7 @@ impl<'a> Expressions<'a> {
     /// The expression with its types coerced and its constants computed.
     fn simplified(&self, expression: Expr) -> Result<Expr> {
         let expression = unqualified(expression)?;
-        let expression = floats::over_decimals(expression, self.schema.as_ref())?.data;
+        let expression = floats::in_double_precision(expression, self.schema.as_ref())?.data;
         let mut expression = self.simplifier.coerce(expression, &self.schema)?;
         let options = self.state.config().options();
         for rewrite in self.state.analyzer().function_rewrites() {

@@ -136,3 +136,37 @@ async fn zeros_are_equal_in_joins_whose_rows_are_sorted() {
         assert!(!plan.contains("HashJoin"), "{plan}");
     }
 }
+
+/// Integers of more than 24 bits, which a REAL cannot tell apart.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn integers_and_reals_meet_in_double_precision() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let make = "CREATE TABLE n (i INTEGER, b BIGINT, r REAL);
+                INSERT INTO n VALUES (16777216, 1, 16777216), (16777217, 2, 16777216),
+                    (3, 3, 0.1)";
+    show(&session, make).await;
+    let cases = [
+        ("SELECT b FROM n WHERE i = r", "1"),
+        ("SELECT b FROM n WHERE r <> i ORDER BY b", "2\n3"),
+        ("SELECT b FROM n WHERE i BETWEEN r AND r ORDER BY b", "1"),
+        ("SELECT b FROM n WHERE i IN (r, 3) ORDER BY b", "1\n3"),
+        ("SELECT b FROM n WHERE i NOT IN (SELECT r FROM n) ORDER BY b", "2\n3"),
+        ("SELECT b FROM n WHERE r IN (SELECT i FROM n WHERE b = 2)", ""),
+        ("SELECT n.b FROM n JOIN n m ON n.i = m.r ORDER BY n.b", "1\n1"),
+        ("SELECT count(*) FROM n JOIN (SELECT r AS i FROM n) m USING (i)", "2"),
+        (
+            "SELECT CASE i WHEN r THEN 'same' ELSE 'other' END FROM n ORDER BY b",
+            "same\nother\nother",
+        ),
+        ("SELECT r * b FROM n WHERE b = 3", "0.30000000447034836"),
+        ("SELECT i + r FROM n WHERE b = 2", "33554433.0"),
+        ("SELECT r / 3 < 0.0333333345 FROM n WHERE b = 3", "true"),
+        // Alternatives of one value stay as narrow as their types.
+        ("SELECT coalesce(r, i), CASE WHEN b = 3 THEN r ELSE i END FROM n WHERE b = 3", "0.1 0.1"),
+        ("SELECT r || 'x' || i FROM n WHERE b = 3", "0.1x3"),
+    ];
+    check(&session, &cases).await;
+    show(&session, "UPDATE n SET b = 0 WHERE i = r; DELETE FROM n WHERE r < i AND b = 3").await;
+    check(&session, &[("SELECT b, i FROM n ORDER BY b", "0 16777216\n2 16777217")]).await;
+}

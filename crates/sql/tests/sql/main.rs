@@ -5,6 +5,7 @@ mod common;
 mod concurrent_changes;
 mod encodings;
 mod float_answers;
+mod group_answers;
 mod homes;
 mod market;
 mod merges;

@@ -1,0 +1,156 @@
+//! Keys of groups, known where they are keys.
+//!
+//! A column that is a key of one side of a join determines the columns of that side and no more.
+//! DataFusion takes it for a key of the groups over the join too, leaves out keys of GROUP BY and
+//! ORDER BY that it takes it to determine, and groups by columns that no statement names.
+//! [`Relations`] keeps what is known of a relation from the planner, [`GroupKeys`] keeps what is
+//! wrong from the rules that use it.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{
+    DFSchema, Dependency, FunctionalDependence, FunctionalDependencies, Result,
+};
+use datafusion::logical_expr::planner::{
+    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
+};
+use datafusion::logical_expr::sqlparser::ast::TableFactor;
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, SubqueryAlias};
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+
+/// The rules of DataFusion that use what determines what; [`GroupKeys`] comes before each.
+pub(super) const BEFORE: [&str; 4] = [
+    "replace_distinct_aggregate",
+    "eliminate_join",
+    "eliminate_duplicated_expr",
+    "optimize_projections",
+];
+
+thread_local! {
+    /// The relation that is planned next on this thread comes from [`Relations`] itself.
+    static IS_OWN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Plans a relation of FROM without saying what its keys determine, so that grouping by a key of a
+/// relation groups by that key only: other columns are refused, as in PostgreSQL, which knows only
+/// primary keys of tables.
+#[derive(Debug)]
+pub(super) struct Relations;
+
+impl RelationPlanner for Relations {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        if IS_OWN.take() {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        }
+        IS_OWN.set(true);
+        let plan = context.plan(relation);
+        IS_OWN.set(false);
+        let plan = without_keys(plan?)?;
+        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, None))))
+    }
+}
+
+fn without_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if plan.schema().functional_dependencies().is_empty() {
+        return Ok(plan);
+    }
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => {
+            let input = without_keys(Arc::unwrap_or_clone(alias.input))?;
+            SubqueryAlias::try_new(Arc::new(input), alias.alias).map(LogicalPlan::SubqueryAlias)
+        }
+        plan => {
+            let schema = with_keys(plan.schema(), FunctionalDependencies::empty())?;
+            Ok(LogicalPlan::Projection(Projection::new_from_schema(Arc::new(plan), schema)))
+        }
+    }
+}
+
+fn with_keys(schema: &DFSchema, keys: FunctionalDependencies) -> Result<Arc<DFSchema>> {
+    schema.clone().with_functional_dependencies(keys).map(Arc::new)
+}
+
+/// The rule that leaves to the groups over a join only the keys that they have.
+#[derive(Debug)]
+pub(super) struct GroupKeys;
+
+impl OptimizerRule for GroupKeys {
+    fn name(&self) -> &str {
+        "group_keys"
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        if !has_wrong_keys(&plan)? {
+            return Ok(Transformed::no(plan));
+        }
+        plan.transform_up_with_subqueries(|node| {
+            let mut node = node.recompute_schema()?;
+            if let LogicalPlan::Aggregate(aggregate) = &mut node
+                && has_lasting_keys(aggregate)
+            {
+                aggregate.schema = with_keys(&aggregate.schema, keys_of(aggregate))?;
+            }
+            Ok(Transformed::yes(node))
+        })
+    }
+}
+
+/// True if there are groups over keys of which several rows may have one value.
+fn has_wrong_keys(plan: &LogicalPlan) -> Result<bool> {
+    let mut is_wrong = false;
+    plan.apply_with_subqueries(|node| {
+        is_wrong = matches!(node, LogicalPlan::Aggregate(aggregate)
+            if has_lasting_keys(aggregate)
+                && *aggregate.schema.functional_dependencies() != keys_of(aggregate));
+        Ok(if is_wrong { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(is_wrong)
+}
+
+/// False for grouping sets, whose rows have no keys.
+fn has_lasting_keys(aggregate: &Aggregate) -> bool {
+    let is_set = |expr: &Expr| matches!(expr, Expr::GroupingSet(_));
+    !aggregate.group_expr.is_empty() && !aggregate.group_expr.iter().any(is_set)
+}
+
+/// What determines the rows of groups: their keys, or those of them that are a key of the input.
+fn keys_of(aggregate: &Aggregate) -> FunctionalDependencies {
+    let (input, schema) = (aggregate.input.schema(), &aggregate.schema);
+    let names = input.field_names();
+    let groups: Vec<_> =
+        aggregate.group_expr.iter().map(|expr| expr.schema_name().to_string()).collect();
+    let all: Vec<_> = (0..schema.fields().len()).collect();
+    let whole = |keys: Vec<usize>, nullable| {
+        FunctionalDependence::new(keys, all.clone(), nullable).with_mode(Dependency::Single)
+    };
+    let inputs = input.functional_dependencies().iter();
+    let mut keys: Vec<_> = inputs
+        .filter(|key| key.mode == Dependency::Single)
+        .filter_map(|key| {
+            let places = key
+                .source_indices
+                .iter()
+                .map(|&column| groups.iter().position(|group| *group == names[column]));
+            Some(whole(places.collect::<Option<_>>()?, key.nullable))
+        })
+        .collect();
+    if keys.is_empty() {
+        let nullable = (0..groups.len()).any(|key| schema.field(key).is_nullable());
+        keys.push(whole((0..groups.len()).collect(), nullable));
+    }
+    FunctionalDependencies::new(keys)
+}

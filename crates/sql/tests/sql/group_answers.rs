@@ -1,0 +1,71 @@
+//! Answers of groups over joins that DataFusion gets wrong.
+
+use crate::common::{MIB, check, engine, error, show};
+use terrace_sql::Session;
+
+const DRAM: u64 = 64 * MIB;
+
+/// Groups over a join one side of which has a key, as a view.
+async fn groups(session: &Session, join: &str) {
+    let make = format!(
+        "CREATE TABLE t AS SELECT * FROM (VALUES ('a', 5), ('b', 3), ('a', 4)) v(name, v);
+         CREATE TABLE u AS SELECT * FROM (VALUES (1), (1), (2)) v(x);
+         CREATE TABLE w AS SELECT * FROM (VALUES (1), (2), (3)) v(x);
+         CREATE VIEW g AS SELECT k.x, t.name, max(t.v) AS m
+             FROM t {join} GROUP BY k.x, t.name"
+    );
+    show(session, &make).await;
+}
+
+/// A key of one side of a join is no key of the groups.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_of_a_side_of_a_join_are_no_keys_of_its_groups() {
+    let keys = "(SELECT x FROM u GROUP BY x) k";
+    for join in [
+        format!("CROSS JOIN {keys}"),
+        format!("JOIN {keys} ON k.x < t.v"),
+        format!("LEFT JOIN {keys} ON k.x < t.v"),
+        "CROSS JOIN (SELECT DISTINCT x FROM u) k".to_owned(),
+        "CROSS JOIN LATERAL (SELECT u.x FROM u WHERE u.x < t.v GROUP BY u.x) k".to_owned(),
+    ] {
+        let engine = engine(DRAM);
+        let session = engine.session().expect("session");
+        groups(&session, &join).await;
+        let cases = [
+            ("SELECT x, m, name FROM g ORDER BY x, m", "1 3 b\n1 5 a\n2 3 b\n2 5 a"),
+            ("SELECT DISTINCT ON (x, m) x, name FROM g ORDER BY x, m", "1 b\n1 a\n2 b\n2 a"),
+            ("SELECT count(*) FROM (SELECT DISTINCT x, m FROM g)", "4"),
+            ("SELECT count(*) FROM (SELECT x FROM g GROUP BY x, m)", "4"),
+            ("SELECT count(*) FROM (SELECT x, count(*) FROM g GROUP BY x, m HAVING m > 3)", "2"),
+            ("SELECT x, max(m), count(*) FROM g GROUP BY x ORDER BY x", "1 5 2\n2 5 2"),
+            ("SELECT w.x FROM w LEFT JOIN g ON w.x = g.x ORDER BY 1", "1\n1\n2\n2\n3"),
+            ("SELECT x, sum(m) OVER (ORDER BY x) AS s FROM g ORDER BY x", "1 8\n1 8\n2 16\n2 16"),
+            (
+                "WITH h AS (SELECT x, name, m FROM g) SELECT w.x, h.m, h.name \
+                 FROM h JOIN w ON w.x = h.x ORDER BY w.x, h.m",
+                "1 3 b\n1 5 a\n2 3 b\n2 5 a",
+            ),
+        ];
+        check(&session, &cases).await;
+    }
+}
+
+/// What a key of a relation determines is not grouped by unless it is named.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn columns_that_are_not_grouped_by_are_refused() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    groups(&session, "CROSS JOIN (SELECT x FROM u GROUP BY x) k").await;
+    let keyed = "(SELECT x, count(*) AS n FROM u GROUP BY x) k";
+    let refused = error(&session, &format!("SELECT x, n FROM {keyed} GROUP BY x")).await;
+    assert!(refused.contains("k.n") && refused.contains("GROUP BY"), "{refused}");
+    let cases = [
+        (format!("SELECT x, n FROM {keyed} GROUP BY x, n ORDER BY x, n"), "1 2\n2 1"),
+        (format!("SELECT x, max(n) FROM {keyed} GROUP BY x ORDER BY x"), "1 2\n2 1"),
+        (format!("SELECT x, n FROM {keyed} ORDER BY x, n DESC"), "1 2\n2 1"),
+        (format!("SELECT DISTINCT ON (x, n) n FROM {keyed} ORDER BY x, n"), "2\n1"),
+    ];
+    for (query, answer) in &cases {
+        check(&session, &[(query.as_str(), *answer)]).await;
+    }
+}
