@@ -47,7 +47,8 @@ pub struct Options {
     pub memory_limit: Option<u64>,
 
     /// A tier below DRAM, fastest first: node1:8GiB, cxl:16GiB, emu:8GiB@250ns,
-    /// file:/data/terrace:100GiB, dev:/dev/nvme1n1 (repeatable)
+    /// file:/data/terrace:100GiB, dev:/dev/nvme1n1; a store may have a rate, as in
+    /// dev:/dev/nvme1n1:1TiB@250MiB/s (repeatable)
     #[arg(long = "tier", global = true, value_name = "SPEC")]
     pub tiers: Vec<TierSpec>,
 

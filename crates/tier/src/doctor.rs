@@ -174,7 +174,7 @@ fn examine(spec: &TierSpec, probe: &Probe, effort: &Effort) -> TierReport {
                 Ok((capacity_bytes, calibrate::store(&store, effort)?))
             }));
         }
-        TierSpec::Device { path, capacity_bytes } => {
+        TierSpec::Device { path, capacity_bytes, .. } => {
             let figures = calibrate::device(path, effort);
             report.measure_store(figures.map(|figures| (capacity_bytes.unwrap_or(0), figures)));
             report.capacity_bytes = report.capacity_bytes.filter(|bytes| *bytes > 0);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use terrace_sys::size::{exact_bytes, parse_bytes, to_u64};
+use terrace_sys::size::{MIB, exact_bytes, parse_bytes, to_u64};
 
 use crate::error::TierError;
 
@@ -14,7 +14,7 @@ mod tests;
 
 /// One example of each form.
 pub(crate) const EXAMPLES: &str = "dram:2GiB, node1:8GiB, cxl:16GiB, emu:8GiB@250ns, \
-                                   file:/data/terrace:100GiB or dev:/dev/nvme1n1:1TiB";
+                                   file:/data/terrace:100GiB or dev:/dev/nvme1n1:1TiB@250MiB/s";
 
 /// The delay of an emulated tier that names none: what a load from a CXL expander takes longer
 /// than one from local memory, on first-generation devices.
@@ -23,6 +23,8 @@ pub const EMULATED_LATENCY_NS: u64 = 250;
 pub const EMULATED_LATENCY_NS_MAX: u64 = 1_000_000;
 /// The least capacity of any tier, a page.
 pub const CAPACITY_BYTES_MIN: u64 = 4096;
+/// The least rate of a store: a page of 4 MiB takes four seconds then.
+pub const STORE_RATE_MIN: u64 = MIB;
 
 /// A place for pages. [`FromStr`] and [`fmt::Display`] are inverse to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,12 +50,15 @@ pub enum TierSpec {
         /// Nanoseconds that a fix in it waits beyond the memory's own latency.
         latency_ns: u64,
     },
-    /// `file:/data/terrace:100GiB`: a store in a file.
+    /// `file:/data/terrace:100GiB`, `file:/data/terrace:100GiB@250MiB/s`: a store in a file, which
+    /// is as slow as a volume of that rate.
     File {
         /// The file, created when missing.
         path: PathBuf,
         /// Bytes it may hold; `None` stands for what the file system has free.
         capacity_bytes: Option<u64>,
+        /// Bytes it may move in a second, reads and writes together; `None` stands for no limit.
+        bytes_per_second: Option<u64>,
     },
     /// `dev:/dev/nvme1n1:1TiB`: a store on a block device.
     Device {
@@ -61,6 +66,8 @@ pub enum TierSpec {
         path: PathBuf,
         /// Bytes it may hold; `None` stands for its size.
         capacity_bytes: Option<u64>,
+        /// Bytes it may move in a second, reads and writes together; `None` stands for no limit.
+        bytes_per_second: Option<u64>,
     },
 }
 
@@ -74,6 +81,12 @@ pub enum NodeKind {
 }
 
 impl TierSpec {
+    /// A store in a file, without a rate.
+    #[must_use]
+    pub fn file(path: impl Into<PathBuf>, capacity_bytes: Option<u64>) -> Self {
+        TierSpec::File { path: path.into(), capacity_bytes, bytes_per_second: None }
+    }
+
     /// The tier without its size, for statistics and errors: `dram`, `node1`, `cxl`, `emu`,
     /// `file:/data/terrace`, `dev:/dev/nvme1n1`.
     #[must_use]
@@ -129,12 +142,16 @@ impl fmt::Display for TierSpec {
             TierSpec::Emulated { capacity_bytes, latency_ns } => {
                 write!(f, "{name}:{}@{latency_ns}ns", exact_bytes(*capacity_bytes))
             }
-            TierSpec::File { capacity_bytes, .. } | TierSpec::Device { capacity_bytes, .. } => {
-                match capacity_bytes {
-                    Some(bytes) => write!(f, "{name}:{}", exact_bytes(*bytes)),
+            TierSpec::File { capacity_bytes, bytes_per_second, .. }
+            | TierSpec::Device { capacity_bytes, bytes_per_second, .. } => {
+                let size = capacity_bytes.map(exact_bytes).unwrap_or_default();
+                match bytes_per_second {
+                    Some(rate) => write!(f, "{name}:{size}@{}/s", exact_bytes(*rate)),
                     // A last colon keeps a path that ends like a size from being read as one.
-                    None if split_capacity(&name).is_some() => write!(f, "{name}:"),
-                    None => f.write_str(&name),
+                    None if capacity_bytes.is_none() && split_capacity(&name).is_none() => {
+                        f.write_str(&name)
+                    }
+                    None => write!(f, "{name}:{size}"),
                 }
             }
         }
@@ -157,12 +174,12 @@ fn parse(text: &str) -> Result<TierSpec, String> {
         "dram" => Ok(TierSpec::Dram { capacity_bytes: parse_capacity(rest)? }),
         "emu" => parse_emulated(rest),
         "file" => {
-            let (path, capacity_bytes) = parse_path(rest)?;
-            Ok(TierSpec::File { path, capacity_bytes })
+            let (path, capacity_bytes, bytes_per_second) = parse_path(rest)?;
+            Ok(TierSpec::File { path, capacity_bytes, bytes_per_second })
         }
         "dev" => {
-            let (path, capacity_bytes) = parse_path(rest)?;
-            Ok(TierSpec::Device { path, capacity_bytes })
+            let (path, capacity_bytes, bytes_per_second) = parse_path(rest)?;
+            Ok(TierSpec::Device { path, capacity_bytes, bytes_per_second })
         }
         _ => parse_node(kind, rest),
     }
@@ -202,22 +219,31 @@ pub(crate) fn parse_latency(text: &str) -> Result<u64, String> {
     }
 }
 
-fn parse_path(rest: &str) -> Result<(PathBuf, Option<u64>), String> {
-    let (path, size) = match rest.strip_suffix(':') {
-        Some(path) => (path, None),
-        None => split_capacity(rest).map_or((rest, None), |(path, size)| (path, Some(size))),
-    };
+fn parse_path(rest: &str) -> Result<(PathBuf, Option<u64>, Option<u64>), String> {
+    let (path, size) = split_capacity(rest).unwrap_or((rest, ""));
     if path.is_empty() {
         return Err("the path is missing".into());
     }
-    let capacity_bytes = size.map(parse_capacity).transpose()?;
-    Ok((PathBuf::from(path), capacity_bytes))
+    let (size, rate) = size.split_once('@').map_or((size, None), |(size, rate)| (size, Some(rate)));
+    let capacity_bytes = if size.is_empty() { None } else { Some(parse_capacity(size)?) };
+    Ok((PathBuf::from(path), capacity_bytes, rate.map(parse_rate).transpose()?))
 }
 
-/// Path and size of a text that ends in a colon and what is meant as a size.
+/// Path, and size and rate, of a text that ends in a colon and what is meant as these.
 fn split_capacity(text: &str) -> Option<(&str, &str)> {
     let (path, size) = text.rsplit_once(':')?;
-    (size.is_empty() || size.starts_with(|c: char| c.is_ascii_digit())).then_some((path, size))
+    let is_size = size.is_empty() || size.starts_with(|c: char| c.is_ascii_digit() || c == '@');
+    is_size.then_some((path, size))
+}
+
+/// Bytes a second of a rate such as `250MiB/s`.
+fn parse_rate(text: &str) -> Result<u64, String> {
+    let rate = text.strip_suffix("/s").and_then(|bytes| parse_bytes(bytes).ok());
+    match rate {
+        Some(rate) if rate >= STORE_RATE_MIN => Ok(rate),
+        Some(_) => Err(format!("a rate of {text} is below the least, 1MiB/s")),
+        None => Err(format!("\"{text}\" is not a rate such as 250MiB/s")),
+    }
 }
 
 fn parse_capacity(text: &str) -> Result<u64, String> {

@@ -17,6 +17,7 @@
 //! `map` is never held during a system call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use terrace_sys::size::{PAGE_BYTES, round_down, to_u64};
 
@@ -95,6 +96,16 @@ impl Store {
         })
     }
 
+    /// The same store, as slow as a volume that moves so many bytes a second, reads and writes
+    /// together. Transfers take their turns in the order in which they arrive, and time in which
+    /// none is asked for is not saved up.
+    #[must_use]
+    pub fn with_rate(mut self, bytes_per_second: u64) -> Store {
+        let distance = Distance { latency: Duration::ZERO, bytes_per_second };
+        self.blocks = Arc::new(EmulatedBlocks::new(self.blocks, distance));
+        self
+    }
+
     /// What errors and statistics call it.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -107,7 +118,7 @@ impl Store {
         self.capacity_bytes
     }
 
-    /// How its bytes are moved: `io_uring`, `pread`, `memory`.
+    /// How its bytes are moved: `io_uring`, `pread`, `memory`, or `emulated` with a rate.
     #[must_use]
     pub fn kind(&self) -> &str {
         self.blocks.kind()

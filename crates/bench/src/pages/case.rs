@@ -242,7 +242,7 @@ impl Case {
             spec.validate(&probe).map_err(refused)?;
             config.memory.extend(spec.memory_tier(&probe).map_err(refused)?);
         }
-        let own = TierSpec::File { path: file.to_path_buf(), capacity_bytes: None };
+        let own = TierSpec::file(file, None);
         let store = self.store.as_ref().unwrap_or(&own);
         if let Some(store) = store.open_store().map_err(refused)? {
             // The next run may have the file that this one leaves.

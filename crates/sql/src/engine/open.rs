@@ -101,7 +101,7 @@ fn open_store(data_dir: &DataDir, tier: Option<&TierSpec>) -> Result<(Store, Kee
     if data_dir.is_temporary() && tier.is_none() {
         return Ok((Store::temporary(data_dir.path(), None)?, Keep::Nothing));
     }
-    let own = TierSpec::File { path: data_dir.store(), capacity_bytes: None };
+    let own = TierSpec::file(data_dir.store(), None);
     let tier = tier.map(absolute).transpose()?.unwrap_or_else(|| own.clone());
     // The catalog compares the label before a byte is written.
     if data_dir.is_temporary() {
@@ -156,15 +156,11 @@ fn absolute(tier: &TierSpec) -> Result<TierSpec, SqlError> {
             source,
         })
     };
-    Ok(match tier {
-        TierSpec::File { path, capacity_bytes } => {
-            TierSpec::File { path: absolute(path)?, capacity_bytes: *capacity_bytes }
-        }
-        TierSpec::Device { path, capacity_bytes } => {
-            TierSpec::Device { path: absolute(path)?, capacity_bytes: *capacity_bytes }
-        }
-        other => other.clone(),
-    })
+    let mut tier = tier.clone();
+    if let TierSpec::File { path, .. } | TierSpec::Device { path, .. } = &mut tier {
+        *path = absolute(path)?;
+    }
+    Ok(tier)
 }
 
 /// What the data directory is to remember once the database is open.

@@ -150,8 +150,8 @@ fn of_expressions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-/// An expression over rows of `schema` that computes in double precision where floats meet decimals or
-/// integers.
+/// An expression over rows of `schema` that computes in double precision where floats meet decimals
+/// or integers.
 pub(crate) fn in_double_precision(
     expr: Expr,
     schema: &dyn ExprSchema,

@@ -12,7 +12,10 @@ use terrace_sys::size::format_bytes;
 use super::{NodeKind, TierSpec, count_named, memory_bytes};
 use crate::error::TierError;
 use crate::memory::MemoryTier;
-use crate::store::{EXTENT_ALIGN_BYTES, Store};
+use crate::store::{EXTENT_ALIGN_BYTES, Store, StoreError};
+
+/// A way to open a store by its path, with a capacity or without.
+type Open = fn(&Path, Option<u64>) -> Result<Store, StoreError>;
 
 impl TierSpec {
     /// Checks that this machine has the tier, and as large. Nothing is created.
@@ -27,8 +30,8 @@ impl TierSpec {
             TierSpec::Node { node, capacity_bytes, .. } => find_node(*node, probe)
                 .and_then(|node| check_node(node, *capacity_bytes))
                 .and_then(|()| check_memory(*capacity_bytes, probe)),
-            TierSpec::File { path, capacity_bytes } => check_file(path, *capacity_bytes),
-            TierSpec::Device { path, capacity_bytes } => check_device(path, *capacity_bytes),
+            TierSpec::File { path, capacity_bytes, .. } => check_file(path, *capacity_bytes),
+            TierSpec::Device { path, capacity_bytes, .. } => check_device(path, *capacity_bytes),
         };
         checked.map_err(|reason| self.unavailable(reason))
     }
@@ -73,21 +76,13 @@ impl TierSpec {
         Ok(Some(MemoryTier { name: self.name(), capacity_bytes, node, latency_ns }))
     }
 
-    /// Opens the store it stands for; `None` for memory.
+    /// Opens the store it stands for, with its rate; `None` for memory.
     ///
     /// # Errors
     /// [`TierError::Store`] when the file or device cannot be opened, or holds what is of no store:
     /// see [`Store::open_file`].
     pub fn open_store(&self) -> Result<Option<Store>, TierError> {
-        match self {
-            TierSpec::File { path, capacity_bytes } => {
-                Ok(Some(Store::open_file(path, *capacity_bytes)?))
-            }
-            TierSpec::Device { path, capacity_bytes } => {
-                Ok(Some(Store::open_device(path, *capacity_bytes)?))
-            }
-            _ => Ok(None),
-        }
+        self.store_by(Store::open_file, Store::open_device)
     }
 
     /// As [`TierSpec::open_store`], whatever the file or device holds: see
@@ -96,15 +91,7 @@ impl TierSpec {
     /// # Errors
     /// [`TierError::Store`] when the file or device cannot be opened.
     pub fn overwrite_store(&self) -> Result<Option<Store>, TierError> {
-        match self {
-            TierSpec::File { path, capacity_bytes } => {
-                Ok(Some(Store::overwrite_file(path, *capacity_bytes)?))
-            }
-            TierSpec::Device { path, capacity_bytes } => {
-                Ok(Some(Store::overwrite_device(path, *capacity_bytes)?))
-            }
-            _ => Ok(None),
-        }
+        self.store_by(Store::overwrite_file, Store::overwrite_device)
     }
 
     /// As [`TierSpec::overwrite_store`], for a file that must be there: nothing is created.
@@ -112,12 +99,24 @@ impl TierSpec {
     /// # Errors
     /// As [`TierSpec::overwrite_store`], and when there is no such file.
     pub fn reopen_store(&self) -> Result<Option<Store>, TierError> {
-        match self {
-            TierSpec::File { path, capacity_bytes } => {
-                Ok(Some(Store::reopen_file(path, *capacity_bytes)?))
+        self.store_by(Store::reopen_file, Store::overwrite_device)
+    }
+
+    fn store_by(&self, file: Open, device: Open) -> Result<Option<Store>, TierError> {
+        let (open, path, capacity_bytes, rate) = match self {
+            TierSpec::File { path, capacity_bytes, bytes_per_second } => {
+                (file, path, capacity_bytes, bytes_per_second)
             }
-            other => other.overwrite_store(),
-        }
+            TierSpec::Device { path, capacity_bytes, bytes_per_second } => {
+                (device, path, capacity_bytes, bytes_per_second)
+            }
+            _ => return Ok(None),
+        };
+        let store = open(path, *capacity_bytes)?;
+        Ok(Some(match rate {
+            Some(bytes_per_second) => store.with_rate(*bytes_per_second),
+            None => store,
+        }))
     }
 
     fn unavailable(&self, reason: String) -> TierError {

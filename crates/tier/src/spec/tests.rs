@@ -1,16 +1,20 @@
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
+use terrace_sys::buffer::AlignedBuffer;
 use terrace_sys::numa::Node;
 use terrace_sys::probe::Probe;
-use terrace_sys::size::{GIB, TIB};
+use terrace_sys::size::{GIB, MIB, TIB, to_usize};
 
 use super::*;
+use crate::store::Write;
 
 fn specs() -> impl Strategy<Value = TierSpec> {
     let capacity = || CAPACITY_BYTES_MIN..=u64::MAX;
     let path = || "[ -~]{0,20}[!-~]".prop_map(PathBuf::from);
     let maybe = || prop::option::of(capacity());
+    let rate = || prop::option::of(STORE_RATE_MIN..=u64::MAX);
     prop_oneof![
         capacity().prop_map(|capacity_bytes| TierSpec::Dram { capacity_bytes }),
         (any::<u32>(), capacity()).prop_map(|(node, capacity_bytes)| TierSpec::Node {
@@ -26,10 +30,12 @@ fn specs() -> impl Strategy<Value = TierSpec> {
         (capacity(), 0..=EMULATED_LATENCY_NS_MAX).prop_map(|(capacity_bytes, latency_ns)| {
             TierSpec::Emulated { capacity_bytes, latency_ns }
         }),
-        (path(), maybe())
-            .prop_map(|(path, capacity_bytes)| TierSpec::File { path, capacity_bytes }),
-        (path(), maybe())
-            .prop_map(|(path, capacity_bytes)| TierSpec::Device { path, capacity_bytes }),
+        (path(), maybe(), rate()).prop_map(|(path, capacity_bytes, bytes_per_second)| {
+            TierSpec::File { path, capacity_bytes, bytes_per_second }
+        }),
+        (path(), maybe(), rate()).prop_map(|(path, capacity_bytes, bytes_per_second)| {
+            TierSpec::Device { path, capacity_bytes, bytes_per_second }
+        }),
     ]
 }
 
@@ -59,13 +65,21 @@ fn the_forms_of_the_documentation_are_read() {
     assert_eq!(parse("emu:8GiB@2us"), Ok(emulated(2000)));
     assert_eq!(parse("emu:8GiB"), Ok(emulated(EMULATED_LATENCY_NS)));
     let path = PathBuf::from("/data/terrace");
-    let file = |capacity_bytes| TierSpec::File { path: path.clone(), capacity_bytes };
-    assert_eq!(parse("file:/data/terrace:100GiB"), Ok(file(Some(100 * GIB))));
-    assert_eq!(parse("file:/data/terrace"), Ok(file(None)));
+    let file = |capacity_bytes, bytes_per_second| TierSpec::File {
+        path: path.clone(),
+        capacity_bytes,
+        bytes_per_second,
+    };
+    let rate = Some(250 * MIB);
+    assert_eq!(parse("file:/data/terrace:100GiB"), Ok(file(Some(100 * GIB), None)));
+    assert_eq!(parse("file:/data/terrace"), Ok(file(None, None)));
+    assert_eq!(parse("file:/data/terrace:100GiB@250MiB/s"), Ok(file(Some(100 * GIB), rate)));
+    assert_eq!(parse("file:/data/terrace:@250MiB/s"), Ok(file(None, rate)));
     let path = PathBuf::from("/dev/nvme1n1");
+    let capacity_bytes = Some(TIB);
     assert_eq!(
-        parse("dev:/dev/nvme1n1:1TiB"),
-        Ok(TierSpec::Device { path, capacity_bytes: Some(TIB) })
+        parse("dev:/dev/nvme1n1:1TiB@250MiB/s"),
+        Ok(TierSpec::Device { path, capacity_bytes, bytes_per_second: rate })
     );
     for text in EXAMPLES.split([',', ' ']).filter(|word| word.contains(':')) {
         assert_eq!(parse(text).map(|spec| spec.to_string()).as_deref(), Ok(text));
@@ -87,6 +101,9 @@ fn wrong_texts_are_refused_with_what_would_be_right() {
         ("file:", "the path is missing"),
         ("file::8GiB", "the path is missing"),
         ("file:/a:8Gigs", "is not a size"),
+        ("file:/a:8GiB@fast", "not a rate such as 250MiB/s"),
+        ("file:/a:8GiB@250MiB", "not a rate such as 250MiB/s"),
+        ("file:/a:8GiB@1KiB/s", "below the least, 1MiB/s"),
     ] {
         let error = text.parse::<TierSpec>().expect_err(text).to_string();
         assert!(error.contains(reason) && error.contains(text), "{error}");
@@ -174,4 +191,18 @@ fn paths_that_cannot_be_stores_are_refused() {
     assert!(error.contains("this process has locked it"), "{error}");
     drop(store);
     spec.open_store().expect("closed again");
+}
+
+#[test]
+fn a_store_has_the_rate_of_its_text() {
+    let dir = tempfile::tempdir().expect("the temporary directory is writable");
+    let spec = format!("file:{}:16MiB@20MiB/s", dir.path().join("x").display());
+    let spec: TierSpec = spec.parse().expect("the form is right");
+    let store = spec.open_store().expect("writable").expect("a store");
+    let extent = store.allocate(4 * MIB).expect("room");
+    let data = AlignedBuffer::zeroed(to_usize(4 * MIB));
+    let began = Instant::now();
+    let written = store.write_batch(&[Write { extent, data: &data }]);
+    assert!(written.iter().all(Result::is_ok));
+    assert!(began.elapsed() >= Duration::from_millis(190), "{:?}", began.elapsed());
 }
