@@ -24,7 +24,7 @@
 //!
 //! Connections have threads of their own, as HTTP has: operators may keep all threads of the
 //! statements' runtime busy for long, and logins and requests to cancel should not wait for that.
-//! Statements, and the encoding of their rows, run in the runtime of statements.
+//! Statements, and the encoding of their rows, run in the runtimes of statements.
 //!
 //! Every part of a call is bounded: connections, calls at a time of a connection, bytes of a
 //! message and of its headers, tickets and prepared statements of a session, and the time that a
@@ -54,10 +54,10 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 
 use crate::postgres::Shared;
+use crate::runtimes::Runtimes;
 use crate::server::{Server, ServerError, Stop, bind};
 
 /// An address at which clients of Arrow Flight SQL are served.
@@ -101,7 +101,7 @@ impl FlightListener {
         self,
         shared: Arc<Shared>,
         stopped: watch::Receiver<Stop>,
-        statements: Handle,
+        statements: Runtimes,
     ) {
         let (end, ended) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new().name("terrace-flight".to_owned());

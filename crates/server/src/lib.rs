@@ -17,6 +17,7 @@ mod login;
 mod pg_catalog;
 mod postgres;
 mod registry;
+mod runtimes;
 mod server;
 mod stream;
 mod tls;

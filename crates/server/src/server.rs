@@ -20,6 +20,7 @@ use crate::http::HttpListener;
 use crate::limits::Limits;
 use crate::postgres::{Shared, begin};
 use crate::registry::Registry;
+use crate::runtimes::Runtimes;
 use crate::stream::{self, Accepted};
 use crate::tls::Tls;
 
@@ -177,6 +178,7 @@ pub struct Server {
     http: Option<HttpListener>,
     flight: Option<FlightListener>,
     statements: Option<Handle>,
+    urgent: Option<Handle>,
 }
 
 impl Server {
@@ -191,7 +193,13 @@ impl Server {
         let (registry, counters) = (Arc::new(Registry::default()), Arc::default());
         let places = Arc::new(Semaphore::new(limits.connections));
         let shared = Shared { engine, registry, limits, tls, secret, counters, places };
-        Ok(Self { shared: Arc::new(shared), http: None, flight: None, statements: None })
+        Ok(Self {
+            shared: Arc::new(shared),
+            http: None,
+            flight: None,
+            statements: None,
+            urgent: None,
+        })
     }
 
     /// Returns true if connections by TCP have to use TLS.
@@ -219,6 +227,13 @@ impl Server {
         Self { statements: Some(runtime.clone()), ..self }
     }
 
+    /// The same with the statements of sessions with a priority in a runtime of their own, where
+    /// they do not wait for steps of others. Give it as many threads as the other.
+    #[must_use]
+    pub fn with_urgent_statements_in(self, runtime: &Handle) -> Self {
+        Self { urgent: Some(runtime.clone()), ..self }
+    }
+
     /// Serves connections until the first item of `ends`. Connections end then as soon as they
     /// wait for their clients; those whose statements go on after [`Limits::shutdown_time`], or
     /// after a second item, are closed, which cancels the statements. Nothing of the server uses
@@ -226,7 +241,11 @@ impl Server {
     pub async fn run(self, listeners: Vec<Listener>, ends: impl Stream<Item = ()>) {
         let mut ends = std::pin::pin!(ends.fuse());
         let (stop, stopped) = watch::channel(Stop::No);
-        let statements = self.statements.unwrap_or_else(Handle::current);
+        let statements = Runtimes::new(self.statements.unwrap_or_else(Handle::current));
+        let statements = match self.urgent {
+            Some(urgent) => statements.with_urgent(urgent),
+            None => statements,
+        };
         let mut serving = JoinSet::new();
         for listener in listeners {
             let door = Door { shared: Arc::clone(&self.shared), stopped: stopped.clone() };
@@ -284,9 +303,8 @@ struct Door {
 }
 
 impl Door {
-    /// Lets clients log in, and has those that have done so served in the runtime of statements,
-    /// until the server ends and they have ended.
-    async fn keep(mut self, listener: Listener, statements: Handle) {
+    /// Lets clients log in and serves them until the server ends and they have ended.
+    async fn keep(mut self, listener: Listener, statements: Runtimes) {
         let (mut logins, mut connections) = (JoinSet::new(), JoinSet::new());
         loop {
             tokio::select! {
@@ -305,7 +323,7 @@ impl Door {
                 },
                 Some(ended) = logins.join_next() => {
                     if let Some(connection) = unless_failed(ended).flatten() {
-                        connections.spawn_on(connection.run(), &statements);
+                        connections.spawn(connection.run(statements.clone()));
                     }
                 }
                 Some(ended) = connections.join_next() => drop(unless_failed(ended)),

@@ -63,7 +63,7 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<()> {
     let settings = Settings::resolve(&cli.options)?;
-    let runtime = runtime(&settings)?;
+    let runtime = runtime("terrace-query", &settings)?;
     let result = dispatch(cli, &runtime, &settings);
     // An operator that was cancelled ends at its next await, which a join without keys may not
     // reach for long; nobody waits for what it would say.
@@ -86,11 +86,11 @@ fn dispatch(cli: &Cli, runtime: &Runtime, settings: &Settings) -> Result<()> {
     }
 }
 
-/// The threads that run queries, named for whoever looks at them.
-fn runtime(settings: &Settings) -> Result<Runtime> {
+/// Threads that run queries, named for whoever looks at them.
+fn runtime(name: &str, settings: &Settings) -> Result<Runtime> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(settings.threads.get())
-        .thread_name("terrace-query")
+        .thread_name(name)
         .enable_all()
         .build()?;
     Ok(runtime)

@@ -68,8 +68,12 @@ pub struct ServeArgs {
     pub log_statements: Option<f64>,
 }
 
-/// Serves clients until SIGINT or SIGTERM. Statements run in `statements`; this thread lets clients
-/// in, so that they never wait for the operators of others.
+/// Threads that let clients in, wait for them, and answer what takes no time.
+const CLIENT_THREADS_MAX: usize = 8;
+
+/// Serves clients until SIGINT or SIGTERM. Statements run in `statements`, and those of sessions
+/// with a priority in as many threads more; clients have threads of their own, so that nothing but
+/// their statements waits for the operators of others.
 ///
 /// # Errors
 /// An engine that does not open, an address that is taken or refused, and what is not written when
@@ -78,9 +82,16 @@ pub fn run(statements: &Runtime, settings: &Settings, args: &ServeArgs) -> Resul
     // Nothing but this engine is in the process, and jemalloc is its allocator.
     let process_memory = ProcessMemory::Allocator;
     let engine = Engine::open(&EngineConfig { process_memory, ..settings.engine() })?;
-    let logins = Builder::new_current_thread().enable_all().build()?;
-    let served = logins.block_on(serve(engine.clone(), settings, args, statements.handle()));
+    let clients = Builder::new_multi_thread()
+        .worker_threads((settings.threads.get() / 2).clamp(2, CLIENT_THREADS_MAX))
+        .thread_name("terrace-clients")
+        .enable_all()
+        .build()?;
+    let urgent = crate::runtime("terrace-urgent", settings)?;
+    let runtimes = (statements.handle(), urgent.handle());
+    let served = clients.block_on(serve(engine.clone(), settings, args, runtimes));
     let closed = engine.close();
+    urgent.shutdown_timeout(crate::SHUTDOWN);
     served?;
     Ok(closed?)
 }
@@ -89,7 +100,7 @@ async fn serve(
     engine: Engine,
     settings: &Settings,
     args: &ServeArgs,
-    statements: &Handle,
+    (statements, urgent): (&Handle, &Handle),
 ) -> Result<()> {
     let ends = interrupts()?;
     let tls = match (&args.tls_cert, &args.tls_key) {
@@ -100,7 +111,8 @@ async fn serve(
     let logged_time = args.log_statements.map(Duration::from_secs_f64);
     let connections = args.connections;
     let limits = Limits { connections, shutdown_time, logged_time, ..Limits::default() };
-    let server = Server::new(engine, limits, tls.clone())?.with_statements_in(statements);
+    let server = Server::new(engine, limits, tls.clone())?;
+    let server = server.with_statements_in(statements).with_urgent_statements_in(urgent);
     let mut listeners = Vec::new();
     for address in &args.listen {
         listeners.push(Listener::tcp(*address, &server).await?);

@@ -14,13 +14,13 @@ use arrow_flight::{
 use datafusion::arrow::datatypes::Schema;
 use futures::stream::BoxStream;
 use prost::Message as _;
-use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::answer::{call_of, encoded};
 use super::service::Service;
 use super::session::number_of;
+use crate::runtimes::Runtimes;
 
 type Stream<T> = BoxStream<'static, Result<T, Status>>;
 type Answer<T> = Result<Response<T>, Status>;
@@ -29,21 +29,26 @@ type Answer<T> = Result<Response<T>, Status>;
 #[derive(Clone)]
 pub(super) struct Front {
     service: Arc<Service>,
-    statements: Handle,
+    statements: Runtimes,
 }
 
 impl Front {
-    pub(super) fn new(statements: Handle) -> Self {
+    pub(super) fn new(statements: Runtimes) -> Self {
         Self { service: Arc::new(Service), statements }
     }
 
     /// Does the work of a call. It ends early if the call is dropped.
-    async fn work<T: Send + 'static, F>(&self, work: impl FnOnce(Arc<Service>) -> F) -> Answer<T>
+    async fn work<R, T: Send + 'static, F>(
+        &self,
+        request: Request<R>,
+        work: impl FnOnce(Arc<Service>, Request<R>) -> F,
+    ) -> Answer<T>
     where
         F: Future<Output = Answer<T>> + Send + 'static,
     {
+        let is_urgent = call_of(&request).is_ok_and(|call| call.is_urgent());
         let mut task = JoinSet::new();
-        task.spawn_on(work(Arc::clone(&self.service)), &self.statements);
+        task.spawn_on(work(Arc::clone(&self.service), request), self.statements.of(is_urgent));
         match task.join_next().await {
             Some(Ok(answer)) => answer,
             Some(Err(error)) if error.is_panic() => {
@@ -102,8 +107,10 @@ impl FlightService for Front {
     }
 
     async fn get_flight_info(&self, request: Request<FlightDescriptor>) -> Answer<FlightInfo> {
-        self.work(async move |service| FlightService::get_flight_info(&*service, request).await)
-            .await
+        self.work(request, async move |service, request| {
+            FlightService::get_flight_info(&*service, request).await
+        })
+        .await
     }
 
     async fn poll_flight_info(&self, _request: Request<FlightDescriptor>) -> Answer<PollInfo> {
@@ -111,19 +118,28 @@ impl FlightService for Front {
     }
 
     async fn get_schema(&self, request: Request<FlightDescriptor>) -> Answer<SchemaResult> {
-        self.work(async move |service| schema_of(&service, request).await).await
+        self.work(request, async move |service, request| schema_of(&service, request).await).await
     }
 
     async fn do_get(&self, request: Request<Ticket>) -> Answer<Self::DoGetStream> {
-        self.work(async move |service| FlightService::do_get(&*service, request).await).await
+        self.work(request, async move |service, request| {
+            FlightService::do_get(&*service, request).await
+        })
+        .await
     }
 
     async fn do_put(&self, request: Request<Streaming<FlightData>>) -> Answer<Self::DoPutStream> {
-        self.work(async move |service| FlightService::do_put(&*service, request).await).await
+        self.work(request, async move |service, request| {
+            FlightService::do_put(&*service, request).await
+        })
+        .await
     }
 
     async fn do_action(&self, request: Request<Action>) -> Answer<Self::DoActionStream> {
-        self.work(async move |service| FlightService::do_action(&*service, request).await).await
+        self.work(request, async move |service, request| {
+            FlightService::do_action(&*service, request).await
+        })
+        .await
     }
 
     async fn list_actions(&self, request: Request<Empty>) -> Answer<Self::ListActionsStream> {

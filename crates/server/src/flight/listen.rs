@@ -11,7 +11,7 @@ use std::time::Duration;
 use arrow_flight::flight_service_server::FlightServiceServer;
 use futures::Stream;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::{Builder as RuntimeBuilder, Handle};
+use tokio::runtime::Builder as RuntimeBuilder;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
@@ -21,6 +21,7 @@ use super::connection::{Connection, Io};
 use super::front::Front;
 use super::sessions::{Login, Sessions};
 use crate::postgres::Shared;
+use crate::runtimes::Runtimes;
 use crate::server::{Stop, stopping};
 use crate::stream::{self, Accepted};
 
@@ -50,7 +51,7 @@ pub(super) fn run(
     listener: SystemListener,
     shared: Arc<Shared>,
     stopped: watch::Receiver<Stop>,
-    statements: Handle,
+    statements: Runtimes,
 ) -> io::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = RuntimeBuilder::new_multi_thread()
@@ -75,7 +76,7 @@ async fn listen(
     listener: TcpListener,
     shared: Arc<Shared>,
     mut stopped: watch::Receiver<Stop>,
-    statements: Handle,
+    statements: Runtimes,
     alive: mpsc::Sender<Infallible>,
 ) {
     let sessions = Arc::new(Sessions::new(Arc::clone(&shared), alive));

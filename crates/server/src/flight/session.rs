@@ -150,6 +150,11 @@ impl ClientSession {
         }
     }
 
+    /// True if the SLA of the session has a priority.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.session.priority() > 0
+    }
+
     /// Ends the session: its statements with an error, its transaction without its changes.
     pub(super) fn end(&self) {
         self.ended.send_replace(true);

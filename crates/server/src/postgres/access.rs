@@ -59,7 +59,7 @@ pub(crate) async fn follow_changes(
     Ok(told)
 }
 
-impl Connection<'_> {
+impl Connection {
     /// Sets a setting, or shows one as the only row of a result.
     pub(super) async fn access(&mut self, access: &Access) -> Result<(), Failure> {
         let tag = match access {

@@ -7,7 +7,7 @@ use pgwire::messages::response::{CommandComplete, EmptyQueryResponse, ReadyForQu
 use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
 use terrace_sql::session::SessionStatement;
 use terrace_sql::{DATABASE, Engine, Session};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
 use super::cell::Format;
@@ -27,6 +27,7 @@ use crate::counters::Counters;
 use crate::limits::Limits;
 use crate::pg_catalog;
 use crate::registry::{Registered, Registry, Shown};
+use crate::runtimes::Runtimes;
 use crate::server::Stop;
 use crate::stream::{Accepted, Watch};
 use crate::tls::Tls;
@@ -93,55 +94,70 @@ async fn part(shared: &Shared, wire: &mut Wire, failure: &Failure) {
 }
 
 impl LoggedIn {
-    /// Serves the connection until its client leaves, or what it does ends it.
-    pub(crate) async fn run(self) {
-        let Self { shared, mut wire, watch, client, stopped } = self;
-        let talking = Box::pin(talk(&shared, &mut wire, watch, client, stopped));
-        if let Err(failure) = talking.await {
-            part(&shared, &mut wire, &failure).await;
+    /// Serves the connection until its client leaves, or what it does ends it. Messages that take
+    /// no time are answered by this thread; the work of others is done in `runtimes`.
+    pub(crate) async fn run(self, runtimes: Runtimes) {
+        let opened = runtimes.run(true, self.open()).await;
+        if let Some(connection) = opened {
+            let connection = connection.serve(&runtimes).await;
+            // Its queries, temporary tables and transaction end with it.
+            runtimes.run(true, async move { drop(connection) }).await;
         }
+    }
+
+    /// The connection with its session; none if its client has been refused one.
+    async fn open(self) -> Option<Box<Connection>> {
+        let Self { shared, mut wire, watch, client, stopped } = self;
+        let Client { place: permit, registered, settings, user, role } = client;
+        wire.allow_message_bytes(shared.limits.message_bytes);
+        registered.introduce(&user);
+        let (number, peer, tls) = (registered.number(), wire.peer().to_string(), wire.is_secure());
+        tracing::debug!(connection = number, user, peer, tls, "a client has logged in");
+        let place = Arc::new(Place {
+            database: DATABASE,
+            user,
+            role,
+            number,
+            settings: SharedSettings::new(settings.clone()),
+            registry: Arc::clone(registered.registry()),
+        });
+        let session = match session_with(&shared, &place, &settings).await {
+            Ok(session) => session,
+            Err(failure) => {
+                part(&shared, &mut wire, &failure).await;
+                return None;
+            }
+        };
+        Some(Box::new(Connection {
+            request: Request::new(shared.limits.logged_time),
+            shared,
+            wire,
+            control: Control { watch, registered, stopped },
+            settings: place.settings.clone(),
+            place,
+            session,
+            login: settings,
+            prepared: BTreeSet::new(),
+            statements: HashMap::new(),
+            constants: Constants::default(),
+            portals: HashMap::new(),
+            skips: false,
+            is_implicit: false,
+            changes: 0,
+            _permit: permit,
+        }))
     }
 }
 
-async fn talk(
+/// A session for a connection, with the settings of its client.
+async fn session_with(
     shared: &Shared,
-    wire: &mut Wire,
-    watch: Watch,
-    client: Client,
-    stopped: watch::Receiver<Stop>,
-) -> Result<(), Failure> {
-    let Client { place: _place, registered, settings, user, role } = client;
-    wire.allow_message_bytes(shared.limits.message_bytes);
-    registered.introduce(&user);
-    let (connection, peer, tls) = (registered.number(), wire.peer().to_string(), wire.is_secure());
-    tracing::debug!(connection, user, peer, tls, "a client has logged in");
-    let place = Arc::new(Place {
-        database: DATABASE,
-        user,
-        role,
-        number: registered.number(),
-        settings: SharedSettings::new(settings.clone()),
-        registry: Arc::clone(registered.registry()),
-    });
-    let session = new_session(shared, &place)?;
-    apply(&session, &settings).await?;
-    let connection = Connection {
-        wire,
-        control: Control { watch, registered, stopped },
-        settings: place.settings.clone(),
-        place,
-        session,
-        login: settings,
-        prepared: BTreeSet::new(),
-        statements: HashMap::new(),
-        constants: Constants::default(),
-        portals: HashMap::new(),
-        skips: false,
-        is_implicit: false,
-        changes: 0,
-        request: Request::new(shared.limits.logged_time),
-    };
-    Box::pin(connection.run()).await
+    place: &Arc<Place>,
+    settings: &Settings,
+) -> Result<Session, Failure> {
+    let session = new_session(shared, place)?;
+    apply(&session, settings).await?;
+    Ok(session)
 }
 
 /// A session for a connection.
@@ -170,9 +186,10 @@ pub(super) async fn apply(session: &Session, settings: &Settings) -> Result<(), 
     Ok(())
 }
 
-/// A client that has logged in.
-pub(super) struct Connection<'a> {
-    pub(super) wire: &'a mut Wire,
+/// The connection of a client that has logged in.
+pub(crate) struct Connection {
+    shared: Arc<Shared>,
+    pub(super) wire: Wire,
     pub(super) control: Control,
     pub(super) place: Arc<Place>,
     pub(super) session: Session,
@@ -191,6 +208,8 @@ pub(super) struct Connection<'a> {
     /// Statements that have changed something.
     pub(super) changes: u64,
     pub(super) request: Request,
+    /// Its place among the connections.
+    _permit: OwnedSemaphorePermit,
 }
 
 /// Sources of events that end statements of a connection early.
@@ -211,36 +230,102 @@ impl Control {
     }
 }
 
-impl Connection<'_> {
-    async fn run(mut self) -> Result<(), Failure> {
-        while let Some(message) = self.next().await? {
-            if self.skips && !matches!(message, In::Sync(_) | In::Terminate(_)) {
-                continue;
-            }
-            let is_simple = matches!(message, In::Query(_));
-            let runs = is_simple || matches!(message, In::Execute(_));
-            self.request.begin(runs);
-            let outcome = match message {
-                In::Terminate(_) => break,
-                In::Query(query) => self.simple(&query.query).await,
-                In::Parse(parse) => self.parse(parse).await,
-                In::Bind(bind) => self.bind(bind).await,
-                In::Describe(describe) => self.describe(&describe),
-                In::Execute(execute) => self.execute(&execute).await,
-                In::Close(close) => self.close(&close),
-                In::Flush(_) => self.wire.flush().await,
-                In::Sync(_) => self.sync().await,
-                // What is left of a COPY that has failed.
-                In::CopyData(_) | In::CopyDone(_) | In::CopyFail(_) => Ok(()),
-                _ => Err(Failure::fatal(SqlState::PROTOCOL, "a message that is not expected")),
+impl Connection {
+    /// Serves the connection to its end, and returns what is left of it.
+    async fn serve(mut self: Box<Self>, runtimes: &Runtimes) -> Box<Self> {
+        loop {
+            let waited = self.wait().await;
+            let worked = match waited {
+                Ok(None) => return self,
+                Ok(Some(message)) => {
+                    let is_urgent = self.session.priority() > 0;
+                    let work = async move {
+                        let worked = self.work(message).await;
+                        (self, worked)
+                    };
+                    let worked;
+                    (self, worked) = runtimes.run(is_urgent, work).await;
+                    worked
+                }
+                Err(failure) => Err(failure),
             };
-            self.wire.flush_if_full().await?;
-            self.request.log(&self.control.registered, &self.place.user, outcome.as_ref().err());
-            if let Err(failure) = outcome {
-                self.fail(failure, is_simple).await?;
+            match worked {
+                Ok(true) => {}
+                Ok(false) => return self,
+                Err(failure) => {
+                    part(&self.shared, &mut self.wire, &failure).await;
+                    return self;
+                }
             }
         }
-        Ok(())
+    }
+
+    /// Answers messages that take no time. Returns the first one that does; none once the client
+    /// has left.
+    async fn wait(&mut self) -> Result<Option<In>, Failure> {
+        while let Some(message) = self.next().await? {
+            match message {
+                In::Terminate(_) => return Ok(None),
+                message if self.takes_time(&message) => return Ok(Some(message)),
+                message => self.answer(message).await?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Answers a message, and others that have come already. Returns false once the client has
+    /// left.
+    async fn work(&mut self, message: In) -> Result<bool, Failure> {
+        self.answer(message).await?;
+        while self.wire.has_next() {
+            match self.next().await? {
+                None | Some(In::Terminate(_)) => return Ok(false),
+                Some(message) => self.answer(message).await?,
+            }
+        }
+        Ok(true)
+    }
+
+    /// False of a message that is answered from what the connection has at hand.
+    fn takes_time(&self, message: &In) -> bool {
+        let is_known =
+            |text, oids: &[u32]| self.constants.find(&self.session, text, oids).is_some();
+        !self.skips
+            && match message {
+                In::Query(query) => !is_known(&query.query, &[]),
+                In::Parse(parse) => !is_known(&parse.query, &parse.type_oids),
+                In::Bind(bind) => !bind.parameters.is_empty(),
+                In::Execute(execute) => !self.is_known_portal(execute),
+                In::Sync(_) => self.is_implicit,
+                _ => false,
+            }
+    }
+
+    async fn answer(&mut self, message: In) -> Result<(), Failure> {
+        if self.skips && !matches!(message, In::Sync(_)) {
+            return Ok(());
+        }
+        let is_simple = matches!(message, In::Query(_));
+        self.request.begin(is_simple || matches!(message, In::Execute(_)));
+        let outcome = match message {
+            In::Query(query) => self.simple(&query.query).await,
+            In::Parse(parse) => self.parse(parse).await,
+            In::Bind(bind) => self.bind(bind).await,
+            In::Describe(describe) => self.describe(&describe),
+            In::Execute(execute) => self.execute(&execute).await,
+            In::Close(close) => self.close(&close),
+            In::Flush(_) => self.wire.flush().await,
+            In::Sync(_) => self.sync().await,
+            // What is left of a COPY that has failed.
+            In::CopyData(_) | In::CopyDone(_) | In::CopyFail(_) => Ok(()),
+            _ => Err(Failure::fatal(SqlState::PROTOCOL, "a message that is not expected")),
+        };
+        self.wire.flush_if_full().await?;
+        self.request.log(&self.control.registered, &self.place.user, outcome.as_ref().err());
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(failure) => self.fail(failure, is_simple).await,
+        }
     }
 
     pub(super) async fn ready(&mut self) -> Result<(), Failure> {
@@ -332,7 +417,7 @@ impl Connection<'_> {
             true => {
                 let columns = description(&names.give(rows.schema()), &formats)?;
                 self.wire.put(Out::RowDescription(columns))?;
-                rows.send(self.wire, &guard, 0).await?;
+                rows.send(&mut self.wire, &guard, 0).await?;
                 rows.sent()
             }
             false => rows.finish(&guard).await?,

@@ -56,7 +56,7 @@ impl Constants {
     }
 }
 
-impl Connection<'_> {
+impl Connection {
     /// Answers a text whose rows are known. Returns false for any other.
     pub(super) fn answer_known_text(&mut self, text: &str) -> Result<bool, Failure> {
         match self.constants.find(&self.session, text, &[]) {

@@ -34,7 +34,7 @@ pub(crate) fn count_of(batches: &[RecordBatch]) -> u64 {
     counts.flat_map(|counts| counts.iter().flatten()).sum()
 }
 
-impl Connection<'_> {
+impl Connection {
     /// Runs a COPY from or to the client.
     pub(super) async fn copy(&mut self, copy: &CopyStatement) -> Result<(), Failure> {
         let rows = match copy.is_in {
@@ -101,21 +101,21 @@ impl Connection<'_> {
         encoder.begin(batches.schema(), &mut row);
         // The header of the binary format comes with the first row, as clients expect.
         if copy.format != CopyFormat::Binary {
-            put(self.wire, &mut row)?;
+            put(&mut self.wire, &mut row)?;
         }
         while let Some(batch) = batches.next(&guard).await? {
             let columns = encoder.columns(&batch, zone)?;
             for place in 0..batch.num_rows() {
                 encoder.row(&columns, place, &mut row);
-                put(self.wire, &mut row)?;
+                put(&mut self.wire, &mut row)?;
                 sent += 1;
                 if self.wire.is_full() {
-                    batches.flush(self.wire, &guard).await?;
+                    batches.flush(&mut self.wire, &guard).await?;
                 }
             }
         }
         encoder.end(&mut row);
-        put(self.wire, &mut row)?;
+        put(&mut self.wire, &mut row)?;
         self.wire.put(Out::CopyDone(CopyDone::new()))?;
         Ok(sent)
     }

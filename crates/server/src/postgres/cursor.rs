@@ -28,7 +28,7 @@ pub(super) struct Cursor {
     changes: u64,
 }
 
-impl Connection<'_> {
+impl Connection {
     /// A statement about a cursor, outside the extended protocol.
     pub(super) async fn cursor_simply(
         &mut self,
@@ -136,7 +136,7 @@ impl Connection<'_> {
         let State::Running(rows) = &mut portal.state else { return Ok(0) };
         rows.set_formats(formats.unwrap_or(&portal.formats));
         let before = rows.sent();
-        rows.send(self.wire, &guard, limit).await?;
+        rows.send(&mut self.wire, &guard, limit).await?;
         Ok(rows.sent() - before)
     }
 

@@ -27,7 +27,7 @@ use crate::registry::Shown;
 /// `Describe` and `Close` of a statement; of a portal otherwise.
 const STATEMENT: u8 = b'S';
 
-impl Connection<'_> {
+impl Connection {
     pub(super) async fn parse(&mut self, parse: Parse) -> Result<(), Failure> {
         let shown = Shown::of(&parse.query);
         self.control.registered.show(&shown);
@@ -195,7 +195,7 @@ impl Connection<'_> {
             if prepared.schema().is_some() {
                 let limit = u64::try_from(execute.max_rows).unwrap_or(0);
                 let before = rows.sent();
-                if rows.send(self.wire, &guard, limit).await? {
+                if rows.send(&mut self.wire, &guard, limit).await? {
                     return self.wire.put(Out::PortalSuspended(PortalSuspended::new()));
                 }
                 done = rows.sent() - before;
@@ -208,6 +208,17 @@ impl Connection<'_> {
         self.changes += u64::from(statement.command.is_change());
         self.follow_settings().await?;
         self.wire.put(Out::CommandComplete(CommandComplete::new(statement.command.tag(done))))
+    }
+
+    /// True if the portal of a message returns a row that is known, or there is none.
+    pub(super) fn is_known_portal(&self, execute: &Execute) -> bool {
+        let Some(portal) = self.portals.get(execute.name.as_deref().unwrap_or_default()) else {
+            return true;
+        };
+        let statement = &portal.statement;
+        let is_row = statement.access.is_none() && matches!(portal.state, State::Bound);
+        let prepared = statement.prepared.as_ref().filter(|_| is_row && execute.max_rows == 0);
+        prepared.is_some_and(|prepared| self.session.is_known(prepared))
     }
 
     /// A statement about a cursor that is the portal of a name.

@@ -70,7 +70,7 @@ impl Forget {
     }
 }
 
-impl Connection<'_> {
+impl Connection {
     /// Forgets something that the connection keeps.
     pub(super) async fn forget(&mut self, what: &Forget) -> Result<(), Failure> {
         match what {

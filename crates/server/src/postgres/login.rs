@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pgwire::messages::response::{GssEncResponse, ReadyForQuery, SslResponse, TransactionStatus};
 use pgwire::messages::startup::{
@@ -13,6 +14,7 @@ use pgwire::messages::{
 };
 use terrace_sql::DATABASE;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 
 use super::connection::Shared;
 use super::failure::{Failure, SqlState};
@@ -22,6 +24,8 @@ use super::wire::Wire;
 use crate::registry::Registered;
 use crate::stream::Peer;
 
+/// Longest wait for a place. Clients that have left hold theirs until their statements have ended.
+const PLACE_TIME: Duration = Duration::from_secs(1);
 /// The major version of the protocol.
 const PROTOCOL: u16 = 3;
 
@@ -43,7 +47,8 @@ pub(super) struct Client {
 pub(super) async fn log_in(shared: &Shared, wire: &mut Wire) -> Result<Option<Client>, Failure> {
     let Some(startup) = first_message(shared, wire).await? else { return Ok(None) };
     // Clients that say nothing take no place, and statements can be cancelled when all are taken.
-    let Ok(place) = Arc::clone(&shared.places).try_acquire_owned() else {
+    let place = timeout(PLACE_TIME, Arc::clone(&shared.places).acquire_owned());
+    let Ok(Ok(place)) = place.await else {
         shared.counters.count_refused();
         let text = format!(
             "the server has {} connections, as many as it takes",

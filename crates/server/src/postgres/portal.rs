@@ -46,7 +46,7 @@ impl Portal {
     }
 }
 
-impl Connection<'_> {
+impl Connection {
     pub(super) fn portal(&self, name: &str) -> Result<&Portal, Failure> {
         self.portals.get(name).ok_or_else(|| no_portal(name))
     }

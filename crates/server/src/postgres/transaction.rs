@@ -14,7 +14,7 @@ use super::execute::rest_between;
 use super::failure::{Failure, SqlState};
 use crate::server::stopping;
 
-impl Connection<'_> {
+impl Connection {
     /// The status that the client is told when the server waits for it.
     pub(super) fn status(&self) -> Status {
         match self.session.transaction_status() {

@@ -122,6 +122,12 @@ impl Wire {
         }
     }
 
+    /// True if the next message has been received.
+    pub(super) fn has_next(&self) -> bool {
+        // One that cannot be is refused when it is read.
+        self.check_length().map_or(true, |length| length.is_some_and(|it| it <= self.input.len()))
+    }
+
     /// True if the next message is a `Sync` that has been received.
     pub(super) fn has_sync_next(&self) -> bool {
         self.input.first() == Some(&b'S')

@@ -11,3 +11,4 @@ mod logins;
 #[path = "../running/server.rs"]
 mod running;
 mod slow;
+mod urgent;

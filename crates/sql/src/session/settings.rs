@@ -204,6 +204,12 @@ impl Session {
         Some(format!("SELECT '{name}' AS name, '{value}' AS value"))
     }
 
+    /// The priority of the session's SLA, or of its tenant's; 0 where there is none.
+    #[must_use]
+    pub fn priority(&self) -> u8 {
+        self.claim().priority()
+    }
+
     /// What a query of this session is charged by.
     pub(super) fn claim(&self) -> Claim {
         let (tenant, sla) = own(&self.context);
