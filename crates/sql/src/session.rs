@@ -22,6 +22,7 @@ pub(crate) mod floats;
 mod grant;
 mod group_filters;
 mod group_keys;
+mod grouping_sets;
 mod heap;
 pub(crate) mod hint;
 mod join_constraint;

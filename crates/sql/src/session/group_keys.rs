@@ -131,8 +131,14 @@ fn has_lasting_keys(aggregate: &Aggregate) -> bool {
 fn keys_of(aggregate: &Aggregate) -> FunctionalDependencies {
     let (input, schema) = (aggregate.input.schema(), &aggregate.schema);
     let names = input.field_names();
-    let groups: Vec<_> =
-        aggregate.group_expr.iter().map(|expr| expr.schema_name().to_string()).collect();
+    // A key that comes again is one column.
+    let mut groups: Vec<String> = Vec::new();
+    for key in &aggregate.group_expr {
+        let name = key.schema_name().to_string();
+        if !groups.contains(&name) {
+            groups.push(name);
+        }
+    }
     let all: Vec<_> = (0..schema.fields().len()).collect();
     let whole = |keys: Vec<usize>, nullable| {
         FunctionalDependence::new(keys, all.clone(), nullable).with_mode(Dependency::Single)

@@ -1,5 +1,11 @@
-//! Joins by equality and joins by IS NOT DISTINCT FROM in one statement.
+//! Inner joins that DataFusion takes apart, with their conditions.
 //!
+//! Its rule `eliminate_cross_join` makes one list of all inputs of inner joins below each other,
+//! and one of their keys, and builds joins of these. A key of which one side is a constant, or has
+//! columns of two inputs, as `a.x + b.y` has, may fit none of them and is lost. Such constants
+//! become conditions here, and joins whose columns a key takes together are kept as they are.
+//!
+//! The same of joins by equality and joins by IS NOT DISTINCT FROM in one statement:
 //! A join, not a pair of its keys, has the property that nulls are equal. DataFusion's rule
 //! `eliminate_cross_join` takes all inner joins below each other apart and gives the joins that it
 //! makes of them the property of the outermost, and moves equalities of WHERE into them; and
@@ -11,13 +17,15 @@ use std::sync::Arc;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{NullEquality, Result};
 use datafusion::logical_expr::logical_plan::{Join, Projection};
-use datafusion::logical_expr::{JoinType, LogicalPlan};
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, Operator, binary_expr};
 use datafusion::optimizer::eliminate_cross_join::EliminateCrossJoin;
 use datafusion::optimizer::extract_equijoin_predicate::ExtractEquijoinPredicate;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-/// Takes inner joins apart, those by IS NOT DISTINCT FROM by themselves.
+/// Takes inner joins apart, those by IS NOT DISTINCT FROM by themselves, and leaves together those
+/// that keys take together.
 #[derive(Debug, Default)]
 pub(super) struct CrossJoins(EliminateCrossJoin);
 
@@ -35,7 +43,9 @@ impl OptimizerRule for CrossJoins {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        let apart = plan.transform_down_with_subqueries(|node| Ok(set_apart(node)))?;
+        let apart = plan.transform_up_with_subqueries(|node| {
+            set_apart(node).transform_data(|node| Ok(keep_keys(node)))
+        })?;
         let rewritten = self.0.rewrite(apart.data, config)?;
         Ok(Transformed::new_transformed(rewritten.data, rewritten.transformed || apart.transformed))
     }
@@ -59,6 +69,56 @@ fn set_apart(node: LogicalPlan) -> Transformed<LogicalPlan> {
             Transformed::new_transformed(LogicalPlan::Join(join), left || right)
         }
         node => Transformed::no(node),
+    }
+}
+
+/// Keeps the keys of an inner join that could be lost.
+fn keep_keys(node: LogicalPlan) -> Transformed<LogicalPlan> {
+    match node {
+        LogicalPlan::Join(join) if join.join_type == JoinType::Inner && !join.on.is_empty() => {
+            let join = with_conditions(join);
+            join.update_data(LogicalPlan::Join)
+        }
+        node => Transformed::no(node),
+    }
+}
+
+fn with_conditions(mut join: Join) -> Transformed<Join> {
+    let operator = if nulls_equal(&join) { Operator::IsNotDistinctFrom } else { Operator::Eq };
+    let is_key = |(left, right): &(Expr, Expr)| left.any_column_refs() && right.any_column_refs();
+    let (keys, conditions): (Vec<_>, Vec<_>) = join.on.into_iter().partition(is_key);
+    let mut is_new = !conditions.is_empty();
+    let conditions = conditions.into_iter().map(|(left, right)| binary_expr(left, operator, right));
+    join.filter = conjunction(join.filter.into_iter().chain(conditions));
+    let is_together = |side: &LogicalPlan, mut keys: &mut dyn Iterator<Item = &Expr>| {
+        let inputs = inputs_of(side);
+        inputs.len() > 1
+            && (&mut keys).any(|key| {
+                let columns = key.column_refs();
+                let has_all = |input: &&LogicalPlan| {
+                    columns.iter().all(|column| input.schema().has_column(column))
+                };
+                !inputs.iter().any(|input| has_all(input))
+            })
+    };
+    let left = is_together(&join.left, &mut keys.iter().map(|(left, _)| left));
+    let right = is_together(&join.right, &mut keys.iter().map(|(_, right)| right));
+    is_new |= left || right;
+    join.left = if left { behind_projection(join.left) } else { join.left };
+    join.right = if right { behind_projection(join.right) } else { join.right };
+    join.on = keys;
+    Transformed::new_transformed(join, is_new)
+}
+
+/// The inputs that the rule makes of a plan.
+fn inputs_of(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
+    match plan {
+        LogicalPlan::Join(join) if join.join_type == JoinType::Inner => {
+            let mut inputs = inputs_of(&join.left);
+            inputs.extend(inputs_of(&join.right));
+            inputs
+        }
+        plan => vec![plan],
     }
 }
 

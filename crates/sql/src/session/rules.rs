@@ -14,6 +14,7 @@ use super::filter_pushdown::FilterPushdown;
 use super::floats::DoublePrecision;
 use super::group_filters::PushDownFilter;
 use super::group_keys::{self, GroupKeys};
+use super::grouping_sets::{self, GroupingSetOrder};
 use super::lists::Simplify;
 use super::not_in::{self, NotIn};
 use super::null_equality::{CrossJoins, EquijoinKeys};
@@ -62,7 +63,8 @@ pub(super) fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 }
 
 /// DataFusion's rules, with filters pushed down by the index of columns, the selectivity of filters
-/// known before sides of joins are chosen, those sides chosen again, and paged operators last.
+/// known before sides of joins are chosen, those sides chosen again, the order of values in
+/// grouping sets corrected, and paged operators last.
 pub(super) fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::default().rules;
     for rule in &mut rules {
@@ -72,6 +74,8 @@ pub(super) fn physical() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     }
     let place = rules.iter().position(|rule| rule.name() == selectivity::BEFORE);
     rules.insert(place.unwrap_or(0), Arc::new(Selectivity));
+    let place = rules.iter().position(|rule| rule.name() == grouping_sets::AFTER);
+    rules.insert(place.map_or(rules.len(), |place| place + 1), Arc::new(GroupingSetOrder));
     let place = rules.iter().position(|rule| rule.name() == build_side::AFTER);
     rules.insert(place.map_or(rules.len(), |place| place + 1), Arc::new(BuildSide));
     rules.insert(0, Arc::new(AnyOrder));

@@ -69,3 +69,54 @@ async fn columns_that_are_not_grouped_by_are_refused() {
         check(&session, &[(query.as_str(), *answer)]).await;
     }
 }
+
+/// A key that comes again is one key, also one that is a constant.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_that_come_again_are_one() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    groups(&session, "CROSS JOIN (SELECT x FROM u GROUP BY x) k").await;
+    let cases = [
+        ("SELECT q.c FROM (SELECT 9 AS c FROM u) q GROUP BY q.c, q.c", "9"),
+        (
+            "SELECT q.c, q.x FROM (SELECT 9 AS c, x FROM u) q GROUP BY q.c, q.x, q.c ORDER BY x",
+            "9 1\n9 2",
+        ),
+        ("SELECT DISTINCT x, x AS y FROM (SELECT x FROM u GROUP BY x, x) ORDER BY 1", "1 1\n2 2"),
+        ("SELECT x, m FROM g GROUP BY x, m, x ORDER BY x, m", "1 3\n1 5\n2 3\n2 5"),
+    ];
+    check(&session, &cases).await;
+}
+
+/// A key of one grouping set varies in the groups of another. The first aggregate decides the order
+/// of the rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_of_grouping_sets_come_in_their_whole_order() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    show(&session, "CREATE TABLE p AS SELECT * FROM (VALUES (1, 1), (2, 1), (1, 2)) v(k, n)").await;
+    let sets = "FROM p GROUP BY GROUPING SETS ((n), (k)) ORDER BY n NULLS LAST, k";
+    let first = "string_agg(n::text, '' ORDER BY k DESC, n)";
+    let cases = [
+        (
+            format!("SELECT {first}, array_agg(n * 10 + k ORDER BY k, n) {sets}"),
+            "11 [11, 12]\n2 [21]\n12 [11, 21]\n1 [12]",
+        ),
+        (
+            format!(
+                "SELECT {first}, first_value(k ORDER BY k, n), last_value(k ORDER BY k, n) {sets}"
+            ),
+            "11 1 2\n2 1 1\n12 1 1\n1 2 2",
+        ),
+        (
+            format!(
+                "SELECT {first}, string_agg(k::text, '' ORDER BY k, n) FROM p GROUP BY ROLLUP (k) \
+                  ORDER BY k NULLS LAST"
+            ),
+            "12 11\n1 2\n112 112",
+        ),
+    ];
+    for (query, answer) in &cases {
+        check(&session, &[(query.as_str(), *answer)]).await;
+    }
+}

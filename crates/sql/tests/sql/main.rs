@@ -7,6 +7,7 @@ mod encodings;
 mod float_answers;
 mod group_answers;
 mod homes;
+mod join_answers;
 mod market;
 mod merges;
 mod prepared;

@@ -66,8 +66,11 @@ con.execute("SET enable_progress_bar = false")
 con.execute("SET disabled_optimizers = 'statistics_propagation'")
 for line in sys.stdin:
     statements = json.loads(line)
+    # Cases end with a query; tables are loaded however long it takes.
+    is_case = bool(statements) and statements[-1].lstrip("( ").startswith(("SELECT", "WITH"))
     timer = threading.Timer(seconds, con.interrupt)
-    timer.start()
+    if is_case:
+        timer.start()
     try:
         for statement in statements[:-1]:
             con.execute(statement)
@@ -75,4 +78,11 @@ for line in sys.stdin:
     except Exception as error:
         reply = {"error": str(error)}
     timer.cancel()
+    if is_case:
+        timer.join()
+        try:
+            # An interruption that came too late would end the next statement.
+            con.execute("SELECT 1")
+        except duckdb.InterruptException:
+            pass
     print(json.dumps(reply), file=replies, flush=True)

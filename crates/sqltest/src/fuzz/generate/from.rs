@@ -2,6 +2,7 @@
 
 use super::super::node::{Node, expression, optional, parts, text};
 use super::super::types::Kind;
+use super::expression::cast;
 use super::{Generator, Name};
 
 /// Something that can be joined.
@@ -150,10 +151,14 @@ impl Generator<'_> {
         // Columns of one name, as people join them, half of the time.
         let named: Vec<_> = pairs.iter().filter(|(l, r)| l.column == r.column).copied().collect();
         let pairs = if named.is_empty() || self.random.percent(50) { pairs } else { named };
-        let (left, right) = *self.random.one(&pairs);
+        let (one, right) = *self.random.one(&pairs);
         let operator = if self.random.percent(90) { "=" } else { "IS NOT DISTINCT FROM" };
+        let key = match one.kind {
+            Kind::Int if self.random.percent(15) => self.sum_of(one, left),
+            _ => text(one.text.clone()),
+        };
         let node = parts([
-            expression(left.kind, text(left.text.clone())),
+            expression(one.kind, key),
             text(format!(" {operator} ")),
             expression(right.kind, text(right.text.clone())),
         ]);
@@ -163,6 +168,18 @@ impl Generator<'_> {
         };
         Some(expression(Kind::Bool, node))
     }
+
+    /// A column and another, mostly of another table, as one key.
+    fn sum_of(&mut self, one: &Name, names: &[Name]) -> Node {
+        let others: Vec<_> = names.iter().filter(|name| name.kind == Kind::Int).collect();
+        let other = *self.random.one(&others);
+        parts([text("("), wide(one), text(" + "), wide(other), text(")")])
+    }
+}
+
+/// A column of whole numbers.
+fn wide(name: &Name) -> Node {
+    cast(Kind::Int, text(name.text.clone()))
 }
 
 fn numbers(left: Kind, right: Kind) -> bool {
