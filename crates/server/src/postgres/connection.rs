@@ -234,13 +234,13 @@ impl Connection {
     /// Serves the connection to its end, and returns what is left of it.
     async fn serve(mut self: Box<Self>, runtimes: &Runtimes) -> Box<Self> {
         loop {
-            let waited = self.wait().await;
+            let waited = Box::pin(self.wait()).await;
             let worked = match waited {
                 Ok(None) => return self,
                 Ok(Some(message)) => {
                     let is_urgent = self.session.priority() > 0;
                     let work = async move {
-                        let worked = self.work(message).await;
+                        let worked = Box::pin(self.work(message)).await;
                         (self, worked)
                     };
                     let worked;

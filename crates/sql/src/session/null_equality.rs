@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{NullEquality, Result};
+use datafusion::common::{DFSchema, NullEquality, Result};
 use datafusion::logical_expr::logical_plan::{Join, Projection};
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, Operator, binary_expr};
@@ -90,24 +90,24 @@ fn with_conditions(mut join: Join) -> Transformed<Join> {
     let mut is_new = !conditions.is_empty();
     let conditions = conditions.into_iter().map(|(left, right)| binary_expr(left, operator, right));
     join.filter = conjunction(join.filter.into_iter().chain(conditions));
-    let is_together = |side: &LogicalPlan, mut keys: &mut dyn Iterator<Item = &Expr>| {
-        let inputs = inputs_of(side);
-        inputs.len() > 1
-            && (&mut keys).any(|key| {
-                let columns = key.column_refs();
-                let has_all = |input: &&LogicalPlan| {
-                    columns.iter().all(|column| input.schema().has_column(column))
-                };
-                !inputs.iter().any(|input| has_all(input))
-            })
-    };
-    let left = is_together(&join.left, &mut keys.iter().map(|(left, _)| left));
-    let right = is_together(&join.right, &mut keys.iter().map(|(_, right)| right));
+    let left = stays_together(&join.left, keys.iter().map(|(left, _)| left));
+    let right = stays_together(&join.right, keys.iter().map(|(_, right)| right));
     is_new |= left || right;
     join.left = if left { behind_projection(join.left) } else { join.left };
     join.right = if right { behind_projection(join.right) } else { join.right };
     join.on = keys;
     Transformed::new_transformed(join, is_new)
+}
+
+/// True if a key has columns of several of the inputs that the rule makes of a side.
+fn stays_together<'a>(side: &LogicalPlan, mut keys: impl Iterator<Item = &'a Expr>) -> bool {
+    let inputs = inputs_of(side);
+    let is_of_one = |key: &Expr| {
+        let columns = key.column_refs();
+        let has_all = |schema: &DFSchema| columns.iter().all(|column| schema.has_column(column));
+        inputs.iter().any(|input| has_all(input.schema()))
+    };
+    !keys.all(is_of_one)
 }
 
 /// The inputs that the rule makes of a plan.
