@@ -118,7 +118,7 @@ impl Store {
         self.capacity_bytes
     }
 
-    /// How its bytes are moved: `io_uring`, `pread`, `memory`, or `emulated` with a rate.
+    /// The way its bytes are moved: `io_uring`, `pread`, `memory`, or `emulated` with a rate.
     #[must_use]
     pub fn kind(&self) -> &str {
         self.blocks.kind()

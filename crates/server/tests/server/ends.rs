@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use terrace_server::{Limits, Server};
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -42,29 +42,50 @@ impl Clients {
     }
 }
 
+/// A runtime for statements.
+pub fn one_thread() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
+}
+
+/// The only thread of a runtime, while this lives.
+pub struct Taken {
+    go_on: std::sync::mpsc::Sender<()>,
+    busy: JoinHandle<()>,
+}
+
+impl Taken {
+    pub async fn of(runtime: &Runtime) -> Self {
+        let (taken, is_taken) = oneshot::channel::<()>();
+        let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
+        let busy = runtime.spawn(async move {
+            let _waits = taken.send(());
+            let _freed = goes_on.recv();
+        });
+        is_taken.await.expect("the thread is taken");
+        Self { go_on, busy }
+    }
+
+    pub async fn give_back(self) {
+        drop(self.go_on);
+        self.busy.await.expect("the thread is free");
+    }
+}
+
 fn with_shutdown_time(shutdown_time: Duration) -> Limits {
     Limits { shutdown_time, ..Limits::default() }
 }
 
 #[tokio::test]
 async fn clients_log_in_and_cancel_while_statements_keep_their_threads() {
-    let statements = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let statements = statements.expect("a runtime");
+    let statements = one_thread();
     let engine = engine();
     let server = Server::new(engine.clone(), Limits::default(), None).expect("a server");
     let server = Running::of(engine, server.with_statements_in(statements.handle())).await;
     let Clients { running, cancel, idle } = Clients::of(&server, ENDLESS).await;
-    let (taken, is_taken) = oneshot::channel::<()>();
-    let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
-    let busy = statements.spawn(async move {
-        let _waits = taken.send(());
-        let _freed = goes_on.recv();
-    });
-    is_taken.await.expect("the thread is taken");
+    let taken = Taken::of(&statements).await;
     let another = timeout(SOON, connect(server.address)).await.expect("another client logs in");
     timeout(SOON, cancel.cancel_query(NoTls)).await.expect("soon").expect("asked");
-    drop(go_on);
-    busy.await.expect("the thread is free");
+    taken.give_back().await;
     let ended = timeout(SOON, running).await.expect("soon").expect("a result");
     assert_eq!(ended.expect_err("cancelled").code(), Some(&SqlState::QUERY_CANCELED));
     drop((idle, another));

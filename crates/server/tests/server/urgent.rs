@@ -3,46 +3,16 @@
 use std::time::Duration;
 
 use terrace_server::{Limits, Server};
-use tokio::runtime::{Builder, Runtime};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::common::connect;
+use crate::ends::{Taken, one_thread};
 use crate::running::{Running, engine};
 
 const SOON: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(200);
 const QUERY: &str = "SELECT count(*) FROM generate_series(1, 1000) s";
 const URGENT: &str = "latency 50ms penalty 1, priority 1";
-
-fn one_thread() -> Runtime {
-    Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
-}
-
-/// The only thread of a runtime, while this lives.
-struct Taken {
-    go_on: std::sync::mpsc::Sender<()>,
-    busy: JoinHandle<()>,
-}
-
-impl Taken {
-    async fn of(runtime: &Runtime) -> Self {
-        let (taken, is_taken) = oneshot::channel::<()>();
-        let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
-        let busy = runtime.spawn(async move {
-            let _waits = taken.send(());
-            let _freed = goes_on.recv();
-        });
-        is_taken.await.expect("the thread is taken");
-        Self { go_on, busy }
-    }
-
-    async fn give_back(self) {
-        drop(self.go_on);
-        self.busy.await.expect("the thread is free");
-    }
-}
 
 #[tokio::test]
 async fn statements_with_a_priority_do_not_wait_for_steps_of_others() {

@@ -247,7 +247,7 @@ fn unify<'a>(
     Ok(mixed.any())
 }
 
-/// What has to be cast to double precision among the types of a group.
+/// Types of a group that have to be cast to double precision.
 #[derive(Clone, Copy, Default)]
 struct Mixed {
     /// Decimals, as there are floats.

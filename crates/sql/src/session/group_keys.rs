@@ -127,7 +127,8 @@ fn has_lasting_keys(aggregate: &Aggregate) -> bool {
     !aggregate.group_expr.is_empty() && !aggregate.group_expr.iter().any(is_set)
 }
 
-/// What determines the rows of groups: their keys, or those of them that are a key of the input.
+/// The keys that determine the rows of groups: those of GROUP BY, or a part of them that is a key
+/// of the input.
 fn keys_of(aggregate: &Aggregate) -> FunctionalDependencies {
     let (input, schema) = (aggregate.input.schema(), &aggregate.schema);
     let names = input.field_names();

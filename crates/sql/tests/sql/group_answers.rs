@@ -50,7 +50,7 @@ async fn keys_of_a_side_of_a_join_are_no_keys_of_its_groups() {
     }
 }
 
-/// What a key of a relation determines is not grouped by unless it is named.
+/// Columns that a key of a relation determines are not grouped by unless they are named.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn columns_that_are_not_grouped_by_are_refused() {
     let engine = engine(DRAM);
