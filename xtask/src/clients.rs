@@ -101,6 +101,14 @@ const LANGUAGES: &[Language] = &[
         flight: &[],
         command: |_, home, program| Command::new(home.join(program)),
     },
+    Language {
+        name: "rust",
+        tools: &["cargo"],
+        install: install_rust,
+        programs: &["terrace-clients"],
+        flight: &[],
+        command: |_, home, program| Command::new(home.join("target/release").join(program)),
+    },
 ];
 
 /// Runs the programs of all languages, or of those that are named.
@@ -349,6 +357,15 @@ fn install_go(sources: &Path, home: &Path) -> Result<(), String> {
     let mut go = Command::new("go");
     go.args(["build", "-o", "client", "."]).current_dir(home);
     output(go)
+}
+
+/// The program is outside of the workspace, and so are what it is built from and what is built.
+fn install_rust(sources: &Path, home: &Path) -> Result<(), String> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--release", "--locked", "--quiet", "--manifest-path"]);
+    cargo.arg(sources.join("Cargo.toml")).arg("--target-dir").arg(home.join("target"));
+    cargo.current_dir(home);
+    output(cargo)
 }
 
 fn copied(from: &Path, to: &Path, names: &[&str]) -> Result<(), String> {

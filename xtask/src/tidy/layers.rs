@@ -39,7 +39,9 @@ const KERNEL: &[&str] = &["io-uring", "libc"];
 
 /// Reads every crate's manifest.
 pub fn check(tree: &Tree) -> Vec<Finding> {
-    let manifest = |file: &&File| file.path.ends_with("/Cargo.toml");
+    // Programs of clients are outside of the workspace.
+    let manifest =
+        |file: &&File| file.path.ends_with("/Cargo.toml") && !file.path.contains("/clients/");
     tree.files.iter().filter(manifest).flat_map(manifest_faults).collect()
 }
 
