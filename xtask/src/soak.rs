@@ -75,9 +75,9 @@ pub fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
 
 /// A test that every change waits for, and how many seconds.
 const CHURNS: &[(&str, &str, u64)] = &[
-    ("framed", "churn_over_tiers", 30),
-    ("mapped", "churn_over_tiers", 30),
-    ("threads", "objects_of_many_threads", 60),
+    ("framed", "churn_over_tiers", 20),
+    ("mapped", "churn_over_tiers", 20),
+    ("threads", "objects_of_many_threads", 30),
 ];
 
 /// The churn of pool and heaps, as long as a change can wait for it.

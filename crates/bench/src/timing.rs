@@ -6,7 +6,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::SessionContext;
 use futures::StreamExt;
-use terrace_sql::Session;
+use terrace_sql::{Session, stock};
 
 use crate::error::{BenchError, Result};
 use crate::suite::answer::Answer;
@@ -76,7 +76,7 @@ pub async fn ours(session: &Session, text: &str) -> Result<Timed> {
 pub async fn theirs(context: &SessionContext, text: &str) -> Result<Timed> {
     let began = Instant::now();
     let peer = |error| BenchError::Peer(format!("{error}"));
-    let frame = context.sql(text).await.map_err(peer)?;
+    let frame = stock::frame(context, text).await.map_err(peer)?;
     let mut stream = frame.execute_stream().await.map_err(peer)?;
     let batches = drain(&mut stream).await?;
     Ok(Timed { seconds: began.elapsed().as_secs_f64(), batches })

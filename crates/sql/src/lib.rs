@@ -29,6 +29,7 @@ pub mod session;
 pub mod sketch;
 pub mod spill;
 pub mod statistics;
+pub mod stock;
 pub mod system;
 pub mod table;
 mod tasks;

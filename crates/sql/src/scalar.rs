@@ -3,7 +3,9 @@
 mod apart;
 mod bytes;
 mod canonical;
+mod renamed;
 mod round;
+mod templates;
 mod timezone;
 
 use std::sync::Arc;
@@ -11,12 +13,15 @@ use std::sync::Arc;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::functions::datetime::to_char;
 use datafusion::logical_expr::{ColumnarValue, Expr, ScalarUDF};
 
 pub(crate) use apart::Apart;
 pub(crate) use bytes::BytesOfText;
 pub(crate) use canonical::Canonical;
+use renamed::Renamed;
 pub(crate) use round::RoundToInteger;
+use templates::ToChar;
 use timezone::TimeZoneConversion;
 
 /// The type of a function's one argument, which its result has too.
@@ -51,7 +56,11 @@ fn name_of_one(function: &str, args: &[Expr]) -> Result<String> {
     }
 }
 
-/// The functions that every session has beside DataFusion's.
+/// The functions that every session has beside DataFusion's, or in place of one of its own.
 pub(crate) fn functions() -> Vec<Arc<ScalarUDF>> {
-    vec![Arc::new(ScalarUDF::new_from_impl(TimeZoneConversion::new()))]
+    vec![
+        Arc::new(ScalarUDF::new_from_impl(TimeZoneConversion::new())),
+        Arc::new(ScalarUDF::new_from_impl(Renamed::new(to_char(), "strftime", &["date_format"]))),
+        Arc::new(ScalarUDF::new_from_impl(ToChar::new())),
+    ]
 }

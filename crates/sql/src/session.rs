@@ -49,6 +49,7 @@ mod tenant;
 mod tier;
 mod transaction;
 pub(crate) mod using;
+mod walk;
 mod words;
 
 use std::fmt;
@@ -71,6 +72,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
+use futures::future::BoxFuture;
 use object_store::memory::InMemory;
 use terrace_exec::PagedOptions;
 use terrace_sys::size::{KIB, MIB, to_u64, to_usize};
@@ -107,6 +109,7 @@ pub use statement::{QueryAction, SessionStatement};
 pub use tenant::TenantStatement;
 pub use tier::AlterTier;
 pub use transaction::TransactionStatement;
+pub use walk::{Visitor, Walk};
 
 /// Sessions so far, to tell them apart in the ledger.
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
@@ -253,13 +256,15 @@ impl Session {
     ///
     /// # Errors
     /// The parser's, before anything runs; then those of the statements.
-    pub async fn sql(&self, text: &str) -> Result<Vec<Output>, SqlError> {
-        let mut outputs = Vec::new();
-        let statements = self.parse(text).inspect_err(|_| self.fail_transaction())?;
-        for statement in statements {
-            outputs.push(self.execute(statement).await?.collect().await?);
-        }
-        Ok(outputs)
+    pub fn sql<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Vec<Output>, SqlError>> {
+        Box::pin(async move {
+            let mut outputs = Vec::new();
+            let statements = self.parse(text).inspect_err(|_| self.fail_transaction())?;
+            for statement in statements {
+                outputs.push(self.execute(statement).await?.collect().await?);
+            }
+            Ok(outputs)
+        })
     }
 
     /// Plans a statement and starts it. Definitions and settings are done when this returns; all
@@ -268,20 +273,27 @@ impl Session {
     /// # Errors
     /// Those of planning, and of what is done at once. In a transaction, an error makes the
     /// transaction fail, now or while the stream is read.
-    pub async fn execute(&self, statement: SessionStatement) -> Result<QueryHandle, SqlError> {
-        let text = depth::text_of(&statement);
-        let scope = match &statement {
-            SessionStatement::Transaction(_) => Scope::Alone,
-            // A setting is no part of a transaction, whose first statement is another one.
-            statement if statement.is_setting() => {
-                self.scope().refuse_failed()?;
-                Scope::Alone
-            }
-            _ => self.begin_statement()?,
-        };
-        let waits = statement.waits_for_its_turn();
-        let plan = |reader| self.plan(statement, scope.clone(), reader);
-        self.start(text, scope.clone(), waits, plan).await.inspect_err(|error| self.failed(error))
+    pub fn execute<'a>(
+        &'a self,
+        statement: SessionStatement,
+    ) -> BoxFuture<'a, Result<QueryHandle, SqlError>> {
+        Box::pin(async move {
+            let text = depth::text_of(&statement);
+            let scope = match &statement {
+                SessionStatement::Transaction(_) => Scope::Alone,
+                // A setting is no part of a transaction, whose first statement is another one.
+                statement if statement.is_setting() => {
+                    self.scope().refuse_failed()?;
+                    Scope::Alone
+                }
+                _ => self.begin_statement()?,
+            };
+            let waits = statement.waits_for_its_turn();
+            let plan = |reader| self.plan(statement, scope.clone(), reader);
+            self.start(text, scope.clone(), waits, plan)
+                .await
+                .inspect_err(|error| self.failed(error))
+        })
     }
 
     /// The transaction of a statement that begins.

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryPool;
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 
 use crate::error::SqlError;
 use crate::table::Table;
@@ -64,12 +65,12 @@ impl Table {
     /// # Errors
     /// Errors of the rows; [`SqlError::NotNull`], [`SqlError::Columns`] and
     /// [`SqlError::ValueTooLarge`]; errors of the pool, the store and the catalog.
-    pub async fn append(
-        self: &Arc<Self>,
+    pub fn append<'a>(
+        self: &'a Arc<Self>,
         rows: SendableRecordBatchStream,
-        memory: &Arc<dyn MemoryPool>,
-    ) -> Result<u64, SqlError> {
-        self.append_in(&Scope::Alone, rows, memory).await
+        memory: &'a Arc<dyn MemoryPool>,
+    ) -> BoxFuture<'a, Result<u64, SqlError>> {
+        Box::pin(async move { self.append_in(&Scope::Alone, rows, memory).await })
     }
 
     /// As [`Table::append`], in a transaction perhaps.
@@ -91,12 +92,12 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::append`].
-    pub async fn overwrite(
-        self: &Arc<Self>,
+    pub fn overwrite<'a>(
+        self: &'a Arc<Self>,
         rows: SendableRecordBatchStream,
-        memory: &Arc<dyn MemoryPool>,
-    ) -> Result<u64, SqlError> {
-        self.overwrite_in(&Scope::Alone, rows, memory).await
+        memory: &'a Arc<dyn MemoryPool>,
+    ) -> BoxFuture<'a, Result<u64, SqlError>> {
+        Box::pin(async move { self.overwrite_in(&Scope::Alone, rows, memory).await })
     }
 
     /// As [`Table::overwrite`], in a transaction perhaps.
@@ -116,8 +117,8 @@ impl Table {
     ///
     /// # Errors
     /// Errors of the catalog.
-    pub async fn truncate(self: &Arc<Self>) -> Result<u64, SqlError> {
-        self.truncate_in(&Scope::Alone).await
+    pub fn truncate<'a>(self: &'a Arc<Self>) -> BoxFuture<'a, Result<u64, SqlError>> {
+        Box::pin(async move { self.truncate_in(&Scope::Alone).await })
     }
 
     /// As [`Table::truncate`], in a transaction perhaps.

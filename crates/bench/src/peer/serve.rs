@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
-use terrace_sql::{Engine, EngineConfig, Session};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use terrace_sql::{Engine, EngineConfig, Session, stock};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::error::{BenchError, Result};
@@ -73,8 +73,7 @@ pub async fn serve_datafusion(
     let context = SessionContext::new_with_config_rt(config, runtime);
     for table in Table::ALL {
         let path = directory.join(format!("{table}.parquet"));
-        let options = ParquetReadOptions::default();
-        context.register_parquet(table.name(), path.to_string_lossy(), options).await?;
+        stock::register_parquet(&context, table.name(), &path.to_string_lossy()).await?;
     }
     let runner = || Runner::DataFusion(Box::new(context.clone()));
     serve((0..clients).map(|_| runner()).collect(), input, output).await;

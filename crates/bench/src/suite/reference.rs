@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::datasource::MemTable;
-use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
+use datafusion::prelude::{SessionConfig, SessionContext};
 use serde::{Deserialize, Serialize};
+use terrace_sql::stock;
 
 use crate::error::{BenchError, Result};
 use crate::scratch::Scratch;
@@ -152,7 +153,7 @@ pub async fn write_answers<T: Generated>(
 }
 
 async fn answer(context: &SessionContext, text: &str) -> Result<Reference> {
-    let frame = context.sql(text).await?;
+    let frame = stock::frame(context, text).await?;
     let columns = frame.schema().fields().iter().map(|field| field.name().clone()).collect();
     Ok(Reference { columns, answer: Answer::of(&frame.collect().await?)? })
 }
@@ -193,7 +194,7 @@ async fn over_files<T: Generated>(
     for table in T::all() {
         let path = directory.join(format!("{}.parquet", table.name()));
         let path = path.to_string_lossy();
-        context.register_parquet(table.name(), path, ParquetReadOptions::default()).await?;
+        stock::register_parquet(&context, table.name(), &path).await?;
     }
     Ok(context)
 }

@@ -16,17 +16,16 @@ mod empty;
 mod subqueries;
 mod tables;
 
-use std::convert::Infallible;
 use std::mem;
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, DataType, Expr, Function, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart, Select, Statement as SqlStatement, TableFactor, Value, ValueWithSpan, VisitMut,
+    ObjectNamePart, Select, Statement as SqlStatement, TableFactor, Value, ValueWithSpan,
     VisitorMut,
 };
-use terrace_sql::session::call;
+use terrace_sql::session::{Walk, call};
 
 use super::{SCHEMA, definition};
 
@@ -63,9 +62,9 @@ pub(super) fn rewrite(statement: &mut Statement) {
 }
 
 /// Rewrites a statement or a query. Returns whether it names the catalog.
-fn walk(node: &mut impl VisitMut) -> bool {
-    let names_catalog = node.visit(&mut Finder).is_break();
-    let ControlFlow::Continue(()) = node.visit(&mut Rewriter { names_catalog });
+fn walk(node: &mut impl Walk) -> bool {
+    let names_catalog = node.walk(&mut Finder).is_break();
+    let _ = node.walk(&mut Rewriter { names_catalog });
     names_catalog
 }
 
@@ -142,9 +141,9 @@ struct Rewriter {
 }
 
 impl VisitorMut for Rewriter {
-    type Break = Infallible;
+    type Break = ();
 
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Infallible> {
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         if self.names_catalog {
             casts::shown(select);
             columns::named(select);
@@ -153,7 +152,7 @@ impl VisitorMut for Rewriter {
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Infallible> {
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
         tables::of_information_schema(table);
         tables::without_schema(table);
         if self.names_catalog {
@@ -162,7 +161,7 @@ impl VisitorMut for Rewriter {
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         while let Some(inner) = without_collation(expr) {
             *expr = inner;
         }

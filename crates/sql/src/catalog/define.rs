@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryPool;
+use futures::future::BoxFuture;
 
 use super::{Catalog, Draft, IfExists, TableDefinition};
 use crate::error::SqlError;
@@ -39,12 +40,12 @@ impl Catalog {
     /// # Errors
     /// [`SqlError::Exists`], [`SqlError::MissingSchema`], [`SqlError::Segment`] for a column type
     /// that cannot be stored; errors of the catalog's file.
-    pub async fn create_table(
-        self: &Arc<Self>,
+    pub fn create_table<'a>(
+        self: &'a Arc<Self>,
         definition: TableDefinition,
         if_exists: IfExists,
-    ) -> Result<Option<Arc<Table>>, SqlError> {
-        self.create_table_in(&Scope::Alone, definition, if_exists).await
+    ) -> BoxFuture<'a, Result<Option<Arc<Table>>, SqlError>> {
+        Box::pin(async move { self.create_table_in(&Scope::Alone, definition, if_exists).await })
     }
 
     /// As [`Catalog::create_table`], in a transaction perhaps.
@@ -72,14 +73,16 @@ impl Catalog {
     ///
     /// # Errors
     /// As [`Catalog::create_table`]; errors of the rows, the pool and the store.
-    pub async fn create_table_as(
-        self: &Arc<Self>,
+    pub fn create_table_as<'a>(
+        self: &'a Arc<Self>,
         definition: TableDefinition,
         if_exists: IfExists,
         rows: SendableRecordBatchStream,
-        memory: &Arc<dyn MemoryPool>,
-    ) -> Result<Option<u64>, SqlError> {
-        self.create_table_as_in(&Scope::Alone, definition, if_exists, rows, memory).await
+        memory: &'a Arc<dyn MemoryPool>,
+    ) -> BoxFuture<'a, Result<Option<u64>, SqlError>> {
+        Box::pin(async move {
+            self.create_table_as_in(&Scope::Alone, definition, if_exists, rows, memory).await
+        })
     }
 
     /// As [`Catalog::create_table_as`], in a transaction perhaps.
@@ -117,14 +120,16 @@ impl Catalog {
     /// # Errors
     /// [`SqlError::Exists`] when the name is taken by a table, or by a view that is not to be
     /// replaced; [`SqlError::MissingSchema`]; errors of the catalog's file.
-    pub async fn put_view(
-        self: &Arc<Self>,
-        schema: &str,
-        name: &str,
-        sql: &str,
+    pub fn put_view<'a>(
+        self: &'a Arc<Self>,
+        schema: &'a str,
+        name: &'a str,
+        sql: &'a str,
         replace: bool,
-    ) -> Result<(), SqlError> {
-        self.define(|draft| draft.put_view(schema, name, sql, replace)).await
+    ) -> BoxFuture<'a, Result<(), SqlError>> {
+        Box::pin(
+            async move { self.define(|draft| draft.put_view(schema, name, sql, replace)).await },
+        )
     }
 
     /// Drops a view. Returns whether there was one.

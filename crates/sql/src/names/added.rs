@@ -9,6 +9,7 @@ use datafusion::catalog::{CatalogProvider as _, SchemaProvider, TableProvider};
 use datafusion::common::Result;
 use datafusion::execution::SessionState;
 use datafusion::sql::parser::Statement;
+use futures::future::BoxFuture;
 use terrace_sys::size::to_u64;
 
 use super::{MainCatalog, Shared};
@@ -182,11 +183,17 @@ impl Names {
     ///
     /// # Errors
     /// [`SqlError::DataFusion`] of a session that has ended.
-    pub async fn columns(&self, schema: &str, name: &str) -> Result<Option<SchemaRef>, SqlError> {
-        let (shared, snapshot) = (Arc::clone(&self.shared), Some(self.shared.now()));
-        let catalog = MainCatalog { shared, snapshot, is_granted: false };
-        let Some(schema) = catalog.schema(schema) else { return Ok(None) };
-        Ok(schema.table(name).await?.map(|table| table.schema()))
+    pub fn columns<'a>(
+        &'a self,
+        schema: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<SchemaRef>, SqlError>> {
+        Box::pin(async move {
+            let (shared, snapshot) = (Arc::clone(&self.shared), Some(self.shared.now()));
+            let catalog = MainCatalog { shared, snapshot, is_granted: false };
+            let Some(schema) = catalog.schema(schema) else { return Ok(None) };
+            Ok(schema.table(name).await?.map(|table| table.schema()))
+        })
     }
 }
 

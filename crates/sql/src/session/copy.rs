@@ -24,6 +24,7 @@ use datafusion::sql::sqlparser::ast::{Ident, ObjectName, Query};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+use futures::future::BoxFuture;
 use futures::stream;
 use tokio::sync::mpsc;
 
@@ -308,53 +309,65 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::execute`].
-    pub async fn copy_out(&self, copy: &CopyStatement) -> Result<QueryHandle, SqlError> {
-        let text = match &copy.source {
-            CopySource::Query(query) => query.to_string(),
-            CopySource::Table(name, columns) if columns.is_empty() => {
-                format!("SELECT * FROM {name}")
+    pub fn copy_out<'a>(
+        &'a self,
+        copy: &'a CopyStatement,
+    ) -> BoxFuture<'a, Result<QueryHandle, SqlError>> {
+        Box::pin(async move {
+            let text = match &copy.source {
+                CopySource::Query(query) => query.to_string(),
+                CopySource::Table(name, columns) if columns.is_empty() => {
+                    format!("SELECT * FROM {name}")
+                }
+                CopySource::Table(name, columns) => {
+                    format!("SELECT {} FROM {name}", list(columns))
+                }
+            };
+            let mut statements = self.parse(&text)?;
+            match (statements.pop(), copy.is_in) {
+                (Some(statement), false) => self.execute(statement).await,
+                _ => Err(SqlError::Refused {
+                    what: format!("handing out the rows of {copy}"),
+                    instead: "it takes rows in".to_owned(),
+                }),
             }
-            CopySource::Table(name, columns) => {
-                format!("SELECT {} FROM {name}", list(columns))
-            }
-        };
-        let mut statements = self.parse(&text)?;
-        match (statements.pop(), copy.is_in) {
-            (Some(statement), false) => self.execute(statement).await,
-            _ => Err(SqlError::Refused {
-                what: format!("handing out the rows of {copy}"),
-                instead: "it takes rows in".to_owned(),
-            }),
-        }
+        })
     }
 
     /// Starts the statement that inserts the rows of a COPY FROM.
     ///
     /// # Errors
     /// As [`Session::execute`]; for a table or column that there is not.
-    pub async fn copy_in(&self, copy: &CopyStatement) -> Result<CopyIn, SqlError> {
-        let CopySource::Table(name, columns) = &copy.source else {
-            let what = format!("taking rows in for {copy}");
-            return Err(SqlError::Refused { what, instead: "name a table".to_owned() });
-        };
-        let scope = self.begin_statement()?;
-        let (state, current) = self.state_in(&scope)?;
-        let defaults = &state.config_options().catalog;
-        let reference = TableReference::parse_str(&name.to_string());
-        let full = reference.resolve(&defaults.default_catalog, &defaults.default_schema);
-        let found = StoredTable::find(&self.engine, &current, &full.schema, &full.table);
-        let missing = || SqlError::Missing { name: format!("{}.{}", full.schema, full.table) };
-        let target = found.filter(|_| copy.is_in).ok_or_else(missing)?;
-        let schema = chosen(&target, columns)?;
-        let (sender, receiver) = mpsc::channel(WAITING_MAX);
-        let rows =
-            Arc::new(Incoming { schema: Arc::clone(&schema), rows: Mutex::new(Some(receiver)) });
-        let plan = insertion(target, &full.into(), rows)?;
-        let run =
-            |reader| async { self.physical_plan(state, plan, &current, &scope, reader).await };
-        let started = self.start(copy.to_string(), scope.clone(), true, run).await;
-        let handle = started.inspect_err(|error| self.failed(error))?;
-        Ok(CopyIn { schema, rows: sender, handle })
+    pub fn copy_in<'a>(
+        &'a self,
+        copy: &'a CopyStatement,
+    ) -> BoxFuture<'a, Result<CopyIn, SqlError>> {
+        Box::pin(async move {
+            let CopySource::Table(name, columns) = &copy.source else {
+                let what = format!("taking rows in for {copy}");
+                return Err(SqlError::Refused { what, instead: "name a table".to_owned() });
+            };
+            let scope = self.begin_statement()?;
+            let (state, current) = self.state_in(&scope)?;
+            let defaults = &state.config_options().catalog;
+            let reference = TableReference::parse_str(&name.to_string());
+            let full = reference.resolve(&defaults.default_catalog, &defaults.default_schema);
+            let found = StoredTable::find(&self.engine, &current, &full.schema, &full.table);
+            let missing = || SqlError::Missing { name: format!("{}.{}", full.schema, full.table) };
+            let target = found.filter(|_| copy.is_in).ok_or_else(missing)?;
+            let schema = chosen(&target, columns)?;
+            let (sender, receiver) = mpsc::channel(WAITING_MAX);
+            let rows = Arc::new(Incoming {
+                schema: Arc::clone(&schema),
+                rows: Mutex::new(Some(receiver)),
+            });
+            let plan = insertion(target, &full.into(), rows)?;
+            let run =
+                |reader| async { self.physical_plan(state, plan, &current, &scope, reader).await };
+            let started = self.start(copy.to_string(), scope.clone(), true, run).await;
+            let handle = started.inspect_err(|error| self.failed(error))?;
+            Ok(CopyIn { schema, rows: sender, handle })
+        })
     }
 }
 

@@ -19,18 +19,19 @@ use std::mem;
 use std::ops::ControlFlow;
 
 use datafusion::common::DataFusionError;
-use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Delete, Expr, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select,
     SelectFlavor, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement as SqlStatement,
     TableAlias, TableFactor, TableSample, TableSampleKind, TableSampleMethod, TableSampleUnit,
-    Update, UpdateTableFromKind, Value, ValueWithSpan, Values, VisitMut, VisitorMut,
+    Update, UpdateTableFromKind, Value, ValueWithSpan, Values, VisitorMut,
     WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
 use super::dialect::{TerraceDialect, call, double};
 use super::join_constraint::constraint;
+use super::walk::Walk;
 use super::{row_values, similar_to};
 use crate::error::SqlError;
 
@@ -47,18 +48,10 @@ const COLUMNS_MAX: usize = 10_000;
 /// [`SqlError::Refused`] for what DataFusion would plan as something else.
 pub(super) fn normalize(statement: &mut Statement) -> Result<usize, SqlError> {
     let mut normalizer = Normalizer::default();
-    let visited = match statement {
-        Statement::Statement(statement) => statement.visit(&mut normalizer),
-        Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => query.visit(&mut normalizer),
-            CopyToSource::Relation(_) => ControlFlow::Continue(()),
-        },
-        Statement::Explain(explain) => return normalize(&mut explain.statement),
-        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
-    };
-    match visited {
-        ControlFlow::Continue(()) => Ok(normalizer.depth_max),
-        ControlFlow::Break(error) => Err(*error),
+    let _ = statement.walk(&mut normalizer);
+    match normalizer.error {
+        None => Ok(normalizer.depth_max),
+        Some(error) => Err(error),
     }
 }
 
@@ -66,6 +59,8 @@ pub(super) fn normalize(statement: &mut Statement) -> Result<usize, SqlError> {
 struct Normalizer {
     depth: usize,
     depth_max: usize,
+    /// What the statement is refused for.
+    error: Option<SqlError>,
 }
 
 impl Normalizer {
@@ -73,22 +68,24 @@ impl Normalizer {
         self.depth += levels;
         self.depth_max = self.depth_max.max(self.depth);
     }
-}
 
-type Visited = ControlFlow<Box<SqlError>>;
-
-fn as_visited(result: Result<(), SqlError>) -> Visited {
-    match result {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => ControlFlow::Break(Box::new(error)),
+    /// Goes on, or ends the walk by an error.
+    fn goes_on(&mut self, result: Result<(), SqlError>) -> ControlFlow<()> {
+        match result {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                self.error = Some(error);
+                ControlFlow::Break(())
+            }
+        }
     }
 }
 
 impl VisitorMut for Normalizer {
-    type Break = Box<SqlError>;
+    type Break = ();
 
-    fn pre_visit_statement(&mut self, statement: &mut SqlStatement) -> Visited {
-        as_visited(match statement {
+    fn pre_visit_statement(&mut self, statement: &mut SqlStatement) -> ControlFlow<()> {
+        self.goes_on(match statement {
             SqlStatement::CreateIndex(_) => Err(refused(
                 "CREATE INDEX",
                 "leave it out: scans skip chunks by the minimum and maximum of their columns",
@@ -102,10 +99,10 @@ impl VisitorMut for Normalizer {
         })
     }
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> Visited {
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         balance_unions(&mut query.body);
         self.enter(1 + set_operations_deep(&query.body));
-        as_visited(match query.locks.first() {
+        self.goes_on(match query.locks.first() {
             None => Ok(()),
             Some(lock) => Err(refused(
                 &lock.to_string(),
@@ -115,12 +112,12 @@ impl VisitorMut for Normalizer {
         })
     }
 
-    fn post_visit_query(&mut self, query: &mut Query) -> Visited {
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.depth -= 1 + set_operations_deep(&query.body);
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_select(&mut self, select: &mut Select) -> Visited {
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         if select.flavor == SelectFlavor::FromFirstNoSelect {
             select.flavor = SelectFlavor::Standard;
             let all = WildcardAdditionalOptions::default();
@@ -128,25 +125,26 @@ impl VisitorMut for Normalizer {
         }
         if select.projection.len() > COLUMNS_MAX {
             let what = format!("a SELECT of {} columns", select.projection.len());
-            return as_visited(Err(refused(&what, &format!("at most {COLUMNS_MAX} are possible"))));
+            return self
+                .goes_on(Err(refused(&what, &format!("at most {COLUMNS_MAX} are possible"))));
         }
         let mut joins = select.from.iter().flat_map(|from| &from.joins);
-        as_visited(joins.try_for_each(|join| refuse_join(&join.join_operator)))
+        self.goes_on(joins.try_for_each(|join| refuse_join(&join.join_operator)))
     }
 
-    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> Visited {
-        as_visited(sample_table(table))
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        self.goes_on(sample_table(table))
     }
 
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> Visited {
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         // What these write is visited next, and its depth measured.
         let written = row_values::write_out(expr).and_then(|()| similar_to::write_out(expr));
         balance_chain(expr);
         self.enter(1);
-        as_visited(written)
+        self.goes_on(written)
     }
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> Visited {
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         self.depth -= 1;
         if let Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) = expr
             && digits.contains(['e', 'E'])

@@ -16,6 +16,7 @@ use datafusion::logical_expr::expr::{Cast, Placeholder};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable as _, LogicalPlan, Projection, Union};
 use datafusion::sql::parser::Statement;
+use futures::future::BoxFuture;
 
 use super::constant::Constant;
 use super::depth::{self, OnStack};
@@ -85,32 +86,34 @@ impl Session {
     ///
     /// # Errors
     /// Those of planning; [`SqlError::Refused`] for parameters that are not numbered from `$1`.
-    pub async fn prepare(
-        &self,
+    pub fn prepare<'a>(
+        &'a self,
         statement: SessionStatement,
-        types: &[Option<DataType>],
-    ) -> Result<Prepared, SqlError> {
-        let SessionStatement::Sql(parsed) = &statement else {
-            let (parameters, schema, plan, constant) = (vec![], None, None, None);
-            return Ok(Prepared { statement, parameters, schema, plan, constant });
-        };
-        settings::refuse(parsed)?;
-        self.refuse_settings(parsed)?;
-        self.follow_engine()?;
-        let text = depth::text_of(&statement);
-        let (state, current) = self.state_in(&self.scope())?;
-        let planning = async {
-            let statement = parsed.as_ref().clone();
-            let (kept, parameters) =
-                self.plan_with_parameters(&state, &current, statement, types).await?;
-            let schema = Self::schema_of(&kept.plan, &parameters, &state, &current)?;
-            let constant = Constant::of(&kept.plan, &state).await;
-            Ok((kept, parameters, schema, constant))
-        };
-        let planning = OnStack::new(&text, supervised(Box::pin(planning)));
-        let (kept, parameters, schema, constant) = planning.await?;
-        let plan = is_kept(&kept.plan).then(|| Mutex::new(kept));
-        Ok(Prepared { statement, parameters, schema, plan, constant })
+        types: &'a [Option<DataType>],
+    ) -> BoxFuture<'a, Result<Prepared, SqlError>> {
+        Box::pin(async move {
+            let SessionStatement::Sql(parsed) = &statement else {
+                let (parameters, schema, plan, constant) = (vec![], None, None, None);
+                return Ok(Prepared { statement, parameters, schema, plan, constant });
+            };
+            settings::refuse(parsed)?;
+            self.refuse_settings(parsed)?;
+            self.follow_engine()?;
+            let text = depth::text_of(&statement);
+            let (state, current) = self.state_in(&self.scope())?;
+            let planning = async {
+                let statement = parsed.as_ref().clone();
+                let (kept, parameters) =
+                    self.plan_with_parameters(&state, &current, statement, types).await?;
+                let schema = Self::schema_of(&kept.plan, &parameters, &state, &current)?;
+                let constant = Constant::of(&kept.plan, &state).await;
+                Ok((kept, parameters, schema, constant))
+            };
+            let planning = OnStack::new(&text, supervised(Box::pin(planning)));
+            let (kept, parameters, schema, constant) = planning.await?;
+            let plan = is_kept(&kept.plan).then(|| Mutex::new(kept));
+            Ok(Prepared { statement, parameters, schema, plan, constant })
+        })
     }
 
     /// The only row of a statement that reads nothing, in a batch of its own, without a run; none
@@ -139,24 +142,26 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::execute`]; [`SqlError::Refused`] for another number of values.
-    pub async fn execute_prepared(
-        &self,
-        prepared: &Prepared,
+    pub fn execute_prepared<'a>(
+        &'a self,
+        prepared: &'a Prepared,
         values: Vec<ScalarValue>,
-    ) -> Result<QueryHandle, SqlError> {
-        if values.len() != prepared.parameters.len() {
-            return Err(SqlError::Refused {
-                what: format!("running a statement with {} values", values.len()),
-                instead: format!("it has {} parameters", prepared.parameters.len()),
-            });
-        }
-        let Some(plan) = &prepared.plan else {
-            return self.execute(prepared.statement.clone()).await;
-        };
-        let text = depth::text_of(&prepared.statement);
-        let scope = self.begin_statement()?;
-        let run = |reader| self.plan_prepared(prepared, plan, values, scope.clone(), reader);
-        self.start(text, scope.clone(), true, run).await.inspect_err(|error| self.failed(error))
+    ) -> BoxFuture<'a, Result<QueryHandle, SqlError>> {
+        Box::pin(async move {
+            if values.len() != prepared.parameters.len() {
+                return Err(SqlError::Refused {
+                    what: format!("running a statement with {} values", values.len()),
+                    instead: format!("it has {} parameters", prepared.parameters.len()),
+                });
+            }
+            let Some(plan) = &prepared.plan else {
+                return self.execute(prepared.statement.clone()).await;
+            };
+            let text = depth::text_of(&prepared.statement);
+            let scope = self.begin_statement()?;
+            let run = |reader| self.plan_prepared(prepared, plan, values, scope.clone(), reader);
+            self.start(text, scope.clone(), true, run).await.inspect_err(|error| self.failed(error))
+        })
     }
 
     /// The physical plan of a prepared statement.

@@ -20,6 +20,7 @@ use datafusion::sql::sqlparser::ast::{
     Ident, Set, Statement as SqlStatement, TransactionAccessMode, TransactionIsolationLevel,
     TransactionMode,
 };
+use futures::future::BoxFuture;
 
 use super::{Planned, Session};
 use crate::error::SqlError;
@@ -177,9 +178,11 @@ impl Session {
     /// # Errors
     /// [`SqlError::NoTransaction`]; [`SqlError::Conflict`] when another transaction has changed the
     /// same; errors of the store and of the catalog's file. The transaction has ended then.
-    pub async fn commit(&self) -> Result<bool, SqlError> {
-        let open = self.transaction().take();
-        open.ok_or(SqlError::NoTransaction)?.commit().await
+    pub fn commit<'a>(&'a self) -> BoxFuture<'a, Result<bool, SqlError>> {
+        Box::pin(async move {
+            let open = self.transaction().take();
+            open.ok_or(SqlError::NoTransaction)?.commit().await
+        })
     }
 
     /// Ends the transaction and undoes its changes, as ROLLBACK does.

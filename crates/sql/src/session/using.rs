@@ -18,13 +18,14 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::execution::SessionState;
-use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, GroupByExpr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr,
-    TableWithJoins, Visit, VisitMut, Visitor, VisitorMut, WildcardAdditionalOptions,
+    TableWithJoins, VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::normalize::refused;
+use super::walk::Walk;
 use crate::error::SqlError;
 use columns::{Joined, Names, Visible};
 
@@ -51,69 +52,50 @@ pub(crate) async fn write_out(
         tables.insert(reference.to_string(), columns);
     }
     let names = Names::new(tables, options.enable_ident_normalization);
-    let visited = visit_mut(statement, &mut Writer { names });
-    match visited {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(*error),
-    }
+    let mut writer = Writer { names, error: None };
+    let _ = statement.walk(&mut writer);
+    writer.error.map_or(Ok(()), Err)
 }
 
-fn has_any(statement: &Statement) -> bool {
+fn has_any(statement: &mut Statement) -> bool {
     struct Found;
-    impl Visitor for Found {
+    impl VisitorMut for Found {
         type Break = ();
 
-        fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
             match select.from.iter().any(columns::merges) {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }
         }
     }
-    match statement {
-        Statement::Statement(statement) => statement.visit(&mut Found).is_break(),
-        Statement::CopyTo(copy) => match &copy.source {
-            CopyToSource::Query(query) => query.visit(&mut Found).is_break(),
-            CopyToSource::Relation(_) => false,
-        },
-        Statement::Explain(explain) => has_any(&explain.statement),
-        Statement::CreateExternalTable(_) | Statement::Reset(_) => false,
-    }
+    statement.walk(&mut Found).is_break()
 }
-
-fn visit_mut(statement: &mut Statement, writer: &mut Writer) -> Visited {
-    match statement {
-        Statement::Statement(statement) => statement.visit(writer),
-        Statement::CopyTo(copy) => match &mut copy.source {
-            CopyToSource::Query(query) => query.visit(writer),
-            CopyToSource::Relation(_) => ControlFlow::Continue(()),
-        },
-        Statement::Explain(explain) => visit_mut(&mut explain.statement, writer),
-        Statement::CreateExternalTable(_) | Statement::Reset(_) => ControlFlow::Continue(()),
-    }
-}
-
-type Visited = ControlFlow<Box<SqlError>>;
 
 /// Writes joins out, of inner queries first.
 struct Writer {
     names: Names,
+    /// What the statement is refused for.
+    error: Option<SqlError>,
 }
 
 impl VisitorMut for Writer {
-    type Break = Box<SqlError>;
+    type Break = ();
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> Visited {
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.names.enter(query);
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, query: &mut Query) -> Visited {
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         let written = self.of_query(query);
         self.names.leave();
         match written {
             Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(Box::new(error)),
+            Err(error) => {
+                self.error = Some(error);
+                ControlFlow::Break(())
+            }
         }
     }
 }
@@ -176,7 +158,7 @@ impl Writer {
             keys.iter_mut().for_each(|key| self.replace(key, &merged));
         }
         for window in &mut select.named_window {
-            let _ = window.visit(&mut Replacer {
+            let _ = window.walk(&mut Replacer {
                 names: &mut self.names,
                 merged: &merged,
                 hidden: Vec::new(),
@@ -282,7 +264,7 @@ impl Writer {
 /// Replaces the names of merged columns in an expression.
 fn replace(names: &mut Names, expr: &mut Expr, merged: &HashMap<String, Expr>) {
     if !merged.is_empty() {
-        let _ = expr.visit(&mut Replacer { names, merged, hidden: Vec::new() });
+        let _ = expr.walk(&mut Replacer { names, merged, hidden: Vec::new() });
     }
 }
 

@@ -16,6 +16,7 @@ use datafusion::common::DataFusionError;
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use futures::future::BoxFuture;
 use terrace_sys::size::to_u64;
 
 use super::ChunkWriter;
@@ -44,12 +45,12 @@ impl Table {
     ///
     /// # Errors
     /// Errors of the expression, the pool, the store and the catalog.
-    pub async fn delete(
-        self: &Arc<Self>,
+    pub fn delete<'a>(
+        self: &'a Arc<Self>,
         filter: Option<Arc<dyn PhysicalExpr>>,
-        memory: &Arc<dyn MemoryPool>,
-    ) -> Result<u64, SqlError> {
-        self.delete_in(&Scope::Alone, filter, memory).await
+        memory: &'a Arc<dyn MemoryPool>,
+    ) -> BoxFuture<'a, Result<u64, SqlError>> {
+        Box::pin(async move { self.delete_in(&Scope::Alone, filter, memory).await })
     }
 
     /// As [`Table::delete`], in a transaction perhaps.
@@ -70,13 +71,13 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::delete`], and [`SqlError::NotNull`] for a null where none may be.
-    pub async fn update(
-        self: &Arc<Self>,
+    pub fn update<'a>(
+        self: &'a Arc<Self>,
         assignments: Vec<Assignment>,
         filter: Option<Arc<dyn PhysicalExpr>>,
-        memory: &Arc<dyn MemoryPool>,
-    ) -> Result<u64, SqlError> {
-        self.update_in(&Scope::Alone, assignments, filter, memory).await
+        memory: &'a Arc<dyn MemoryPool>,
+    ) -> BoxFuture<'a, Result<u64, SqlError>> {
+        Box::pin(async move { self.update_in(&Scope::Alone, assignments, filter, memory).await })
     }
 
     /// As [`Table::update`], in a transaction perhaps.

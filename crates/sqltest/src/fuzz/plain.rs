@@ -7,6 +7,7 @@ use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::FutureExt as _;
+use terrace_sql::stock;
 
 use super::cell;
 use super::load;
@@ -56,7 +57,7 @@ impl Plain {
     }
 
     async fn one(&self, statement: &str) -> Result<Vec<Vec<cell::Cell>>, DataFusionError> {
-        let frame = Box::pin(self.context.sql(statement)).await?;
+        let frame = stock::frame(&self.context, statement).await?;
         let batches = frame.collect().await?;
         cell::rows(&batches).map_err(DataFusionError::Execution)
     }

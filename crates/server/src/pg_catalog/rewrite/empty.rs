@@ -7,8 +7,9 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, FunctionArguments, JoinOperator, Query, Select, SelectItem,
-    SetExpr, TableFactor, TableWithJoins, Value, ValueWithSpan, VisitMut, VisitorMut,
+    SetExpr, TableFactor, TableWithJoins, Value, ValueWithSpan, VisitorMut,
 };
+use terrace_sql::session::Walk;
 
 use super::{folded, last, null, subqueries};
 use crate::pg_catalog::{SCHEMA, definition, tables, types};
@@ -59,7 +60,7 @@ pub(super) fn columns(select: &mut Select) {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
             continue;
         };
-        if expr.visit(&mut Subqueries).is_break() {
+        if expr.walk(&mut Subqueries).is_break() {
             *expr = null();
         }
     }

@@ -8,16 +8,15 @@
 //!   o.a <> i.b` is `i.a = o.a AND i.a <> i.b`.
 
 use std::collections::HashSet;
-use std::convert::Infallible;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
-    VisitMut, VisitorMut,
+    VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use terrace_sql::session::call;
+use terrace_sql::session::{Walk, call};
 
 use super::{folded, last, take};
 
@@ -100,8 +99,7 @@ pub(super) fn is_aggregate(select: &Select) -> bool {
 
 fn aggregates(expr: &Expr) -> bool {
     let mut found = false;
-    // Nothing breaks.
-    let ControlFlow::Continue(()) = expr.clone().visit(&mut Visitor(|expr: &mut Expr| {
+    let _ = expr.clone().walk(&mut Each(|expr: &mut Expr| {
         if let Expr::Function(function) = expr {
             found |= AGGREGATES.contains(&last(&function.name).as_str());
         }
@@ -128,8 +126,7 @@ fn names(from: &[TableWithJoins]) -> Option<HashSet<String>> {
 fn columns(expr: &Expr) -> Vec<Expr> {
     let mut columns = Vec::new();
     let mut copy = expr.clone();
-    // Nothing breaks.
-    let ControlFlow::Continue(()) = copy.visit(&mut Visitor(|expr: &mut Expr| {
+    let _ = copy.walk(&mut Each(|expr: &mut Expr| {
         if matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_)) {
             columns.push(expr.clone());
         }
@@ -165,8 +162,7 @@ fn equation(condition: &Expr, own: &HashSet<String>) -> Option<(String, Expr)> {
 
 /// Replaces outer columns by their equals.
 fn substitute(expr: &mut Expr, equals: &[(String, Expr)]) {
-    // Nothing breaks.
-    let ControlFlow::Continue(()) = expr.visit(&mut Visitor(|expr: &mut Expr| {
+    let _ = expr.walk(&mut Each(|expr: &mut Expr| {
         if !matches!(expr, Expr::CompoundIdentifier(_)) {
             return;
         }
@@ -213,12 +209,12 @@ fn case(condition: Expr, subquery: Expr) -> Option<Expr> {
 }
 
 /// Calls a function for each expression.
-struct Visitor<F>(F);
+struct Each<F>(F);
 
-impl<F: FnMut(&mut Expr)> VisitorMut for Visitor<F> {
-    type Break = Infallible;
+impl<F: FnMut(&mut Expr)> VisitorMut for Each<F> {
+    type Break = ();
 
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Infallible> {
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         (self.0)(expr);
         ControlFlow::Continue(())
     }

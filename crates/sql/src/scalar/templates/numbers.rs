@@ -1,0 +1,426 @@
+//! Templates of `to_char` for numbers, as PostgreSQL has them.
+
+mod writer;
+
+use datafusion::common::{Result, exec_err};
+
+use writer::Writer;
+
+/// Digits that a double and a single precision number have for certain.
+const DOUBLE_DIGITS: usize = 15;
+const SINGLE_DIGITS: usize = 6;
+/// Width of a Roman number without `FM`, and of one that does not fit.
+const ROMAN_WIDTH: usize = 15;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keyword {
+    Comma,
+    Point,
+    Zero,
+    Nine,
+    Blank,
+    Exponent,
+    Unpadded,
+    Currency,
+    Minus,
+    Plus,
+    Bracket,
+    Roman,
+    RomanLower,
+    AnySign,
+    Anchored,
+    Ordinal,
+    OrdinalLower,
+    Shift,
+    Nothing,
+}
+
+/// The keywords in capitals, longer ones before those that they begin with.
+const KEYWORDS: &[(&str, Keyword)] = &[
+    ("EEEE", Keyword::Exponent),
+    ("FM", Keyword::Unpadded),
+    ("MI", Keyword::Minus),
+    ("PL", Keyword::Plus),
+    ("PR", Keyword::Bracket),
+    ("RN", Keyword::Roman),
+    ("SG", Keyword::AnySign),
+    ("SP", Keyword::Nothing),
+    ("TH", Keyword::Ordinal),
+    (",", Keyword::Comma),
+    (".", Keyword::Point),
+    ("0", Keyword::Zero),
+    ("9", Keyword::Nine),
+    ("B", Keyword::Blank),
+    ("C", Keyword::Nothing),
+    ("D", Keyword::Point),
+    ("E", Keyword::Exponent),
+    ("G", Keyword::Comma),
+    ("L", Keyword::Currency),
+    ("S", Keyword::Anchored),
+    ("V", Keyword::Shift),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Item {
+    Literal(char),
+    Keyword(Keyword),
+}
+
+/// Where an `S` puts the sign.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Anchor {
+    #[default]
+    None,
+    Before,
+    Behind,
+}
+
+/// A template of a number that was read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct NumberTemplate {
+    items: Vec<Item>,
+    /// Digits before the point and behind it.
+    before: usize,
+    behind: usize,
+    /// Decimal places that `V` shifts a number by.
+    shift: Option<usize>,
+    anchor: Anchor,
+    /// Digits before the point ahead of an `S`.
+    before_anchor: usize,
+    /// The place of the first zero, and the places up to the last one.
+    zero_first: Option<usize>,
+    zero_end: usize,
+    point: bool,
+    unpadded: bool,
+    minus: bool,
+    plus: bool,
+    bracket: bool,
+    roman: bool,
+    exponent: bool,
+}
+
+/// A number whose digits are asked for.
+#[derive(Clone, Debug)]
+pub(super) enum Number {
+    /// An integer or a decimal in its usual text.
+    Exact(String),
+    Single(f32),
+    Double(f64),
+}
+
+impl NumberTemplate {
+    /// # Errors
+    /// Keywords that do not go together.
+    pub(super) fn parsed(text: &str) -> Result<Self> {
+        let mut template = Self::default();
+        let mut rest = text;
+        while !rest.is_empty() {
+            if let Some((keyword, behind)) = keyword(rest) {
+                template.add(keyword)?;
+                template.items.push(Item::Keyword(keyword));
+                rest = behind;
+            } else if let Some(quoted) = rest.strip_prefix('"') {
+                let items = &mut template.items;
+                rest = super::times::quotation(quoted, |c| items.push(Item::Literal(c)));
+            } else {
+                rest = if rest.starts_with("\\\"") { &rest[1..] } else { rest };
+                let mut characters = rest.chars();
+                template.items.extend(characters.next().map(Item::Literal));
+                rest = characters.as_str();
+            }
+        }
+        Ok(template)
+    }
+
+    fn add(&mut self, keyword: Keyword) -> Result<()> {
+        let refuse = |why: &str| exec_err!("a template of to_char is wrong: {why}");
+        if self.exponent {
+            return refuse("\"EEEE\" comes last");
+        }
+        let signed = self.plus || self.minus || self.bracket;
+        let anchored = self.anchor != Anchor::None;
+        match keyword {
+            Keyword::Nine | Keyword::Zero if self.bracket => {
+                return refuse("digits come before \"PR\"");
+            }
+            Keyword::Nine => self.digit(),
+            Keyword::Zero => {
+                if self.zero_first.is_none() && !self.point {
+                    self.zero_first = Some(self.before);
+                }
+                if self.point {
+                    self.behind += 1
+                } else {
+                    self.before += 1
+                }
+                self.zero_end = self.before + self.behind;
+            }
+            Keyword::Point if self.point => return refuse("it has more than one decimal point"),
+            Keyword::Point if self.shift.is_some() => {
+                return refuse("\"V\" and a decimal point do not go together");
+            }
+            Keyword::Point => self.point = true,
+            Keyword::Shift if self.point => {
+                return refuse("\"V\" and a decimal point do not go together");
+            }
+            Keyword::Shift => self.shift = Some(self.shift.unwrap_or(0)),
+            Keyword::Unpadded => self.unpadded = true,
+            Keyword::Anchored if self.anchor == Anchor::Before || signed => {
+                return refuse("it has more than one sign");
+            }
+            Keyword::Anchored if !self.point => {
+                self.anchor = Anchor::Before;
+                self.before_anchor = self.before;
+            }
+            Keyword::Anchored => self.anchor = Anchor::Behind,
+            Keyword::Minus | Keyword::Plus | Keyword::AnySign if anchored => {
+                return refuse("it has more than one sign");
+            }
+            Keyword::Minus => self.minus = true,
+            Keyword::Plus => self.plus = true,
+            Keyword::AnySign => (self.minus, self.plus) = (true, true),
+            Keyword::Bracket if anchored || self.plus || self.minus => {
+                return refuse("it has more than one sign");
+            }
+            Keyword::Bracket => self.bracket = true,
+            Keyword::Roman | Keyword::RomanLower => self.roman = true,
+            Keyword::Exponent => {
+                let other = self.unpadded || anchored || signed || self.roman;
+                if other || self.shift.is_some() {
+                    return refuse("\"EEEE\" goes with digits and a decimal point only");
+                }
+                self.exponent = true;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn digit(&mut self) {
+        match &mut self.shift {
+            Some(shift) => *shift += 1,
+            None if self.point => self.behind += 1,
+            None => self.before += 1,
+        }
+    }
+
+    /// The number as the template says.
+    pub(super) fn write(&self, number: &Number, text: &mut String) {
+        if self.roman {
+            return self.write_roman(&roman(number), text);
+        }
+        if self.exponent {
+            return text.push_str(&self.scientific(number));
+        }
+        let mut layout = self.clone();
+        let shift = self.shift.unwrap_or(0);
+        layout.before += shift;
+        let digits = match number {
+            Number::Exact(digits) => rounded(digits, shift, layout.behind),
+            Number::Single(value) => layout.rounded_float(f64::from(*value), SINGLE_DIGITS),
+            Number::Double(value) => layout.rounded_float(*value, DOUBLE_DIGITS),
+        };
+        let (negative, digits) = match digits.strip_prefix('-') {
+            Some(digits) => (true, digits),
+            None => (false, digits.as_str()),
+        };
+        let before = digits.find('.').unwrap_or(digits.len());
+        if before > layout.before {
+            // It does not fit.
+            let hashes = |count: usize| "#".repeat(count);
+            let digits = format!("{}.{}", hashes(layout.before), hashes(layout.behind));
+            return Writer::new(layout, &digits, 0, negative).write(text);
+        }
+        let spaces = layout.before - before;
+        Writer::new(layout, digits, spaces, negative).write(text);
+    }
+
+    /// The digits of a float; fewer behind the point where it has no more.
+    fn rounded_float(&mut self, value: f64, digits: usize) -> String {
+        let value = value * 10_f64.powi(self.shift.unwrap_or(0).try_into().unwrap_or(i32::MAX));
+        let before = named(value.abs(), 0).len();
+        if before >= digits {
+            self.behind = 0;
+        } else if before + self.behind > digits {
+            self.behind = digits - before;
+        }
+        named(value, self.behind)
+    }
+
+    fn write_roman(&self, roman: &str, text: &mut String) {
+        for item in &self.items {
+            match item {
+                Item::Literal(literal) => text.push(*literal),
+                Item::Keyword(keyword @ (Keyword::Roman | Keyword::RomanLower)) => {
+                    let lower = roman.to_lowercase();
+                    let roman = if *keyword == Keyword::Roman { roman } else { &lower };
+                    let width = if self.unpadded { 0 } else { ROMAN_WIDTH };
+                    text.push_str(&format!("{roman:>width$}"));
+                }
+                Item::Keyword(_) => {}
+            }
+        }
+    }
+
+    /// A digit, a point, digits and an exponent; a space stands for a sign that is not written.
+    fn scientific(&self, number: &Number) -> String {
+        let digits = match number {
+            Number::Exact(digits) => scientific_of(digits, self.behind),
+            Number::Single(value) if value.is_finite() => {
+                scientific_float(f64::from(*value), self.behind)
+            }
+            Number::Double(value) if value.is_finite() => scientific_float(*value, self.behind),
+            _ => {
+                let hashes = |count: usize| "#".repeat(count);
+                return format!(" {}.{}", hashes(self.before), hashes(self.behind + 4));
+            }
+        };
+        if digits.starts_with('-') { digits } else { format!(" {digits}") }
+    }
+}
+
+fn keyword(text: &str) -> Option<(Keyword, &str)> {
+    for (name, keyword) in KEYWORDS {
+        let Some(word) = text.get(..name.len()) else { continue };
+        let lower = name.to_ascii_lowercase();
+        if word != *name && word != lower {
+            continue;
+        }
+        let keyword = match keyword {
+            Keyword::Roman if word == lower => Keyword::RomanLower,
+            Keyword::Ordinal if word == lower => Keyword::OrdinalLower,
+            other => *other,
+        };
+        return Some((keyword, &text[name.len()..]));
+    }
+    None
+}
+
+/// A float with so many digits behind the point; what is no number in PostgreSQL's words.
+fn named(value: f64, behind: usize) -> String {
+    if value.is_nan() {
+        "NaN".to_owned()
+    } else if value.is_infinite() {
+        if value < 0.0 { "-Infinity" } else { "Infinity" }.to_owned()
+    } else {
+        format!("{value:.behind$}")
+    }
+}
+
+/// The digits of an exact number, shifted to the left, with so many behind the point; halves are
+/// rounded away from zero.
+fn rounded(number: &str, shift: usize, behind: usize) -> String {
+    let (sign, number) = match number.strip_prefix('-') {
+        Some(number) => ("-", number),
+        None => ("", number),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let mut digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).collect();
+    let point = whole.len() + shift;
+    digits.resize(digits.len().max(point + behind + 1), b'0');
+    let up = digits[point + behind] >= b'5';
+    digits.truncate(point + behind);
+    if up {
+        increment(&mut digits);
+    }
+    let point = digits.len() - behind;
+    let first = digits[..point].iter().position(|digit| *digit != b'0');
+    let first = first.unwrap_or(point.saturating_sub(1));
+    let sign = if digits.iter().all(|digit| *digit == b'0') { "" } else { sign };
+    let digits = String::from_utf8_lossy(&digits);
+    let whole = if point == 0 { "0" } else { &digits[first..point] };
+    match behind {
+        0 => format!("{sign}{whole}"),
+        _ => format!("{sign}{whole}.{}", &digits[point..]),
+    }
+}
+
+/// Adds one to the last place.
+fn increment(digits: &mut Vec<u8>) {
+    for digit in digits.iter_mut().rev() {
+        if *digit < b'9' {
+            *digit += 1;
+            return;
+        }
+        *digit = b'0';
+    }
+    digits.insert(0, b'1');
+}
+
+fn scientific_of(number: &str, behind: usize) -> String {
+    let (sign, number) = match number.strip_prefix('-') {
+        Some(number) => ("-", number),
+        None => ("", number),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let all: Vec<u8> = whole.bytes().chain(fraction.bytes()).collect();
+    let first = all.iter().position(|digit| *digit != b'0');
+    let mut exponent = first.map_or(0, |first| whole.len() as i64 - 1 - first as i64);
+    let mut digits = all[first.unwrap_or(all.len())..].to_vec();
+    digits.resize(digits.len().max(behind + 2), b'0');
+    let up = digits[behind + 1] >= b'5';
+    digits.truncate(behind + 1);
+    if up {
+        increment(&mut digits);
+        if digits.len() > behind + 1 {
+            digits.truncate(behind + 1);
+            exponent += 1;
+        }
+    }
+    let digits = String::from_utf8_lossy(&digits);
+    let point = if behind > 0 { "." } else { "" };
+    format!("{sign}{}{point}{}{}", &digits[..1], &digits[1..], exponent_of(exponent))
+}
+
+fn scientific_float(value: f64, behind: usize) -> String {
+    let text = format!("{value:.behind$e}");
+    match text.split_once('e') {
+        Some((digits, exponent)) => {
+            format!("{digits}{}", exponent_of(exponent.parse().unwrap_or(0)))
+        }
+        None => text,
+    }
+}
+
+fn exponent_of(exponent: i64) -> String {
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("e{sign}{:02}", exponent.unsigned_abs())
+}
+
+/// A number from 1 to 3999 in Roman numerals, and a row of # for another.
+fn roman(number: &Number) -> String {
+    const NUMERALS: [(i64, &str); 13] = [
+        (1_000, "M"),
+        (900, "CM"),
+        (500, "D"),
+        (400, "CD"),
+        (100, "C"),
+        (90, "XC"),
+        (50, "L"),
+        (40, "XL"),
+        (10, "X"),
+        (9, "IX"),
+        (5, "V"),
+        (4, "IV"),
+        (1, "I"),
+    ];
+    let digits = match number {
+        Number::Exact(digits) => rounded(digits, 0, 0),
+        Number::Single(value) => named(f64::from(*value), 0),
+        Number::Double(value) => named(*value, 0),
+    };
+    // What is no integer is not between those either.
+    let whole = digits.parse().unwrap_or(0);
+    if !(1..4_000).contains(&whole) {
+        return "#".repeat(ROMAN_WIDTH);
+    }
+    let mut rest = whole;
+    let mut roman = String::new();
+    for (value, numeral) in NUMERALS {
+        while rest >= value {
+            roman.push_str(numeral);
+            rest -= value;
+        }
+    }
+    roman
+}
