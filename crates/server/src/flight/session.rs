@@ -122,6 +122,7 @@ impl ClientSession {
             user: user.to_owned(),
             role,
             number: registered.number(),
+            is_secure: shared.tls.is_some(),
             settings: SharedSettings::default(),
             registry: Arc::clone(registered.registry()),
         });

@@ -39,6 +39,21 @@ fn row(number: i32, activity: Activity, source: &Source) -> Row {
     ]
 }
 
+/// The row of `pg_stat_database`. Nothing but the connections is counted.
+pub(super) fn database(source: &Source) -> Row {
+    let all = i64::try_from(source.facts.registry.activity().len()).unwrap_or(i64::MAX);
+    vec![
+        ("datid", oids::DATABASE.into()),
+        ("datname", source.facts.database.into()),
+        ("numbackends", all.into()),
+    ]
+}
+
+/// The row of `pg_stat_ssl` and of `pg_stat_gssapi` for the connection that asks.
+pub(super) fn encryption(source: &Source) -> Row {
+    vec![("pid", i64::from(source.facts.number).into()), ("ssl", source.facts.is_secure.into())]
+}
+
 /// A moment as a timestamp.
 pub(super) fn micros(time: Option<SystemTime>) -> Value {
     let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());

@@ -4,9 +4,11 @@
 
 mod definitions;
 mod facts;
+mod format;
 mod keywords;
 mod names;
 mod texts;
+mod transactions;
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -36,12 +38,15 @@ enum Returns {
     Int4,
     Int8,
     Oid,
+    Xid,
     Text,
     Texts,
     Ints,
     Time,
     /// A list of pairs `x` and `n`.
     Pairs,
+    /// A list of privileges, as `aclexplode` tells them.
+    Grants,
 }
 
 /// The value of a function for a row; the arguments are of any type.
@@ -93,8 +98,15 @@ const fn acting(
 
 /// The functions of a session.
 pub(super) fn all(source: &Source) -> Vec<ScalarUDF> {
-    let tables =
-        [definitions::FUNCTIONS, facts::FUNCTIONS, names::FUNCTIONS, texts::FUNCTIONS].concat();
+    let tables = [
+        definitions::FUNCTIONS,
+        facts::FUNCTIONS,
+        format::FUNCTIONS,
+        names::FUNCTIONS,
+        texts::FUNCTIONS,
+        transactions::FUNCTIONS,
+    ];
+    let tables = tables.concat();
     let function = |definition: Definition| {
         let (least, most) = definition.arguments;
         let signatures = (least..=most).map(|count| match count {
@@ -247,7 +259,7 @@ impl ScalarUDFImpl for Function {
         Ok(match self.definition.returns {
             Returns::Bool => DataType::Boolean,
             Returns::Int4 => DataType::Int32,
-            Returns::Int8 | Returns::Oid => DataType::Int64,
+            Returns::Int8 | Returns::Oid | Returns::Xid => DataType::Int64,
             Returns::Text => DataType::Utf8,
             Returns::Texts => list(DataType::Utf8),
             Returns::Ints => list(DataType::Int64),
@@ -259,15 +271,28 @@ impl ScalarUDFImpl for Function {
                 ]
                 .into(),
             )),
+            Returns::Grants => list(DataType::Struct(
+                vec![
+                    Field::new("grantor", DataType::Int64, true),
+                    Field::new("grantee", DataType::Int64, true),
+                    Field::new("privilege_type", DataType::Utf8, true),
+                    Field::new("is_grantable", DataType::Boolean, true),
+                ]
+                .into(),
+            )),
         })
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let types: Vec<_> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
         let field = Field::new(self.name(), self.return_type(&types)?, true);
-        let told = HashMap::from([(TYPE_KEY.to_owned(), "26".to_owned())]);
-        let is_oid = self.definition.returns == Returns::Oid;
-        Ok(Arc::new(if is_oid { field.with_metadata(told) } else { field }))
+        let told = match self.definition.returns {
+            Returns::Oid => "26",
+            Returns::Xid => "28",
+            _ => return Ok(Arc::new(field)),
+        };
+        let told = HashMap::from([(TYPE_KEY.to_owned(), told.to_owned())]);
+        Ok(Arc::new(field.with_metadata(told)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

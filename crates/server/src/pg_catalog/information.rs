@@ -40,6 +40,7 @@ pub(super) async fn rows(name: &str, source: &Source) -> Result<Vec<Row>, SqlErr
             let of = objects.relations.iter().filter(|object| object.is_of_user());
             of.flat_map(|object| privileges(object, source)).collect()
         }
+        "column_privileges" | "role_column_grants" => column_privileges(&objects, source).await?,
         "enabled_roles" => vec![vec![("role_name", source.facts.user.as_str().into())]],
         "information_schema_catalog_name" => vec![vec![("catalog_name", database())]],
         "character_sets" => vec![vec![
@@ -119,6 +120,28 @@ fn privileges(object: &Object, source: &Source) -> Vec<Row> {
         rows.extend(held.iter().map(|privilege| of(&grantee, privilege.keyword())));
     }
     rows
+}
+
+/// The privileges on tables that there are on columns too, for each column.
+async fn column_privileges(objects: &Objects, source: &Source) -> Result<Vec<Row>, SqlError> {
+    let mut rows = Vec::new();
+    for object in objects.relations.iter().filter(|object| object.is_of_user()) {
+        let columns = relations::columns(object, source).await?;
+        let of_columns = |row: &Row| {
+            let is_of_columns = |value: &Value| {
+                ["INSERT", "SELECT", "UPDATE", "REFERENCES"].iter().any(|it| *value == (*it).into())
+            };
+            row.iter().any(|(name, value)| *name == "privilege_type" && is_of_columns(value))
+        };
+        for row in privileges(object, source).into_iter().filter(of_columns) {
+            rows.extend(columns.iter().map(|column| {
+                let mut row = row.clone();
+                row.push(("column_name", column.name.as_str().into()));
+                row
+            }));
+        }
+    }
+    Ok(rows)
 }
 
 fn yes(is: bool) -> Value {

@@ -4,16 +4,22 @@
 //! of the catalog, such as `'t'::regclass` ([`casts`]); arrays written as texts, and `ARRAY(SELECT
 //! ...)` ([`arrays`]); `current_schema` and the like without parentheses; `COLLATE "C"` and
 //! `COLLATE pg_catalog.default`, since texts are compared by their bytes anyway;
-//! `LIKE x ESCAPE c` and `(x).field`.
+//! `LIKE x ESCAPE c`, `substring(x FROM 'pattern')` and `(x).field`.
 //!
 //! In statements that name the catalog: correlated subqueries that return one value
-//! ([`subqueries`]), functions as tables ([`tables`]), and the names of columns ([`columns`]).
+//! ([`subqueries`]) and those in places where DataFusion plans none ([`placement`]), functions as
+//! tables ([`tables`]), system columns ([`system`]), rows as values ([`rows`]), recursion that ends
+//! at once ([`recursion`]), patterns of times ([`times`]), and the names of columns ([`columns`]).
 
 mod arrays;
 mod casts;
 mod columns;
 mod empty;
+mod placement;
+mod recursion;
+mod rows;
 mod subqueries;
+mod system;
 mod tables;
 
 use std::mem;
@@ -22,7 +28,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, DataType, Expr, Function, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart, Select, Statement as SqlStatement, TableFactor, Value, ValueWithSpan,
+    ObjectNamePart, Query, Select, Statement as SqlStatement, TableFactor, Value, ValueWithSpan,
     VisitorMut,
 };
 use terrace_sql::session::{Walk, call};
@@ -34,7 +40,8 @@ const WORDS: &[&str] =
     &["current_catalog", "current_role", "current_schema", "current_user", "session_user", "user"];
 
 /// Functions that return several rows, and here lists of them.
-const SETS: &[&str] = &["_pg_expandarray", "generate_subscripts", "pg_partition_ancestors"];
+const SETS: &[&str] =
+    &["_pg_expandarray", "aclexplode", "generate_subscripts", "pg_partition_ancestors"];
 
 /// Functions by which a statement is known to ask for the catalog, beside those that begin with
 /// `pg_`.
@@ -143,8 +150,20 @@ struct Rewriter {
 impl VisitorMut for Rewriter {
     type Break = ();
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if self.names_catalog {
+            recursion::ended(query);
+            placement::distinct(query);
+            placement::sorted(query);
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         if self.names_catalog {
+            system::columns(select);
+            rows::written(select);
+            placement::members(select);
             casts::shown(select);
             columns::named(select);
             empty::columns(select);
@@ -200,6 +219,7 @@ impl VisitorMut for Rewriter {
                 arrays::coalesced(function);
             }
             Expr::Function(_) => function(expr),
+            Expr::Substring { .. } => part(expr),
             Expr::Case { .. } if self.names_catalog => empty::branches(expr),
             Expr::Subquery(query) if self.names_catalog => match empty::has_no_value(query) {
                 true => *expr = null(),
@@ -264,6 +284,29 @@ fn escape(pattern: &mut Expr, escape_char: &mut Option<ValueWithSpan>) {
         let text = take(pattern);
         *pattern = call("like_escape", [text, Expr::Value(char)]);
     }
+}
+
+/// `substring(x FROM 'a(b)')` as `regexp_match(x, 'a(b)')[1]`.
+fn part(expr: &mut Expr) {
+    let Expr::Substring { expr: text, substring_from: Some(pattern), substring_for: None, .. } =
+        &*expr
+    else {
+        return;
+    };
+    let is_text = matches!(
+        pattern.as_ref(),
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. })
+    );
+    if is_text && let Some(part) = expr_of(&format!("regexp_match({text}, {pattern})[1]")) {
+        *expr = part;
+    }
+}
+
+fn expr_of(text: &str) -> Option<Expr> {
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+    let parser = Parser::new(&GenericDialect {}).try_with_sql(text);
+    parser.and_then(|mut parser| parser.parse_expr()).ok()
 }
 
 fn function(expr: &mut Expr) {

@@ -11,6 +11,7 @@ use super::{Source, activity, functions, information, oids, relations, roles, ty
 /// The relations that [`rows`] gives rows to.
 const FILLED: &[&str] = &[
     "pg_attribute",
+    "pg_authid",
     "pg_class",
     "pg_collation",
     "pg_database",
@@ -18,12 +19,20 @@ const FILLED: &[&str] = &[
     "pg_proc",
     "pg_roles",
     "pg_settings",
+    "pg_shadow",
     "pg_stat_activity",
     "pg_stat_all_tables",
+    "pg_stat_database",
+    "pg_stat_gssapi",
+    "pg_stat_ssl",
     "pg_stat_sys_tables",
     "pg_stat_user_tables",
+    "pg_statio_all_tables",
+    "pg_statio_sys_tables",
+    "pg_statio_user_tables",
     "pg_tables",
     "pg_tablespace",
+    "pg_timezone_names",
     "pg_type",
     "pg_user",
     "pg_views",
@@ -54,9 +63,15 @@ pub(super) async fn rows(definition: &Definition, source: &Source) -> Result<Vec
         }
         "pg_tables" => relations::tables(&objects(), source),
         "pg_views" => relations::views(&objects(), source),
-        "pg_stat_all_tables" => relations::statistics(&objects(), |_| true),
-        "pg_stat_user_tables" => relations::statistics(&objects(), |object| object.is_of_user()),
-        "pg_stat_sys_tables" => relations::statistics(&objects(), |object| !object.is_of_user()),
+        "pg_stat_all_tables" | "pg_statio_all_tables" => {
+            relations::statistics(&objects(), |_| true)
+        }
+        "pg_stat_user_tables" | "pg_statio_user_tables" => {
+            relations::statistics(&objects(), |object| object.is_of_user())
+        }
+        "pg_stat_sys_tables" | "pg_statio_sys_tables" => {
+            relations::statistics(&objects(), |object| !object.is_of_user())
+        }
         "pg_type" => types::rows(),
         "pg_proc" => functions::rows(source),
         "pg_collation" => collations(),
@@ -66,10 +81,13 @@ pub(super) async fn rows(definition: &Definition, source: &Source) -> Result<Vec
             ("spcname", "pg_default".into()),
             ("spcowner", oids::OWNER.into()),
         ]],
-        "pg_roles" => roles::roles(source).iter().map(roles::role).collect(),
-        "pg_user" => roles::roles(source).iter().map(roles::user).collect(),
+        "pg_authid" | "pg_roles" => roles::roles(source).iter().map(roles::role).collect(),
+        "pg_user" | "pg_shadow" => roles::roles(source).iter().map(roles::user).collect(),
         "pg_settings" => source.facts.settings.rows().into_iter().map(setting).collect(),
         "pg_stat_activity" => activity::rows(source),
+        "pg_stat_database" => vec![activity::database(source)],
+        "pg_stat_gssapi" | "pg_stat_ssl" => vec![activity::encryption(source)],
+        "pg_timezone_names" => vec![vec![("name", "UTC".into()), ("abbrev", "UTC".into())]],
         _ => vec![],
     })
 }

@@ -118,6 +118,7 @@ impl LoggedIn {
             user,
             role,
             number,
+            is_secure: tls,
             settings: SharedSettings::new(settings.clone()),
             registry: Arc::clone(registered.registry()),
         });

@@ -20,6 +20,8 @@ pub(crate) struct Place {
     pub(crate) role: Option<String>,
     /// The number by which its statements are cancelled.
     pub(crate) number: i32,
+    /// True if the connection is one of TLS.
+    pub(crate) is_secure: bool,
     pub(crate) settings: SharedSettings,
     /// All connections of the server.
     pub(crate) registry: Arc<Registry>,

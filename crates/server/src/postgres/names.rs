@@ -65,9 +65,10 @@ fn rename<'a>(names: impl Iterator<Item = (Option<String>, &'a mut FieldRef)>) {
 /// several columns.
 fn name_of_item(item: &SelectItem) -> Option<Option<String>> {
     match item {
-        SelectItem::UnnamedExpr(Expr::Identifier(_) | Expr::CompoundIdentifier(_))
-        | SelectItem::ExprWithAlias { .. } => Some(None),
+        SelectItem::UnnamedExpr(Expr::Identifier(_)) => Some(None),
+        // The name inside may be another one, where two columns have the same.
         SelectItem::UnnamedExpr(expr) => Some(Some(name_of(expr))),
+        SelectItem::ExprWithAlias { alias, .. } => Some(Some(text_of(alias))),
         _ => None,
     }
 }
@@ -200,7 +201,7 @@ mod tests {
         use ArrowType::{Boolean, Int32, Int64, Utf8};
         let cases = [
             ("SELECT count(*), 1, -1, NOT true", "count ?column? ?column? ?column?"),
-            ("SELECT x, t.y, x AS z, max(x)::bigint", "c0 c1 c2 max"),
+            ("SELECT x, t.y, x AS z, max(x)::bigint", "c0 y z max"),
             (
                 "SELECT '1'::int, date '2024-01-01', (1)::text, CAST('x' AS varchar(3))",
                 "int4 date text varchar",

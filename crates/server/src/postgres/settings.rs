@@ -63,6 +63,7 @@ const SETTINGS: &[Setting] = &[
     setting("client_min_messages", "notice", Takes::Text, false),
     setting("default_transaction_isolation", ISOLATION, Takes::One(ISOLATIONS), false),
     setting("DateStyle", "ISO, MDY", Takes::One(&["ISO, MDY", "ISO", "ISO,MDY"]), true),
+    setting("default_tablespace", "", Takes::One(&["", "pg_default"]), false),
     setting("extra_float_digits", "1", Takes::Integer, false),
     setting(IDLE_IN_TRANSACTION, "0", Takes::Time, false),
     setting("integer_datetimes", "on", Takes::One(&["on"]), true),

@@ -1,6 +1,8 @@
 //! Clients look up what a database has: psql's commands, and the queries of drivers as they were
 //! recorded (`catalog/`).
 
+mod forms;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -43,6 +43,8 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     none("pg_indexam_has_property", 2),
     none("pg_tablespace_location", 1),
     none("acldefault", 2),
+    // Privileges are in `information_schema.table_privileges`; columns of them are null.
+    lenient("aclexplode", (1, 1), Returns::Grants, |_, _| Ok(Value::Null)),
     strict("pg_get_function_arguments", (1, 1), Returns::Text, |_, _| Ok("".into())),
     strict("pg_get_function_identity_arguments", (1, 1), Returns::Text, |_, _| Ok("".into())),
     strict("pg_get_function_result", (1, 1), Returns::Text, |_, _| Ok("\"any\"".into())),

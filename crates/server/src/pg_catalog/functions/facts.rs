@@ -45,6 +45,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     strict("pg_client_encoding", (0, 0), Returns::Text, |_, _| Ok("UTF8".into())),
     strict("getdatabaseencoding", (0, 0), Returns::Text, |_, _| Ok("UTF8".into())),
     strict("pg_is_in_recovery", (0, 0), Returns::Bool, |_, _| Ok(false.into())),
+    strict("pg_is_wal_replay_paused", (0, 0), Returns::Bool, |_, _| Ok(false.into())),
     strict("pg_jit_available", (0, 0), Returns::Bool, |_, _| Ok(false.into())),
     strict("pg_my_temp_schema", (0, 0), Returns::Oid, |_, _| Ok(0.into())),
     strict("pg_postmaster_start_time", (0, 0), Returns::Time, began),

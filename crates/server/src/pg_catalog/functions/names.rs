@@ -17,6 +17,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     strict("regproc", (1, 1), Returns::Oid, |call, args| oid(call, args, &FUNCTION)),
     strict("regnamespace", (1, 1), Returns::Oid, |call, args| oid(call, args, &SCHEMA)),
     strict("regrole", (1, 1), Returns::Oid, |call, args| oid(call, args, &ROLE)),
+    strict("regoper", (1, 1), Returns::Oid, |call, args| oid(call, args, &OPERATOR)),
     strict("to_regclass", (1, 1), Returns::Oid, |call, args| known(call, args, &CLASS)),
     strict("to_regtype", (1, 1), Returns::Oid, |call, args| known(call, args, &TYPE)),
     strict("to_regproc", (1, 1), Returns::Oid, |call, args| known(call, args, &FUNCTION)),
@@ -27,6 +28,7 @@ pub(super) const FUNCTIONS: &[Definition] = &[
     strict("regproc_out", (1, 1), Returns::Text, |call, args| name(call, args, &FUNCTION)),
     strict("regnamespace_out", (1, 1), Returns::Text, |call, args| name(call, args, &SCHEMA)),
     strict("regrole_out", (1, 1), Returns::Text, |call, args| name(call, args, &ROLE)),
+    strict("regoper_out", (1, 1), Returns::Text, |call, args| name(call, args, &OPERATOR)),
     strict("regtypes_out", (1, 1), Returns::Texts, |call, args| {
         let items = args.first().and_then(items);
         let item = |items: &ArrayRef, index| {
@@ -142,6 +144,9 @@ const ROLE: Kind = Kind {
         roles.into_iter().find(|role| role.oid == oid).map(|role| role.name)
     },
 };
+
+/// `pg_operator` has no rows.
+const OPERATOR: Kind = Kind { what: "operator", oid: |_, _| None, name: |_, _| None };
 
 /// True if names of a schema are found without it.
 fn is_visible(call: &Call<'_>, schema: &str) -> bool {

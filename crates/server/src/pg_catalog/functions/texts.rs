@@ -1,6 +1,6 @@
 //! Functions of names, texts and arrays.
 
-use datafusion::arrow::array::Array as _;
+use datafusion::arrow::array::{Array as _, ArrayRef};
 use datafusion::common::{Result, ScalarValue, plan_err};
 
 use super::super::value::Value;
@@ -14,6 +14,16 @@ pub(super) const FUNCTIONS: &[Definition] = &[
         Ok(if is_null { "NULL".to_owned() } else { literal(arguments) }.into())
     }),
     lenient("json_build_object", (0, 32), Returns::Text, json_build_object),
+    lenient("row_to_json", (2, 64), Returns::Text, row_to_json),
+    strict("bpchar", (1, 1), Returns::Text, |_, args| Ok(args.first().and_then(text).into())),
+    strict("oidvectortypes", (1, 1), Returns::Text, |_, arguments| {
+        let items = arguments.first().and_then(items);
+        let item =
+            |items: &ArrayRef, index| integer(&ScalarValue::try_from_array(items, index).ok()?);
+        let oids = items.iter().flat_map(|items| (0..items.len()).filter_map(|i| item(items, i)));
+        let types: Vec<_> = oids.map(|oid| super::super::types::format(oid, None)).collect();
+        Ok(types.join(", ").into())
+    }),
     strict("like_escape", (2, 2), Returns::Text, like_escape),
     strict("parse_ident", (1, 2), Returns::Texts, parse_ident),
     strict("array_prefixed", (2, 2), Returns::Texts, array_prefixed),
@@ -51,6 +61,19 @@ fn json_build_object(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
     });
     let pairs = pairs.collect::<Result<Vec<_>>>()?;
     Ok(format!("{{{}}}", pairs.join(", ")).into())
+}
+
+/// A row, as the names of its columns and their values, which follow each other.
+fn row_to_json(_: &Call<'_>, arguments: &[ScalarValue]) -> Result<Value> {
+    let pairs = arguments.chunks(2).map(|pair| match pair {
+        [name, value] => {
+            let name = text(name).unwrap_or_default();
+            Ok(format!("{}:{}", json_text(&name), json(value)))
+        }
+        _ => plan_err!("row_to_json takes a subquery of FROM by its name"),
+    });
+    let pairs = pairs.collect::<Result<Vec<_>>>()?;
+    Ok(format!("{{{}}}", pairs.join(",")).into())
 }
 
 fn json(value: &ScalarValue) -> String {
@@ -135,7 +158,7 @@ pub(super) fn quote(name: &str) -> String {
     }
 }
 
-fn literal(arguments: &[ScalarValue]) -> String {
+pub(super) fn literal(arguments: &[ScalarValue]) -> String {
     let text = arguments.first().and_then(text).unwrap_or_default().replace('\'', "''");
     match text.contains('\\') {
         true => format!(" E'{}'", text.replace('\\', "\\\\")),

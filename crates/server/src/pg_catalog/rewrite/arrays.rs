@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use terrace_sql::session::call;
 
-use super::{empty, folded, null, tables, take};
+use super::{empty, folded, null, recursion, tables, take};
 use crate::postgres::array_items;
 
 /// `'{a,b}'` as an array of texts; none of what is no such text.
@@ -73,6 +73,7 @@ pub(super) fn coalesced(function: &mut Function) {
 pub(super) fn of_subquery(expr: &mut Expr) {
     let Expr::Function(function) = &mut *expr else { return };
     let FunctionArguments::Subquery(query) = &mut function.args else { return };
+    recursion::ended(query);
     if let Some(array) = of_items(query) {
         *expr = array;
         return;

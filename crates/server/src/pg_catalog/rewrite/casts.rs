@@ -23,6 +23,7 @@ fn functions(data_type: &DataType) -> Option<(&'static str, &'static str)> {
         "regclass" => ("regclass", "regclass_out"),
         "regtype" => ("regtype", "regtype_out"),
         "regproc" | "regprocedure" => ("regproc", "regproc_out"),
+        "regoper" | "regoperator" => ("regoper", "regoper_out"),
         "regnamespace" => ("regnamespace", "regnamespace_out"),
         "regrole" => ("regrole", "regrole_out"),
         _ => return None,

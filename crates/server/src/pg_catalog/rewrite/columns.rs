@@ -24,19 +24,28 @@ pub(super) fn named(select: &mut Select) {
                     }
                     *item = aliased(expr, name);
                 } else {
-                    let mut number = 2;
-                    while !taken.insert(format!("{name}_{number}")) {
-                        number += 1;
-                    }
-                    *item = aliased(expr, format!("{name}_{number}"));
+                    let name = free(&name, &mut taken);
+                    *item = aliased(expr, name);
                 }
             }
             SelectItem::ExprWithAlias { alias, .. } => {
-                taken.insert(folded(alias));
+                let name = folded(alias);
+                if !taken.insert(name.clone()) {
+                    *alias = Ident::with_quote('"', free(&name, &mut taken));
+                }
             }
             _ => {}
         }
     }
+}
+
+/// A name that no column has yet.
+fn free(name: &str, taken: &mut HashSet<String>) -> String {
+    let mut number = 2;
+    while !taken.insert(format!("{name}_{number}")) {
+        number += 1;
+    }
+    format!("{name}_{number}")
 }
 
 /// Gives a column beside `t.*` another name than it has there: `SELECT t.oid, t.*`.

@@ -6,12 +6,12 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, Expr, FunctionArguments, JoinOperator, Query, Select, SelectItem,
-    SetExpr, TableFactor, TableWithJoins, Value, ValueWithSpan, VisitorMut,
+    BinaryOperator, CaseWhen, Expr, FunctionArguments, JoinConstraint, JoinOperator, Query, Select,
+    SelectItem, SetExpr, TableFactor, TableWithJoins, Value, ValueWithSpan, VisitorMut,
 };
 use terrace_sql::session::Walk;
 
-use super::{folded, last, null, subqueries};
+use super::{SETS, folded, last, null, subqueries, tables as tables_of};
 use crate::pg_catalog::{SCHEMA, definition, tables, types};
 
 /// True of a query of one value that has none: a plain SELECT of a relation without rows.
@@ -23,7 +23,7 @@ pub(super) fn has_no_value(query: &Query) -> bool {
 }
 
 /// True of a SELECT whose rows would each have a part of a relation without rows.
-fn has_no_rows(select: &Select) -> bool {
+pub(super) fn has_no_rows(select: &Select) -> bool {
     select.from.iter().any(is_empty)
 }
 
@@ -51,11 +51,24 @@ fn never_has_rows(table: &TableFactor) -> bool {
     is_own && known.is_some_and(|of| tables::is_empty(of.name))
 }
 
-/// Leaves the subqueries out of the columns of a query without rows.
+/// Leaves the subqueries out of a query without rows, and what its tables compute from others.
 pub(super) fn columns(select: &mut Select) {
     if !has_no_rows(select) {
         return;
     }
+    for from in &mut select.from {
+        for join in &mut from.joins {
+            computed(&mut join.relation);
+            if let JoinOperator::Join(JoinConstraint::On(condition))
+            | JoinOperator::Inner(JoinConstraint::On(condition))
+            | JoinOperator::Left(JoinConstraint::On(condition))
+            | JoinOperator::LeftOuter(JoinConstraint::On(condition)) = &mut join.join_operator
+            {
+                never_met(condition);
+            }
+        }
+    }
+    select.selection.iter_mut().for_each(never_met);
     for item in &mut select.projection {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
             continue;
@@ -63,6 +76,36 @@ pub(super) fn columns(select: &mut Select) {
         if expr.walk(&mut Subqueries).is_break() {
             *expr = null();
         }
+    }
+}
+
+/// A condition with a subquery, where there are no rows to meet it.
+fn never_met(condition: &mut Expr) {
+    if condition.walk(&mut Subqueries).is_break() {
+        *condition = Expr::Value(Value::Boolean(false).into());
+    }
+}
+
+/// A function of the columns of other tables, as a table: its columns have their names and no
+/// values.
+fn computed(table: &mut TableFactor) {
+    let (columns, alias) = match table {
+        TableFactor::UNNEST { alias: Some(alias), with_ordinality: true, .. } => {
+            let names = alias.columns.iter().map(|column| column.name.to_string());
+            let columns = names.map(|name| format!("CAST(NULL AS BIGINT) AS {name}"));
+            (columns.collect::<Vec<_>>().join(", "), alias)
+        }
+        TableFactor::Table { name, alias: Some(alias), args: Some(_), .. }
+            if last(name).ends_with("_has_property") && alias.columns.is_empty() =>
+        {
+            (format!("CAST(NULL AS BOOLEAN) AS {}", alias.name), alias)
+        }
+        _ => return,
+    };
+    let mut alias = alias.clone();
+    alias.columns.clear();
+    if let Some(derived) = tables_of::derived(&format!("SELECT {columns}"), Some(alias)) {
+        *table = derived;
     }
 }
 
@@ -100,7 +143,10 @@ impl VisitorMut for Subqueries {
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         super::found(match expr {
             Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => true,
-            Expr::Function(function) => matches!(function.args, FunctionArguments::Subquery(_)),
+            Expr::Function(function) => {
+                matches!(function.args, FunctionArguments::Subquery(_))
+                    || SETS.contains(&last(&function.name).as_str())
+            }
             _ => false,
         })
     }

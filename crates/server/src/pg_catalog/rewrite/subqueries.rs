@@ -11,7 +11,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
+    BinaryOperator, Expr, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Value,
     VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -36,6 +36,10 @@ const AGGREGATES: &[&str] = &[
 
 /// Writes a correlated subquery out.
 pub(super) fn of_one_value(expr: &mut Expr) {
+    if let Some(value) = of_outer_columns(expr) {
+        *expr = value;
+        return;
+    }
     let Expr::Subquery(query) = &mut *expr else { return };
     let Some(outside) = decorrelate(query) else { return };
     if outside.is_empty() {
@@ -45,6 +49,51 @@ pub(super) fn of_one_value(expr: &mut Expr) {
     let subquery = take(expr);
     if let Some(case) = case(condition, subquery) {
         *expr = case;
+    }
+}
+
+/// `(SELECT i.a OR i.b = o.c FROM i WHERE i.d)` as `(SELECT i.a FROM i WHERE i.d) OR (SELECT i.b
+/// FROM i WHERE i.d) = o.c`: the value with a subquery in the place of each of its own columns, if
+/// the outer query's columns are in the value alone.
+fn of_outer_columns(expr: &Expr) -> Option<Expr> {
+    let Expr::Subquery(query) = expr else { return None };
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let own = names(&select.from)?;
+    let conditions = select.selection.clone().map(split).unwrap_or_default();
+    let is_correlated = conditions.iter().any(|condition| !outer(condition, &own).is_empty());
+    let [SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. }] =
+        select.projection.as_slice()
+    else {
+        return None;
+    };
+    if is_correlated || own.is_empty() || outer(value, &own).is_empty() || aggregates(value) {
+        return None;
+    }
+    let mut value = value.clone();
+    let _ = value.walk(&mut OwnColumns { query, own: &own });
+    Some(Expr::Nested(Box::new(value)))
+}
+
+/// Puts a subquery in the place of each of its own columns.
+struct OwnColumns<'a> {
+    query: &'a Query,
+    own: &'a HashSet<String>,
+}
+
+impl VisitorMut for OwnColumns<'_> {
+    type Break = ();
+
+    /// The subquery that takes the place is not visited.
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if matches!(expr, Expr::CompoundIdentifier(_)) && is_own(expr, self.own) {
+            let mut query = self.query.clone();
+            if let SetExpr::Select(select) = query.body.as_mut() {
+                let column = call("max", [take(expr)]);
+                select.projection = vec![SelectItem::UnnamedExpr(column)];
+            }
+            *expr = Expr::Subquery(Box::new(query));
+        }
+        ControlFlow::Continue(())
     }
 }
 
@@ -86,6 +135,10 @@ fn aggregate(select: &mut Select, equals: &[(String, Expr)]) {
     substitute(value, equals);
     if !aggregates(value) {
         *value = call("max", [take(value)]);
+    } else if matches!(value, Expr::Function(function) if last(&function.name) == "count") {
+        // The join may have no value, which DataFusion takes a count never to be.
+        let none = Expr::Value(Value::Number("-1".to_owned(), false).into());
+        *value = call("nullif", [take(value), none]);
     }
 }
 

@@ -14,6 +14,23 @@ use crate::pg_catalog::definition::{INFORMATION_PREFIX, INFORMATION_SCHEMA, find
 /// Functions that are tables already.
 const TABLES: &[&str] = &["generate_series", "range", "unnest", "pg_get_keywords"];
 
+/// Functions that return the rows of a relation, and the relation.
+const OF_RELATIONS: &[(&str, &str)] = &[
+    ("pg_available_extension_versions", "pg_available_extension_versions"),
+    ("pg_available_extensions", "pg_available_extensions"),
+    ("pg_cursor", "pg_cursors"),
+    ("pg_lock_status", "pg_locks"),
+    ("pg_prepared_statement", "pg_prepared_statements"),
+    ("pg_show_all_settings", "pg_settings"),
+    ("pg_timezone_abbrevs", "pg_timezone_abbrevs"),
+    ("pg_timezone_names", "pg_timezone_names"),
+];
+
+/// The columns of `aclexplode` as a table, which has no rows: the privileges of relations are null.
+const GRANTS: &str = "SELECT CAST(NULL AS BIGINT) AS grantor, CAST(NULL AS BIGINT) AS grantee, \
+                      CAST(NULL AS TEXT) AS privilege_type, CAST(NULL AS BOOLEAN) AS is_grantable \
+                      WHERE false";
+
 /// Has a view of the information schema be found in `pg_catalog`, with its own name as an alias.
 pub(super) fn of_information_schema(table: &mut TableFactor) {
     let TableFactor::Table { name, alias, args: None, .. } = table else { return };
@@ -67,8 +84,22 @@ pub(super) fn of_function(table: &mut TableFactor) {
     if let TableFactor::UNNEST { alias: Some(alias), .. } = table {
         return name_column(alias);
     }
-    let TableFactor::Table { name, alias, args: Some(args), .. } = table else { return };
+    let TableFactor::Table { name, alias, args: all_args, .. } = table else { return };
+    let Some(args) = all_args else { return };
     let function = last(name);
+    if let Some((_, relation)) = OF_RELATIONS.iter().find(|(of, _)| *of == function) {
+        *name = ObjectName::from(vec![Ident::new(SCHEMA), Ident::new(*relation)]);
+        *all_args = None;
+        alias.get_or_insert_with(|| alias_named(function));
+        return;
+    }
+    if function == "aclexplode" {
+        let alias = Some(alias.take().unwrap_or_else(|| alias_named(function)));
+        if let Some(derived) = derived(GRANTS, alias) {
+            *table = derived;
+        }
+        return;
+    }
     if TABLES.contains(&function.as_str()) {
         if function == "generate_series" {
             alias.iter_mut().for_each(name_column);
@@ -79,12 +110,16 @@ pub(super) fn of_function(table: &mut TableFactor) {
     let mut alias = alias.take().unwrap_or_else(|| alias_named(function));
     name_column(&mut alias);
     let arguments = args.args.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let text = format!("SELECT {name}({arguments})");
-    let parsed = Parser::new(&GenericDialect {}).try_with_sql(&text);
-    if let Ok(subquery) = parsed.and_then(|mut parser| parser.parse_query()) {
-        let alias = Some(alias);
-        *table = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+    if let Some(derived) = derived(&format!("SELECT {name}({arguments})"), Some(alias)) {
+        *table = derived;
     }
+}
+
+/// A query as a table.
+pub(super) fn derived(text: &str, alias: Option<TableAlias>) -> Option<TableFactor> {
+    let parsed = Parser::new(&GenericDialect {}).try_with_sql(text);
+    let subquery = parsed.and_then(|mut parser| parser.parse_query()).ok()?;
+    Some(TableFactor::Derived { lateral: false, subquery, alias, sample: None })
 }
 
 /// Bounds of a series are BIGINT.
