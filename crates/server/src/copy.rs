@@ -63,7 +63,7 @@ async fn insert_rows(
             let bytes = input.read(&mut piece).await?;
             decoder.push(&piece[..bytes]);
             while let Some(batch) = decoder.next()? {
-                if rows.send(Some(batch)).await.is_err() {
+                if !rows.send(Some(batch)).await {
                     // The insertion tells why.
                     return Ok(());
                 }
@@ -73,9 +73,10 @@ async fn insert_rows(
             }
         }
         if let Some(batch) = decoder.finish()? {
-            let _insertion_tells = rows.send(Some(batch)).await;
+            let _goes_on = rows.send(Some(batch)).await;
         }
-        let _insertion_tells = rows.send(None).await;
+        // The insertion tells why it has ended, if it has.
+        let _goes_on = rows.send(None).await;
         Ok::<_, Failure>(())
     };
     // A failed reader ends both: the insertion is dropped and leaves nothing.

@@ -25,6 +25,7 @@ use crate::pins::PagePins;
 use crate::query::{Queries, QueryResources};
 use crate::scan::ScanOptions;
 use crate::session::Session;
+use crate::sessions::Sessions;
 use crate::system::{TenantReport, TierReport};
 use crate::tenancy::Tenancy;
 use crate::write::Merger;
@@ -98,6 +99,7 @@ pub(crate) struct EngineState {
     resources: QueryResources,
     queries: Arc<Queries>,
     tenancy: Arc<Tenancy>,
+    sessions: Arc<Sessions>,
     partitions: usize,
     settings: Vec<(String, String)>,
     memory_tiers: Vec<String>,
@@ -284,6 +286,10 @@ impl EngineState {
     }
 
     /// The sessions and queries of tenants.
+    pub(crate) fn sessions(&self) -> &Arc<Sessions> {
+        &self.sessions
+    }
+
     pub(crate) fn tenancy(&self) -> &Arc<Tenancy> {
         &self.tenancy
     }

@@ -26,6 +26,7 @@ pub mod scan;
 pub(crate) mod segment;
 mod series;
 pub mod session;
+pub mod sessions;
 pub mod sketch;
 pub mod spill;
 pub mod statistics;

@@ -337,7 +337,7 @@ impl MemoryPool for QueryMemory {
             return Ok(());
         }
         // Its query would fail for memory that no operator holds.
-        if Asker::of(consumer) == Asker::Rigid && self.budget.free_without_unaccounted() >= bytes {
+        if Asker::of(consumer) == Asker::Rigid && self.budget.free_without_charges() >= bytes {
             self.take_or_owe(consumer, bytes);
             return Ok(());
         }

@@ -32,6 +32,7 @@ use crate::error::SqlError;
 use crate::market::{Claim, Market};
 use crate::memory::{MemoryBudget, PagedMemory, QueryMemory, Watch, Watched};
 use crate::pins::{PagePins, Reader};
+use crate::sessions::SessionInfo;
 use crate::spill::{SpillCounters, SpillSpace};
 use crate::tenancy::Turn;
 use crate::transaction::Scope;
@@ -108,6 +109,7 @@ pub struct Query {
     ended_by: OnceLock<Ending>,
     /// Set once by the stream of its rows.
     outcome: OnceLock<Outcome>,
+    session: OnceLock<Arc<SessionInfo>>,
 }
 
 impl Query {
@@ -133,6 +135,12 @@ impl Query {
     #[must_use]
     pub fn began_at(&self) -> SystemTime {
         self.began_at
+    }
+
+    /// The number of its session.
+    #[must_use]
+    pub fn session(&self) -> Option<u64> {
+        self.session.get().map(|session| session.number())
     }
 
     /// Its working memory.
@@ -309,6 +317,7 @@ impl RunningQuery {
             turn: OnceLock::new(),
             ended_by: OnceLock::new(),
             outcome: OnceLock::new(),
+            session: OnceLock::new(),
         });
         queries.lock().running.insert(id, Arc::clone(&query));
         market.arrived();
@@ -326,6 +335,12 @@ impl RunningQuery {
     #[cfg(test)]
     pub(crate) fn paged_memory(&self) -> &Arc<dyn terrace_exec::QueryMemory> {
         &self.paged.0
+    }
+
+    /// Has the query be one of a session.
+    pub(crate) fn of_session(self, session: &Arc<SessionInfo>) -> Self {
+        let _first = self.query.session.set(Arc::clone(session));
+        self
     }
 
     /// The query as its scans know it.

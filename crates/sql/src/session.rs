@@ -88,6 +88,7 @@ use crate::query::{Environment, Output, QueryHandle, RunningQuery, environment, 
 use crate::scalar;
 use crate::scan::STORE_URL;
 use crate::series;
+use crate::sessions::SessionInfo;
 use crate::tenancy::Seat;
 use crate::transaction::{OpenTransaction, Scope, Transaction};
 use crate::view;
@@ -95,7 +96,7 @@ use depth::OnStack;
 use dialect::TerraceDialect;
 use group_keys::Relations;
 
-pub use copy::{CopyFormat, CopyIn, CopyStatement};
+pub use copy::{CopyFormat, CopyIn, CopyRows, CopyStatement};
 pub use cursor::{CursorAction, CursorStatement, Steps};
 pub use dialect::call;
 pub use grant::{AccessChange, GrantStatement};
@@ -127,6 +128,8 @@ pub struct Session {
     seat: Option<Arc<Seat>>,
     /// Transactions begin READ ONLY unless they say otherwise.
     reads_only: AtomicBool,
+    /// What others see of the session.
+    info: Arc<SessionInfo>,
 }
 
 impl Session {
@@ -135,11 +138,11 @@ impl Session {
         let known = engine.catalog().role(role).ok_or_else(missing)?;
         let sit = |tenant: &String| engine.tenancy().sit(engine.catalog(), tenant).map(Arc::new);
         let seat = known.tenant.as_ref().map(sit).transpose()?;
-        Self::acting_for(engine, Some(role.into()), seat)
+        Self::acting_for(engine, Some(role.into()), seat, None)
     }
 
     pub(crate) fn new(engine: Arc<EngineState>) -> Result<Self, SqlError> {
-        Self::acting_for(engine, None, None)
+        Self::acting_for(engine, None, None, None)
     }
 
     /// A new session for the same role, with the settings that it began with, that takes the place
@@ -148,15 +151,18 @@ impl Session {
     /// # Errors
     /// As [`crate::Engine::session`].
     pub fn renewed(&self) -> Result<Self, SqlError> {
-        Self::acting_for(Arc::clone(&self.engine), self.role.clone(), self.seat.clone())
+        let info = Some(Arc::clone(&self.info));
+        Self::acting_for(Arc::clone(&self.engine), self.role.clone(), self.seat.clone(), info)
     }
 
     fn acting_for(
         engine: Arc<EngineState>,
         role: Option<Arc<str>>,
         seat: Option<Arc<Seat>>,
+        info: Option<Arc<SessionInfo>>,
     ) -> Result<Self, SqlError> {
-        let name = format!("session {}", SESSIONS.fetch_add(1, Ordering::Relaxed) + 1);
+        let number = SESSIONS.fetch_add(1, Ordering::Relaxed) + 1;
+        let name = format!("session {number}");
         let base = RuntimeEnv::default();
         let url = ObjectStoreUrl::parse(STORE_URL)?;
         base.register_object_store(url.as_ref(), Arc::new(InMemory::new()));
@@ -192,9 +198,18 @@ impl Session {
         let weak = context.state_weak_ref();
         names.attach(Box::new(move || weak.upgrade().map(|state| state.read().clone())));
         let reads_only = AtomicBool::default();
-        let session = Self { engine, context, names, transaction, role, seat, reads_only };
+        let tenant = seat.as_ref().map(|seat| Arc::clone(seat.tenant()));
+        let info = info.unwrap_or_else(|| engine.sessions().add(number, role.clone(), tenant));
+        info.follow(&transaction);
+        let session = Self { engine, context, names, transaction, role, seat, reads_only, info };
         session.reset_settings();
         Ok(session)
+    }
+
+    /// What others see of the session; its memory beside queries is accounted for by this.
+    #[must_use]
+    pub fn info(&self) -> &Arc<SessionInfo> {
+        &self.info
     }
 
     fn transaction(&self) -> MutexGuard<'_, Option<Arc<Transaction>>> {
@@ -339,7 +354,8 @@ impl Session {
         let base = self.context.runtime_env();
         let claim = self.claim();
         let tenant = claim.tenant.clone().filter(|_| waits);
-        let mut running = RunningQuery::begin(queries, resources, &base, text.clone(), claim)?;
+        let running = RunningQuery::begin(queries, resources, &base, text.clone(), claim)?;
+        let mut running = running.of_session(&self.info);
         if let Some(tenant) = tenant {
             let turn = self.engine.tenancy().turn(self.engine.catalog(), &tenant);
             running.wait_for(turn).await?;

@@ -9,6 +9,7 @@ mod merges;
 mod queries;
 mod roles;
 mod segments;
+mod sessions;
 mod tenants;
 mod tiers;
 
@@ -39,7 +40,7 @@ struct View {
     values: fn(&EngineState) -> Vec<ArrayRef>,
 }
 
-const VIEWS: [View; 10] = [
+const VIEWS: [View; 11] = [
     View { name: "consumers", columns: consumers::columns, values: consumers::values },
     View { name: "grants", columns: grants::columns, values: grants::values },
     View { name: "heaps", columns: heaps::columns, values: heaps::values },
@@ -48,6 +49,7 @@ const VIEWS: [View; 10] = [
     View { name: "queries", columns: queries::columns, values: queries::values },
     View { name: "roles", columns: roles::columns, values: roles::values },
     View { name: "segments", columns: segments::columns, values: segments::values },
+    View { name: "sessions", columns: sessions::columns, values: sessions::values },
     View { name: "tenants", columns: tenants::columns, values: tenants::values },
     View { name: "tiers", columns: tiers::columns, values: tiers::values },
 ];

@@ -168,6 +168,13 @@ pub(crate) struct Seat {
     tenant: Arc<str>,
 }
 
+impl Seat {
+    /// The name of the tenant.
+    pub(crate) fn tenant(&self) -> &Arc<str> {
+        &self.tenant
+    }
+}
+
 impl Drop for Seat {
     fn drop(&mut self) {
         let mut all = self.tenancy.lock();

@@ -8,9 +8,8 @@ use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExist
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use futures::{StreamExt as _, TryStreamExt as _};
-use terrace_sql::session::{CopyIn, SessionStatement};
+use terrace_sql::session::{CopyIn, CopyRows, SessionStatement};
 use terrace_sql::{DATABASE, Output, SqlError};
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::columns::{cast_batch, plain_type};
@@ -143,7 +142,7 @@ impl ClientSession {
         inserting.spawn(handle.collect());
         if let Sent::All = rows.send(&sender, &schema, interrupt).await? {
             // The insertion tells of its failure below.
-            let _failed = interrupt.wait(sender.send(None)).await?;
+            let _goes_on = interrupt.wait(sender.send(None)).await?;
         }
         inserted(&mut inserting, interrupt).await
     }
@@ -209,7 +208,7 @@ impl Incoming {
     /// Sends all rows to an insertion, with the types of its columns.
     async fn send(
         &mut self,
-        sender: &mpsc::Sender<Option<RecordBatch>>,
+        sender: &CopyRows,
         schema: &SchemaRef,
         interrupt: &Interrupt,
     ) -> Result<Sent, Failure> {
@@ -224,7 +223,7 @@ impl Incoming {
             for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
                 let part = batch.slice(start, BATCH_ROWS.min(batch.num_rows() - start));
                 let part = cast_batch(&part, schema)?;
-                if interrupt.wait(sender.send(Some(part))).await?.is_err() {
+                if !interrupt.wait(sender.send(Some(part))).await? {
                     return Ok(Sent::Part);
                 }
             }

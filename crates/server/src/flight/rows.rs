@@ -15,6 +15,7 @@ use arrow_flight::error::FlightError;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use futures::{Stream, StreamExt as _, stream};
+use terrace_sql::sessions::{HeldBytes, HeldFor};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -46,7 +47,7 @@ pub(super) fn send(call: Arc<Call>, query: Query, ticket: Option<u64>) -> Messag
         match sent {
             Ok(()) => call.shared.counters.count_statement(),
             Err(failure) => {
-                let _gone = sender.send(Err(call.refuse(&failure))).await;
+                let _gone = sender.send((Err(call.refuse(&failure)), None)).await;
             }
         }
     });
@@ -60,11 +61,7 @@ pub(super) fn send_batch(schema: SchemaRef, batch: RecordBatch) -> Messages {
     Box::pin(encoder.map(|message| message.map_err(Status::from)))
 }
 
-async fn pump(
-    call: &Call,
-    query: Query,
-    sender: &mpsc::Sender<Result<FlightData, Status>>,
-) -> Result<(), Failure> {
+async fn pump(call: &Call, query: Query, sender: &mpsc::Sender<Waiting>) -> Result<(), Failure> {
     let (schema, interrupt) = (Arc::clone(query.schema()), query.interrupt());
     let (failed, mut failure) = mpsc::channel(1);
     let batches = stream::unfold((query, failed), async |(mut query, failed)| {
@@ -90,7 +87,9 @@ async fn pump(
     while let Some(message) = messages.next().await {
         let message = message.map_err(failure_of)?;
         let limit = call.shared.limits.unread_time;
-        let sent = timeout(limit, sender.send(Ok(message)));
+        let bytes = u64::try_from(message.data_header.len() + message.data_body.len());
+        let held = call.session.info().hold(HeldFor::Client, bytes.unwrap_or(u64::MAX));
+        let sent = timeout(limit, sender.send((Ok(message), Some(held))));
         match interrupt.wait(sent).await? {
             Ok(Ok(())) => {}
             Ok(Err(_gone)) => return Err(gone("the client has left the result")),
@@ -117,9 +116,12 @@ pub(super) fn failure_of(error: FlightError) -> Failure {
     }
 }
 
+/// A message that waits to be sent, with its bytes.
+type Waiting = (Result<FlightData, Status>, Option<HeldBytes>);
+
 /// The messages of a task, which ends with them.
 struct Sent {
-    messages: mpsc::Receiver<Result<FlightData, Status>>,
+    messages: mpsc::Receiver<Waiting>,
     _task: JoinSet<()>,
 }
 
@@ -127,6 +129,6 @@ impl Stream for Sent {
     type Item = Result<FlightData, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.messages.poll_recv(cx)
+        self.messages.poll_recv(cx).map(|message| Some(message?.0))
     }
 }

@@ -115,6 +115,7 @@ impl ClientSession {
             Some(role) => shared.engine.session_of(role)?,
             None => shared.engine.session()?,
         };
+        session.info().introduce(&format!("Flight SQL, {user}"));
         let registered = shared.registry.add(SecretKey::Bytes(secret.into()));
         registered.introduce(user);
         let place = Arc::new(Place {

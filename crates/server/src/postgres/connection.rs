@@ -129,6 +129,8 @@ impl LoggedIn {
                 return None;
             }
         };
+        session.info().introduce(&peer);
+        wire.hold_for(session.info());
         Some(Box::new(Connection {
             request: Request::new(shared.limits.logged_time),
             shared,

@@ -10,6 +10,7 @@ use pgwire::messages::copy::{CopyDone, CopyInResponse, CopyOutResponse};
 use pgwire::messages::response::CommandComplete;
 use pgwire::messages::{PgWireBackendMessage as Out, PgWireFrontendMessage as In};
 use terrace_sql::session::{CopyFormat, CopyIn, CopyStatement};
+use terrace_sql::sessions::HeldFor;
 use terrace_sql::{Output, SqlError};
 use tokio::task::JoinSet;
 
@@ -54,16 +55,18 @@ impl Connection {
         let mut inserting = JoinSet::new();
         inserting.spawn(handle.collect());
         let mut decoder = RowDecoder::new(copy.format.clone(), schema);
+        let mut held = self.session.info().hold(HeldFor::Client, 0);
         loop {
             // A failure of the insertion is seen at the next row.
             match guard.wait(self.wire.next()).await?? {
                 Some(In::CopyData(data)) => {
                     decoder.push(&data.data);
                     while let Some(batch) = decoder.next()? {
-                        if guard.wait(rows.send(Some(batch))).await?.is_err() {
+                        if !guard.wait(rows.send(Some(batch))).await? {
                             return inserted(&mut inserting, &guard).await;
                         }
                     }
+                    held.set(decoder.held_bytes());
                 }
                 Some(In::CopyDone(_)) => break,
                 Some(In::CopyFail(failed)) => {
@@ -83,9 +86,9 @@ impl Connection {
         }
         if let Some(batch) = decoder.finish()? {
             // The insertion tells of its failure below.
-            let _failed = guard.wait(rows.send(Some(batch))).await?;
+            let _goes_on = guard.wait(rows.send(Some(batch))).await?;
         }
-        let _failed = guard.wait(rows.send(None)).await?;
+        let _goes_on = guard.wait(rows.send(None)).await?;
         inserted(&mut inserting, &guard).await
     }
 

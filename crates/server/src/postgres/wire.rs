@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
 use pgwire::messages::{DecodeContext, PgWireBackendMessage, PgWireFrontendMessage};
+use terrace_sql::sessions::{HeldBytes, HeldFor, SessionInfo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -35,6 +36,8 @@ pub(super) struct Wire {
     has_bad_text: bool,
     unread_time: Duration,
     counters: Arc<Counters>,
+    /// The bytes of input and output, once there is a session for them.
+    held: Option<HeldBytes>,
 }
 
 impl Wire {
@@ -51,12 +54,27 @@ impl Wire {
             has_bad_text: false,
             unread_time: limits.unread_time,
             counters: Arc::default(),
+            held: None,
         }
     }
 
     /// The same with its statements and errors counted in `counters`.
     pub(super) fn counted(self, counters: &Arc<Counters>) -> Self {
         Self { counters: Arc::clone(counters), ..self }
+    }
+
+    /// From now on a session accounts for the bytes that are read and not yet decoded, and for
+    /// those that are not yet sent.
+    pub(super) fn hold_for(&mut self, session: &Arc<SessionInfo>) {
+        self.held = Some(session.hold(HeldFor::Client, 0));
+        self.account();
+    }
+
+    fn account(&mut self) {
+        if let Some(held) = &mut self.held {
+            let bytes = self.input.capacity() + self.output.capacity();
+            held.set(u64::try_from(bytes).unwrap_or(u64::MAX));
+        }
     }
 
     /// The other side.
@@ -109,10 +127,12 @@ impl Wire {
                 if self.input.is_empty() && self.input.capacity() > 4 * OUTPUT_BYTES {
                     self.input = BytesMut::new();
                 }
+                self.account();
                 return Ok(Some(message));
             }
             // Memory is taken for what has come, not for what a length announces.
             self.input.reserve(INPUT_BYTES);
+            self.account();
             if self.stream.read_buf(&mut self.input).await? == 0 {
                 return match self.input.is_empty() {
                     true => Ok(None),
@@ -229,6 +249,7 @@ impl Wire {
     /// # Errors
     /// A broken connection, and a client that reads nothing.
     pub(super) async fn flush(&mut self) -> Result<(), Failure> {
+        self.account();
         let sent = async {
             self.stream.write_all_buf(&mut self.output).await?;
             self.stream.flush().await
@@ -243,6 +264,7 @@ impl Wire {
         // A row of some MiB must not keep its memory.
         if self.output.capacity() > 4 * OUTPUT_BYTES {
             self.output = BytesMut::new();
+            self.account();
         }
         Ok(())
     }

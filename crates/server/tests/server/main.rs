@@ -10,5 +10,6 @@ mod http;
 mod logins;
 #[path = "../running/server.rs"]
 mod running;
+mod sessions;
 mod slow;
 mod urgent;

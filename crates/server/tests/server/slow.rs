@@ -63,7 +63,7 @@ async fn comes_to_rest(watcher: &Client, mark: &str) -> String {
 }
 
 /// Logs in without reading more than that.
-async fn log_in(address: SocketAddr) -> TcpStream {
+pub async fn log_in(address: SocketAddr) -> TcpStream {
     let mut client = TcpStream::connect(address).await.expect("connected");
     client.write_all(STARTUP).await.expect("sent");
     read_answer(&mut client).await;

@@ -20,6 +20,7 @@ use crate::memory::{MemoryBudget, ProcessLimit, ProcessMemory, Watch};
 use crate::pins::PagePins;
 use crate::query::{Queries, QueryResources};
 use crate::session::{MARKET_SETTING, TENANT_SETTING, check_settings};
+use crate::sessions::Sessions;
 use crate::write::Merger;
 
 /// The smallest budget: a chunk that is gathered, one that is written, the longest segment of each
@@ -227,6 +228,7 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
     }
     keep.settle(&data_dir)?;
     let queries = Arc::new(Queries::default());
+    let sessions = Arc::new(Sessions::new(&budget));
     let market = Market::open(&queries, &budget);
     let market = market.map_err(|error| SqlError::Task(format!("the market's thread: {error}")))?;
     let market = Arc::new(market);
@@ -250,6 +252,7 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
         resources: QueryResources { budget, pool, pins, market, watch: Arc::new(watch) },
         queries,
         tenancy: Arc::default(),
+        sessions,
         partitions: threads.max(1),
         settings,
         memory_tiers,

@@ -20,7 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// budget needs every frame.
 const HEAP_BESIDE: u64 = 32 * MIB;
 const HEAP_BESIDE_SHARE: u64 = 8;
-/// What is charged as unaccounted leaves at least one part of the budget in so many.
+/// What is charged for sessions and as unaccounted leaves at least one part of the budget in so
+/// many.
 const LEFT_SHARE: u64 = 2;
 /// Times that the pool is asked to make room.
 const ROOM_TRIES: usize = 4;
@@ -63,6 +64,9 @@ pub struct MemoryBudget {
     heap: Consumer,
     /// What the process holds beside what consumers account for.
     unaccounted: Consumer,
+    /// What sessions hold beside their queries, and how much of that is charged.
+    sessions_held: Mutex<u64>,
+    sessions: Consumer,
     /// Rung when the market should look.
     bell: Bell,
 }
@@ -79,6 +83,8 @@ impl MemoryBudget {
             heap_known: AtomicU64::new(0),
             heap: ledger.register("heap of operators", Class::Query),
             unaccounted: ledger.register("unaccounted", Class::Other),
+            sessions_held: Mutex::new(0),
+            sessions: ledger.register("sessions", Class::Other),
             bell: Bell::default(),
             ledger,
             reserve,
@@ -120,13 +126,47 @@ impl MemoryBudget {
         held.saturating_sub(own)
     }
 
+    /// Accounts for bytes that a session holds already, as far as the smallest budget and half of
+    /// this one are left. The pool gives up clean frames for what the ledger has not got.
+    pub(crate) fn hold_for_sessions(&self, bytes: u64) {
+        self.charge_sessions(|held| held.saturating_add(bytes));
+        let debt = self.ledger.debt();
+        if debt > 0 {
+            self.reserve.release(debt);
+        }
+    }
+
+    /// Accounts no more for bytes that a session held.
+    pub(crate) fn release_of_sessions(&self, bytes: u64) {
+        self.charge_sessions(|held| held.saturating_sub(bytes));
+    }
+
+    fn charge_sessions(&self, held: impl FnOnce(u64) -> u64) {
+        let mut all = self.sessions_held.lock().unwrap_or_else(PoisonError::into_inner);
+        *all = held(*all);
+        let (bytes, before) = ((*all).min(self.chargeable_bytes()), self.sessions.held());
+        match bytes.checked_sub(before) {
+            Some(more) => self.sessions.grow_or_owe(more),
+            None => self.sessions.shrink(before - bytes),
+        }
+    }
+
+    /// The most that may be charged for what is held already: queries need the rest.
+    fn chargeable_bytes(&self) -> u64 {
+        let budget = self.ledger.budget();
+        budget.saturating_sub((budget / LEFT_SHARE).max(DRAM_BYTES_MIN))
+    }
+
+    /// Bytes that are charged for what sessions hold beside their queries.
+    pub(super) fn sessions_bytes(&self) -> u64 {
+        self.sessions.held()
+    }
+
     /// Charges `bytes` that the process holds and no consumer accounts for, as far as the smallest
     /// budget and half of this one are left. What the ledger has not got it owes, and the pool
     /// gives up frames for that at once.
     pub(super) fn charge_unaccounted(&self, bytes: u64) {
-        let budget = self.ledger.budget();
-        let left = (budget / LEFT_SHARE).max(DRAM_BYTES_MIN);
-        let bytes = bytes.min(budget.saturating_sub(left));
+        let bytes = bytes.min(self.chargeable_bytes().saturating_sub(self.sessions.held()));
         let before = self.unaccounted.held();
         match bytes.checked_sub(before) {
             Some(more) => self.unaccounted.grow_or_owe(more),
@@ -143,9 +183,14 @@ impl MemoryBudget {
         self.unaccounted.held()
     }
 
-    /// Bytes that could be granted now if nothing were charged as unaccounted.
-    pub(super) fn free_without_unaccounted(&self) -> u64 {
-        let free = self.ledger.available().saturating_add(self.unaccounted.held());
+    /// Bytes that are charged for what is held already, and no query gives back.
+    fn charged_bytes(&self) -> u64 {
+        self.unaccounted.held().saturating_add(self.sessions.held())
+    }
+
+    /// Bytes that could be granted now if nothing were charged for what is held already.
+    pub(super) fn free_without_charges(&self) -> u64 {
+        let free = self.ledger.available().saturating_add(self.charged_bytes());
         free.saturating_sub(self.ledger.debt())
     }
 
@@ -289,7 +334,7 @@ impl MemoryBudget {
     /// Bytes that consumers beside the pool and the one that holds `own` hold. They may come back.
     pub(super) fn held_beside(&self, own: u64) -> u64 {
         let held = self.ledger.granted().saturating_sub(self.reserve.held());
-        held.saturating_sub(self.unaccounted.held()).saturating_sub(own)
+        held.saturating_sub(self.charged_bytes()).saturating_sub(own)
     }
 
     /// Somebody waits for `bytes` until the value is dropped.

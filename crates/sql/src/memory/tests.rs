@@ -204,8 +204,8 @@ fn everything_comes_back_whatever_the_interleaving() {
     assert!(pools.iter().all(|pool| pool.reserved() == 0));
     assert_eq!(ledger.granted(), frames.consumer.held());
     drop(pools);
-    // The frames, the heap of paged operators, and what nobody accounts for.
-    assert_eq!(ledger.consumers().len(), 3);
+    // The frames, the heap of paged operators, what sessions hold, and what nobody accounts for.
+    assert_eq!(ledger.consumers().len(), 4);
 }
 
 /// Grows, splits and shrinks at random; the ledger must never grant more than its budget.
@@ -262,6 +262,27 @@ fn the_smallest_budget_is_not_charged() {
     let budget = budget(&ledger, &Frames::holding(&ledger, 0));
     budget.charge_unaccounted(10_000 * MIB);
     assert_eq!(ledger.granted(), 0);
+}
+
+#[test]
+fn what_sessions_hold_leaves_half_of_the_budget() {
+    let ledger = Ledger::new(256 * MIB);
+    let frames = Frames::holding(&ledger, 256 * MIB);
+    let budget = budget(&ledger, &frames);
+    budget.hold_for_sessions(100 * MIB);
+    assert_eq!((budget.sessions_bytes(), ledger.debt(), frames.held()), (100 * MIB, 0, 156 * MIB));
+    budget.hold_for_sessions(1_000 * MIB);
+    assert_eq!((budget.sessions_bytes(), ledger.debt(), frames.held()), (128 * MIB, 0, 128 * MIB));
+    assert_eq!(budget.held_beside(0), 0, "nobody waits for it to come back");
+    // What nobody accounts for gets no more beside it.
+    budget.charge_unaccounted(100 * MIB);
+    assert_eq!(ledger.granted(), 256 * MIB);
+    budget.release_of_sessions(1_050 * MIB);
+    assert_eq!(budget.sessions_bytes(), 50 * MIB);
+    budget.charge_unaccounted(100 * MIB);
+    assert_eq!(ledger.granted(), (128 + 50 + 78) * MIB);
+    budget.release_of_sessions(50 * MIB);
+    assert_eq!(budget.sessions_bytes(), 0);
 }
 
 #[test]

@@ -261,7 +261,8 @@ impl ProcessMemory {
             Self::Unwatched => None,
             Self::Allocator => Some(Box::new(move || {
                 let held = terrace_heap::allocator_bytes().ok()?;
-                Some(held.saturating_sub(budget.held_by(|class| class == Class::Query)))
+                let known = budget.held_by(|class| class == Class::Query);
+                Some(held.saturating_sub(known.saturating_add(budget.sessions_bytes())))
             })),
             Self::Resident => Some(Box::new(move || {
                 let held = terrace_sys::process::anonymous_bytes().ok()?;

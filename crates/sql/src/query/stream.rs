@@ -15,7 +15,10 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt, future};
 use terrace_exec::panics::{Supervised, catch};
 
+use terrace_sys::size::to_u64;
+
 use super::RunningQuery;
+use crate::sessions::{HeldBytes, HeldFor};
 use crate::transaction::Scope;
 
 /// Batches that a suspended query keeps for its reader.
@@ -34,6 +37,8 @@ pub(super) struct QueryStream {
     cancelled: BoxFuture<'static, ()>,
     /// The items that the plan gave while the query was suspended, in order.
     kept: VecDeque<Option<Result<RecordBatch>>>,
+    /// Bytes of those, which its session accounts for.
+    kept_bytes: Option<HeldBytes>,
     /// While the query is suspended, what ends when it goes on.
     resumed: Option<BoxFuture<'static, ()>>,
 }
@@ -48,8 +53,19 @@ impl QueryStream {
         scope: Scope,
     ) -> Self {
         let cancelled = running.query.suspension.cancelled();
-        let (kept, resumed) = (VecDeque::new(), None);
-        Self { stream, operator, running, scope, _supervised: supervised, cancelled, kept, resumed }
+        let session = running.query.session.get();
+        let kept_bytes = session.map(|session| session.hold(HeldFor::Client, 0));
+        Self {
+            stream,
+            operator,
+            running,
+            scope,
+            _supervised: supervised,
+            cancelled,
+            kept: VecDeque::new(),
+            kept_bytes,
+            resumed: None,
+        }
     }
 
     /// The next batch of the plan, handed on when the query is not suspended. The plan is asked for
@@ -70,12 +86,24 @@ impl QueryStream {
             {
                 self.kept.push_back(next);
             }
+            self.account();
         }
         if let Some(resumed) = &mut self.resumed {
             ready!(resumed.poll_unpin(cx));
             self.resumed = None;
         }
-        Poll::Ready(self.kept.pop_front().flatten())
+        let next = self.kept.pop_front().flatten();
+        self.account();
+        Poll::Ready(next)
+    }
+
+    /// Accounts for the batches that are kept.
+    fn account(&mut self) {
+        let batches = self.kept.iter().filter_map(|item| item.as_ref()?.as_ref().ok());
+        let bytes = batches.map(|batch| to_u64(batch.get_array_memory_size())).sum();
+        if let Some(held) = &mut self.kept_bytes {
+            held.set(bytes);
+        }
     }
 
     /// The next batch of the plan. A panic of an operator, also in a task of one, is the last item.
@@ -125,7 +153,7 @@ impl Stream for QueryStream {
             self.scope.fail();
         }
         if let Poll::Ready(Some(Ok(batch))) = &polled {
-            let rows = terrace_sys::size::to_u64(batch.num_rows());
+            let rows = to_u64(batch.num_rows());
             self.running.query.rows_returned.fetch_add(rows, Ordering::Relaxed);
         }
         polled

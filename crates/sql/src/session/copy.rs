@@ -26,6 +26,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use futures::future::BoxFuture;
 use futures::stream;
+use terrace_sys::size::to_u64;
 use tokio::sync::mpsc;
 
 use super::Session;
@@ -33,6 +34,7 @@ use super::words::{is_word, take_all};
 use crate::error::SqlError;
 use crate::provider::StoredTable;
 use crate::query::QueryHandle;
+use crate::sessions::{HeldBytes, HeldFor, SessionInfo};
 
 /// Batches that wait for the statement that inserts them.
 const WAITING_MAX: usize = 2;
@@ -291,11 +293,32 @@ fn list(columns: &[Ident]) -> String {
 pub struct CopyIn {
     /// The columns that the rows have.
     pub schema: SchemaRef,
-    /// Takes the rows, and none after the last of them. Dropped before that, it has the statement
-    /// fail.
-    pub rows: mpsc::Sender<Option<RecordBatch>>,
+    /// Takes the rows.
+    pub rows: CopyRows,
     /// The statement that inserts them, which runs while its stream is read.
     pub handle: QueryHandle,
+}
+
+/// Where a COPY FROM takes its rows in. Dropped before it is told that there are no more, it has
+/// the statement fail.
+pub struct CopyRows {
+    sender: mpsc::Sender<Option<Row>>,
+    session: Arc<SessionInfo>,
+}
+
+/// Rows on their way, and their bytes.
+type Row = (RecordBatch, HeldBytes);
+
+impl CopyRows {
+    /// Hands rows on, or that there are no more. Returns false if the statement has ended, whose
+    /// handle tells why.
+    pub async fn send(&self, rows: Option<RecordBatch>) -> bool {
+        let held = |rows: RecordBatch| {
+            let bytes = to_u64(rows.get_array_memory_size());
+            (rows, self.session.hold(HeldFor::Client, bytes))
+        };
+        self.sender.send(rows.map(held)).await.is_ok()
+    }
 }
 
 impl fmt::Debug for CopyIn {
@@ -366,7 +389,8 @@ impl Session {
                 |reader| async { self.physical_plan(state, plan, &current, &scope, reader).await };
             let started = self.start(copy.to_string(), scope.clone(), true, run).await;
             let handle = started.inspect_err(|error| self.failed(error))?;
-            Ok(CopyIn { schema, rows: sender, handle })
+            let rows = CopyRows { sender, session: Arc::clone(&self.info) };
+            Ok(CopyIn { schema, rows, handle })
         })
     }
 }
@@ -421,7 +445,7 @@ fn insertion(
 #[derive(Debug)]
 struct Incoming {
     schema: SchemaRef,
-    rows: Mutex<Option<mpsc::Receiver<Option<RecordBatch>>>>,
+    rows: Mutex<Option<mpsc::Receiver<Option<Row>>>>,
 }
 
 impl PartitionStream for Incoming {
@@ -434,7 +458,8 @@ impl PartitionStream for Incoming {
         let rows = stream::unfold(taken, |receiver| async {
             let mut receiver = receiver?;
             match receiver.recv().await {
-                Some(Some(batch)) => Some((Ok(batch), Some(receiver))),
+                // The insertion accounts for them from here on.
+                Some(Some((batch, _))) => Some((Ok(batch), Some(receiver))),
                 Some(None) => None,
                 None => Some((exec_err!("the rows of a COPY have ended early"), None)),
             }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::metadata::ScalarAndMetadata;
-use datafusion::common::tree_node::{Transformed, TreeNode as _};
+use datafusion::common::tree_node::{Transformed, TreeNode as _, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ParamValues, Result as DataFusionResult, ScalarValue};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::expr::{Cast, Placeholder};
@@ -17,6 +17,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable as _, LogicalPlan, Projection, Union};
 use datafusion::sql::parser::Statement;
 use futures::future::BoxFuture;
+use terrace_sys::size::to_u64;
 
 use super::constant::Constant;
 use super::depth::{self, OnStack};
@@ -26,6 +27,7 @@ use crate::error::SqlError;
 use crate::pins::Reader;
 use crate::query::{QueryHandle, supervised};
 use crate::series;
+use crate::sessions::{HeldBytes, HeldFor};
 use crate::transaction::Scope;
 
 /// Most parameters of a statement: the protocol of PostgreSQL counts them in 16 bits.
@@ -41,6 +43,7 @@ pub struct Prepared {
     plan: Option<Mutex<Kept>>,
     /// None of a statement that has to run for its rows.
     constant: Option<Constant>,
+    _held: HeldBytes,
 }
 
 /// A logical plan without versions of tables, and what its names stand for.
@@ -94,7 +97,8 @@ impl Session {
         Box::pin(async move {
             let SessionStatement::Sql(parsed) = &statement else {
                 let (parameters, schema, plan, constant) = (vec![], None, None, None);
-                return Ok(Prepared { statement, parameters, schema, plan, constant });
+                let _held = self.info.hold(HeldFor::Prepared, 0);
+                return Ok(Prepared { statement, parameters, schema, plan, constant, _held });
             };
             settings::refuse(parsed)?;
             self.refuse_settings(parsed)?;
@@ -111,8 +115,10 @@ impl Session {
             };
             let planning = OnStack::new(&text, supervised(Box::pin(planning)));
             let (kept, parameters, schema, constant) = planning.await?;
+            let bytes = to_u64(text.len()).saturating_add(plan_bytes(&kept.plan)?);
             let plan = is_kept(&kept.plan).then(|| Mutex::new(kept));
-            Ok(Prepared { statement, parameters, schema, plan, constant })
+            let _held = self.info.hold(HeldFor::Prepared, bytes);
+            Ok(Prepared { statement, parameters, schema, plan, constant, _held })
         })
     }
 
@@ -429,4 +435,23 @@ fn parameters_of(
         Some(data_type) => data_type,
     };
     Ok(parameters.into_iter().map(known).collect())
+}
+
+/// An estimate of the bytes of a logical plan: its nodes, their expressions, values and columns.
+fn plan_bytes(plan: &LogicalPlan) -> Result<u64, SqlError> {
+    let mut bytes = 0;
+    plan.apply_with_subqueries(|node| {
+        let columns: usize = node.schema().fields().iter().map(|field| field.size()).sum();
+        bytes += size_of::<LogicalPlan>() + columns;
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                bytes += match expr {
+                    Expr::Literal(value, _) => size_of::<Expr>() + value.size(),
+                    _ => size_of::<Expr>(),
+                };
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(to_u64(bytes))
 }

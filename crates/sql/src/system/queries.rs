@@ -13,6 +13,7 @@ use crate::query::Query;
 pub(super) fn columns() -> Vec<Field> {
     vec![
         number("id"),
+        number("session"),
         text("statement"),
         text("state"),
         text("wait_reason"),
@@ -46,6 +47,7 @@ pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
     let rows: Vec<_> = queries.iter().map(|query| (query, query.progress())).collect();
     vec![
         numbers(&rows, |(query, _)| Some(query.id())),
+        numbers(&rows, |(query, _)| query.session()),
         texts(&rows, |(query, _)| Some(query.text().to_owned())),
         texts(&rows, |(query, _)| Some(query.state().to_string())),
         texts(&rows, |(query, _)| query.wait_reason().map(|reason| reason.to_string())),

@@ -70,6 +70,11 @@ impl RowDecoder {
         }
     }
 
+    /// Bytes of rows that are not in a batch yet.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        u64::try_from(self.input.capacity() + self.bytes).unwrap_or(u64::MAX)
+    }
+
     /// The next full batch, if the bytes so far have one.
     ///
     /// # Errors

@@ -1,0 +1,84 @@
+//! `terrace.sessions`: the sessions of the engine, what they do, and what they hold.
+
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use datafusion::arrow::array::{ArrayRef, TimestampMicrosecondArray};
+use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
+use terrace_sys::size::to_u64;
+
+use super::{number, numbers, text, texts};
+use crate::engine::EngineState;
+use crate::query::Query;
+use crate::sessions::SessionInfo;
+use crate::transaction::TransactionStatus;
+
+pub(super) fn columns() -> Vec<Field> {
+    vec![
+        number("id"),
+        text("role"),
+        text("tenant"),
+        text("client"),
+        Field::new(
+            "began_at",
+            DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
+            true,
+        ),
+        text("state"),
+        text("wait_reason"),
+        number("queries"),
+        number("held_bytes"),
+        number("client_bytes"),
+        number("prepared_statements"),
+        number("prepared_bytes"),
+    ]
+}
+
+/// A session with its queries that run, oldest first.
+struct Row {
+    session: Arc<SessionInfo>,
+    queries: Vec<Arc<Query>>,
+}
+
+impl Row {
+    /// The state of its youngest query, or of its transaction where it has none.
+    fn state(&self) -> String {
+        match (self.queries.last(), self.session.transaction_status()) {
+            (Some(query), _) => query.state().to_string(),
+            (None, TransactionStatus::Idle) => "idle".to_owned(),
+            (None, TransactionStatus::Open) => "idle in transaction".to_owned(),
+            (None, TransactionStatus::Failed) => "idle in failed transaction".to_owned(),
+        }
+    }
+}
+
+pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
+    let running = engine.queries().running();
+    let of = |session: Arc<SessionInfo>| {
+        let is_own = |query: &&Arc<Query>| query.session() == Some(session.number());
+        let queries = running.iter().filter(is_own).cloned().collect();
+        Row { session, queries }
+    };
+    let rows: Vec<Row> = engine.sessions().list().into_iter().map(of).collect();
+    let began = |row: &Row| {
+        let since = row.session.began_at().duration_since(UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_micros()).ok()
+    };
+    let named = |name: Option<&str>| name.map(str::to_owned);
+    vec![
+        numbers(&rows, |row| Some(row.session.number())),
+        texts(&rows, |row| named(row.session.role())),
+        texts(&rows, |row| named(row.session.tenant())),
+        texts(&rows, |row| named(row.session.client())),
+        Arc::new(
+            rows.iter().map(began).collect::<TimestampMicrosecondArray>().with_timezone("+00:00"),
+        ),
+        texts(&rows, |row| Some(row.state())),
+        texts(&rows, |row| row.queries.last()?.wait_reason().map(|reason| reason.to_string())),
+        numbers(&rows, |row| Some(to_u64(row.queries.len()))),
+        numbers(&rows, |row| Some(row.queries.iter().map(|it| it.memory().held_bytes()).sum())),
+        numbers(&rows, |row| Some(row.session.client_bytes())),
+        numbers(&rows, |row| Some(row.session.prepared().0)),
+        numbers(&rows, |row| Some(row.session.prepared().1)),
+    ]
+}
