@@ -128,7 +128,7 @@ pub struct Session {
     seat: Option<Arc<Seat>>,
     /// Transactions begin READ ONLY unless they say otherwise.
     reads_only: AtomicBool,
-    /// What others see of the session.
+    /// The session as others see it.
     info: Arc<SessionInfo>,
 }
 
@@ -206,7 +206,7 @@ impl Session {
         Ok(session)
     }
 
-    /// What others see of the session; its memory beside queries is accounted for by this.
+    /// The session as others see it, which accounts for its memory beside queries.
     #[must_use]
     pub fn info(&self) -> &Arc<SessionInfo> {
         &self.info

@@ -20,7 +20,7 @@ pub(crate) struct Sessions {
     all: Mutex<BTreeMap<u64, Weak<SessionInfo>>>,
 }
 
-/// What others see of a session.
+/// A session as others see it.
 pub struct SessionInfo {
     sessions: Arc<Sessions>,
     number: u64,

@@ -20,8 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// budget needs every frame.
 const HEAP_BESIDE: u64 = 32 * MIB;
 const HEAP_BESIDE_SHARE: u64 = 8;
-/// What is charged for sessions and as unaccounted leaves at least one part of the budget in so
-/// many.
+/// Charges for sessions and for unaccounted bytes leave at least one part of the budget in so many.
 const LEFT_SHARE: u64 = 2;
 /// Times that the pool is asked to make room.
 const ROOM_TRIES: usize = 4;
@@ -64,7 +63,7 @@ pub struct MemoryBudget {
     heap: Consumer,
     /// What the process holds beside what consumers account for.
     unaccounted: Consumer,
-    /// What sessions hold beside their queries, and how much of that is charged.
+    /// Bytes that sessions hold beside their queries, and the charge for them.
     sessions_held: Mutex<u64>,
     sessions: Consumer,
     /// Rung when the market should look.

@@ -204,7 +204,7 @@ fn everything_comes_back_whatever_the_interleaving() {
     assert!(pools.iter().all(|pool| pool.reserved() == 0));
     assert_eq!(ledger.granted(), frames.consumer.held());
     drop(pools);
-    // The frames, the heap of paged operators, what sessions hold, and what nobody accounts for.
+    // The frames, the heap of paged operators, what sessions hold, and unaccounted bytes.
     assert_eq!(ledger.consumers().len(), 4);
 }
 
@@ -273,8 +273,8 @@ fn what_sessions_hold_leaves_half_of_the_budget() {
     assert_eq!((budget.sessions_bytes(), ledger.debt(), frames.held()), (100 * MIB, 0, 156 * MIB));
     budget.hold_for_sessions(1_000 * MIB);
     assert_eq!((budget.sessions_bytes(), ledger.debt(), frames.held()), (128 * MIB, 0, 128 * MIB));
-    assert_eq!(budget.held_beside(0), 0, "nobody waits for it to come back");
-    // What nobody accounts for gets no more beside it.
+    assert_eq!(budget.held_beside(0), 0, "no operator waits for it to come back");
+    // Unaccounted bytes get no more beside it.
     budget.charge_unaccounted(100 * MIB);
     assert_eq!(ledger.granted(), 256 * MIB);
     budget.release_of_sessions(1_050 * MIB);

@@ -299,8 +299,8 @@ pub struct CopyIn {
     pub handle: QueryHandle,
 }
 
-/// Where a COPY FROM takes its rows in. Dropped before it is told that there are no more, it has
-/// the statement fail.
+/// The way of rows into a COPY FROM. Dropped before it is told that there are no more, it has the
+/// statement fail.
 pub struct CopyRows {
     sender: mpsc::Sender<Option<Row>>,
     session: Arc<SessionInfo>,

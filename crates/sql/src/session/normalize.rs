@@ -59,7 +59,7 @@ pub(super) fn normalize(statement: &mut Statement) -> Result<usize, SqlError> {
 struct Normalizer {
     depth: usize,
     depth_max: usize,
-    /// What the statement is refused for.
+    /// The error that the statement is refused with.
     error: Option<SqlError>,
 }
 

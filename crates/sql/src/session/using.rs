@@ -75,7 +75,7 @@ fn has_any(statement: &mut Statement) -> bool {
 /// Writes joins out, of inner queries first.
 struct Writer {
     names: Names,
-    /// What the statement is refused for.
+    /// The error that the statement is refused with.
     error: Option<SqlError>,
 }
 

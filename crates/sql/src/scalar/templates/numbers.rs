@@ -66,7 +66,7 @@ enum Item {
     Keyword(Keyword),
 }
 
-/// Where an `S` puts the sign.
+/// The place of the sign that an `S` asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Anchor {
     #[default]

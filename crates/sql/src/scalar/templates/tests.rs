@@ -1,4 +1,4 @@
-//! What PostgreSQL 15 answers.
+//! Answers of PostgreSQL 15.
 
 use chrono::NaiveDateTime;
 

@@ -28,7 +28,7 @@ const NAME_WIDTH: usize = 9;
 /// The day before 0001-01-01 as a Julian day.
 const JULIAN_DAY_BEFORE_CE: i64 = 1_721_425;
 
-/// What a template shows of a value.
+/// A part of a value that a template shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     Era,
@@ -279,7 +279,7 @@ impl TimeTemplate {
     }
 }
 
-/// What precedes a keyword.
+/// A prefix of a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Prefix {
     None,
@@ -289,7 +289,7 @@ enum Prefix {
     Localized,
 }
 
-/// What precedes a keyword, and what follows.
+/// The prefix of a keyword, and the rest.
 fn prefix(text: &str) -> (Prefix, &str) {
     let words = [
         ("FM", Prefix::Unpadded),
@@ -352,7 +352,7 @@ pub(super) fn quotation(text: &str, mut each: impl FnMut(char)) -> &str {
     characters.as_str()
 }
 
-/// What follows a number's digits to order by it.
+/// The ending of an ordinal number.
 pub(super) fn ordinal_ending(number: &str) -> &'static str {
     let mut digits = number.bytes().rev();
     let last = digits.next();
@@ -366,14 +366,14 @@ pub(super) fn ordinal_ending(number: &str) -> &'static str {
 }
 
 impl Field {
-    /// Whether `TH` puts an ending behind it.
+    /// True of a field that `TH` puts an ending behind.
     fn is_number(self) -> bool {
         let is_name = self.names_a_day() && self != Self::DayOfWeek;
         let is_word = matches!(self, Self::Half | Self::HalfWithPeriods | Self::RomanMonth);
         !is_name && !is_word
     }
 
-    /// Whether an interval has no such field.
+    /// True of a field that intervals do not have.
     fn names_a_day(self) -> bool {
         matches!(
             self,
@@ -414,7 +414,7 @@ impl Field {
         Ok(())
     }
 
-    /// Whether a sign makes the number wider; elsewhere it takes the place of a digit.
+    /// True if a sign makes the number wider; elsewhere it takes the place of a digit.
     fn has_sign(self) -> bool {
         let of_time = matches!(self, Self::Hour12 | Self::Hour24 | Self::Minute | Self::Second);
         of_time || matches!(self, Self::Month | Self::Century | Self::Year(_) | Self::IsoYear(_))

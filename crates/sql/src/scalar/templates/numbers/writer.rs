@@ -19,7 +19,7 @@ pub(super) struct Writer<'a> {
     /// The place of the template that comes next, and the number of places.
     place: usize,
     places: usize,
-    /// Whether a digit stands before.
+    /// A digit has been written just before.
     in_number: bool,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Writer<'a> {
         let digits = digits.as_bytes();
         let sign_written = if layout.plus || layout.minus {
             // `PL` alone says nothing of a negative number.
-            layout.minus || !layout.plus
+            layout.minus
         } else {
             if !negative && layout.unpadded {
                 layout.bracket = false;
@@ -107,7 +107,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What stands at the place of a digit or of the point.
+    /// Writes the place of a digit or of the point.
     fn place(&mut self, keyword: Keyword, text: &mut String) {
         self.in_number = false;
         self.sign_before(text);
@@ -154,7 +154,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether the next digit is the one zero before the point, which a 9 does not show.
+    /// True if the next digit is the one zero before the point, which a 9 does not show.
     fn is_zero_before_point(&self) -> bool {
         let behind = self.layout.behind > 0;
         self.layout.zero_first.is_none()
