@@ -285,11 +285,12 @@ impl EngineState {
         ScanOptions { partitions, ahead_bytes: self.ledger().budget() / AHEAD_SHARE, pins }
     }
 
-    /// The sessions and queries of tenants.
+    /// The sessions.
     pub(crate) fn sessions(&self) -> &Arc<Sessions> {
         &self.sessions
     }
 
+    /// The sessions and queries of tenants.
     pub(crate) fn tenancy(&self) -> &Arc<Tenancy> {
         &self.tenancy
     }

@@ -109,7 +109,8 @@ pub struct Query {
     ended_by: OnceLock<Ending>,
     /// Set once by the stream of its rows.
     outcome: OnceLock<Outcome>,
-    session: OnceLock<Arc<SessionInfo>>,
+    /// The session that it is of.
+    session: Option<Arc<SessionInfo>>,
 }
 
 impl Query {
@@ -140,7 +141,7 @@ impl Query {
     /// The number of its session.
     #[must_use]
     pub fn session(&self) -> Option<u64> {
-        self.session.get().map(|session| session.number())
+        self.session.as_ref().map(|session| session.number())
     }
 
     /// Its working memory.
@@ -288,6 +289,7 @@ impl RunningQuery {
         base: &RuntimeEnv,
         text: String,
         claim: Claim,
+        session: Option<Arc<SessionInfo>>,
     ) -> Result<Self, SqlError> {
         let id = queries.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let Environment { runtime, memory, spilled, space } =
@@ -317,7 +319,7 @@ impl RunningQuery {
             turn: OnceLock::new(),
             ended_by: OnceLock::new(),
             outcome: OnceLock::new(),
-            session: OnceLock::new(),
+            session,
         });
         queries.lock().running.insert(id, Arc::clone(&query));
         market.arrived();
@@ -335,12 +337,6 @@ impl RunningQuery {
     #[cfg(test)]
     pub(crate) fn paged_memory(&self) -> &Arc<dyn terrace_exec::QueryMemory> {
         &self.paged.0
-    }
-
-    /// Has the query be one of a session.
-    pub(crate) fn of_session(self, session: &Arc<SessionInfo>) -> Self {
-        let _first = self.query.session.set(Arc::clone(session));
-        self
     }
 
     /// The query as its scans know it.

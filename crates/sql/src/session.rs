@@ -354,8 +354,9 @@ impl Session {
         let base = self.context.runtime_env();
         let claim = self.claim();
         let tenant = claim.tenant.clone().filter(|_| waits);
-        let running = RunningQuery::begin(queries, resources, &base, text.clone(), claim)?;
-        let mut running = running.of_session(&self.info);
+        let session = Some(Arc::clone(&self.info));
+        let mut running =
+            RunningQuery::begin(queries, resources, &base, text.clone(), claim, session)?;
         if let Some(tenant) = tenant {
             let turn = self.engine.tenancy().turn(self.engine.catalog(), &tenant);
             running.wait_for(turn).await?;

@@ -15,10 +15,11 @@ mod tiers;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use datafusion::arrow::array::{ArrayRef, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, TimestampMicrosecondArray};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::catalog::{SchemaProvider, Session as CatalogSession, TableProvider};
 use datafusion::common::{Result, exec_err};
 use datafusion::datasource::memory::MemorySourceConfig;
@@ -32,6 +33,8 @@ pub use tiers::TierReport;
 
 /// The name of the schema.
 pub const SYSTEM_SCHEMA: &str = "terrace";
+/// The time zone of moments.
+const UTC: &str = "+00:00";
 
 /// One table of the schema: its columns and what fills them.
 struct View {
@@ -153,6 +156,11 @@ fn number(name: &str) -> Field {
     Field::new(name, DataType::UInt64, true)
 }
 
+/// A column of moments.
+fn moment(name: &str) -> Field {
+    Field::new(name, DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())), true)
+}
+
 /// An array of the values that `value` gives for each of `rows`.
 fn column<T, V, A>(rows: &[T], value: impl FnMut(&T) -> V) -> ArrayRef
 where
@@ -163,6 +171,15 @@ where
 
 fn texts<T>(rows: &[T], value: impl FnMut(&T) -> Option<String>) -> ArrayRef {
     column::<T, Option<String>, datafusion::arrow::array::StringArray>(rows, value)
+}
+
+fn moments<T>(rows: &[T], value: impl Fn(&T) -> Option<SystemTime>) -> ArrayRef {
+    let micros = |row: &T| {
+        let since = value(row)?.duration_since(UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_micros()).ok()
+    };
+    let moments: TimestampMicrosecondArray = rows.iter().map(micros).collect();
+    Arc::new(moments.with_timezone(UTC))
 }
 
 fn numbers<T>(rows: &[T], value: impl FnMut(&T) -> Option<u64>) -> ArrayRef {

@@ -28,9 +28,11 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, DataType, Expr, Function, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart, Query, Select, Statement as SqlStatement, TableFactor, Value, ValueWithSpan,
-    VisitorMut,
+    ObjectNamePart, Query, Select, Statement as SqlStatement, TableFactor, TableWithJoins, Value,
+    ValueWithSpan, VisitorMut,
 };
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 use terrace_sql::session::{Walk, call};
 
 use super::{SCHEMA, definition};
@@ -130,6 +132,41 @@ fn strip(name: &mut ObjectName) {
     if is_of_catalog(name) {
         let skipped = name.0.len().saturating_sub(1);
         drop(name.0.drain(..skipped));
+    }
+}
+
+/// The tables of a FROM.
+fn factors(from: &[TableWithJoins]) -> impl Iterator<Item = &TableFactor> {
+    from.iter().flat_map(|from| {
+        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+    })
+}
+
+/// The query of a text that is known to be one.
+fn query(text: &str) -> Option<Box<Query>> {
+    let parser = Parser::new(&GenericDialect {}).try_with_sql(text);
+    parser.and_then(|mut parser| parser.parse_query()).ok()
+}
+
+/// The expression of a text that is known to be one.
+fn expression(text: &str) -> Option<Expr> {
+    let parser = Parser::new(&GenericDialect {}).try_with_sql(text);
+    parser.and_then(|mut parser| parser.parse_expr()).ok()
+}
+
+/// True of an expression, or an item of a SELECT, that has a subquery.
+fn has_subquery(node: &mut impl Walk) -> bool {
+    node.walk(&mut Subqueries).is_break()
+}
+
+/// Breaks at the first subquery.
+struct Subqueries;
+
+impl VisitorMut for Subqueries {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        ControlFlow::Break(())
     }
 }
 

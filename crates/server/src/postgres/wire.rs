@@ -72,8 +72,9 @@ impl Wire {
 
     fn account(&mut self) {
         if let Some(held) = &mut self.held {
-            let bytes = self.input.capacity() + self.output.capacity();
-            held.set(u64::try_from(bytes).unwrap_or(u64::MAX));
+            // In steps: each message that is taken out makes the capacity less by its length.
+            let bytes = (self.input.capacity() + self.output.capacity()).div_ceil(INPUT_BYTES);
+            held.set(u64::try_from(bytes * INPUT_BYTES).unwrap_or(u64::MAX));
         }
     }
 

@@ -70,7 +70,7 @@ impl Setting {
         let claim = Claim { tenant: None, sla };
         let base = RuntimeEnv::default();
         let begun =
-            RunningQuery::begin(&self.queries, &self.resources, &base, "sort".into(), claim);
+            RunningQuery::begin(&self.queries, &self.resources, &base, "sort".into(), claim, None);
         let running = begun.expect("begins");
         let sorting = Sorting { grant: running.paged_memory().register("PagedSort[0]"), running };
         sorting.grow();

@@ -143,11 +143,7 @@ impl MemoryBudget {
     fn charge_sessions(&self, held: impl FnOnce(u64) -> u64) {
         let mut all = self.sessions_held.lock().unwrap_or_else(PoisonError::into_inner);
         *all = held(*all);
-        let (bytes, before) = ((*all).min(self.chargeable_bytes()), self.sessions.held());
-        match bytes.checked_sub(before) {
-            Some(more) => self.sessions.grow_or_owe(more),
-            None => self.sessions.shrink(before - bytes),
-        }
+        charge(&self.sessions, (*all).min(self.chargeable_bytes()));
     }
 
     /// The most that may be charged for what is held already: queries need the rest.
@@ -166,11 +162,7 @@ impl MemoryBudget {
     /// gives up frames for that at once.
     pub(super) fn charge_unaccounted(&self, bytes: u64) {
         let bytes = bytes.min(self.chargeable_bytes().saturating_sub(self.sessions.held()));
-        let before = self.unaccounted.held();
-        match bytes.checked_sub(before) {
-            Some(more) => self.unaccounted.grow_or_owe(more),
-            None => self.unaccounted.shrink(before - bytes),
-        }
+        charge(&self.unaccounted, bytes);
         let debt = self.ledger.debt();
         if bytes > 0 && debt > 0 && self.reserve.release(debt) < debt {
             self.reserve.release_by_writing(self.ledger.debt());
@@ -340,6 +332,15 @@ impl MemoryBudget {
     pub(super) fn wait_for(&self, bytes: u64) -> Waiter<'_> {
         self.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
         Waiter { budget: self, bytes }
+    }
+}
+
+/// Has a consumer hold so many bytes, which the ledger owes where it has not got them.
+fn charge(consumer: &Consumer, bytes: u64) {
+    let before = consumer.held();
+    match bytes.checked_sub(before) {
+        Some(more) => consumer.grow_or_owe(more),
+        None => consumer.shrink(before - bytes),
     }
 }
 

@@ -14,7 +14,6 @@ use datafusion::physical_plan::EmptyRecordBatchStream;
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt, future};
 use terrace_exec::panics::{Supervised, catch};
-
 use terrace_sys::size::to_u64;
 
 use super::RunningQuery;
@@ -53,7 +52,7 @@ impl QueryStream {
         scope: Scope,
     ) -> Self {
         let cancelled = running.query.suspension.cancelled();
-        let session = running.query.session.get();
+        let session = running.query.session.as_ref();
         let kept_bytes = session.map(|session| session.hold(HeldFor::Client, 0));
         Self {
             stream,
@@ -129,6 +128,7 @@ impl QueryStream {
         let query = Arc::clone(&self.running.query);
         self.let_go();
         self.kept.clear();
+        self.account();
         self.resumed = None;
         self.cancelled = future::pending().boxed();
         Poll::Ready(Some(Err(query.ended())))

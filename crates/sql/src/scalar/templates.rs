@@ -136,23 +136,11 @@ fn written_numbers<'a>(
         DataType::Float64 => Number::Double(values.as_primitive::<Float64Type>().value(row)),
         _ => Number::Exact(formatter.value(row).to_string()),
     };
-    let mut texts = StringBuilder::new();
-    let mut text = String::new();
-    let mut known: Option<(&str, NumberTemplate)> = None;
-    for row in 0..values.len() {
-        let Some(template) = template(row).filter(|_| !values.is_null(row)) else {
-            texts.append_null();
-            continue;
-        };
-        let parsed = match &known {
-            Some((of, parsed)) if *of == template => parsed,
-            _ => &known.insert((template, NumberTemplate::parsed(template)?)).1,
-        };
-        text.clear();
-        parsed.write(&number(row), &mut text);
-        texts.append_value(&text);
-    }
-    Ok(Arc::new(texts.finish()))
+    let write = |template: &NumberTemplate, row: usize, text: &mut String| {
+        template.write(&number(row), text);
+        Ok(())
+    };
+    written_with(values, template, NumberTemplate::parsed, write)
 }
 
 fn written_times<'a>(
@@ -160,46 +148,57 @@ fn written_times<'a>(
     template: impl Fn(usize) -> Option<&'a str>,
 ) -> Result<ArrayRef> {
     let zone = match values.data_type() {
-        DataType::Timestamp(_, Some(zone)) => Some((zone.parse::<Tz>()?, zone.as_ref())),
+        DataType::Timestamp(_, Some(zone)) => Some(Zone::parsed(zone)?),
         _ => None,
     };
+    // An empty template gives null, as in PostgreSQL.
+    let template = |row: usize| template(row).filter(|template| !template.is_empty());
+    let write = |template: &TimeTemplate, row: usize, text: &mut String| {
+        template.write(&fields(values, row, zone)?, text)
+    };
+    written_with(values, template, TimeTemplate::parsed, write)
+}
+
+/// Each value as `write` writes it by the template of its row, which is read once for rows that
+/// follow each other.
+fn written_with<'a, T>(
+    values: &ArrayRef,
+    template: impl Fn(usize) -> Option<&'a str>,
+    parse: impl Fn(&str) -> Result<T>,
+    write: impl Fn(&T, usize, &mut String) -> Result<()>,
+) -> Result<ArrayRef> {
     let mut texts = StringBuilder::new();
     let mut text = String::new();
-    let mut known: Option<(&str, TimeTemplate)> = None;
+    let mut known: Option<(&str, T)> = None;
     for row in 0..values.len() {
-        // An empty template gives null, as in PostgreSQL.
-        let template = template(row).filter(|template| !template.is_empty());
-        let Some(template) = template.filter(|_| !values.is_null(row)) else {
+        let Some(template) = template(row).filter(|_| !values.is_null(row)) else {
             texts.append_null();
             continue;
         };
         let parsed = match &known {
             Some((of, parsed)) if *of == template => parsed,
-            _ => &known.insert((template, TimeTemplate::parsed(template)?)).1,
+            _ => &known.insert((template, parse(template)?)).1,
         };
         text.clear();
-        parsed.write(&fields(values, row, zone)?, &mut text)?;
+        write(parsed, row, &mut text)?;
         texts.append_value(&text);
     }
     Ok(Arc::new(texts.finish()))
 }
 
 /// The fields of a row's date, time or interval.
-fn fields(values: &ArrayRef, row: usize, zone: Option<(Tz, &str)>) -> Result<Fields> {
+fn fields(values: &ArrayRef, row: usize, zone: Option<Zone>) -> Result<Fields> {
     let out_of_range = || exec_datafusion_err!("a timestamp is out of the range of {NAME}");
     match values.data_type() {
         DataType::Timestamp(..) => {
             let times = values.as_primitive::<TimestampMicrosecondType>();
-            let Some((zone, name)) = zone else {
-                let time = times.value_as_datetime(row).ok_or_else(out_of_range)?;
-                return Ok(Fields::of_time(time, None));
-            };
-            let time = times.value_as_datetime_with_tz(row, zone).ok_or_else(out_of_range)?;
-            let offset = time.offset().fix().local_minus_utc();
-            Ok(Fields::of_time(
-                time.naive_local(),
-                Some((offset, zone_name(name, time.naive_utc(), offset))),
-            ))
+            let moment = times.value_as_datetime(row).ok_or_else(out_of_range)?;
+            let Some(zone) = zone else { return Ok(Fields::of_time(moment, None)) };
+            let offset = zone.zone.offset_from_utc_datetime(&moment).fix();
+            // At an end of the range the local time may be beyond it.
+            let local = moment.checked_add_offset(offset).ok_or_else(out_of_range)?;
+            let seconds = offset.local_minus_utc();
+            Ok(Fields::of_time(local, Some((seconds, zone.name(moment, seconds)))))
         }
         DataType::Interval(_) => {
             let interval = values.as_primitive::<IntervalMonthDayNanoType>().value(row);
@@ -217,17 +216,30 @@ fn fields(values: &ArrayRef, row: usize, zone: Option<(Tz, &str)>) -> Result<Fie
     }
 }
 
-/// The abbreviation of a zone at a moment, such as `CEST`; of an offset, its hours and minutes.
-fn zone_name(name: &str, moment: NaiveDateTime, offset: i32) -> String {
-    if let Ok(zone) = name.parse::<chrono_tz::Tz>()
-        && let Some(abbreviation) = zone.offset_from_utc_datetime(&moment).abbreviation()
-    {
-        return abbreviation.to_owned();
+/// The time zone of timestamps.
+#[derive(Clone, Copy)]
+struct Zone {
+    zone: Tz,
+    /// The same, where it has a name and not only an offset.
+    named: Option<chrono_tz::Tz>,
+}
+
+impl Zone {
+    fn parsed(zone: &str) -> Result<Self> {
+        Ok(Self { zone: zone.parse()?, named: zone.parse().ok() })
     }
-    let sign = if offset < 0 { '-' } else { '+' };
-    match (offset.abs() / 3_600, offset.abs() / 60 % 60) {
-        (0, 0) => "UTC".to_owned(),
-        (hours, 0) => format!("{sign}{hours:02}"),
-        (hours, minutes) => format!("{sign}{hours:02}:{minutes:02}"),
+
+    /// Its abbreviation at a moment, such as `CEST`; of an offset, its hours and minutes.
+    fn name(self, moment: NaiveDateTime, offset: i32) -> String {
+        let of_zone = self.named.map(|zone| zone.offset_from_utc_datetime(&moment));
+        if let Some(abbreviation) = of_zone.as_ref().and_then(|offset| offset.abbreviation()) {
+            return abbreviation.to_owned();
+        }
+        let sign = if offset < 0 { '-' } else { '+' };
+        match (offset.abs() / 3_600, offset.abs() / 60 % 60) {
+            (0, 0) => "UTC".to_owned(),
+            (hours, 0) => format!("{sign}{hours:02}"),
+            (hours, minutes) => format!("{sign}{hours:02}:{minutes:02}"),
+        }
     }
 }

@@ -2,18 +2,16 @@
 //! they traded last.
 
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
-use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, TimestampMicrosecondArray};
-use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
+use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array};
+use datafusion::arrow::datatypes::{DataType, Field};
 
-use super::{number, numbers, text, texts};
+use super::{moment, moments, number, numbers, text, texts};
 use crate::engine::EngineState;
-use crate::market::{LastTrade, Row};
+use crate::market::Row;
 
 pub(super) fn columns() -> Vec<Field> {
     let rate = |name: &str| Field::new(name, DataType::Float64, true);
-    let time = DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into()));
     vec![
         text("consumer"),
         text("class"),
@@ -26,7 +24,7 @@ pub(super) fn columns() -> Vec<Field> {
         rate("loss_per_mib"),
         Field::new("last_trade_bytes", DataType::Int64, true),
         text("last_trade_with"),
-        Field::new("last_trade_at", time, true),
+        moment("last_trade_at"),
         number("spilled_bytes"),
     ]
 }
@@ -49,16 +47,7 @@ pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
         rates(|row| row.loss_per_mib),
         Arc::new(rows.iter().map(|row| Some(trade(row)?.bytes)).collect::<Int64Array>()),
         texts(&rows, |row| trade(row)?.with),
-        Arc::new(
-            rows.iter()
-                .map(|row| micros(&trade(row)?))
-                .collect::<TimestampMicrosecondArray>()
-                .with_timezone("+00:00"),
-        ),
+        moments(&rows, |row| Some(trade(row)?.at)),
         numbers(&rows, |row| row.spilled_bytes),
     ]
-}
-
-fn micros(trade: &LastTrade) -> Option<i64> {
-    i64::try_from(trade.at.duration_since(UNIX_EPOCH).ok()?.as_micros()).ok()
 }

@@ -1,14 +1,12 @@
 //! `terrace.queries`: the queries that run now, the one that asks among them.
 
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
-use datafusion::arrow::array::{ArrayRef, Float64Array, TimestampMicrosecondArray};
-use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
+use datafusion::arrow::array::{ArrayRef, Float64Array};
+use datafusion::arrow::datatypes::{DataType, Field};
 
-use super::{number, numbers, text, texts};
+use super::{moment, moments, number, numbers, text, texts};
 use crate::engine::EngineState;
-use crate::query::Query;
 
 pub(super) fn columns() -> Vec<Field> {
     vec![
@@ -19,11 +17,7 @@ pub(super) fn columns() -> Vec<Field> {
         text("wait_reason"),
         text("tenant"),
         text("sla"),
-        Field::new(
-            "began_at",
-            DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
-            true,
-        ),
+        moment("began_at"),
         Field::new("seconds", DataType::Float64, true),
         number("rows_scanned"),
         number("rows_total"),
@@ -53,12 +47,7 @@ pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
         texts(&rows, |(query, _)| query.wait_reason().map(|reason| reason.to_string())),
         texts(&rows, |(query, _)| query.claim().tenant.as_ref().map(ToString::to_string)),
         texts(&rows, |(query, _)| query.claim().sla.as_ref().map(ToString::to_string)),
-        Arc::new(
-            rows.iter()
-                .map(|(query, _)| began_micros(query))
-                .collect::<TimestampMicrosecondArray>()
-                .with_timezone("+00:00"),
-        ),
+        moments(&rows, |(query, _)| Some(query.began_at())),
         Arc::new(
             rows.iter()
                 .map(|(query, _)| Some(query.began().elapsed().as_secs_f64()))
@@ -79,9 +68,4 @@ pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
         numbers(&rows, |(_, progress)| Some(progress.remote_bytes)),
         numbers(&rows, |(_, progress)| Some(progress.store_bytes)),
     ]
-}
-
-fn began_micros(query: &Query) -> Option<i64> {
-    let since = query.began_at().duration_since(UNIX_EPOCH).ok()?;
-    i64::try_from(since.as_micros()).ok()
 }

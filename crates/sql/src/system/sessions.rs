@@ -1,13 +1,12 @@
 //! `terrace.sessions`: the sessions of the engine, what they do, and what they hold.
 
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
 
-use datafusion::arrow::array::{ArrayRef, TimestampMicrosecondArray};
-use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::Field;
 use terrace_sys::size::to_u64;
 
-use super::{number, numbers, text, texts};
+use super::{moment, moments, number, numbers, text, texts};
 use crate::engine::EngineState;
 use crate::query::Query;
 use crate::sessions::SessionInfo;
@@ -19,11 +18,7 @@ pub(super) fn columns() -> Vec<Field> {
         text("role"),
         text("tenant"),
         text("client"),
-        Field::new(
-            "began_at",
-            DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
-            true,
-        ),
+        moment("began_at"),
         text("state"),
         text("wait_reason"),
         number("queries"),
@@ -60,19 +55,13 @@ pub(super) fn values(engine: &EngineState) -> Vec<ArrayRef> {
         Row { session, queries }
     };
     let rows: Vec<Row> = engine.sessions().list().into_iter().map(of).collect();
-    let began = |row: &Row| {
-        let since = row.session.began_at().duration_since(UNIX_EPOCH).ok()?;
-        i64::try_from(since.as_micros()).ok()
-    };
     let named = |name: Option<&str>| name.map(str::to_owned);
     vec![
         numbers(&rows, |row| Some(row.session.number())),
         texts(&rows, |row| named(row.session.role())),
         texts(&rows, |row| named(row.session.tenant())),
         texts(&rows, |row| named(row.session.client())),
-        Arc::new(
-            rows.iter().map(began).collect::<TimestampMicrosecondArray>().with_timezone("+00:00"),
-        ),
+        moments(&rows, |row| Some(row.session.began_at())),
         texts(&rows, |row| Some(row.state())),
         texts(&rows, |row| row.queries.last()?.wait_reason().map(|reason| reason.to_string())),
         numbers(&rows, |row| Some(to_u64(row.queries.len()))),

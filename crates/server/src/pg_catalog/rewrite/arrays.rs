@@ -4,8 +4,6 @@ use datafusion::sql::sqlparser::ast::{
     Array, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
     OrderByKind, Query, SelectItem, SetExpr, TableFactor, Value, ValueWithSpan,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use terrace_sql::session::call;
 
 use super::{empty, folded, null, recursion, tables, take};
@@ -140,8 +138,7 @@ fn aggregate(query: &mut Query) -> bool {
         format!(" ORDER BY {key}{}", order.options)
     });
     let text = format!("array_agg({column}{})", order.unwrap_or_default());
-    let parsed = Parser::new(&GenericDialect {}).try_with_sql(&text);
-    let Ok(aggregate) = parsed.and_then(|mut parser| parser.parse_expr()) else { return false };
+    let Some(aggregate) = super::expression(&text) else { return false };
     select.projection = vec![SelectItem::UnnamedExpr(aggregate)];
     true
 }

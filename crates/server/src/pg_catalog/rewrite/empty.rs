@@ -73,7 +73,7 @@ pub(super) fn columns(select: &mut Select) {
         let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
             continue;
         };
-        if expr.walk(&mut Subqueries).is_break() {
+        if expr.walk(&mut Unplanned).is_break() {
             *expr = null();
         }
     }
@@ -81,7 +81,7 @@ pub(super) fn columns(select: &mut Select) {
 
 /// A condition with a subquery, where there are no rows to meet it.
 fn never_met(condition: &mut Expr) {
-    if condition.walk(&mut Subqueries).is_break() {
+    if condition.walk(&mut Unplanned).is_break() {
         *condition = Expr::Value(Value::Boolean(false).into());
     }
 }
@@ -134,10 +134,10 @@ fn is_of_no_type(condition: &Expr) -> bool {
     column.is_some_and(|name| folded(name) == "typtype") && !types::has_kind(kind)
 }
 
-/// Breaks at the first subquery.
-struct Subqueries;
+/// Breaks at the first subquery, or call of a function that returns several rows.
+struct Unplanned;
 
-impl VisitorMut for Subqueries {
+impl VisitorMut for Unplanned {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {

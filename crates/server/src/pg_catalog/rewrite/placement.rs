@@ -7,11 +7,9 @@ use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, Ident, OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
     SetExpr, Value, VisitorMut,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use terrace_sql::session::Walk;
 
-use super::{last, system};
+use super::{expression, factors, has_subquery, last, query as query_of, system};
 use crate::pg_catalog::definition::Column;
 
 /// Computes keys of ORDER BY that have subqueries in a query below: `SELECT a FROM t ORDER BY
@@ -20,7 +18,7 @@ pub(super) fn sorted(query: &mut Query) {
     let Some(order) = &mut query.order_by else { return };
     let OrderByKind::Expressions(keys) = &mut order.kind else { return };
     let SetExpr::Select(select) = query.body.as_mut() else { return };
-    if !keys.iter_mut().any(|key| key.expr.walk(&mut Subqueries).is_break()) {
+    if !keys.iter_mut().any(|key| has_subquery(&mut key.expr)) {
         return;
     }
     let names: Option<Vec<Ident>> = select.projection.iter().map(name).collect();
@@ -39,8 +37,7 @@ pub(super) fn sorted(query: &mut Query) {
     }
     let names = names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let text = format!("SELECT {names} FROM ({select}) AS \"keyed\"");
-    let parsed = Parser::new(&GenericDialect {}).try_with_sql(&text);
-    if let Ok(outer) = parsed.and_then(|mut parser| parser.parse_query()) {
+    if let Some(outer) = query_of(&text) {
         query.body = outer.body;
     }
 }
@@ -49,8 +46,7 @@ pub(super) fn sorted(query: &mut Query) {
 pub(super) fn distinct(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_mut() else { return };
     let Some(Distinct::On(keys)) = &select.distinct else { return };
-    let has_subquery = |item: &SelectItem| item.clone().walk(&mut Subqueries).is_break();
-    if !select.projection.iter().any(has_subquery) {
+    if !select.projection.iter_mut().any(has_subquery) {
         return;
     }
     let keys = keys.clone();
@@ -80,8 +76,7 @@ pub(super) fn distinct(query: &mut Query) {
         |names: &[Ident]| names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let (names, keys) = (list(&names), list(&aliases));
     let text = format!("SELECT DISTINCT ON ({keys}) {names} FROM ({select}) AS \"keyed\"");
-    let parsed = Parser::new(&GenericDialect {}).try_with_sql(&text);
-    if let Ok(outer) = parsed.and_then(|mut parser| parser.parse_query()) {
+    if let Some(outer) = query_of(&text) {
         query.body = outer.body;
     }
 }
@@ -92,9 +87,7 @@ fn written_out(item: &SelectItem, select: &Select) -> Vec<SelectItem> {
     else {
         return vec![item.clone()];
     };
-    let factors = select.from.iter().flat_map(|from| {
-        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
-    });
+    let factors = factors(&select.from);
     let mut known = factors.filter_map(system::known);
     let Some((table, of)) = known.find(|(name, _)| *name == last(table)) else {
         return vec![item.clone()];
@@ -131,22 +124,10 @@ impl VisitorMut for Members {
         if let Expr::InSubquery { expr: member, subquery, negated } = &*expr {
             let not = if *negated { "NOT " } else { "" };
             let text = format!("{not}array_has(ARRAY({subquery}), {member})");
-            let parsed = Parser::new(&GenericDialect {}).try_with_sql(&text);
-            if let Ok(has) = parsed.and_then(|mut parser| parser.parse_expr()) {
+            if let Some(has) = expression(&text) {
                 *expr = has;
             }
         }
         ControlFlow::Continue(())
-    }
-}
-
-/// Breaks at the first subquery.
-struct Subqueries;
-
-impl VisitorMut for Subqueries {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        ControlFlow::Break(())
     }
 }

@@ -9,13 +9,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use terrace_sql::session::{Walk, call};
 
-use super::{folded, last};
+use super::{factors, folded, last};
 
 /// Writes the columns of rows out: `row_to_json(t)` as `row_to_json('a', t.a, 'b', t.b)`.
 pub(super) fn written(select: &mut Select) {
-    let factors = select.from.iter().flat_map(|from| {
-        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
-    });
+    let factors = factors(&select.from);
     let mut rows = Rows(factors.filter_map(columns).collect());
     if rows.0.is_empty() {
         return;

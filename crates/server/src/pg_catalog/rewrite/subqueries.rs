@@ -14,11 +14,9 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Value,
     VisitorMut,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 use terrace_sql::session::{Walk, call};
 
-use super::{folded, last, take};
+use super::{expression, factors, folded, last, take};
 
 /// Aggregate functions: a subquery with one of them returns one value already.
 const AGGREGATES: &[&str] = &[
@@ -162,9 +160,7 @@ fn aggregates(expr: &Expr) -> bool {
 
 /// The names by which the tables of a FROM are known; none of one that is no plain table.
 fn names(from: &[TableWithJoins]) -> Option<HashSet<String>> {
-    let tables = from.iter().flat_map(|from| {
-        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
-    });
+    let tables = factors(from);
     let name = |table: &TableFactor| match table {
         TableFactor::Table { name, alias, args: None, .. } => {
             Some(alias.as_ref().map_or_else(|| last(name), |alias| folded(&alias.name)))
@@ -252,8 +248,7 @@ fn joined(conditions: Vec<Expr>) -> Expr {
 }
 
 fn case(condition: Expr, subquery: Expr) -> Option<Expr> {
-    let parser = Parser::new(&GenericDialect {}).try_with_sql("CASE WHEN true THEN NULL END");
-    let mut case = parser.and_then(|mut parser| parser.parse_expr()).ok()?;
+    let mut case = expression("CASE WHEN true THEN NULL END")?;
     let Expr::Case { conditions, .. } = &mut case else { return None };
     let first = conditions.first_mut()?;
     first.condition = condition;

@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use terrace_sql::session::{Walk, call};
 
-use super::{folded, last, take};
+use super::{factors, folded, last, take};
 use crate::pg_catalog::SCHEMA;
 use crate::pg_catalog::definition::{self, Definition};
 
@@ -21,9 +21,7 @@ const TABLE: &str = "tableoid";
 
 /// Replaces the system columns of the catalog's relations that a SELECT reads.
 pub(super) fn columns(select: &mut Select) {
-    let factors = select.from.iter().flat_map(|from| {
-        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
-    });
+    let factors = factors(&select.from);
     let mut columns = Columns { tables: HashMap::new(), is_alone: false, depth: 0 };
     let mut count = 0;
     for factor in factors {

@@ -4,8 +4,6 @@ use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, TableAlias,
     TableAliasColumnDef, TableFactor,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::parser::Parser;
 
 use super::{is_of_catalog, last, strip, take};
 use crate::pg_catalog::SCHEMA;
@@ -117,8 +115,7 @@ pub(super) fn of_function(table: &mut TableFactor) {
 
 /// A query as a table.
 pub(super) fn derived(text: &str, alias: Option<TableAlias>) -> Option<TableFactor> {
-    let parsed = Parser::new(&GenericDialect {}).try_with_sql(text);
-    let subquery = parsed.and_then(|mut parser| parser.parse_query()).ok()?;
+    let subquery = super::query(text)?;
     Some(TableFactor::Derived { lateral: false, subquery, alias, sample: None })
 }
 

@@ -17,6 +17,8 @@ use super::encode::SIGNATURE;
 /// Rows and bytes of a batch.
 const BATCH_ROWS: usize = 8_192;
 const BATCH_BYTES: usize = 1 << 20;
+/// Bytes by which the account of what is not in a batch yet grows.
+const HELD_STEP_BYTES: usize = 64 << 10;
 /// Bytes of one row.
 const ROW_BYTES_MAX: usize = 64 << 20;
 
@@ -70,9 +72,10 @@ impl RowDecoder {
         }
     }
 
-    /// Bytes of rows that are not in a batch yet.
+    /// Bytes of rows that are not in a batch yet, in steps.
     pub(crate) fn held_bytes(&self) -> u64 {
-        u64::try_from(self.input.capacity() + self.bytes).unwrap_or(u64::MAX)
+        let steps = (self.input.capacity() + self.bytes).div_ceil(HELD_STEP_BYTES);
+        u64::try_from(steps * HELD_STEP_BYTES).unwrap_or(u64::MAX)
     }
 
     /// The next full batch, if the bytes so far have one.

@@ -9,6 +9,8 @@ use writer::Writer;
 /// Digits that a double and a single precision number have for certain.
 const DOUBLE_DIGITS: usize = 15;
 const SINGLE_DIGITS: usize = 6;
+/// Most digits of a template, more than any number has. The formatter of floats has a limit too.
+const PLACES_MAX: usize = 1_000;
 /// Width of a Roman number without `FM`, and of one that does not fit.
 const ROMAN_WIDTH: usize = 15;
 
@@ -18,7 +20,6 @@ enum Keyword {
     Point,
     Zero,
     Nine,
-    Blank,
     Exponent,
     Unpadded,
     Currency,
@@ -50,7 +51,7 @@ const KEYWORDS: &[(&str, Keyword)] = &[
     (".", Keyword::Point),
     ("0", Keyword::Zero),
     ("9", Keyword::Nine),
-    ("B", Keyword::Blank),
+    ("B", Keyword::Nothing),
     ("C", Keyword::Nothing),
     ("D", Keyword::Point),
     ("E", Keyword::Exponent),
@@ -76,9 +77,15 @@ enum Anchor {
 }
 
 /// A template of a number that was read.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct NumberTemplate {
     items: Vec<Item>,
+    layout: Layout,
+}
+
+/// The places of a template, and the signs at them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Layout {
     /// Digits before the point and behind it.
     before: usize,
     behind: usize,
@@ -100,7 +107,7 @@ pub(super) struct NumberTemplate {
 }
 
 /// A number whose digits are asked for.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum Number {
     /// An integer or a decimal in its usual text.
     Exact(String),
@@ -116,7 +123,7 @@ impl NumberTemplate {
         let mut rest = text;
         while !rest.is_empty() {
             if let Some((keyword, behind)) = keyword(rest) {
-                template.add(keyword)?;
+                template.layout.add(keyword)?;
                 template.items.push(Item::Keyword(keyword));
                 rest = behind;
             } else if let Some(quoted) = rest.strip_prefix('"') {
@@ -132,6 +139,54 @@ impl NumberTemplate {
         Ok(template)
     }
 
+    /// The number as the template says.
+    pub(super) fn write(&self, number: &Number, text: &mut String) {
+        let mut layout = self.layout;
+        if layout.roman {
+            return self.write_roman(&roman(number), text);
+        }
+        if layout.exponent {
+            return text.push_str(&layout.scientific(number));
+        }
+        let shift = layout.shift.unwrap_or(0);
+        layout.before += shift;
+        let digits = match number {
+            Number::Exact(digits) => rounded(digits, shift, layout.behind),
+            Number::Single(value) => layout.rounded_float(f64::from(*value), SINGLE_DIGITS),
+            Number::Double(value) => layout.rounded_float(*value, DOUBLE_DIGITS),
+        };
+        let (negative, digits) = match digits.strip_prefix('-') {
+            Some(digits) => (true, digits),
+            None => (false, digits.as_str()),
+        };
+        let before = digits.find('.').unwrap_or(digits.len());
+        if before > layout.before {
+            // It does not fit.
+            let hashes = |count: usize| "#".repeat(count);
+            let digits = format!("{}.{}", hashes(layout.before), hashes(layout.behind));
+            return Writer::new(layout, &digits, 0, negative).write(&self.items, text);
+        }
+        let spaces = layout.before - before;
+        Writer::new(layout, digits, spaces, negative).write(&self.items, text);
+    }
+
+    fn write_roman(&self, roman: &str, text: &mut String) {
+        for item in &self.items {
+            match item {
+                Item::Literal(literal) => text.push(*literal),
+                Item::Keyword(keyword @ (Keyword::Roman | Keyword::RomanLower)) => {
+                    let lower = roman.to_lowercase();
+                    let roman = if *keyword == Keyword::Roman { roman } else { &lower };
+                    let width = if self.layout.unpadded { 0 } else { ROMAN_WIDTH };
+                    text.push_str(&format!("{roman:>width$}"));
+                }
+                Item::Keyword(_) => {}
+            }
+        }
+    }
+}
+
+impl Layout {
     fn add(&mut self, keyword: Keyword) -> Result<()> {
         let refuse = |why: &str| exec_err!("a template of to_char is wrong: {why}");
         if self.exponent {
@@ -193,6 +248,9 @@ impl NumberTemplate {
             }
             _ => {}
         }
+        if self.before + self.behind + self.shift.unwrap_or(0) > PLACES_MAX {
+            return refuse(&format!("it has more than {PLACES_MAX} digits"));
+        }
         Ok(())
     }
 
@@ -202,37 +260,6 @@ impl NumberTemplate {
             None if self.point => self.behind += 1,
             None => self.before += 1,
         }
-    }
-
-    /// The number as the template says.
-    pub(super) fn write(&self, number: &Number, text: &mut String) {
-        if self.roman {
-            return self.write_roman(&roman(number), text);
-        }
-        if self.exponent {
-            return text.push_str(&self.scientific(number));
-        }
-        let mut layout = self.clone();
-        let shift = self.shift.unwrap_or(0);
-        layout.before += shift;
-        let digits = match number {
-            Number::Exact(digits) => rounded(digits, shift, layout.behind),
-            Number::Single(value) => layout.rounded_float(f64::from(*value), SINGLE_DIGITS),
-            Number::Double(value) => layout.rounded_float(*value, DOUBLE_DIGITS),
-        };
-        let (negative, digits) = match digits.strip_prefix('-') {
-            Some(digits) => (true, digits),
-            None => (false, digits.as_str()),
-        };
-        let before = digits.find('.').unwrap_or(digits.len());
-        if before > layout.before {
-            // It does not fit.
-            let hashes = |count: usize| "#".repeat(count);
-            let digits = format!("{}.{}", hashes(layout.before), hashes(layout.behind));
-            return Writer::new(layout, &digits, 0, negative).write(text);
-        }
-        let spaces = layout.before - before;
-        Writer::new(layout, digits, spaces, negative).write(text);
     }
 
     /// The digits of a float; fewer behind the point where it has no more.
@@ -245,21 +272,6 @@ impl NumberTemplate {
             self.behind = digits - before;
         }
         named(value, self.behind)
-    }
-
-    fn write_roman(&self, roman: &str, text: &mut String) {
-        for item in &self.items {
-            match item {
-                Item::Literal(literal) => text.push(*literal),
-                Item::Keyword(keyword @ (Keyword::Roman | Keyword::RomanLower)) => {
-                    let lower = roman.to_lowercase();
-                    let roman = if *keyword == Keyword::Roman { roman } else { &lower };
-                    let width = if self.unpadded { 0 } else { ROMAN_WIDTH };
-                    text.push_str(&format!("{roman:>width$}"));
-                }
-                Item::Keyword(_) => {}
-            }
-        }
     }
 
     /// A digit, a point, digits and an exponent; a space stands for a sign that is not written.

@@ -1,6 +1,9 @@
 //! Answers of PostgreSQL 15.
 
+use std::sync::Arc;
+
 use chrono::NaiveDateTime;
+use datafusion::arrow::array::{ArrayRef, TimestampMicrosecondArray};
 
 use super::numbers::{Number, NumberTemplate};
 use super::times::{Fields, TimeTemplate};
@@ -163,6 +166,28 @@ fn numbers_are_written_as_by_postgresql() {
         let parsed = NumberTemplate::parsed(template).expect(template);
         parsed.write(&Number::Double(*value), &mut text);
         assert_eq!(text, *right, "{value} by {template}");
+    }
+}
+
+#[test]
+fn no_template_is_too_long_for_the_formatter() {
+    for template in [format!("9.{}EEEE", "9".repeat(70_000)), "9".repeat(70_000)] {
+        let error = NumberTemplate::parsed(&template).expect_err("too long").to_string();
+        assert!(error.contains("more than 1000 digits"), "{error}");
+    }
+    let mut text = String::new();
+    let template = NumberTemplate::parsed(&format!("9.{}EEEE", "9".repeat(999)));
+    template.expect("as long as it may be").write(&Number::Double(1.5), &mut text);
+    assert!(text.starts_with(" 1.500") && text.ends_with("e+00"), "{text}");
+}
+
+#[test]
+fn local_times_beyond_the_range_are_errors() {
+    let last = NaiveDateTime::MAX.and_utc().timestamp_micros();
+    for (zone, is_beyond) in [("+14:00", true), ("-14:00", false)] {
+        let times = TimestampMicrosecondArray::from(vec![last]).with_timezone(zone);
+        let written = super::written(&(Arc::new(times) as ArrayRef), |_| Some("YYYY"));
+        assert_eq!(written.is_err(), is_beyond, "{zone}");
     }
 }
 

@@ -1,11 +1,11 @@
 //! Digits at the places of a template.
 
 use super::super::times::ordinal_ending;
-use super::{Anchor, Item, Keyword, NumberTemplate};
+use super::{Anchor, Item, Keyword, Layout};
 
 /// Writes one number by a template.
 pub(super) struct Writer<'a> {
-    layout: NumberTemplate,
+    layout: Layout,
     /// The digits without a sign.
     digits: &'a [u8],
     /// The digit that comes next.
@@ -24,12 +24,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(
-        mut layout: NumberTemplate,
-        digits: &'a str,
-        spaces: usize,
-        negative: bool,
-    ) -> Self {
+    pub(super) fn new(mut layout: Layout, digits: &'a str, spaces: usize, negative: bool) -> Self {
         let digits = digits.as_bytes();
         let sign_written = if layout.plus || layout.minus {
             // `PL` alone says nothing of a negative number.
@@ -64,8 +59,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    pub(super) fn write(mut self, text: &mut String) {
-        let items = std::mem::take(&mut self.layout.items);
+    pub(super) fn write(mut self, items: &[Item], text: &mut String) {
         let space = |text: &mut String, unpadded: bool| {
             if !unpadded {
                 text.push(' ');
@@ -75,10 +69,10 @@ impl<'a> Writer<'a> {
         for item in items {
             let keyword = match item {
                 Item::Literal(literal) => {
-                    text.push(literal);
+                    text.push(*literal);
                     continue;
                 }
-                Item::Keyword(keyword) => keyword,
+                Item::Keyword(keyword) => *keyword,
             };
             match keyword {
                 Keyword::Nine | Keyword::Zero | Keyword::Point => self.place(keyword, text),
