@@ -18,6 +18,7 @@ use crate::report::Report;
 use crate::segments::SegmentOptions;
 use crate::server::ServerOptions;
 use crate::suite::feed::Generator;
+use crate::tenants::TenantOptions;
 use crate::{
     adaptive, allocations, clients, dram_curve, encodings, hash_index, market, migration, objects,
     operators, out_of_core, paged_scan, pages, region, segments, server, suspend, tenants, tiers,
@@ -52,6 +53,8 @@ pub struct Setting {
     pub segments: SegmentOptions,
     /// Options of the experiment over the server.
     pub server: ServerOptions,
+    /// Options of the experiment over tenants.
+    pub tenants: TenantOptions,
     /// Reports of the lab that migration shows beside its own.
     pub lab: Vec<PathBuf>,
     /// This program, which generates in a process of its own.

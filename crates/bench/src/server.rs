@@ -28,9 +28,10 @@ use crate::error::Result;
 use crate::experiment::{Finding, Setting};
 use crate::peer::engine::{Arena, Contender};
 use crate::peer::referee::Referee;
-use backend::{Backend, Budget, serve};
+pub(crate) use backend::{Backend, Budget, serve};
 use load::Engine;
 use postgres::Postgres;
+pub(crate) use psql::Psql;
 use report::{Measured, finding};
 
 pub use options::{Part, ServerOptions};
@@ -156,7 +157,7 @@ async fn load(
 ) -> Result<()> {
     if let Some(postgres) = postgres {
         let budget = Budget { dram_bytes: LOAD_DRAM_BYTES, ..config.budget() };
-        let ours = serve(&config.program, Some(&arena.tables()), budget, None)?;
+        let ours = serve(&config.program, Some(&arena.tables()), &[], budget, None)?;
         let theirs = postgres.start(budget, None).await?;
         postgres.load(&ours.address, &theirs.address, observe).await?;
     }
@@ -188,7 +189,7 @@ async fn wire(
 ) -> Result<Vec<wire::WireRow>> {
     let budget = Budget { clients: config.options.clients.max(40), ..config.budget() };
     let mut servers: Vec<(Engine, Backend)> =
-        vec![(Engine::Terrace, serve(&config.program, None, budget, None)?)];
+        vec![(Engine::Terrace, serve(&config.program, None, &[], budget, None)?)];
     if let Some(postgres) = postgres {
         servers.push((Engine::Postgres, postgres.start(budget, None).await?));
     }

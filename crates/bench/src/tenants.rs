@@ -7,14 +7,14 @@
 //! under each way to share memory, each in an engine opened anew over the same database; the
 //! tenants' SLAs say what their latencies cost.
 
-use std::sync::{Arc, Mutex, PoisonError};
+mod stage;
+
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use terrace_market::Sla;
 use terrace_market::simulate::{Event, Shape, Work, three_tenants};
 use terrace_market::sla::Request;
-use terrace_sql::{Engine, Session};
 use terrace_sys::size::{MIB, format_bytes};
 use tokio::task::{JoinError, JoinSet};
 
@@ -25,13 +25,12 @@ use crate::grid::Grid;
 use crate::report::Report;
 use crate::statistic::{median, percentile};
 use crate::suite::database::Database;
-use crate::suite::load::refused;
-use crate::suite::run::start;
+use stage::{Connection, Stage, Theatre};
 
 /// The budget unless another is named: a quarter of the tables.
 const DRAM_BYTES: u64 = 64 * MIB;
-/// Seconds of a trace: everything that varies has come once.
-const SECONDS: u64 = 30;
+/// Latency that counts for a request which fails, at least.
+const FAILED_SECONDS: f64 = 30.0;
 /// A statement costs a hundred times what a get of the simulated store does: one look-up in so many
 /// is played, and one report in so many.
 const LOOKUPS_PER_ONE: usize = 50;
@@ -72,6 +71,24 @@ const RULES: [Rule; 5] = [
 ];
 /// So many of them are what systems do without a market.
 const BASELINES: usize = 2;
+
+/// Options of the experiment beside those that all experiments have.
+#[derive(Clone, Debug, Serialize)]
+pub struct TenantOptions {
+    /// The tenants are clients of a server, a process of its own; sessions of this process
+    /// otherwise.
+    pub wire: bool,
+    /// Seconds of a trace. All that varies has come once in half a minute.
+    pub seconds: u64,
+}
+
+/// Conditions of a run, as its report has them.
+#[derive(Clone, Debug, Serialize)]
+struct Played {
+    #[serde(flatten)]
+    conditions: Conditions,
+    options: TenantOptions,
+}
 
 #[derive(Clone, Debug, Serialize)]
 struct Row {
@@ -124,22 +141,26 @@ struct RuleSummary {
 pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Finding> {
     let database = Database::load(setting, "tenants", DRAM_BYTES, observe).await?;
     let config = setting.conditions(database.config(), database.encoding());
+    let theatre = match setting.tenants.wire {
+        true => Theatre::Wire(setting.program.clone(), database.config()),
+        false => Theatre::Local(&database),
+    };
     let mut rows = Vec::new();
     for round in 0..config.rounds {
         let seed = u64::try_from(round).unwrap_or(0) + 1;
-        let arrivals = arrivals(seed, config.scale);
+        let arrivals = arrivals(seed, setting.tenants.seconds, config.scale);
         let mut own = Vec::new();
         for turn in 0..RULES.len() {
             let rule = RULES[(round + turn) % RULES.len()];
             observe(&format!("trace {} of {}, {}", round + 1, config.rounds, rule.name));
-            let engine = database.open()?;
-            own.push(play(&engine, rule, round, &arrivals).await?);
-            engine.close().map_err(refused)?;
+            let stage = theatre.open(rule).await?;
+            own.push(play(&stage, rule, round, &arrivals).await?);
+            stage.end()?;
         }
         compare(&mut own);
         rows.extend(own);
     }
-    finding(&config, &rows)
+    finding(&Played { conditions: config, options: setting.tenants.clone() }, &rows)
 }
 
 /// A request of a tenant.
@@ -151,8 +172,8 @@ struct Arrival {
 }
 
 /// The trace as statements over TPC-H tables.
-fn arrivals(seed: u64, scale: f64) -> Vec<Arrival> {
-    let trace = three_tenants(&Shape { seed, seconds: SECONDS, ..Shape::default() });
+fn arrivals(seed: u64, seconds: u64, scale: f64) -> Vec<Arrival> {
+    let trace = three_tenants(&Shape { seed, seconds, ..Shape::default() });
     let (mut lookups, mut reports) = (0, 0);
     let mut arrivals = Vec::new();
     for Event { at_nanos, tenant, work } in &trace.events {
@@ -204,72 +225,35 @@ fn statement(work: &Work, scale: f64) -> String {
     }
 }
 
-/// The sessions of a tenant: a request takes one that nobody uses.
-struct Sessions<'a> {
-    engine: &'a Engine,
-    sla: String,
-    idle: Mutex<Vec<Arc<Session>>>,
-}
-
-impl Sessions<'_> {
-    async fn take(&self) -> Result<Arc<Session>> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        if let Some(session) = idle {
-            return Ok(session);
-        }
-        let session = self.engine.session().map_err(refused)?;
-        let sla = format!("SET terrace.sla = '{}'", self.sla);
-        session.sql(&sla).await.map_err(refused)?;
-        Ok(Arc::new(session))
-    }
-
-    fn give(&self, session: Arc<Session>) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
-    }
-}
-
 /// A request that was answered or failed.
 struct Ended {
     tenant: usize,
-    session: Arc<Session>,
+    connection: Connection,
     /// Since its arrival.
     seconds: f64,
     error: Option<String>,
 }
 
 /// Plays the arrivals on an engine.
-async fn play(engine: &Engine, rule: Rule, round: usize, arrivals: &[Arrival]) -> Result<Row> {
-    let sessions: Vec<Sessions<'_>> = TENANTS
-        .iter()
-        .enumerate()
-        .map(|(tenant, (_, sla))| {
-            let priority = rule.priority.filter(|_| tenant == 0);
-            let priority = priority.map_or(String::new(), |it| format!(", priority {it}"));
-            Sessions { engine, sla: format!("{sla}{priority}"), idle: Mutex::default() }
-        })
-        .collect();
-    let first = sessions[0].take().await?;
-    let choice = format!("SET terrace.market = '{}'", rule.market);
-    first.sql(&choice).await.map_err(refused)?;
-    sessions[0].give(first);
-    // The first statements of an engine take longer, whoever is there.
-    for (tenant, own) in sessions.iter().enumerate() {
-        let session = own.take().await?;
+async fn play(stage: &Stage, rule: Rule, round: usize, arrivals: &[Arrival]) -> Result<Row> {
+    // The first statements of an engine take longer, whatever they are.
+    for tenant in 0..TENANTS.len() {
+        let mut connection = stage.take(tenant).await?;
         if let Some(arrival) = arrivals.iter().find(|arrival| arrival.tenant == tenant) {
-            session.sql(&arrival.sql).await.map_err(refused)?;
+            connection.run(&arrival.sql).await?;
         }
-        own.give(session);
+        stage.give(tenant, connection);
     }
     let began = Instant::now();
     let mut running = JoinSet::new();
     let mut requests: Vec<Vec<Request>> = vec![Vec::new(); TENANTS.len()];
     let mut errors = Vec::new();
     let mut note = |ended: std::result::Result<Ended, JoinError>| {
-        let Ended { tenant, session, seconds, error } =
+        let Ended { tenant, connection, seconds, error } =
             ended.map_err(|error| BenchError::Engine(error.to_string()))?;
-        sessions[tenant].give(session);
-        // Who gets an error has waited in vain, whenever it came.
-        let seconds = if error.is_some() { seconds.max(SECONDS as f64) } else { seconds };
+        stage.give(tenant, connection);
+        // An error is no answer, so that it counts as late, at whatever time it came.
+        let seconds = if error.is_some() { seconds.max(FAILED_SECONDS) } else { seconds };
         requests[tenant].push(Request { seconds, ios: 0.0 });
         errors.extend(error);
         Ok::<_, BenchError>(())
@@ -283,12 +267,12 @@ async fn play(engine: &Engine, rule: Rule, round: usize, arrivals: &[Arrival]) -
                 Some(ended) = running.join_next() => note(ended)?,
             }
         }
-        let session = sessions[arrival.tenant].take().await?;
+        let mut connection = stage.take(arrival.tenant).await?;
         let (tenant, arrived) = (arrival.tenant, began + arrival.at);
         let sql = arrival.sql.clone();
         running.spawn(async move {
-            let error = ask(&session, &sql).await.err().map(|error| error.to_string());
-            Ended { tenant, session, seconds: arrived.elapsed().as_secs_f64(), error }
+            let error = connection.run(&sql).await.err().map(|error| error.to_string());
+            Ended { tenant, connection, seconds: arrived.elapsed().as_secs_f64(), error }
         });
     }
     while let Some(ended) = running.join_next().await {
@@ -306,11 +290,6 @@ async fn play(engine: &Engine, rule: Rule, round: usize, arrivals: &[Arrival]) -
         failed: errors.len(),
         error: errors.into_iter().next(),
     })
-}
-
-async fn ask(session: &Session, sql: &str) -> Result<()> {
-    start(session, sql).await?.collect().await.map_err(refused)?;
-    Ok(())
 }
 
 fn row_of((name, sla): (&'static str, &str), requests: &[Request]) -> Result<TenantRow> {
@@ -365,7 +344,8 @@ fn below_percent(penalty: f64, baseline: f64) -> f64 {
     100.0 * (1.0 - penalty / baseline.max(f64::MIN_POSITIVE))
 }
 
-fn finding(config: &Conditions, rows: &[Row]) -> Result<Finding> {
+fn finding(played: &Played, rows: &[Row]) -> Result<Finding> {
+    let Played { conditions: config, options } = played;
     let summary = summarise(rows);
     let mut titles = vec!["memory is shared by", "penalty", "below", "of one trace"];
     let columns: Vec<String> = TENANTS
@@ -398,8 +378,10 @@ fn finding(config: &Conditions, rows: &[Row]) -> Result<Finding> {
     let notes = errors
         .chain([
             format!(
-                "{} for {requests} in {SECONDS} s, TPC-H scale {}, {} tables, {} threads",
+                "{} for {requests} in {} s {}, TPC-H scale {}, {} tables, {} threads",
                 format_bytes(config.dram_bytes),
+                options.seconds,
+                if options.wire { "by clients of a server" } else { "in one process" },
                 config.scale,
                 config.encoding,
                 config.threads
@@ -432,7 +414,7 @@ fn finding(config: &Conditions, rows: &[Row]) -> Result<Finding> {
             })
             .collect(),
     };
-    let report = Report::new("tenants", config, rows, &summary)?;
+    let report = Report::new("tenants", played, rows, &summary)?;
     Ok(Finding { failed, more: Vec::new(), grid, notes, picture, report })
 }
 
@@ -442,14 +424,14 @@ mod tests {
 
     #[test]
     fn a_trace_becomes_statements_of_all_three() {
-        let arrivals = arrivals(1, 1.0);
+        let arrivals = arrivals(1, 30, 1.0);
         assert!(arrivals.is_sorted_by_key(|arrival| arrival.at));
         for (tenant, what) in ["FROM orders WHERE", "GROUP BY", "row_number"].iter().enumerate() {
             let own: Vec<_> = arrivals.iter().filter(|arrival| arrival.tenant == tenant).collect();
             assert!(own.len() > 3, "{tenant}: {}", own.len());
             assert!(own.iter().all(|arrival| arrival.sql.contains(what)), "{tenant}");
         }
-        assert_eq!(arrivals, super::arrivals(1, 1.0));
+        assert_eq!(arrivals, super::arrivals(1, 30, 1.0));
         let last = statement(&Work::Get(vec![0, 2 * LEAF_PAGES - 1]), 1.0);
         let key: u64 = last.rsplit(' ').next().and_then(|key| key.parse().ok()).expect("a key");
         assert!(key <= 6_000_000 && key % 32 <= 8, "{key}: a key that there is");
@@ -473,14 +455,15 @@ mod tests {
         compare(&mut rows);
         let below: Vec<f64> = rows.iter().map(|row| row.below_percent.round()).collect();
         assert_eq!(below, [-25.0, 0.0, 25.0, 50.0, 75.0]);
-        let config = Conditions {
+        let conditions = Conditions {
             scale: 1.0,
             dram_bytes: MIB,
             threads: 2,
             rounds: 1,
             encoding: "compact".into(),
         };
-        let finding = finding(&config, &rows).expect("finding");
+        let played = Played { conditions, options: TenantOptions { wire: true, seconds: 30 } };
+        let finding = finding(&played, &rows).expect("finding");
         assert_eq!((finding.failed, finding.grid.len()), (1, RULES.len()));
         assert_eq!(rows[0].tenants[0].penalty, 0.5);
     }

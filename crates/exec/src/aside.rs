@@ -47,12 +47,17 @@ pub(crate) async fn pin(
     // One after the other: what came is kept while the next is waited for.
     let mut pins = Vec::with_capacity(pages.len());
     for page in pages {
-        pins.extend(pin_one(space, *page).await?);
+        pins.extend(pin_needed(space, *page).await?);
     }
     Ok(pins)
 }
 
-async fn pin_one(space: &Space, page: PageRef) -> Result<Vec<Pinned>, PoolError> {
+/// A pin on a page without which a query cannot go on: where all frames are held, it is asked for
+/// again and again, half a minute long.
+///
+/// # Errors
+/// As [`Fetch`], when frames did not come free in that time.
+pub async fn pin_needed(space: &Space, page: PageRef) -> Result<Vec<Pinned>, PoolError> {
     for _ in 1..FETCH_TRIES {
         match space.fetch_needed(&[page]).await {
             Err(PoolError::Exhausted { .. }) => {}

@@ -64,7 +64,7 @@ mod words;
 
 pub use aggregate::{AggregateOptions, PagedAggregateExec};
 pub use any_order::{AnyOrder, AnyOrderExec};
-pub use aside::aside;
+pub use aside::{aside, pin_needed};
 pub use error::{ExecError, Result};
 pub use hash_join::PagedHashJoinExec;
 pub use loop_join::PagedLoopJoinExec;

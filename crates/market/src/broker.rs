@@ -153,6 +153,11 @@ impl Broker {
         }
     }
 
+    /// Sets [`BrokerConfig::moving_penalty_per_byte`], as the device is seen to work.
+    pub fn set_moving_penalty(&mut self, per_byte: f64) {
+        self.config.moving_penalty_per_byte = per_byte;
+    }
+
     /// Where a consumer reads what it may hold: without a limit until a round has seen it.
     pub fn target(&mut self, id: u64) -> Target {
         self.entries.entry(id).or_default().target.clone()

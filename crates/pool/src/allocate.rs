@@ -150,7 +150,7 @@ impl Inner {
     /// worker.
     pub(crate) fn keep_reserve(self: &Arc<Self>) -> bool {
         let reserve = self.read_reserve() * 3 / 2;
-        let short = self.unbacked_beyond(reserve).min(WRITE_BATCH_BYTES as u64);
+        let short = self.unbacked_beyond(reserve).min(self.batch_bytes(WRITE_BATCH_BYTES) as u64);
         self.store.is_some()
             && short > 0
             && self.write_some(short) > 0

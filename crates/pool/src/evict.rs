@@ -14,6 +14,7 @@ use crate::page::{FrameId, PageId};
 use crate::pool::Inner;
 use crate::residency::PageView;
 use crate::state::PageState;
+use crate::write_back::Haste;
 
 /// What an eviction may do to make room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +31,10 @@ pub(crate) enum Effort {
 impl Effort {
     fn writes(self) -> bool {
         self != Effort::Clean
+    }
+
+    fn haste(self) -> Haste {
+        if self == Effort::Keep { Haste::Later } else { Haste::Now }
     }
 }
 
@@ -240,17 +245,18 @@ impl Inner {
         let moved = self.demote(tier, &needed, effort);
         let mut freed = 0;
         let (mut clean, mut dirty, mut dirty_bytes) = (Vec::new(), Vec::new(), 0);
+        let most = self.batch_bytes(WRITE_BATCH_BYTES);
         for (victim, moved) in needed.iter().zip(moved) {
             if moved {
                 freed += victim.len as u64;
             } else if !victim.dirty {
                 clean.push((victim.id, victim.page));
-            } else if effort.writes() && dirty_bytes < WRITE_BATCH_BYTES {
+            } else if effort.writes() && dirty_bytes < most {
                 dirty_bytes += victim.len;
                 dirty.push((victim.id, victim.page));
             }
         }
-        freed + self.drop_clean(tier, &clean) + self.write_and_drop(tier, &dirty)
+        freed + self.drop_clean(tier, &clean) + self.write_and_drop(tier, &dirty, effort)
     }
 
     /// Takes the exclusive hold of a page that is in this frame and this tier, if it is free. A
@@ -306,11 +312,16 @@ impl Inner {
         tiers_and_lens.iter().map(|(_, len)| len).sum()
     }
 
-    fn write_and_drop(self: &Arc<Self>, tier: usize, dirty: &[(FrameId, PageId)]) -> u64 {
+    fn write_and_drop(
+        self: &Arc<Self>,
+        tier: usize,
+        dirty: &[(FrameId, PageId)],
+        effort: Effort,
+    ) -> u64 {
         if dirty.is_empty() {
             return 0;
         }
-        let mut held = self.write_back(dirty);
+        let mut held = self.write_back(dirty, effort.haste());
         held.retain(|(id, _)| {
             let frame = &self.frames[*id];
             let upgraded = frame.tier() == tier && frame.latch.try_upgrade();

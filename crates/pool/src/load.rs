@@ -1,10 +1,11 @@
 //! Bringing pages into memory: for the fix that waits, and ahead of time in batches.
 
-use std::collections::VecDeque;
+mod queue;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -21,12 +22,17 @@ use crate::residency::Access;
 use crate::space::Owner;
 use crate::state::PageState;
 use crate::sync::lock;
+use queue::Job;
+pub(crate) use queue::LoadQueue;
 
 /// Bytes and pages read in one batch: beyond these the device has nothing more to overlap.
 const READ_BATCH_BYTES: usize = 16 << 20;
 const READ_BATCH_PAGES: usize = 64;
-/// Prefetches that may wait; more are dropped, since they only save time.
-const PREFETCHES_MAX: usize = 1024;
+/// A batch that can wait takes about this part of a second, so that what is wanted next does not
+/// wait for it for long.
+const BATCHES_PER_SECOND: f64 = 400.0;
+/// Bytes of a batch at least, however slow the device is.
+const BATCH_MIN_BYTES: usize = 512 << 10;
 /// How long a fetch waits for frames. It is short of the pool's patience because a fetch holds
 /// what it has while it waits for the rest, and its caller can always fix pages one by one.
 pub(crate) const FETCH_PATIENCE: Duration = Duration::from_secs(1);
@@ -44,34 +50,10 @@ const WARM_INSERTION: u64 = 32;
 enum Purpose {
     /// A fix by its owner.
     Fix,
-    /// A scan: cold until somebody wants it again.
+    /// A scan: cold until it is wanted again.
     Scan,
-}
-
-#[derive(Debug)]
-enum Job {
-    Fetch(Arc<FetchState>),
-    Prefetch(Vec<PageId>, Owner),
-}
-
-/// Work for the loader threads.
-#[derive(Debug, Default)]
-pub(crate) struct LoadQueue {
-    jobs: Mutex<VecDeque<Job>>,
-    wake: Condvar,
-}
-
-impl LoadQueue {
-    fn push(&self, job: Job) {
-        lock(&self.jobs).push_back(job);
-        self.wake.notify_one();
-    }
-
-    /// Wakes every loader, as the pool closes.
-    pub(crate) fn wake_all(&self) {
-        drop(lock(&self.jobs));
-        self.wake.notify_all();
-    }
+    /// A scan that will come to it.
+    Ahead,
 }
 
 #[derive(Debug, Default)]
@@ -239,7 +221,7 @@ impl Inner {
         };
         let pages: Vec<_> =
             pages.iter().filter(|page| stored(page)).map(|page| page.id()).collect();
-        if pages.is_empty() || lock(&self.loads.jobs).len() >= PREFETCHES_MAX {
+        if pages.is_empty() || self.loads.is_full() {
             return;
         }
         self.loads.push(Job::Prefetch(pages, owner));
@@ -247,25 +229,30 @@ impl Inner {
 
     /// A loader thread's life.
     pub(crate) fn run_loader(self: &Arc<Self>) {
-        loop {
-            let mut jobs = lock(&self.loads.jobs);
-            while jobs.is_empty() && !self.closed.load(Ordering::SeqCst) {
-                jobs = self.loads.wake.wait(jobs).unwrap_or_else(|e| e.into_inner());
-            }
-            let Some(job) = jobs.pop_front() else { return };
-            drop(jobs);
+        while let Some(job) = self.loads.take(&self.closed) {
             match job {
                 Job::Fetch(fetch) => self.serve_fetch(&fetch),
-                Job::Prefetch(pages, owner) => self.serve_prefetch(&pages, owner),
+                Job::Prefetch(pages, owner) => self.serve_prefetch(pages, owner),
             }
         }
     }
 
-    fn serve_prefetch(self: &Arc<Self>, pages: &[PageId], owner: Owner) {
+    /// Reads one batch. The rest goes back to the queue, where fetches are before it.
+    fn serve_prefetch(self: &Arc<Self>, mut pages: Vec<PageId>, owner: Owner) {
+        let (most, mut bytes) = (self.batch_bytes(READ_BATCH_BYTES), 0);
+        let fits = |page: &&PageId| {
+            bytes += self.pages.find(**page).map_or(0, |entry| entry.len());
+            bytes <= most
+        };
+        let count = pages.iter().take_while(fits).count().max(1);
+        let rest = pages.split_off(count.min(pages.len()));
+        if !rest.is_empty() {
+            self.loads.put_back(rest, owner);
+        }
         let claims = |page: &PageId| self.claim_of(*page, owner);
         let claimed: Vec<_> = pages.iter().copied().filter(claims).collect();
         // A page that cannot be read goes back to the store's side; its fix reports why.
-        self.load(&claimed, Purpose::Scan, None, |_, loaded| {
+        self.load(&claimed, Purpose::Ahead, None, |_, loaded| {
             if let Ok(id) = loaded {
                 self.frames[id].fixes.store(0, Ordering::Relaxed);
                 self.release_shared(id);
@@ -304,6 +291,15 @@ impl Inner {
         if !fetch.abandoned() {
             fetch.finish(failed.map_or(Ok(()), Err));
         }
+    }
+
+    /// Bytes of a batch that can wait: fewer than `most` where the store is slow, so that a page that
+    /// is waited for is not behind a batch for longer than some milliseconds.
+    pub(crate) fn batch_bytes(&self, most: usize) -> usize {
+        let rate = self.store.as_ref().and_then(|store| store.bytes_per_second());
+        #[expect(clippy::cast_possible_truncation, reason = "the cast saturates, which is meant")]
+        #[expect(clippy::cast_sign_loss, reason = "rates are positive")]
+        rate.map_or(most, |rate| (rate / BATCHES_PER_SECOND) as usize).clamp(BATCH_MIN_BYTES, most)
     }
 
     /// Takes a page that is on the store alone as this thread's to load.
@@ -451,7 +447,7 @@ impl Inner {
         purpose: Purpose,
     ) -> Vec<Result<FrameId, PoolError>> {
         let Some(store) = &self.store else { return Vec::new() };
-        let cold = purpose == Purpose::Scan;
+        let cold = purpose != Purpose::Fix;
         let mut reads = Vec::with_capacity(pages.len());
         for (page, taken) in pages.iter().zip(&group) {
             let entry = &self.pages[*page];
@@ -466,7 +462,10 @@ impl Inner {
             reads.push(Read { stored, data });
         }
         let node = group.first().and_then(|taken| self.prefer(self.frames[taken.frame].tier()));
-        let results = store.read_batch(&mut reads);
+        let results = match purpose {
+            Purpose::Ahead => store.read_batch_later(&mut reads),
+            Purpose::Fix | Purpose::Scan => store.read_batch(&mut reads),
+        };
         drop((reads, node));
         let pages = pages.iter().zip(&group).zip(results);
         pages

@@ -20,7 +20,7 @@ use crate::page::{FrameId, PageId, PageRef};
 use crate::pool::Inner;
 use crate::space::Owner;
 use crate::table::PageEntry;
-use crate::write_back::Pending;
+use crate::write_back::{Haste, Pending};
 
 /// How long a call sleeps before it looks by itself whether a page has been written.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
@@ -109,7 +109,8 @@ impl Inner {
         if pending.is_empty() {
             return Ok(());
         }
-        let failed = self.write_pending(store, pending).into_iter().find_map(|(_, r)| r.err());
+        let failed =
+            self.write_pending(store, pending, Haste::Now).into_iter().find_map(|(_, r)| r.err());
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 

@@ -23,6 +23,15 @@ pub(crate) struct Pending {
     fresh: bool,
 }
 
+/// The moment of a write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Haste {
+    /// At once: the frame, or the durability of the page, is waited for.
+    Now,
+    /// After what is waited for.
+    Later,
+}
+
 /// How long the same kind of refusal is not logged again: a store that stays full refuses thousands
 /// of pages a second.
 const TELL_AGAIN: Duration = Duration::from_secs(10);
@@ -42,14 +51,16 @@ impl Inner {
     pub(crate) fn write_back(
         self: &Arc<Self>,
         dirty: &[(FrameId, PageId)],
+        haste: Haste,
     ) -> Vec<(FrameId, PageId)> {
-        self.write_back_all(dirty, &mut None)
+        self.write_back_all(dirty, haste, &mut None)
     }
 
     /// As [`Inner::write_back`]; `refused` is the first refusal of all that it was passed to.
     fn write_back_all(
         self: &Arc<Self>,
         dirty: &[(FrameId, PageId)],
+        haste: Haste,
         refused: &mut Option<StoreError>,
     ) -> Vec<(FrameId, PageId)> {
         let Some(store) = &self.store else { return Vec::new() };
@@ -69,7 +80,7 @@ impl Inner {
             }
         }
         let mut clean = Vec::with_capacity(pending.len());
-        for (write, result) in self.write_pending(store, pending) {
+        for (write, result) in self.write_pending(store, pending, haste) {
             match result {
                 Ok(_) => clean.push((write.id, write.page)),
                 Err(error) => {
@@ -105,17 +116,18 @@ impl Inner {
         refused.map_or(Ok(written), |error| Err(error.into()))
     }
 
-    /// Writes pages and leaves them where they are; the bytes written.
+    /// Writes pages after what is waited for, and leaves them where they are; the bytes written.
     pub(crate) fn write_and_keep(
         self: &Arc<Self>,
         dirty: &[(FrameId, PageId)],
         refused: &mut Option<StoreError>,
     ) -> u64 {
-        let written = self.write_back_all(dirty, refused).into_iter().map(|(id, _)| {
-            let len = self.frames[id].len() as u64;
-            self.release_shared(id);
-            len
-        });
+        let written =
+            self.write_back_all(dirty, Haste::Later, refused).into_iter().map(|(id, _)| {
+                let len = self.frames[id].len() as u64;
+                self.release_shared(id);
+                len
+            });
         written.sum()
     }
 
@@ -158,6 +170,7 @@ impl Inner {
         &self,
         store: &Store,
         pending: Vec<Pending>,
+        haste: Haste,
     ) -> Vec<(Pending, Result<Stored, StoreError>)> {
         let writes: Vec<_> = pending
             .iter()
@@ -168,7 +181,10 @@ impl Inner {
                 data: unsafe { self.frames[write.id].bytes() },
             })
             .collect();
-        let results = store.write_batch(&writes);
+        let results = match haste {
+            Haste::Now => store.write_batch(&writes),
+            Haste::Later => store.write_batch_later(&writes),
+        };
         drop(writes);
         let mut done = Vec::with_capacity(pending.len());
         for (write, result) in pending.into_iter().zip(results) {

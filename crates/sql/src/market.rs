@@ -12,9 +12,12 @@
 //! | `kind` | the mechanisms by name |
 //! | `cache` | cached tables as consumers |
 //! | `model` | queries as consumers |
+//! | `device` | the time that I/O takes |
 //! | `round` | one round: from what is known to limits |
 //! | `trades` | the trades that rounds have led to |
 //! | `preempt` | who waits for a higher priority |
+//! | `estimate` | the work that is expected of a query |
+//! | `schedule` | the order of queries while there are more than processors |
 //! | `crowd` | who waits when memory has no room for all |
 //!
 //! Locking order: the market's state, then a query's books. Queries never take the state's lock but
@@ -22,11 +25,14 @@
 
 mod cache;
 mod crowd;
+mod device;
+mod estimate;
 mod kind;
 mod model;
 mod number;
 mod preempt;
 mod round;
+mod schedule;
 #[cfg(test)]
 mod tests;
 mod trades;
@@ -37,11 +43,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use terrace_market::Sla;
+use terrace_tier::store::Store;
 
 use crate::memory::MemoryBudget;
 use crate::query::{Queries, Query};
 
 pub(crate) use cache::CacheClass;
+use device::Device;
+pub(crate) use estimate::PlanSize;
 pub use kind::MarketKind;
 pub(crate) use preempt::Need;
 use round::State;
@@ -141,15 +150,16 @@ pub(crate) struct Market {
 }
 
 impl Market {
-    /// Opens the market of a budget, on a thread of its own.
+    /// Opens the market of a budget over a store, on a thread of its own.
     ///
     /// # Errors
     /// When the system has no thread.
     pub(crate) fn open(
         queries: &Arc<Queries>,
         budget: &Arc<MemoryBudget>,
+        store: Option<Arc<Store>>,
     ) -> std::io::Result<Self> {
-        let mut market = Self::without_thread(queries, budget);
+        let mut market = Self::without_thread(queries, budget, store);
         let shared = Arc::clone(&market.shared);
         let thread = std::thread::Builder::new().name("terrace-market".to_owned());
         market.thread = Some(thread.spawn(move || shared.run())?);
@@ -157,8 +167,12 @@ impl Market {
     }
 
     /// A market whose rounds somebody else calls.
-    pub(crate) fn without_thread(queries: &Arc<Queries>, budget: &Arc<MemoryBudget>) -> Self {
-        let state = Mutex::new(State::new(Instant::now()));
+    pub(crate) fn without_thread(
+        queries: &Arc<Queries>,
+        budget: &Arc<MemoryBudget>,
+        store: Option<Arc<Store>>,
+    ) -> Self {
+        let state = Mutex::new(State::new(Device::new(store), Instant::now()));
         let (queries, budget) = (Arc::clone(queries), Arc::clone(budget));
         Self { shared: Arc::new(Shared { queries, budget, state }), thread: None }
     }
@@ -235,6 +249,7 @@ impl Drop for Unhand<'_> {
         for query in self.0.queries.running() {
             query.release();
             query.crowd(false);
+            query.outbid(false);
             query.limit(None);
         }
     }

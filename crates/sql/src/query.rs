@@ -29,7 +29,7 @@ use terrace_pool::{Pool, PoolError, Space};
 use tokio::task::AbortHandle;
 
 use crate::error::SqlError;
-use crate::market::{Claim, Market};
+use crate::market::{Claim, Market, PlanSize};
 use crate::memory::{MemoryBudget, PagedMemory, QueryMemory, Watch, Watched};
 use crate::pins::{PagePins, Reader};
 use crate::sessions::SessionInfo;
@@ -71,7 +71,7 @@ pub enum QueryState {
     /// It waits, with its paged operators' pages unpinned, for [`Query::resume`].
     Suspended,
     /// It waits for a while, by the market: in the same way for a query of a higher priority that
-    /// needs memory or for older ones, or with what it holds for one that needs time.
+    /// needs memory or for older ones, or with what it holds for those that need the processor.
     Preempted,
     /// It ends as soon as its tasks notice.
     Cancelled,
@@ -101,6 +101,7 @@ pub struct Query {
     suspension: Arc<Suspension>,
     charge: Charge,
     plan: OnceLock<Arc<dyn ExecutionPlan>>,
+    plan_size: OnceLock<PlanSize>,
     rows_returned: AtomicU64,
     is_queued: AtomicBool,
     /// Its turn among the queries of its tenant.
@@ -210,6 +211,17 @@ impl Query {
         }
     }
 
+    /// The size of its plan, known once it was asked for; none before it is planned.
+    pub(crate) fn plan_size(&self) -> Option<PlanSize> {
+        let plan = self.plan.get()?;
+        Some(*self.plan_size.get_or_init(|| PlanSize::of(plan)))
+    }
+
+    /// The rows of its plan, if its size was asked for and is known.
+    pub(crate) fn known_rows(&self) -> Option<f64> {
+        self.plan_size.get()?.rows
+    }
+
     /// How far its scans are.
     #[must_use]
     pub fn progress(&self) -> Progress {
@@ -314,6 +326,7 @@ impl RunningQuery {
             suspension,
             charge,
             plan: OnceLock::new(),
+            plan_size: OnceLock::new(),
             rows_returned: AtomicU64::new(0),
             is_queued: AtomicBool::new(false),
             turn: OnceLock::new(),

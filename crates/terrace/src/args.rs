@@ -19,7 +19,7 @@ use terrace_workload::ycsb::Mix;
 use crate::answers::Answers;
 use crate::dram::Dram;
 use crate::serve::ServeArgs;
-use crate::server_args::ServerBenchArgs;
+use crate::server_args::{ServerBenchArgs, TenantBenchArgs};
 
 /// One memory budget over several tiers, and SQL on top of it.
 #[derive(Debug, Parser)]
@@ -264,6 +264,9 @@ pub struct BenchArgs {
 
     #[command(flatten)]
     pub server: ServerBenchArgs,
+
+    #[command(flatten)]
+    pub tenants: TenantBenchArgs,
 
     #[command(flatten)]
     pub pages: PageArgs,

@@ -37,6 +37,7 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
         small_objects: args.small_objects.options(),
         segments: args.segments.options(),
         server: args.server.options(&args.queries),
+        tenants: args.tenants.options(),
         pages: args.pages.options(settings.placement, settings.prices),
         lab: args.lab.clone(),
         program: this_program()?,

@@ -1,7 +1,8 @@
-//! The options of `terrace bench server`.
+//! The options of `terrace bench server` and `terrace bench tenants`.
 
 use clap::{Args, value_parser};
 use terrace_bench::server::{Part, ServerOptions};
+use terrace_bench::tenants::TenantOptions;
 
 use crate::args::{seconds, size};
 
@@ -67,5 +68,26 @@ impl ServerBenchArgs {
             wire_seconds: self.wire_seconds,
             wire_rows: self.wire_rows,
         }
+    }
+}
+
+/// Options of tenants.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "tenants")]
+pub struct TenantBenchArgs {
+    /// The tenants are clients of a server, a process of its own, by psql
+    #[arg(long)]
+    pub wire: bool,
+
+    /// Seconds of each trace, of which there is one for each round
+    #[arg(long, value_name = "S", default_value_t = 30,
+          value_parser = value_parser!(u64).range(1..=3600))]
+    pub trace_seconds: u64,
+}
+
+impl TenantBenchArgs {
+    /// The options.
+    pub fn options(&self) -> TenantOptions {
+        TenantOptions { wire: self.wire, seconds: self.trace_seconds }
     }
 }

@@ -35,6 +35,8 @@ mod label;
 mod latch;
 mod memory_blocks;
 mod open;
+mod speed;
+mod turns;
 
 pub use blocks::{Blocks, Buffer, Done, Io};
 pub use checksum::checksum;
@@ -50,6 +52,8 @@ pub use memory_blocks::MemoryBlocks;
 
 use counters::Counters;
 use latch::Latch;
+use speed::Speed;
+use turns::{Turn, Turns};
 
 /// Page-granular, checksummed storage with a free map. Shared by reference among threads.
 pub struct Store {
@@ -61,6 +65,8 @@ pub struct Store {
     map: Mutex<FreeMap>,
     latch: Latch,
     counters: Counters,
+    speed: Speed,
+    turns: Turns,
 }
 
 impl Store {
@@ -93,6 +99,8 @@ impl Store {
             map: Mutex::new(FreeMap::new(capacity_bytes)),
             latch: Latch::default(),
             counters: Counters::default(),
+            speed: Speed::default(),
+            turns: Turns::default(),
         })
     }
 
@@ -181,6 +189,20 @@ impl Store {
     /// file system has no room, [`StoreError::Latched`], [`StoreError::Invalid`] for bytes that
     /// do not match their extent.
     pub fn write_batch(&self, writes: &[Write<'_>]) -> Vec<Result<Stored, StoreError>> {
+        self.write_in_turn(writes, Turns::now)
+    }
+
+    /// As [`Store::write_batch`], for writes that can wait: a batch that is waited for goes first,
+    /// one at most.
+    pub fn write_batch_later(&self, writes: &[Write<'_>]) -> Vec<Result<Stored, StoreError>> {
+        self.write_in_turn(writes, Turns::later)
+    }
+
+    fn write_in_turn(
+        &self,
+        writes: &[Write<'_>],
+        turn: fn(&Turns) -> Turn<'_>,
+    ) -> Vec<Result<Stored, StoreError>> {
         if let Some(first) = self.latch.first() {
             let refuse = |_: &Write<'_>| Err(self.latched_error(first.clone()));
             return writes.iter().map(refuse).collect();
@@ -194,7 +216,7 @@ impl Store {
             .filter(|(_, result)| accepted(result))
             .map(|(write, _)| Io::write(write.extent.offset_bytes, write.data))
             .collect();
-        self.blocks.run(&mut batch, &digest);
+        self.run(&mut batch, turn);
         let outcomes = batch.into_iter().map(|io| self.written(io));
         for (result, outcome) in results.iter_mut().filter(|r| accepted(r)).zip(outcomes) {
             *result = outcome;
@@ -209,6 +231,20 @@ impl Store {
     /// bytes are not those that were written, [`StoreError::Invalid`] for a buffer that does not
     /// match its extent.
     pub fn read_batch(&self, reads: &mut [Read<'_>]) -> Vec<Result<(), StoreError>> {
+        self.read_in_turn(reads, Turns::now)
+    }
+
+    /// As [`Store::read_batch`], for reads that can wait: a batch that is waited for goes first, one
+    /// at most.
+    pub fn read_batch_later(&self, reads: &mut [Read<'_>]) -> Vec<Result<(), StoreError>> {
+        self.read_in_turn(reads, Turns::later)
+    }
+
+    fn read_in_turn(
+        &self,
+        reads: &mut [Read<'_>],
+        turn: fn(&Turns) -> Turn<'_>,
+    ) -> Vec<Result<(), StoreError>> {
         let mut results: Vec<Result<(), StoreError>> =
             reads.iter().map(|read| self.check(read.stored.extent, read.data)).collect();
         let mut batch: Vec<Io<'_>> = reads
@@ -220,7 +256,7 @@ impl Store {
                 Io { expected: read.stored.checksum, ..io }
             })
             .collect();
-        self.blocks.run(&mut batch, &digest);
+        self.run(&mut batch, turn);
         let outcomes = batch.into_iter().map(|io| self.verified(io));
         for (result, outcome) in results.iter_mut().filter(|r| r.is_ok()).zip(outcomes) {
             *result = outcome;
@@ -252,6 +288,13 @@ impl Store {
         }
     }
 
+    /// Bytes that it moves in a second in which it has something to do, reads and writes together,
+    /// as last seen; none before it has moved some MiB.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> Option<f64> {
+        self.speed.bytes_per_second()
+    }
+
     /// Counters and the state of the free map.
     #[must_use]
     pub fn stats(&self) -> StoreStats {
@@ -262,6 +305,13 @@ impl Store {
         stats.extent_bytes = map.frontier_bytes();
         stats.largest_free_bytes = map.largest_free_bytes();
         stats
+    }
+
+    /// Runs a batch when it is its turn.
+    fn run(&self, batch: &mut [Io<'_>], turn: fn(&Turns) -> Turn<'_>) {
+        let _turn = turn(&self.turns);
+        let _under_way = self.speed.begin(batch.iter().map(|io| to_u64(io.buffer.len())).sum());
+        self.blocks.run(batch, &digest);
     }
 
     fn map(&self) -> MutexGuard<'_, FreeMap> {

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use terrace_tier::TierSpec;
+
 use crate::error::{BenchError, Result};
 use crate::peer::control_group::ControlGroup;
 use crate::peer::process::peer_command;
@@ -16,7 +18,7 @@ const TAIL_LINES: usize = 20;
 
 /// The place that clients connect to.
 #[derive(Clone, Debug)]
-pub(super) struct Address {
+pub(crate) struct Address {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) user: &'static str,
@@ -33,7 +35,7 @@ impl Address {
 
 /// The last lines that a process writes to a pipe.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tail(Arc<Mutex<Vec<String>>>);
+pub(crate) struct Tail(Arc<Mutex<Vec<String>>>);
 
 impl Tail {
     /// Reads a pipe to its end, in a thread of its own.
@@ -62,8 +64,8 @@ impl Tail {
 }
 
 /// A server that runs. It is ended when this is dropped.
-pub(super) struct Backend {
-    pub(super) address: Address,
+pub(crate) struct Backend {
+    pub(crate) address: Address,
     /// The address of Arrow Flight SQL, if it speaks that.
     pub(super) flight: Option<SocketAddr>,
     pub(super) process: Kept,
@@ -93,20 +95,22 @@ impl Drop for Backend {
 
 /// Budget and limits of a server.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Budget {
-    pub(super) dram_bytes: u64,
-    pub(super) threads: usize,
-    pub(super) clients: usize,
+pub(crate) struct Budget {
+    pub(crate) dram_bytes: u64,
+    pub(crate) threads: usize,
+    pub(crate) clients: usize,
 }
 
-/// Starts `terrace serve` over tables in a directory, or over none, and waits until it listens.
+/// Starts `terrace serve` over tables in a directory, or over none, with `tiers` below DRAM, and
+/// waits until it listens.
 ///
 /// # Errors
 /// [`BenchError::File`] when it does not start, [`BenchError::Peer`] when it ends before it
 /// listens, with its last words.
-pub(super) fn serve(
+pub(crate) fn serve(
     program: &Path,
     data: Option<&Path>,
+    tiers: &[TierSpec],
     budget: Budget,
     group: Option<Arc<ControlGroup>>,
 ) -> Result<Backend> {
@@ -117,6 +121,9 @@ pub(super) fn serve(
         .args(["--threads", &budget.threads.to_string()])
         // The experiment has connections of its own beside those of the clients.
         .args(["--connections", &(budget.clients + 8).to_string()]);
+    for tier in tiers {
+        command.arg("--tier").arg(tier.to_string());
+    }
     if let Some(data) = data {
         command.arg("--data").arg(data);
     }
@@ -155,6 +162,7 @@ mod tests {
         let refused = serve(
             Path::new("/bin/false"),
             None,
+            &[],
             Budget { dram_bytes: 1 << 20, threads: 1, clients: 1 },
             None,
         );

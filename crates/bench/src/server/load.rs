@@ -213,7 +213,7 @@ async fn start(
         return Ok(running);
     }
     let server = match (engine, postgres) {
-        (Engine::Terrace, _) => serve(&config.program, Some(&arena.tables()), budget, group)?,
+        (Engine::Terrace, _) => serve(&config.program, Some(&arena.tables()), &[], budget, group)?,
         (_, Some(postgres)) => postgres.start(budget, group).await?,
         _ => return Err(BenchError::Peer(format!("{} is missing", engine.name()))),
     };

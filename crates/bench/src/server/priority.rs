@@ -88,7 +88,7 @@ pub(super) async fn run(
     observe: &mut dyn FnMut(&str),
 ) -> Result<Vec<PriorityRow>> {
     let group = arena.group(config.limit_bytes)?;
-    let server = serve(&config.program, Some(&arena.tables()), config.budget(), group)?;
+    let server = serve(&config.program, Some(&arena.tables()), &[], config.budget(), group)?;
     let time = Duration::from_secs_f64(config.options.short_seconds);
     let mut urgent = client(&server, true).await?;
     // Once unmeasured, so that both begin with what the queries read in memory.

@@ -23,7 +23,7 @@ const SEPARATOR: char = '\u{1f}';
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A session of psql.
-pub(super) struct Psql {
+pub(crate) struct Psql {
     // Killed when this is dropped.
     _process: Kept,
     input: ChildStdin,
@@ -68,7 +68,7 @@ impl Psql {
     ///
     /// # Errors
     /// [`BenchError::File`] when psql does not start.
-    pub(super) fn start(address: &Address) -> Result<Psql> {
+    pub(crate) fn start(address: &Address) -> Result<Psql> {
         let mut command = psql(address);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut process = Kept(start(&mut command)?);
@@ -90,7 +90,7 @@ impl Psql {
 
     /// Runs a query, from its text to its last row. One that fails, whose connection is lost, or
     /// that has no answer at the deadline, is a reply with an error.
-    pub(super) async fn ask(&mut self, sql: &str, deadline: Instant) -> Reply {
+    pub(crate) async fn ask(&mut self, sql: &str, deadline: Instant) -> Reply {
         let began = Instant::now();
         let failed = |error: String| Reply {
             seconds: began.elapsed().as_secs_f64(),

@@ -229,7 +229,7 @@ pub(super) fn assemble(parts: Parts) -> Result<EngineState, SqlError> {
     keep.settle(&data_dir)?;
     let queries = Arc::new(Queries::default());
     let sessions = Arc::new(Sessions::new(&budget));
-    let market = Market::open(&queries, &budget);
+    let market = Market::open(&queries, &budget, pool.store().cloned());
     let market = market.map_err(|error| SqlError::Task(format!("the market's thread: {error}")))?;
     let market = Arc::new(market);
     for (_, kind) in settings.iter().filter(|(name, _)| name == MARKET_SETTING) {

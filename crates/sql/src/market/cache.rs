@@ -10,15 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use terrace_market::{Class, Performance, Sampler, Standing, Tail, Touched};
 
 use super::Claim;
+use super::device::Device;
 use super::number::{count, float};
 
 /// Pages watched for each class; the error of the curve is some hundredths.
 const SAMPLES_MAX: usize = 1024;
-
-/// What an I/O takes without its bytes, and the bytes that a second moves: what the devices that
-/// Terrace was measured on do.
-const IO_SECONDS: f64 = 150e-6;
-const BYTES_A_SECOND: f64 = (1_u64 << 30) as f64;
 
 /// Half of what was seen is forgotten in this time.
 const HALF_LIFE_SECONDS: f64 = 1.0;
@@ -47,11 +43,6 @@ struct Seen {
     /// Mean latency, and what of it went to I/O; zero while none has ended.
     seconds: f64,
     io_seconds: f64,
-}
-
-/// What an I/O of so many bytes takes.
-pub(super) fn io_seconds(bytes: f64) -> f64 {
-    IO_SECONDS + bytes / BYTES_A_SECOND
 }
 
 impl CacheClass {
@@ -98,10 +89,10 @@ impl CacheClass {
     }
 
     /// A query has ended: it took so long, and read so many bytes from the store.
-    pub(super) fn ended(&self, requests: f64, seconds: f64, store_bytes: u64) {
+    pub(super) fn ended(&self, requests: f64, seconds: f64, store_bytes: u64, device: &Device) {
         let mean_bytes = self.sampler.touched().mean_bytes.max(1.0);
         let ios = float(store_bytes) / mean_bytes;
-        let io = (ios * io_seconds(mean_bytes)).min(seconds);
+        let io = (ios * device.io_seconds(mean_bytes)).min(seconds);
         let mut seen = self.seen();
         seen.requests += requests;
         let weight = if seen.seconds == 0.0 { 1.0 } else { WEIGHT };
@@ -127,7 +118,13 @@ impl CacheClass {
     }
 
     /// What it would pay for the cache, for an interval of so many seconds.
-    pub(super) fn standing(&self, touched: &Touched, held: u64, interval: f64) -> Standing {
+    pub(super) fn standing(
+        &self,
+        touched: &Touched,
+        held: u64,
+        interval: f64,
+        device: &Device,
+    ) -> Standing {
         let seen = *self.seen();
         // With a half-life of a second, a steady rate sums up to the rate over the logarithm of 2.
         let rate = std::f64::consts::LN_2 / HALF_LIFE_SECONDS;
@@ -136,7 +133,7 @@ impl CacheClass {
         let performance = Performance {
             ios: touched.miss_ratio.scaled(each),
             base_seconds: (seen.seconds - seen.io_seconds).max(seen.seconds * 0.1),
-            seconds_per_io: io_seconds(touched.mean_bytes),
+            seconds_per_io: device.io_seconds(touched.mean_bytes),
             tail: Tail::Certain,
         };
         Standing {
@@ -165,13 +162,13 @@ mod tests {
             tenant: None,
             sla: Some(Arc::new("latency 10ms penalty 1 per 10ms".parse().expect("an SLA"))),
         };
-        let class = CacheClass::new(0, claim);
+        let (class, device) = (CacheClass::new(0, claim), Device::new(None));
         assert!(class.is_idle());
         for _ in 0..10 {
             (0..64).for_each(|page| class.touch(page, 1 << 20));
-            class.ended(1.0, 0.020, 0);
+            class.ended(1.0, 0.020, 0, &device);
         }
-        let standing = class.standing(&class.touched(), 0, 0.1);
+        let standing = class.standing(&class.touched(), 0, 0.1, &device);
         assert!((64 << 20..80 << 20).contains(&standing.demand_bytes), "{}", standing.demand_bytes);
         let performance = standing.performance.expect("known");
         let sla = standing.sla.expect("named");

@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use terrace_market::{Broker, BrokerConfig, Class, MarketRow, Run, Standing};
+use terrace_market::{Broker, BrokerConfig, Class, MarketRow, Run, Sla, Standing};
 
-use super::cache::{CacheClass, io_seconds};
+use super::cache::CacheClass;
 use super::crowd::Crowd;
+use super::device::Device;
+use super::estimate::{Estimates, Expected, Used};
 use super::model::{Corrections, PAGE_BYTES, Work};
 use super::number::{count, float};
 use super::preempt::{Need, Preemption, Runner};
+use super::schedule::{Job, Schedule};
 use super::trades::Trades;
 use super::{Claim, LastTrade, MarketKind, MarketReport, Row};
 use crate::memory::MemoryBudget;
@@ -19,6 +22,9 @@ use crate::query::{Queries, Query, QueryState};
 /// A query whose state is below this part of the budget is not traded with: the pool has room for
 /// it at once, and others need not spill for what comes and goes in a moment.
 const SMALL_PART: u64 = 32;
+
+/// Memory is short when a part of the budget in so many can be had.
+const SHORT_PART: u64 = 4;
 
 /// The least time between two rounds when somebody is in a hurry.
 const HURRY: Duration = Duration::from_millis(30);
@@ -34,11 +40,18 @@ const LEFT_MIN: f64 = 0.1;
 pub(super) struct State {
     kind: MarketKind,
     broker: Broker,
+    device: Device,
     classes: Vec<Arc<CacheClass>>,
     next_class: u64,
     corrections: Corrections,
     preemption: Preemption,
     crowd: Crowd,
+    schedule: Schedule,
+    estimates: Estimates,
+    used: Used,
+    /// Queries that run since `last_tick`, as far as the schedule lets them.
+    at_work: Vec<u64>,
+    last_tick: Instant,
     last_round: Instant,
     /// When the consumers last traded.
     traded: BTreeMap<u64, (u64, SystemTime)>,
@@ -48,6 +61,8 @@ pub(super) struct State {
     /// Queries that have a limit now.
     limited: BTreeSet<u64>,
     has_work: bool,
+    /// The SLA of those who named none.
+    default_sla: Arc<Sla>,
 }
 
 /// A query that is traded with.
@@ -57,21 +72,28 @@ struct Trader {
 }
 
 impl State {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(super) fn new(device: Device, now: Instant) -> Self {
         Self {
             kind: MarketKind::default(),
             broker: Broker::new(config(MarketKind::default())),
+            device,
             classes: Vec::new(),
             next_class: 0,
             corrections: Corrections::default(),
             preemption: Preemption::default(),
             crowd: Crowd::default(),
+            schedule: Schedule::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            estimates: Estimates::default(),
+            used: Used::default(),
+            at_work: Vec::new(),
+            last_tick: now,
             last_round: now,
             traded: BTreeMap::new(),
             names: BTreeMap::new(),
             trades: Trades::default(),
             limited: BTreeSet::new(),
             has_work: false,
+            default_sla: Arc::new(config(MarketKind::default()).default_sla),
         }
     }
 
@@ -101,7 +123,19 @@ impl State {
         query.memory().ended_operators().iter().for_each(|it| self.corrections.learn(it));
         let seconds = query.began().elapsed().as_secs_f64();
         let left = 1.0 - query.credited();
-        query.class().ended(left.max(0.0), seconds, query.progress().store_bytes);
+        query.class().ended(left.max(0.0), seconds, query.progress().store_bytes, &self.device);
+        self.pass(Instant::now());
+        if let Some(used) = self.used.take(query.id()) {
+            self.estimates.learn(query.text(), query.known_rows(), used);
+        }
+        self.at_work.retain(|id| *id != query.id());
+    }
+
+    /// Counts the time that has passed for those at work.
+    fn pass(&mut self, now: Instant) {
+        let seconds = now.saturating_duration_since(self.last_tick).as_secs_f64();
+        self.last_tick = now;
+        self.used.count(&self.at_work, self.schedule.slots(), seconds);
     }
 
     /// Whether it is time for a round.
@@ -132,6 +166,11 @@ impl State {
         });
         let at_work: Vec<Runner> = at_work.collect();
         let again = self.preempt(&running, &at_work, now);
+        self.schedule(&running, now);
+        // Those who run need what those hold that stand still.
+        if budget.obtainable_bytes() < budget.ledger().budget() / SHORT_PART {
+            running.iter().for_each(|query| query.unpin_paused());
+        }
         if full {
             self.round(&running, budget, now);
         }
@@ -189,9 +228,55 @@ impl State {
         orders.again_in
     }
 
+    /// Has queries wait while processor time is worth more to others.
+    fn schedule(&mut self, running: &[Arc<Query>], now: Instant) {
+        self.pass(now);
+        let is_market = self.kind.mechanism().is_some_and(|mechanism| mechanism.is_market());
+        let wants = |query: &&Arc<Query>| {
+            let runs = matches!(query.state(), QueryState::Running | QueryState::Preempted);
+            runs && query.is_read() && !query.is_crowded()
+        };
+        let wanting: Vec<&Arc<Query>> = running.iter().filter(wants).collect();
+        let jobs = match is_market && wanting.len() > 1 && self.has_claims(running) {
+            true => wanting.iter().map(|query| self.job(query, now)).collect(),
+            false => Vec::new(),
+        };
+        let orders = self.schedule.decide(&jobs, now);
+        for query in running {
+            if orders.release.contains(&query.id()) {
+                query.outbid(false);
+            } else if orders.hold.contains(&query.id()) {
+                query.outbid(true);
+            }
+        }
+        let works = wanting.iter().filter(|query| !self.schedule.holds(query.id()));
+        self.at_work = works.map(|query| query.id()).collect();
+    }
+
+    fn job(&self, query: &Query, now: Instant) -> Job {
+        let (size, used) = (query.plan_size(), self.used.of(query.id()));
+        let rows = size.and_then(|size| size.rows);
+        let fraction = query.progress().fraction();
+        let Expected { whole, left, spread } =
+            self.estimates.expect(query.text(), rows, used, fraction);
+        let claim = query.claim();
+        Job {
+            id: query.id(),
+            priority: claim.priority(),
+            sla: claim.sla.clone().unwrap_or_else(|| Arc::clone(&self.default_sla)),
+            elapsed: now.saturating_duration_since(query.began()).as_secs_f64(),
+            left,
+            spread,
+            whole,
+            // What is being planned has nothing to wait with, and others may wait for a writer.
+            can_wait: size.is_some_and(|size| !size.writes),
+        }
+    }
+
     fn round(&mut self, running: &[Arc<Query>], budget: &MemoryBudget, now: Instant) {
         let passed = now.saturating_duration_since(self.last_round).as_secs_f64();
         self.last_round = now;
+        self.broker.set_moving_penalty(1.0 / self.device.bytes_per_second());
         for query in running {
             let elapsed = now.saturating_duration_since(query.began()).as_secs_f64();
             let part = passed.min(elapsed) / query.class().expected_seconds(elapsed).max(1e-3);
@@ -287,8 +372,8 @@ impl State {
         let caches = readers
             .iter()
             .zip(held)
-            .map(|(class, (touched, held))| class.standing(&touched, held, interval));
-        let queries = traders.iter().map(|trader| trader.standing(interval, now));
+            .map(|(class, (touched, held))| class.standing(&touched, held, interval, &self.device));
+        let queries = traders.iter().map(|trader| trader.standing(interval, now, &self.device));
         caches.chain(queries).collect()
     }
 
@@ -378,11 +463,11 @@ impl State {
 
 impl Trader {
     /// The query for an interval of so many seconds: what is left of it, as a part of a request.
-    fn standing(&self, interval: f64, now: Instant) -> Standing {
+    fn standing(&self, interval: f64, now: Instant, device: &Device) -> Standing {
         let Self { query, work } = self;
         let elapsed = now.saturating_duration_since(query.began()).as_secs_f64();
         let left = (1.0 - query.progress().fraction().unwrap_or(0.5)).max(LEFT_MIN);
-        let seconds_per_io = io_seconds(float(PAGE_BYTES));
+        let seconds_per_io = device.io_seconds(float(PAGE_BYTES));
         let whole = elapsed / (1.0 - left).max(LEFT_MIN);
         let io = work.ios.at(work.held_bytes) * seconds_per_io;
         let run = Run {

@@ -58,7 +58,7 @@ impl Setting {
         let pool = pool.expect("a pool");
         let budget = Arc::new(MemoryBudget::new(ledger, Arc::new(Nothing)));
         let queries = Arc::new(Queries::default());
-        let market = Arc::new(Market::without_thread(&queries, &budget));
+        let market = Arc::new(Market::without_thread(&queries, &budget, None));
         market.choose(kind);
         let pins = Arc::new(PagePins::new(MIB));
         let watch = Arc::new(Watch::start(&budget, None, None).expect("no thread is needed"));

@@ -1,7 +1,8 @@
 //! A query as the market knows it: by whose claim it is charged, and what it must put up with.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::Query;
 use crate::market::{CacheClass, Claim, Need};
@@ -13,15 +14,21 @@ pub(super) struct Charge {
     pub(super) class: Arc<CacheClass>,
     /// The part of a request that was counted, in millionths.
     credited: AtomicU64,
-    /// Whether somebody waits for its next rows.
-    is_awaited: AtomicBool,
+    /// [`AWAITED`] while its next rows are waited for; otherwise the microseconds from its
+    /// beginning until its reader had the last ones.
+    unread_at: AtomicU64,
 }
 
 const MILLION: f64 = 1e6;
 
+const AWAITED: u64 = u64::MAX;
+
+/// A reader that takes no rows for less than this is at work on those that it has.
+const BUSY_MAX: Duration = Duration::from_millis(100);
+
 impl Charge {
     pub(super) fn new(claim: Claim, class: Arc<CacheClass>) -> Self {
-        Self { claim, class, credited: AtomicU64::new(0), is_awaited: AtomicBool::new(true) }
+        Self { claim, class, credited: AtomicU64::new(0), unread_at: AtomicU64::new(AWAITED) }
     }
 }
 
@@ -55,11 +62,20 @@ impl Query {
     /// Whether it is planned or somebody waits for its next rows. While nobody does it is nobody's
     /// fault if it is late.
     pub(crate) fn is_awaited(&self) -> bool {
-        self.charge.is_awaited.load(Ordering::Relaxed)
+        self.charge.unread_at.load(Ordering::Relaxed) == AWAITED
+    }
+
+    /// True if its next rows are waited for, or were a moment ago: its reader is at work on the last
+    /// ones.
+    pub(crate) fn is_read(&self) -> bool {
+        let unread_at = Duration::from_micros(self.charge.unread_at.load(Ordering::Relaxed));
+        self.is_awaited() || self.began.elapsed().saturating_sub(unread_at) < BUSY_MAX
     }
 
     pub(super) fn await_rows(&self, awaited: bool) {
-        self.charge.is_awaited.store(awaited, Ordering::Relaxed);
+        let passed = || u64::try_from(self.began.elapsed().as_micros()).unwrap_or(AWAITED - 1);
+        let unread_at = if awaited { AWAITED } else { passed() };
+        self.charge.unread_at.store(unread_at, Ordering::Relaxed);
     }
 
     /// Sets what it may hold, its share of what its tenant may at most; beyond that its pages are
@@ -88,6 +104,18 @@ impl Query {
             self.memory.note_preempted();
         }
         self.suspension.crowd(crowded);
+    }
+
+    /// Has it wait while processor time is worth more to others, or no longer.
+    pub(crate) fn outbid(&self, outbid: bool) {
+        self.suspension.outbid(outbid);
+    }
+
+    /// Has it give back what it holds if it is paused.
+    pub(crate) fn unpin_paused(&self) {
+        if self.suspension.unpin_paused() {
+            self.memory.note_preempted();
+        }
     }
 
     /// Lets it go on, as far as queries of a higher priority are concerned.

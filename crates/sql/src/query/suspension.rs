@@ -16,9 +16,9 @@ use crate::market::Need;
 ///
 /// Its reader suspends it while it takes no rows, people may, and the market does, for queries of a
 /// higher priority or for older ones while memory has no room for all; it goes on when none of them
-/// wants it suspended. Where those of a higher priority need the processor and no memory, the
-/// market *pauses* it: its operators stand still with what they hold, since to unpin and to pin
-/// again would cost more than the moment is long.
+/// wants it suspended. Where others need the processor and no memory - those of a higher priority,
+/// or those for whom time is worth more - the market *pauses* it: its operators stand still with
+/// what they hold, since to unpin and to pin again would cost more than the moment is long.
 #[derive(Debug)]
 pub(crate) struct Suspension {
     by: watch::Sender<By>,
@@ -28,8 +28,12 @@ pub(crate) struct Suspension {
 struct By {
     people: bool,
     market: bool,
-    /// The market has paused it.
+    /// The market has paused it for one of a higher priority.
     paused: bool,
+    /// The market has paused it for others whose penalties are higher.
+    outbid: bool,
+    /// While it is paused, memory is too short for what it holds.
+    unpins: bool,
     /// There are more queries than memory has room for, and it is the youngest.
     crowded: bool,
     /// Its reader takes no rows.
@@ -41,12 +45,17 @@ struct By {
 impl By {
     /// Whether it is to unpin and wait.
     fn any(self) -> bool {
-        self.people || self.market || self.crowded || self.resting
+        let unpins = self.unpins && self.is_paused();
+        self.people || self.market || self.crowded || self.resting || unpins
+    }
+
+    fn is_paused(self) -> bool {
+        self.paused || self.outbid
     }
 
     /// Whether it is to stand still. Who is to unpin must go on as far as that.
     fn stands_still(self) -> bool {
-        self.paused && !self.any()
+        self.is_paused() && !self.any()
     }
 }
 
@@ -94,7 +103,27 @@ impl Suspension {
 
     /// No query of a higher priority needs anything of it any more.
     pub(crate) fn release(&self) {
-        self.by.send_modify(|by| *by = By { market: false, paused: false, ..*by });
+        self.by.send_modify(|by| {
+            *by = By { market: false, paused: false, unpins: by.unpins && by.outbid, ..*by }
+        });
+    }
+
+    /// Pauses it while the time of others is worth more, or no longer.
+    pub(crate) fn outbid(&self, outbid: bool) {
+        self.by.send_if_modified(|by| {
+            let before = std::mem::replace(&mut by.outbid, outbid && !by.cancelled);
+            by.unpins &= by.is_paused();
+            before != by.outbid
+        });
+    }
+
+    /// Has it unpin what it holds while it is paused; true if it is, and had not been told before.
+    pub(crate) fn unpin_paused(&self) -> bool {
+        self.by.send_if_modified(|by| {
+            let is_paused = by.is_paused();
+            let before = std::mem::replace(&mut by.unpins, is_paused);
+            before != by.unpins
+        })
     }
 
     /// The party that has stopped it, if one has.
@@ -104,6 +133,7 @@ impl Suspension {
             By { crowded: true, .. } => Some(WaitReason::Admission),
             By { market: true, .. } => Some(WaitReason::PriorityMemory),
             By { paused: true, .. } => Some(WaitReason::PriorityTime),
+            By { outbid: true, .. } => Some(WaitReason::Time),
             By { resting: true, .. } => Some(WaitReason::Client),
             _ => None,
         }
@@ -116,7 +146,7 @@ impl Suspension {
     /// Whether the market alone has stopped it.
     pub(crate) fn is_preempted(&self) -> bool {
         let by = *self.by.borrow();
-        (by.market || by.paused || by.crowded) && !by.people
+        (by.market || by.paused || by.outbid || by.crowded) && !by.people
     }
 
     pub(crate) fn is_crowded(&self) -> bool {

@@ -19,6 +19,9 @@ pub enum WaitReason {
     PriorityMemory,
     /// The processor, which a query of a higher priority needs.
     PriorityTime,
+    /// Processors and device: the delay of the queries that have them would cost more, by their
+    /// SLAs.
+    Time,
     /// Memory that one of its operators has asked for.
     Memory,
     /// Its client, which has yet to ask for more rows.
@@ -27,12 +30,13 @@ pub enum WaitReason {
 
 impl WaitReason {
     /// Every reason.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Turn,
         Self::User,
         Self::Admission,
         Self::PriorityMemory,
         Self::PriorityTime,
+        Self::Time,
         Self::Memory,
         Self::Client,
     ];
@@ -46,6 +50,7 @@ impl WaitReason {
             Self::Admission => "admission",
             Self::PriorityMemory => "priority_memory",
             Self::PriorityTime => "priority_time",
+            Self::Time => "time",
             Self::Memory => "memory",
             Self::Client => "client",
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::SchemaRef;
+use terrace_exec::pin_needed;
 use terrace_exec::stream::give_way;
 use terrace_pool::PoolError;
 use terrace_sys::size::to_usize;
@@ -224,7 +225,7 @@ impl ChunkReader {
         let pages = chunk.pages(&[column]);
         let origin = Origin::of_tier(chunk.space().tier_of(pages[0]));
         let waiting = self.counters.as_ref().map(|counters| counters.time_waiting.timer());
-        let pinned = chunk.space().fetch_needed(&pages).await?;
+        let pinned = pin_needed(chunk.space(), pages[0]).await?;
         drop(waiting);
         if is_counted {
             self.count(chunk, index, &[origin]);

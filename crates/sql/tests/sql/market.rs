@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::common::{MIB, engine, engine_in, error, eventually, lines, show};
 use futures::StreamExt;
-use terrace_sql::query::QueryState;
+use terrace_sql::query::{QueryState, WaitReason};
 use terrace_sql::{Engine, QueryHandle, Session};
 
 const STEEP: &str = "SET terrace.sla = 'latency 1ms penalty 100 per 1ms'";
@@ -202,4 +202,23 @@ async fn a_paused_query_stands_still_with_what_it_holds() {
     assert_eq!(second.await.expect("no panic"), "28571429");
     let finished = tokio::time::timeout(Duration::from_secs(60), finish(first, read));
     finished.await.expect("in a minute");
+}
+
+/// Without a priority: by their SLAs, the delay of the other one costs more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn time_goes_to_the_query_whose_delay_costs_more() {
+    let engine = loaded(128 * MIB).await;
+    let (calm, steep) = (engine.session().expect("session"), engine.session().expect("session"));
+    steep.sql(STEEP).await.expect("taken");
+    let (first, first_rows) = sorting(&calm).await;
+    let query = std::sync::Arc::clone(first.query());
+    let first = tokio::spawn(finish(first, first_rows));
+    let busy = "SELECT count(*) FROM generate_series(1, 200000000) WHERE value % 7 = 3";
+    let second = tokio::spawn(async move { show(&steep, busy).await });
+    eventually("the calm one waits", || query.wait_reason() == Some(WaitReason::Time)).await;
+    assert_eq!(query.state(), QueryState::Preempted);
+    assert!(query.memory().pinned_bytes() > MIB, "it keeps what it holds");
+    assert_eq!(second.await.expect("no panic"), "28571429");
+    let finished = tokio::time::timeout(Duration::from_secs(60), first).await;
+    finished.expect("in a minute").expect("no panic");
 }

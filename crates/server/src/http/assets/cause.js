@@ -18,6 +18,8 @@ const WAITS = {
     `has waited${time} for admission: memory has no room for the minimum of all queries`,
   priority_memory: (time) => `stopped${time}: a query of a higher priority needs its memory`,
   priority_time: (time) => `paused${time}: a query of a higher priority needs the processor`,
+  time: (time) =>
+    `paused${time}: the delay of the queries that run would cost more, by their SLAs`,
   memory: (time) => `an operator has waited${time} for memory that others hold`,
   client: (time) => `has waited${time} for its client, which has yet to read more rows`,
 };
@@ -28,6 +30,7 @@ const LABELS = {
   admission: "for admission",
   priority_memory: "memory of priority",
   priority_time: "time of priority",
+  time: "for processor or disk",
   memory: "for memory",
   client: "for its client",
 };

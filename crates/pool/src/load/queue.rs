@@ -1,0 +1,110 @@
+//! The queue of the loader threads.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use super::FetchState;
+use crate::page::PageId;
+use crate::space::Owner;
+use crate::sync::lock;
+
+/// Prefetches that may wait; more are dropped, since they only save time.
+const PREFETCHES_MAX: usize = 1024;
+
+/// Work for a loader thread.
+#[derive(Debug)]
+pub(super) enum Job {
+    Fetch(Arc<FetchState>),
+    Prefetch(Vec<PageId>, Owner),
+}
+
+/// Work for the loader threads. Prefetches, which save time, come after fetches, which are waited
+/// for.
+#[derive(Debug, Default)]
+pub(crate) struct LoadQueue {
+    jobs: Mutex<Jobs>,
+    wake: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Jobs {
+    fetches: VecDeque<Arc<FetchState>>,
+    prefetches: VecDeque<(Vec<PageId>, Owner)>,
+}
+
+impl Jobs {
+    fn next(&mut self) -> Option<Job> {
+        let fetch = self.fetches.pop_front().map(Job::Fetch);
+        fetch.or_else(|| {
+            self.prefetches.pop_front().map(|(pages, owner)| Job::Prefetch(pages, owner))
+        })
+    }
+}
+
+impl LoadQueue {
+    pub(super) fn push(&self, job: Job) {
+        let mut jobs = lock(&self.jobs);
+        match job {
+            Job::Fetch(fetch) => jobs.fetches.push_back(fetch),
+            Job::Prefetch(pages, owner) => jobs.prefetches.push_back((pages, owner)),
+        }
+        drop(jobs);
+        self.wake.notify_one();
+    }
+
+    /// True when prefetches are dropped.
+    pub(super) fn is_full(&self) -> bool {
+        lock(&self.jobs).prefetches.len() >= PREFETCHES_MAX
+    }
+
+    /// Puts the rest of a prefetch back to the front.
+    pub(super) fn put_back(&self, pages: Vec<PageId>, owner: Owner) {
+        lock(&self.jobs).prefetches.push_front((pages, owner));
+        self.wake.notify_one();
+    }
+
+    /// The next job; none once the pool closes and nothing is left to do.
+    pub(super) fn take(&self, closed: &AtomicBool) -> Option<Job> {
+        let mut jobs = lock(&self.jobs);
+        loop {
+            let next = jobs.next();
+            if next.is_some() || closed.load(Ordering::SeqCst) {
+                return next;
+            }
+            jobs = self.wake.wait(jobs).unwrap_or_else(|e| e.into_inner());
+        }
+    }
+
+    /// Wakes every loader, as the pool closes.
+    pub(crate) fn wake_all(&self) {
+        drop(lock(&self.jobs));
+        self.wake.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn fetches_come_before_prefetches_and_the_rest_of_one_before_the_next() {
+        let (queue, owner, closed) = (LoadQueue::default(), (1, 1), AtomicBool::new(true));
+        queue.push(Job::Prefetch(vec![PageId(1), PageId(2)], owner));
+        queue.push(Job::Prefetch(vec![PageId(3)], owner));
+        let first = queue.take(&closed);
+        assert!(matches!(first, Some(Job::Prefetch(pages, _)) if pages.len() == 2));
+        queue.put_back(vec![PageId(2)], owner);
+        let progress = Mutex::default();
+        let (pages, patience) = (vec![PageId(4)], Duration::ZERO);
+        queue.push(Job::Fetch(Arc::new(FetchState { pages, owner, patience, progress })));
+        assert!(matches!(queue.take(&closed), Some(Job::Fetch(_))));
+        for expected in [2, 3] {
+            let next = queue.take(&closed);
+            assert!(matches!(next, Some(Job::Prefetch(pages, _)) if pages == [PageId(expected)]));
+        }
+        assert!(queue.take(&closed).is_none());
+    }
+}

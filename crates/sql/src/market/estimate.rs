@@ -1,0 +1,221 @@
+//! The work that is expected of a query, from earlier ones of the same text.
+//!
+//! Statements that differ in constants alone count as one. Of each the time for a row that passes
+//! through its plan is known; with the optimizer's estimate of such rows that is the work of the
+//! next one. Queries of an unknown text are taken for short until they have run for a while.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::datasource::sink::DataSinkExec;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+
+use super::number::float;
+use crate::write::CountExec;
+
+/// Texts that are remembered; of more, all are forgotten.
+const TEXTS_MAX: usize = 4096;
+
+/// How much a new query counts beside the earlier ones of its text.
+const WEIGHT: f64 = 0.3;
+
+/// The same for its distance from what was expected: one query in ten that finds nothing in memory
+/// is to be remembered until the next one.
+const DEVIATION_WEIGHT: f64 = 0.05;
+
+/// Expected seconds of a query whose text is new.
+const UNKNOWN_SECONDS: f64 = 0.02;
+
+/// The work of a query that is left is at least this part of the work that it has had.
+const LEFT_PART: f64 = 0.25;
+const LEFT_MIN: f64 = 0.001;
+
+/// Few queries miss what is expected of them by so many times the mean deviation.
+const DEVIATIONS: f64 = 4.0;
+
+/// Scans with a filter pass over most of the rows that it drops without reading them.
+const SKIPPED_PART: f64 = 1.0 / 16.0;
+
+/// The size of a plan.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct PlanSize {
+    /// Rows that its operators are expected to hand on, all together; none if that is not known.
+    pub(crate) rows: Option<f64>,
+    /// True of a plan that changes tables.
+    pub(crate) writes: bool,
+}
+
+impl PlanSize {
+    /// The size of `plan`, by the optimizer's estimates.
+    pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
+        // What is known is kept by node, so the plan has to stay while this is used.
+        let estimates = StatisticsContext::new();
+        let mut size = Self { rows: Some(0.0), writes: false };
+        size.add(plan.as_ref(), false, &estimates);
+        size
+    }
+
+    fn add(&mut self, node: &dyn ExecutionPlan, filtered: bool, estimates: &StatisticsContext) {
+        self.writes |= node.is::<DataSinkExec>() || node.is::<CountExec>();
+        let known = estimates.compute(node, &StatisticsArgs::new()).ok();
+        let rows = known.and_then(|known| known.num_rows.get_value().copied());
+        let skipped = filtered && node.is::<DataSourceExec>();
+        let part = if skipped { SKIPPED_PART } else { 1.0 };
+        self.rows = self.rows.zip(rows).map(|(sum, rows)| sum + part * rows as f64);
+        let filters = node.name() == "FilterExec" || filtered && node.children().len() == 1;
+        for child in node.children() {
+            self.add(child.as_ref(), filters, estimates);
+        }
+    }
+}
+
+/// What is known of the queries of one text.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    seconds: f64,
+    seconds_per_row: Option<f64>,
+    /// The mean of how far they were from what was expected.
+    deviation: f64,
+}
+
+impl Known {
+    fn expected(&self, rows: Option<f64>) -> f64 {
+        rows.zip(self.seconds_per_row).map_or(self.seconds, |(rows, rate)| rows * rate)
+    }
+}
+
+/// The work of a query.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Expected {
+    /// Seconds of work from its beginning to its end.
+    pub(super) whole: f64,
+    /// Seconds of work that are left.
+    pub(super) left: f64,
+    /// Seconds by which it may take longer, such as when it finds nothing in memory.
+    pub(super) spread: f64,
+}
+
+/// What is known of texts.
+#[derive(Debug, Default)]
+pub(super) struct Estimates(HashMap<u64, Known>);
+
+impl Estimates {
+    /// Learns from a query that has ended after so many seconds of work.
+    pub(super) fn learn(&mut self, text: &str, rows: Option<f64>, seconds: f64) {
+        if self.0.len() >= TEXTS_MAX {
+            self.0.clear();
+        }
+        let rate = rows.map(|rows| seconds / rows.max(1.0));
+        let known = self.0.entry(fingerprint(text));
+        let deviation = seconds;
+        let known = known.or_insert(Known { seconds, seconds_per_row: rate, deviation });
+        let missed = (seconds - known.expected(rows)).abs();
+        known.deviation += DEVIATION_WEIGHT * (missed - known.deviation);
+        known.seconds += WEIGHT * (seconds - known.seconds);
+        known.seconds_per_row = match (known.seconds_per_row, rate) {
+            (Some(before), Some(rate)) => Some(before + WEIGHT * (rate - before)),
+            (before, rate) => rate.or(before),
+        };
+    }
+
+    /// The work of a query that has had so many seconds of it, and whose scans are so far.
+    pub(super) fn expect(
+        &self,
+        text: &str,
+        rows: Option<f64>,
+        used: f64,
+        fraction: Option<f64>,
+    ) -> Expected {
+        let known = self.0.get(&fingerprint(text));
+        let (whole, deviation) = known.map_or((UNKNOWN_SECONDS, UNKNOWN_SECONDS), |known| {
+            (known.expected(rows), known.deviation)
+        });
+        let by_scans = fraction.filter(|part| *part > 0.05).map(|part| used * (1.0 / part - 1.0));
+        let left = (whole - used).max(used * LEFT_PART).max(LEFT_MIN);
+        let left = left.max(by_scans.unwrap_or(0.0));
+        Expected { whole: whole.max(used + left), left, spread: DEVIATIONS * deviation }
+    }
+}
+
+/// A number of the text without its constants: digits, and what is between apostrophes.
+fn fingerprint(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let mut quoted = false;
+    for byte in text.bytes() {
+        quoted ^= byte == b'\'';
+        if !quoted && byte != b'\'' && !byte.is_ascii_digit() {
+            byte.hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+/// Seconds of work of queries that run at a time.
+#[derive(Debug, Default)]
+pub(super) struct Used(HashMap<u64, f64>);
+
+impl Used {
+    /// Counts the time that has passed for queries that have run in it, of which so many run at a
+    /// time; the time of others is none.
+    pub(super) fn count(&mut self, running: &[u64], slots: usize, seconds: f64) {
+        let at_a_time = float(running.len().min(slots) as u64);
+        let share = at_a_time / float(running.len().max(1) as u64);
+        for id in running {
+            *self.0.entry(*id).or_default() += seconds * share;
+        }
+    }
+
+    /// Seconds that a query has had.
+    pub(super) fn of(&self, id: u64) -> f64 {
+        self.0.get(&id).copied().unwrap_or(0.0)
+    }
+
+    /// The same, of a query that has ended.
+    pub(super) fn take(&mut self, id: u64) -> Option<f64> {
+        self.0.remove(&id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_are_left_out_of_a_text() {
+        let number = |text| fingerprint(text);
+        assert_eq!(number("SELECT a FROM t WHERE k = 17"), number("SELECT a FROM t WHERE k = 4"));
+        assert_eq!(number("SELECT 'it''s' || b"), number("SELECT 'x' || b"));
+        assert_ne!(number("SELECT a FROM t"), number("SELECT b FROM t"));
+    }
+
+    #[test]
+    fn work_is_by_rows_where_they_are_known_and_by_progress() {
+        let mut estimates = Estimates::default();
+        let unknown = estimates.expect("SELECT 1", None, 0.0, None);
+        assert_eq!((unknown.whole, unknown.left), (UNKNOWN_SECONDS, UNKNOWN_SECONDS));
+        (0..200).for_each(|_| estimates.learn("SELECT 1", Some(1000.0), 2.0));
+        assert_eq!(estimates.expect("SELECT 2", None, 0.0, None).whole, 2.0);
+        let half = estimates.expect("SELECT 3", Some(500.0), 0.0, None);
+        assert!((half.whole - 1.0).abs() < 1e-9);
+        let late = estimates.expect("SELECT 3", Some(500.0), 4.0, Some(1.0));
+        assert_eq!((late.whole, late.left), (5.0, 1.0), "a quarter of what it has had");
+        assert!(late.spread < 0.01, "all were alike: {late:?}");
+        estimates.learn("SELECT 1", Some(1000.0), 4.0);
+        assert!(estimates.expect("SELECT 1", None, 0.0, None).spread > 0.3, "one took longer");
+        (0..40).for_each(|_| estimates.learn("SELECT 1", Some(1000.0), 2.0));
+        let slow = estimates.expect("SELECT 3", Some(500.0), 4.0, Some(0.5));
+        assert_eq!(slow.left, 4.0, "half of its rows are before it");
+    }
+
+    #[test]
+    fn time_is_shared_by_the_queries_that_run() {
+        let mut used = Used::default();
+        used.count(&[1, 2], 2, 1.0);
+        used.count(&[1, 2, 3, 4], 2, 1.0);
+        assert_eq!([1, 3, 5].map(|id| used.of(id)), [1.5, 0.5, 0.0]);
+        assert_eq!((used.take(1), used.take(1)), (Some(1.5), None));
+    }
+}
