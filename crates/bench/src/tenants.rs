@@ -80,6 +80,8 @@ pub struct TenantOptions {
     pub wire: bool,
     /// Seconds of a trace. All that varies has come once in half a minute.
     pub seconds: u64,
+    /// Times the rate of all requests.
+    pub load: f64,
 }
 
 /// Conditions of a run, as its report has them.
@@ -148,7 +150,7 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
     let mut rows = Vec::new();
     for round in 0..config.rounds {
         let seed = u64::try_from(round).unwrap_or(0) + 1;
-        let arrivals = arrivals(seed, setting.tenants.seconds, config.scale);
+        let arrivals = arrivals(seed, &setting.tenants, config.scale);
         let mut own = Vec::new();
         for turn in 0..RULES.len() {
             let rule = RULES[(round + turn) % RULES.len()];
@@ -172,8 +174,9 @@ struct Arrival {
 }
 
 /// The trace as statements over TPC-H tables.
-fn arrivals(seed: u64, seconds: u64, scale: f64) -> Vec<Arrival> {
-    let trace = three_tenants(&Shape { seed, seconds, ..Shape::default() });
+fn arrivals(seed: u64, options: &TenantOptions, scale: f64) -> Vec<Arrival> {
+    let TenantOptions { seconds, load, .. } = *options;
+    let trace = three_tenants(&Shape { seed, seconds, load });
     let (mut lookups, mut reports) = (0, 0);
     let mut arrivals = Vec::new();
     for Event { at_nanos, tenant, work } in &trace.events {
@@ -344,9 +347,7 @@ fn below_percent(penalty: f64, baseline: f64) -> f64 {
     100.0 * (1.0 - penalty / baseline.max(f64::MIN_POSITIVE))
 }
 
-fn finding(played: &Played, rows: &[Row]) -> Result<Finding> {
-    let Played { conditions: config, options } = played;
-    let summary = summarise(rows);
+fn grid(summary: &Summary) -> Grid {
     let mut titles = vec!["memory is shared by", "penalty", "below", "of one trace"];
     let columns: Vec<String> = TENANTS
         .iter()
@@ -367,6 +368,12 @@ fn finding(played: &Played, rows: &[Row]) -> Result<Finding> {
         ];
         grid.push(front.into_iter().chain(tenants));
     }
+    grid
+}
+
+fn finding(played: &Played, rows: &[Row]) -> Result<Finding> {
+    let Played { conditions: config, options } = played;
+    let summary = summarise(rows);
     let failed = rows.iter().map(|row| row.failed).sum();
     let errors = rows.iter().filter_map(|row| {
         let error = row.error.as_ref()?.lines().next().unwrap_or_default();
@@ -378,9 +385,10 @@ fn finding(played: &Played, rows: &[Row]) -> Result<Finding> {
     let notes = errors
         .chain([
             format!(
-                "{} for {requests} in {} s {}, TPC-H scale {}, {} tables, {} threads",
+                "{} for {requests} in {} s at load {} {}, TPC-H scale {}, {} tables, {} threads",
                 format_bytes(config.dram_bytes),
                 options.seconds,
+                options.load,
                 if options.wire { "by clients of a server" } else { "in one process" },
                 config.scale,
                 config.encoding,
@@ -415,7 +423,8 @@ fn finding(played: &Played, rows: &[Row]) -> Result<Finding> {
             .collect(),
     };
     let report = Report::new("tenants", played, rows, &summary)?;
-    Ok(Finding { failed, more: Vec::new(), grid, notes, picture, report })
+    let (grid, more) = (grid(&summary), Vec::new());
+    Ok(Finding { failed, more, grid, notes, picture, report })
 }
 
 #[cfg(test)]
@@ -424,14 +433,15 @@ mod tests {
 
     #[test]
     fn a_trace_becomes_statements_of_all_three() {
-        let arrivals = arrivals(1, 30, 1.0);
+        let options = TenantOptions { wire: false, seconds: 30, load: 1.0 };
+        let arrivals = arrivals(1, &options, 1.0);
         assert!(arrivals.is_sorted_by_key(|arrival| arrival.at));
         for (tenant, what) in ["FROM orders WHERE", "GROUP BY", "row_number"].iter().enumerate() {
             let own: Vec<_> = arrivals.iter().filter(|arrival| arrival.tenant == tenant).collect();
             assert!(own.len() > 3, "{tenant}: {}", own.len());
             assert!(own.iter().all(|arrival| arrival.sql.contains(what)), "{tenant}");
         }
-        assert_eq!(arrivals, super::arrivals(1, 30, 1.0));
+        assert_eq!(arrivals, super::arrivals(1, &options, 1.0));
         let last = statement(&Work::Get(vec![0, 2 * LEAF_PAGES - 1]), 1.0);
         let key: u64 = last.rsplit(' ').next().and_then(|key| key.parse().ok()).expect("a key");
         assert!(key <= 6_000_000 && key % 32 <= 8, "{key}: a key that there is");
@@ -462,7 +472,8 @@ mod tests {
             rounds: 1,
             encoding: "compact".into(),
         };
-        let played = Played { conditions, options: TenantOptions { wire: true, seconds: 30 } };
+        let played =
+            Played { conditions, options: TenantOptions { wire: true, seconds: 30, load: 1.0 } };
         let finding = finding(&played, &rows).expect("finding");
         assert_eq!((finding.failed, finding.grid.len()), (1, RULES.len()));
         assert_eq!(rows[0].tenants[0].penalty, 0.5);

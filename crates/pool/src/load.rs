@@ -293,8 +293,8 @@ impl Inner {
         }
     }
 
-    /// Bytes of a batch that can wait: fewer than `most` where the store is slow, so that a page that
-    /// is waited for is not behind a batch for longer than some milliseconds.
+    /// Bytes of a batch that can wait: fewer than `most` where the store is slow, so that a page
+    /// that is waited for is not behind a batch for longer than some milliseconds.
     pub(crate) fn batch_bytes(&self, most: usize) -> usize {
         let rate = self.store.as_ref().and_then(|store| store.bytes_per_second());
         #[expect(clippy::cast_possible_truncation, reason = "the cast saturates, which is meant")]

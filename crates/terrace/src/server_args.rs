@@ -83,11 +83,22 @@ pub struct TenantBenchArgs {
     #[arg(long, value_name = "S", default_value_t = 30,
           value_parser = value_parser!(u64).range(1..=3600))]
     pub trace_seconds: u64,
+
+    /// Times the rate of all requests of a trace
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = load)]
+    pub trace_load: f64,
+}
+
+/// A load from a hundredth to a hundred times.
+fn load(text: &str) -> Result<f64, String> {
+    let load = text.parse().ok().filter(|load| (0.01..=100.0).contains(load));
+    load.ok_or_else(|| "a load is a number from 0.01 to 100".to_owned())
 }
 
 impl TenantBenchArgs {
     /// The options.
     pub fn options(&self) -> TenantOptions {
-        TenantOptions { wire: self.wire, seconds: self.trace_seconds }
+        let (wire, seconds, load) = (self.wire, self.trace_seconds, self.trace_load);
+        TenantOptions { wire, seconds, load }
     }
 }

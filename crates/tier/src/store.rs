@@ -234,8 +234,8 @@ impl Store {
         self.read_in_turn(reads, Turns::now)
     }
 
-    /// As [`Store::read_batch`], for reads that can wait: a batch that is waited for goes first, one
-    /// at most.
+    /// As [`Store::read_batch`], for reads that can wait: a batch that is waited for goes first,
+    /// one at most.
     pub fn read_batch_later(&self, reads: &mut [Read<'_>]) -> Vec<Result<(), StoreError>> {
         self.read_in_turn(reads, Turns::later)
     }

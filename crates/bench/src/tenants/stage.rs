@@ -46,7 +46,7 @@ impl Theatre<'_> {
                     clients: CLIENTS_MAX,
                 };
                 let data = config.data_dir.as_deref();
-                Place::Wire(serve(program, data, &config.tiers, budget, None)?)
+                Place::Wire(Box::new(serve(program, data, &config.tiers, budget, None)?))
             }
         };
         let idle = TENANTS.map(|_| Mutex::default());
@@ -66,7 +66,7 @@ impl Theatre<'_> {
 
 enum Place {
     Local(Engine),
-    Wire(Backend),
+    Wire(Box<Backend>),
 }
 
 /// An engine with the connections of its tenants: a request takes one that has none.

@@ -30,7 +30,8 @@ const WAIT_SECONDS: f64 = 2.0;
 const RUNNING_PART: f64 = 0.8;
 
 /// A second of any query costs at least this much, whatever its SLA: a tenth of what it costs where
-/// none is named. One that is late already, and whose penalty grows no more, is not put off for that.
+/// none is named. One that is late already, and whose penalty grows no more, is not put off for
+/// that.
 const SECOND_MIN: f64 = 0.1;
 
 /// A query that wants to run.
@@ -177,9 +178,9 @@ impl Schedule {
     }
 }
 
-/// True if `next` may run beside `first`, which then ends later, by the work of `next` or by as much
-/// as its own: not if that costs more than `next` would lose by waiting for it. The work of `first`
-/// may turn out to be more than what is expected.
+/// True if `next` may run beside `first`, which then ends later, by the work of `next` or by as
+/// much as its own: not if that costs more than `next` would lose by waiting for it. The work of
+/// `first` may turn out to be more than what is expected.
 fn shares(first: &Job, next: &Job) -> bool {
     [0.0, first.spread].into_iter().all(|more| {
         let left = first.left + more;
@@ -325,8 +326,9 @@ mod tests {
                 all += simulate(seed, load, None);
                 ordered += simulate(seed, load, Some(&mut Schedule::new(2)));
             }
-            println!("load {load}: {all:.1} at a time, {ordered:.1} in order");
-            assert!(ordered < 0.8 * all, "load {load}: {ordered} of {all}");
+            // 0.64, 0.53 and 0.63 when this was written.
+            let part = ordered / all;
+            assert!(part < 0.75, "load {load}: {ordered:.1} of {all:.1}, {part:.2}");
         }
     }
 }

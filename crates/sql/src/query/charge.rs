@@ -65,8 +65,8 @@ impl Query {
         self.charge.unread_at.load(Ordering::Relaxed) == AWAITED
     }
 
-    /// True if its next rows are waited for, or were a moment ago: its reader is at work on the last
-    /// ones.
+    /// True if its next rows are waited for, or were a moment ago: its reader is at work on the
+    /// last ones.
     pub(crate) fn is_read(&self) -> bool {
         let unread_at = Duration::from_micros(self.charge.unread_at.load(Ordering::Relaxed));
         self.is_awaited() || self.began.elapsed().saturating_sub(unread_at) < BUSY_MAX
