@@ -36,6 +36,9 @@ const LEFT_MIN: f64 = 0.001;
 /// Few queries miss what is expected of them by so many times the mean deviation.
 const DEVIATIONS: f64 = 4.0;
 
+/// The spread is at least so many times the expected work: memory and the device may be busy.
+const SPREAD_MIN: f64 = 3.0;
+
 /// Scans with a filter pass over most of the rows that it drops without reading them.
 const SKIPPED_PART: f64 = 1.0 / 16.0;
 
@@ -136,7 +139,8 @@ impl Estimates {
         let by_scans = fraction.filter(|part| *part > 0.05).map(|part| used * (1.0 / part - 1.0));
         let left = (whole - used).max(used * LEFT_PART).max(LEFT_MIN);
         let left = left.max(by_scans.unwrap_or(0.0));
-        Expected { whole: whole.max(used + left), left, spread: DEVIATIONS * deviation }
+        let spread = (DEVIATIONS * deviation).max(SPREAD_MIN * whole);
+        Expected { whole: whole.max(used + left), left, spread }
     }
 }
 
@@ -202,9 +206,9 @@ mod tests {
         assert!((half.whole - 1.0).abs() < 1e-9);
         let late = estimates.expect("SELECT 3", Some(500.0), 4.0, Some(1.0));
         assert_eq!((late.whole, late.left), (5.0, 1.0), "a quarter of what it has had");
-        assert!(late.spread < 0.01, "all were alike: {late:?}");
-        estimates.learn("SELECT 1", Some(1000.0), 4.0);
-        assert!(estimates.expect("SELECT 1", None, 0.0, None).spread > 0.3, "one took longer");
+        assert_eq!(late.spread, 3.0, "all were alike");
+        (0..8).for_each(|_| estimates.learn("SELECT 1", Some(1000.0), 20.0));
+        assert!(estimates.expect("SELECT 1", Some(0.0), 0.0, None).spread > 5.0, "some were not");
         (0..40).for_each(|_| estimates.learn("SELECT 1", Some(1000.0), 2.0));
         let slow = estimates.expect("SELECT 3", Some(500.0), 4.0, Some(0.5));
         assert_eq!(slow.left, 4.0, "half of its rows are before it");

@@ -23,8 +23,12 @@ use crate::query::{Queries, Query, QueryState};
 /// it at once, and others need not spill for what comes and goes in a moment.
 const SMALL_PART: u64 = 32;
 
-/// Memory is short when a part of the budget in so many can be had.
-const SHORT_PART: u64 = 4;
+/// Memory is short when less than a part of the budget in so many can be had.
+const SHORT_PART: u64 = 8;
+
+/// A query that is paused for longer unpins what it holds where memory is short. Most pauses are
+/// some milliseconds long, for which to unpin and to read again would cost more than they save.
+const PAUSE_LONG: Duration = Duration::from_secs(1);
 
 /// The least time between two rounds when somebody is in a hurry.
 const HURRY: Duration = Duration::from_millis(30);
@@ -167,9 +171,9 @@ impl State {
         let at_work: Vec<Runner> = at_work.collect();
         let again = self.preempt(&running, &at_work, now);
         self.schedule(&running, now);
-        // Those who run need what those hold that stand still.
+        // Queries that run need what those hold that stand still.
         if budget.obtainable_bytes() < budget.ledger().budget() / SHORT_PART {
-            running.iter().for_each(|query| query.unpin_paused());
+            running.iter().for_each(|query| query.unpin_paused(PAUSE_LONG));
         }
         if full {
             self.round(&running, budget, now);

@@ -111,9 +111,9 @@ impl Query {
         self.suspension.outbid(outbid);
     }
 
-    /// Has it give back what it holds if it is paused.
-    pub(crate) fn unpin_paused(&self) {
-        if self.suspension.unpin_paused() {
+    /// Has it give back what it holds if it has been paused for so long.
+    pub(crate) fn unpin_paused(&self, after: Duration) {
+        if self.suspension.unpin_paused(after) {
             self.memory.note_preempted();
         }
     }

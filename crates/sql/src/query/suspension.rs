@@ -1,5 +1,7 @@
 //! Stopping a query without ending it.
 
+use std::time::{Duration, Instant};
+
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::watch;
@@ -32,6 +34,8 @@ struct By {
     paused: bool,
     /// The market has paused it for others whose penalties are higher.
     outbid: bool,
+    /// The beginning of the pause that it is in.
+    paused_since: Option<Instant>,
     /// While it is paused, memory is too short for what it holds.
     unpins: bool,
     /// There are more queries than memory has room for, and it is the youngest.
@@ -51,6 +55,12 @@ impl By {
 
     fn is_paused(self) -> bool {
         self.paused || self.outbid
+    }
+
+    /// The same, with the time of the pause it is in.
+    fn timed(self) -> Self {
+        let since = self.is_paused().then(|| self.paused_since.unwrap_or_else(Instant::now));
+        Self { paused_since: since, unpins: self.unpins && self.is_paused(), ..self }
     }
 
     /// Whether it is to stand still. Who is to unpin must go on as far as that.
@@ -95,34 +105,37 @@ impl Suspension {
 
     /// Stops the query for one of a higher priority.
     pub(crate) fn preempt(&self, need: Need) {
-        self.by.send_modify(|by| match need {
-            Need::Memory => by.market = !by.cancelled,
-            Need::Time => by.paused = !by.cancelled,
+        self.by.send_modify(|by| {
+            match need {
+                Need::Memory => by.market = !by.cancelled,
+                Need::Time => by.paused = !by.cancelled,
+            }
+            *by = by.timed();
         });
     }
 
     /// No query of a higher priority needs anything of it any more.
     pub(crate) fn release(&self) {
-        self.by.send_modify(|by| {
-            *by = By { market: false, paused: false, unpins: by.unpins && by.outbid, ..*by }
-        });
+        self.by.send_modify(|by| *by = By { market: false, paused: false, ..*by }.timed());
     }
 
     /// Pauses it while the time of others is worth more, or no longer.
     pub(crate) fn outbid(&self, outbid: bool) {
         self.by.send_if_modified(|by| {
             let before = std::mem::replace(&mut by.outbid, outbid && !by.cancelled);
-            by.unpins &= by.is_paused();
+            *by = by.timed();
             before != by.outbid
         });
     }
 
-    /// Has it unpin what it holds while it is paused; true if it is, and had not been told before.
-    pub(crate) fn unpin_paused(&self) -> bool {
+    /// Has it unpin what it holds if it has been paused for so long; true if it had not been told
+    /// before.
+    pub(crate) fn unpin_paused(&self, after: Duration) -> bool {
         self.by.send_if_modified(|by| {
-            let is_paused = by.is_paused();
-            let before = std::mem::replace(&mut by.unpins, is_paused);
-            before != by.unpins
+            let is_long = by.paused_since.is_some_and(|since| since.elapsed() >= after);
+            let tells = is_long && !by.unpins;
+            by.unpins |= tells;
+            tells
         })
     }
 

@@ -60,7 +60,9 @@ async fn the_order_of_rows_does_not_make_a_sum_overflow() {
                         ELSE 1 END AS x FROM generate_series(0, 299999)"
     );
     show(&session, &format!("CREATE TABLE t AS {rows}")).await;
-    assert_eq!(show(&session, "SELECT sum(x), avg(x) > 0 FROM t").await, "100000 true");
+    // The average of integers is one of doubles, which depends on the order of such rows.
+    let exact = "SELECT sum(x), avg(CAST(x AS DECIMAL(38, 0))) > 0 FROM t";
+    assert_eq!(show(&session, exact).await, "100000 true");
     let groups = "SELECT count(*), min(s), max(s), sum(s) FROM \
                   (SELECT n / 3 AS g, sum(x) AS s FROM t GROUP BY g)";
     assert_eq!(show(&session, groups).await, "100000 1 1 100000");
