@@ -125,7 +125,7 @@ impl Estimates {
     }
 
     /// The work of a query that has had so many seconds of it, and whose scans are so far.
-    pub(super) fn expect(
+    pub(super) fn predict(
         &self,
         text: &str,
         rows: Option<f64>,
@@ -198,19 +198,19 @@ mod tests {
     #[test]
     fn work_is_by_rows_where_they_are_known_and_by_progress() {
         let mut estimates = Estimates::default();
-        let unknown = estimates.expect("SELECT 1", None, 0.0, None);
+        let unknown = estimates.predict("SELECT 1", None, 0.0, None);
         assert_eq!((unknown.whole, unknown.left), (UNKNOWN_SECONDS, UNKNOWN_SECONDS));
         (0..200).for_each(|_| estimates.learn("SELECT 1", Some(1000.0), 2.0));
-        assert_eq!(estimates.expect("SELECT 2", None, 0.0, None).whole, 2.0);
-        let half = estimates.expect("SELECT 3", Some(500.0), 0.0, None);
+        assert_eq!(estimates.predict("SELECT 2", None, 0.0, None).whole, 2.0);
+        let half = estimates.predict("SELECT 3", Some(500.0), 0.0, None);
         assert!((half.whole - 1.0).abs() < 1e-9);
-        let late = estimates.expect("SELECT 3", Some(500.0), 4.0, Some(1.0));
+        let late = estimates.predict("SELECT 3", Some(500.0), 4.0, Some(1.0));
         assert_eq!((late.whole, late.left), (5.0, 1.0), "a quarter of what it has had");
         assert_eq!(late.spread, 3.0, "all were alike");
         (0..8).for_each(|_| estimates.learn("SELECT 1", Some(1000.0), 20.0));
-        assert!(estimates.expect("SELECT 1", Some(0.0), 0.0, None).spread > 5.0, "some were not");
+        assert!(estimates.predict("SELECT 1", Some(0.0), 0.0, None).spread > 5.0, "some were not");
         (0..40).for_each(|_| estimates.learn("SELECT 1", Some(1000.0), 2.0));
-        let slow = estimates.expect("SELECT 3", Some(500.0), 4.0, Some(0.5));
+        let slow = estimates.predict("SELECT 3", Some(500.0), 4.0, Some(0.5));
         assert_eq!(slow.left, 4.0, "half of its rows are before it");
     }
 

@@ -262,7 +262,7 @@ impl State {
         let rows = size.and_then(|size| size.rows);
         let fraction = query.progress().fraction();
         let Expected { whole, left, spread } =
-            self.estimates.expect(query.text(), rows, used, fraction);
+            self.estimates.predict(query.text(), rows, used, fraction);
         let claim = query.claim();
         Job {
             id: query.id(),
