@@ -17,7 +17,7 @@
 //! | `trades` | the trades that rounds have led to |
 //! | `preempt` | who waits for a higher priority |
 //! | `estimate` | the work that is expected of a query |
-//! | `schedule` | the order of queries while there are more than processors |
+//! | `schedule` | the order of queries while several want processors and the device |
 //! | `crowd` | who waits when memory has no room for all |
 //!
 //! Locking order: the market's state, then a query's books. Queries never take the state's lock but

@@ -32,6 +32,7 @@ use crate::error::SqlError;
 use crate::market::{Claim, Market, PlanSize};
 use crate::memory::{MemoryBudget, PagedMemory, QueryMemory, Watch, Watched};
 use crate::pins::{PagePins, Reader};
+use crate::session::on_stack;
 use crate::sessions::SessionInfo;
 use crate::spill::{SpillCounters, SpillSpace};
 use crate::tenancy::Turn;
@@ -214,7 +215,8 @@ impl Query {
     /// The size of its plan, known once it was asked for; none before it is planned.
     pub(crate) fn plan_size(&self) -> Option<PlanSize> {
         let plan = self.plan.get()?;
-        Some(*self.plan_size.get_or_init(|| PlanSize::of(plan)))
+        let size = || on_stack(&self.text, || PlanSize::of(plan));
+        Some(*self.plan_size.get_or_init(size))
     }
 
     /// The rows of its plan, if its size was asked for and is known.
@@ -375,7 +377,10 @@ impl RunningQuery {
         let supervised = Supervised::begin();
         let stream = catch(plan.name(), || execute_stream(Arc::clone(&plan), context))??;
         let (query, name) = (Arc::clone(&self.query), plan.name().to_owned());
-        // A query is started once.
+        // A query is started once. A change is planned around the query that is watched.
+        if watched.is_some() {
+            let _ = query.plan_size.set(PlanSize { rows: None, writes: true });
+        }
         let _ = query.plan.set(watched.unwrap_or(plan));
         // It is planned, and nobody reads it yet.
         query.await_rows(false);

@@ -93,6 +93,7 @@ use crate::tenancy::Seat;
 use crate::transaction::{OpenTransaction, Scope, Transaction};
 use crate::view;
 use depth::OnStack;
+pub(crate) use depth::on_stack;
 use dialect::TerraceDialect;
 use group_keys::Relations;
 

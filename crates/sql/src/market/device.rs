@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use terrace_tier::store::Store;
 
-/// What an I/O takes without its bytes, in seconds, and the bytes of a second before any were seen:
-/// those of the devices that Terrace was measured on.
+/// Seconds of an I/O without its bytes, and bytes a second before any were seen: those of the
+/// devices that Terrace was measured on.
 const IO_SECONDS: f64 = 150e-6;
 const BYTES_PER_SECOND: f64 = (1_u64 << 30) as f64;
 

@@ -12,17 +12,21 @@ use datafusion::datasource::sink::DataSinkExec;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use terrace_exec::panics::catch;
 
 use super::number::float;
 use crate::write::CountExec;
 
+/// Bytes of a text that are looked at: a statement may have hundreds of megabytes of values.
+const TEXT_BYTES_MAX: usize = 4096;
+
 /// Texts that are remembered; of more, all are forgotten.
 const TEXTS_MAX: usize = 4096;
 
-/// How much a new query counts beside the earlier ones of its text.
+/// Weight of a new query beside the earlier ones of its text.
 const WEIGHT: f64 = 0.3;
 
-/// The same for its distance from what was expected: one query in ten that finds nothing in memory
+/// Weight of its distance from what was expected: one query in ten that finds nothing in memory
 /// is to be remembered until the next one.
 const DEVIATION_WEIGHT: f64 = 0.05;
 
@@ -40,7 +44,7 @@ const DEVIATIONS: f64 = 4.0;
 const SPREAD_MIN: f64 = 3.0;
 
 /// Scans with a filter pass over most of the rows that it drops without reading them.
-const SKIPPED_PART: f64 = 1.0 / 16.0;
+const PRUNED_PART: f64 = 1.0 / 16.0;
 
 /// The size of a plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,8 +56,14 @@ pub(crate) struct PlanSize {
 }
 
 impl PlanSize {
-    /// The size of `plan`, by the optimizer's estimates.
+    /// The size of `plan`, by the optimizer's estimates. Where they panic nothing is known, and the
+    /// plan is taken for one that writes, which does not wait.
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
+        let size = catch("the estimate of its rows", || Self::estimated(plan));
+        size.unwrap_or(Self { rows: None, writes: true })
+    }
+
+    fn estimated(plan: &Arc<dyn ExecutionPlan>) -> Self {
         // What is known is kept by node, so the plan has to stay while this is used.
         let estimates = StatisticsContext::new();
         let mut size = Self { rows: Some(0.0), writes: false };
@@ -65,8 +75,8 @@ impl PlanSize {
         self.writes |= node.is::<DataSinkExec>() || node.is::<CountExec>();
         let known = estimates.compute(node, &StatisticsArgs::new()).ok();
         let rows = known.and_then(|known| known.num_rows.get_value().copied());
-        let skipped = filtered && node.is::<DataSourceExec>();
-        let part = if skipped { SKIPPED_PART } else { 1.0 };
+        let pruned = filtered && node.is::<DataSourceExec>();
+        let part = if pruned { PRUNED_PART } else { 1.0 };
         self.rows = self.rows.zip(rows).map(|(sum, rows)| sum + part * rows as f64);
         let filters = node.name() == "FilterExec" || filtered && node.children().len() == 1;
         for child in node.children() {
@@ -75,7 +85,7 @@ impl PlanSize {
     }
 }
 
-/// What is known of the queries of one text.
+/// Measurements of the queries of one text.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     seconds: f64,
@@ -101,7 +111,7 @@ pub(super) struct Expected {
     pub(super) spread: f64,
 }
 
-/// What is known of texts.
+/// Measurements by text.
 #[derive(Debug, Default)]
 pub(super) struct Estimates(HashMap<u64, Known>);
 
@@ -144,11 +154,12 @@ impl Estimates {
     }
 }
 
-/// A number of the text without its constants: digits, and what is between apostrophes.
+/// A number of the beginning of a text without its constants: digits, and what is between
+/// apostrophes.
 fn fingerprint(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     let mut quoted = false;
-    for byte in text.bytes() {
+    for byte in text.bytes().take(TEXT_BYTES_MAX) {
         quoted ^= byte == b'\'';
         if !quoted && byte != b'\'' && !byte.is_ascii_digit() {
             byte.hash(&mut hasher);

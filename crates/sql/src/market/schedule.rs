@@ -136,14 +136,19 @@ impl Schedule {
 
     /// The queries that run.
     fn choose(&self, jobs: &[Job], now: Instant) -> Vec<u64> {
-        let has_to = |job: &&Job| !job.can_wait || self.is_overdue(job, now);
-        let (mut chosen, mut others): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(has_to);
-        while chosen.len() < self.slots
-            && let Some((at, next)) = self.first(&others)
-        {
-            if chosen.first().is_some_and(|first| !shares(first, next)) {
+        let (others, mut chosen): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(|it| it.can_wait);
+        let (overdue, mut others): (Vec<&Job>, Vec<&Job>) =
+            others.into_iter().partition(|job| self.is_overdue(job, now));
+        // Those that have to run take slots, but never the last one.
+        let slots = self.slots.saturating_sub(overdue.len()).max(1);
+        chosen.extend(overdue);
+        let mut first: Option<&Job> = None;
+        for _ in 0..slots {
+            let Some((at, next)) = self.first(&others) else { break };
+            if first.is_some_and(|first| !shares(first, next)) {
                 break;
             }
+            first.get_or_insert(next);
             chosen.push(next);
             others.swap_remove(at);
         }
@@ -250,13 +255,15 @@ mod tests {
     }
 
     #[test]
-    fn priorities_go_before_penalties_and_writers_do_not_wait() {
+    fn priorities_go_before_penalties_and_writers_run_beside_others() {
         let (mut schedule, now) = (Schedule::new(1), Instant::now());
         let first = Job { priority: 1, ..job(1, "none", 0.0, 9.0) };
         let steep = job(2, "latency 0ms penalty 100 per 1s", 0.0, 0.1);
         assert_eq!(schedule.decide(&[first.clone(), steep], now).hold, [2]);
         let writer = Job { can_wait: false, ..job(3, LINE, 0.0, 100.0) };
-        assert_eq!(schedule.decide(&[first, writer], now).hold, [1]);
+        let second = Job { id: 4, ..writer.clone() };
+        let orders = schedule.decide(&[first, writer, second], now);
+        assert!(orders.hold.is_empty(), "none of them waits for another: {orders:?}");
     }
 
     #[test]

@@ -59,8 +59,8 @@ impl Query {
         part
     }
 
-    /// Whether it is planned or somebody waits for its next rows. While nobody does it is nobody's
-    /// fault if it is late.
+    /// True while it is planned or its next rows are waited for. At other times it is its reader
+    /// that is late.
     pub(crate) fn is_awaited(&self) -> bool {
         self.charge.unread_at.load(Ordering::Relaxed) == AWAITED
     }
@@ -68,8 +68,9 @@ impl Query {
     /// True if its next rows are waited for, or were a moment ago: its reader is at work on the
     /// last ones.
     pub(crate) fn is_read(&self) -> bool {
+        // Of one that is awaited it is beyond all times.
         let unread_at = Duration::from_micros(self.charge.unread_at.load(Ordering::Relaxed));
-        self.is_awaited() || self.began.elapsed().saturating_sub(unread_at) < BUSY_MAX
+        self.began.elapsed().saturating_sub(unread_at) < BUSY_MAX
     }
 
     pub(super) fn await_rows(&self, awaited: bool) {

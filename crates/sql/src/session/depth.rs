@@ -213,6 +213,15 @@ fn longest_run(text: &str) -> usize {
     longest
 }
 
+/// Runs what recurses over the plan of a statement with this text, on a stack of its own where the
+/// statement is not known to be shallow.
+pub(crate) fn on_stack<T>(text: &str, work: impl FnOnce() -> T) -> T {
+    match text.len() <= SHALLOW_TEXT_BYTES {
+        true => work(),
+        false => stacker::grow(STACK_BYTES, work),
+    }
+}
+
 /// A future that is polled on a stack of its own where the statement is not known to be shallow.
 pub(super) struct OnStack<F> {
     future: Pin<Box<F>>,

@@ -222,3 +222,26 @@ async fn time_goes_to_the_query_whose_delay_costs_more() {
     let finished = tokio::time::timeout(Duration::from_secs(60), first).await;
     finished.expect("in a minute").expect("no panic");
 }
+
+/// Others may wait for a change, so that it does not wait for them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_is_not_paused_for_the_time_of_others() {
+    let engine = loaded(128 * MIB).await;
+    let (calm, steep) = (engine.session().expect("session"), engine.session().expect("session"));
+    steep.sql(STEEP).await.expect("taken");
+    let busy = "SELECT count(*) FROM generate_series(1, 200000000) WHERE value % 7 = 3";
+    let second = tokio::spawn(async move { show(&steep, busy).await });
+    let change = "UPDATE t SET i = i + 1 WHERE i IN (SELECT i FROM t WHERE i % 2 = 0)";
+    let first = tokio::spawn(async move { calm.sql(change).await.map(|_| ()) });
+    let mut seen = 0;
+    while !first.is_finished() {
+        for query in engine.queries().running().iter().filter(|it| it.text().contains("UPDATE")) {
+            assert_ne!(query.wait_reason(), Some(WaitReason::Time));
+            seen += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert!(seen > 0, "it was looked at");
+    first.await.expect("no panic").expect("changed");
+    assert_eq!(second.await.expect("no panic"), "28571429");
+}

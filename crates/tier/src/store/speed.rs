@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes of which the time is taken at once; fewer say little of the device.
 const WINDOW_BYTES: u64 = 8 << 20;
-/// How much such a window counts beside the earlier ones.
+/// Weight of such a window beside the earlier ones.
 const WEIGHT: f64 = 0.3;
 
 /// Bytes that a device moves in a second in which it has something to do.

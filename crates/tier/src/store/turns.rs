@@ -98,17 +98,19 @@ mod tests {
     const LONG: Duration = Duration::from_secs(10);
     const SHORT: Duration = Duration::from_millis(30);
 
+    /// Begins a batch that can wait, and says so.
+    fn tell_of_turn(turns: &Turns, began: &mpsc::Sender<()>) {
+        let _turn = turns.later();
+        began.send(()).expect("listens");
+    }
+
     #[test]
     fn a_batch_that_can_wait_begins_after_those_that_are_waited_for() {
         let turns = Turns::default();
         let (sender, began) = mpsc::channel();
         let first = turns.now();
         thread::scope(|scope| {
-            scope.spawn(|| {
-                let turn = turns.later();
-                sender.send(()).expect("listens");
-                drop(turn);
-            });
+            scope.spawn(|| tell_of_turn(&turns, &sender));
             assert!(began.recv_timeout(SHORT).is_err(), "one is under way");
             drop(first);
             began.recv_timeout(LONG).expect("none is under way");
@@ -121,11 +123,7 @@ mod tests {
         let (sender, began) = mpsc::channel();
         let first = turns.now();
         thread::scope(|scope| {
-            scope.spawn(|| {
-                let turn = turns.later();
-                sender.send(()).expect("listens");
-                drop(turn);
-            });
+            scope.spawn(|| tell_of_turn(&turns, &sender));
             assert!(began.recv_timeout(SHORT).is_err());
             let second = turns.now();
             began.recv_timeout(LONG).expect("one has passed");
@@ -139,11 +137,7 @@ mod tests {
         let (sender, began) = mpsc::channel();
         let (first, second) = (turns.later(), turns.later());
         thread::scope(|scope| {
-            scope.spawn(|| {
-                let turn = turns.later();
-                sender.send(()).expect("listens");
-                drop(turn);
-            });
+            scope.spawn(|| tell_of_turn(&turns, &sender));
             assert!(began.recv_timeout(SHORT).is_err());
             drop(first);
             began.recv_timeout(LONG).expect("there is a turn");
