@@ -9,6 +9,7 @@
 
 mod stage;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -25,7 +26,7 @@ use crate::grid::Grid;
 use crate::report::Report;
 use crate::statistic::{median, percentile};
 use crate::suite::database::Database;
-use stage::{Connection, Stage, Theatre};
+use stage::{Stage, Theatre};
 
 /// The budget unless another is named: a quarter of the tables.
 const DRAM_BYTES: u64 = 64 * MIB;
@@ -155,9 +156,12 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
         for turn in 0..RULES.len() {
             let rule = RULES[(round + turn) % RULES.len()];
             observe(&format!("trace {} of {}, {}", round + 1, config.rounds, rule.name));
-            let stage = theatre.open(rule).await?;
-            own.push(play(&stage, rule, round, &arrivals).await?);
-            stage.end()?;
+            let stage = Arc::new(theatre.open(rule).await?);
+            let row = play(&stage, rule, round, &arrivals).await?;
+            observe(&format!("penalty {:.1}, {} requests failed", row.penalty, row.failed));
+            own.push(row);
+            // All requests have ended.
+            Arc::into_inner(stage).map_or(Ok(()), Stage::end)?;
         }
         compare(&mut own);
         rows.extend(own);
@@ -231,30 +235,26 @@ fn statement(work: &Work, scale: f64) -> String {
 /// A request that was answered or failed.
 struct Ended {
     tenant: usize,
-    connection: Connection,
     /// Since its arrival.
     seconds: f64,
     error: Option<String>,
 }
 
 /// Plays the arrivals on an engine.
-async fn play(stage: &Stage, rule: Rule, round: usize, arrivals: &[Arrival]) -> Result<Row> {
+async fn play(stage: &Arc<Stage>, rule: Rule, round: usize, arrivals: &[Arrival]) -> Result<Row> {
     // The first statements of an engine take longer, whatever they are.
     for tenant in 0..TENANTS.len() {
-        let mut connection = stage.take(tenant).await?;
         if let Some(arrival) = arrivals.iter().find(|arrival| arrival.tenant == tenant) {
-            connection.run(&arrival.sql).await?;
+            stage.run(tenant, &arrival.sql).await?;
         }
-        stage.give(tenant, connection);
     }
     let began = Instant::now();
     let mut running = JoinSet::new();
     let mut requests: Vec<Vec<Request>> = vec![Vec::new(); TENANTS.len()];
     let mut errors = Vec::new();
     let mut note = |ended: std::result::Result<Ended, JoinError>| {
-        let Ended { tenant, connection, seconds, error } =
+        let Ended { tenant, seconds, error } =
             ended.map_err(|error| BenchError::Engine(error.to_string()))?;
-        stage.give(tenant, connection);
         // An error is no answer, so that it counts as late, at whatever time it came.
         let seconds = if error.is_some() { seconds.max(FAILED_SECONDS) } else { seconds };
         requests[tenant].push(Request { seconds, ios: 0.0 });
@@ -270,12 +270,11 @@ async fn play(stage: &Stage, rule: Rule, round: usize, arrivals: &[Arrival]) -> 
                 Some(ended) = running.join_next() => note(ended)?,
             }
         }
-        let mut connection = stage.take(arrival.tenant).await?;
         let (tenant, arrived) = (arrival.tenant, began + arrival.at);
-        let sql = arrival.sql.clone();
+        let (stage, sql) = (Arc::clone(stage), arrival.sql.clone());
         running.spawn(async move {
-            let error = connection.run(&sql).await.err().map(|error| error.to_string());
-            Ended { tenant, connection, seconds: arrived.elapsed().as_secs_f64(), error }
+            let error = stage.run(tenant, &sql).await.err().map(|error| error.to_string());
+            Ended { tenant, seconds: arrived.elapsed().as_secs_f64(), error }
         });
     }
     while let Some(ended) = running.join_next().await {

@@ -3,6 +3,7 @@
 //! | function | DataFusion 55 | here |
 //! |---|---|---|
 //! | `sum` of integers, decimals, durations | wraps around | an error if it does not fit |
+//! | `avg` of integers | adds doubles, in the order of rows | exact, rounded once |
 //! | `min`, `max` of floats | by the order of rows beside NaN | NaN is above infinity |
 //! | `DISTINCT` over floats | by bits | zeros are equal, NaNs are equal |
 //! | floats over frames that move | what leaves is subtracted | what stays is added |
@@ -33,6 +34,8 @@ pub(crate) use wide::{Wide, array, natives, out_of_range, state_type};
 pub(crate) enum Kind {
     /// A sum that does not wrap around.
     Sum,
+    /// An average that is exact of integers, and else as [`Kind::Distinct`].
+    Average,
     /// The least of floating-point numbers by the order of SQL.
     Min,
     /// The greatest.
@@ -48,7 +51,7 @@ pub(crate) enum Kind {
 pub fn aggregates() -> Vec<Arc<AggregateUDF>> {
     let pairs = [
         (functions::sum::sum_udaf(), Kind::Sum),
-        (functions::average::avg_udaf(), Kind::Distinct),
+        (functions::average::avg_udaf(), Kind::Average),
         (functions::min_max::min_udaf(), Kind::Min),
         (functions::min_max::max_udaf(), Kind::Max),
         (functions::count::count_udaf(), Kind::Distinct),

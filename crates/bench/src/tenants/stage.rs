@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use terrace_sql::{Engine, EngineConfig, Session};
+use tokio::sync::Semaphore;
 
 use super::{Rule, TENANTS};
 use crate::error::{BenchError, Result};
@@ -17,8 +18,8 @@ use crate::suite::run::start;
 /// have a request.
 const READY: usize = 12;
 
-/// The most connections of a server in this experiment.
-const CLIENTS_MAX: usize = 512;
+/// The most connections of a tenant. A request that finds all of them at work waits for one.
+const CLIENTS_MAX: usize = 128;
 
 /// The longest time for one request.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -43,21 +44,20 @@ impl Theatre<'_> {
                 let budget = Budget {
                     dram_bytes: config.dram_bytes,
                     threads: config.threads,
-                    clients: CLIENTS_MAX,
+                    clients: CLIENTS_MAX * TENANTS.len(),
                 };
                 let data = config.data_dir.as_deref();
                 Place::Wire(Box::new(serve(program, data, &config.tiers, budget, None)?))
             }
         };
         let idle = TENANTS.map(|_| Mutex::default());
-        let stage = Stage { engine, rule, idle };
-        let mut first = stage.connect(0).await?;
-        first.run(&format!("SET terrace.market = '{}'", rule.market)).await?;
-        stage.give(0, first);
+        let free = TENANTS.map(|_| Semaphore::new(CLIENTS_MAX));
+        let stage = Stage { engine, rule, idle, free };
         for tenant in 0..TENANTS.len() {
             for _ in 0..READY {
-                let connection = stage.connect(tenant).await?;
-                stage.give(tenant, connection);
+                let mut connection = stage.connect(tenant).await?;
+                connection.run(&format!("SET terrace.market = '{}'", rule.market)).await?;
+                stage.idle(tenant).push(connection);
             }
         }
         Ok(stage)
@@ -74,24 +74,27 @@ pub(super) struct Stage {
     engine: Place,
     rule: Rule,
     idle: [Mutex<Vec<Connection>>; TENANTS.len()],
+    /// A permit for each connection that is idle or has not been made.
+    free: [Semaphore; TENANTS.len()],
 }
 
 impl Stage {
-    /// A connection of a tenant without a request.
+    /// Runs a statement of a tenant on one of its connections and reads all of its rows.
     ///
     /// # Errors
-    /// One that cannot be made.
-    pub(super) async fn take(&self, tenant: usize) -> Result<Connection> {
+    /// A connection that cannot be made, the error of the engine.
+    pub(super) async fn run(&self, tenant: usize, sql: &str) -> Result<()> {
+        // The semaphore is never closed.
+        let permit = self.free[tenant].acquire().await;
+        let _permit = permit.map_err(|closed| BenchError::Engine(closed.to_string()))?;
         let idle = self.idle(tenant).pop();
-        match idle {
-            Some(connection) => Ok(connection),
-            None => self.connect(tenant).await,
-        }
-    }
-
-    /// Gives a connection back.
-    pub(super) fn give(&self, tenant: usize, connection: Connection) {
+        let mut connection = match idle {
+            Some(connection) => connection,
+            None => self.connect(tenant).await?,
+        };
+        let ran = connection.run(sql).await;
         self.idle(tenant).push(connection);
+        ran
     }
 
     /// Ends the engine.
@@ -124,17 +127,13 @@ impl Stage {
 }
 
 /// A connection of a tenant.
-pub(super) enum Connection {
+enum Connection {
     Local(Session),
     Wire(Psql),
 }
 
 impl Connection {
-    /// Runs a statement and reads all of its rows.
-    ///
-    /// # Errors
-    /// The error of the engine.
-    pub(super) async fn run(&mut self, sql: &str) -> Result<()> {
+    async fn run(&mut self, sql: &str) -> Result<()> {
         match self {
             Self::Local(session) => {
                 start(session, sql).await?.collect().await.map_err(refused)?;

@@ -10,6 +10,7 @@ use datafusion::logical_expr::expr::{
 use datafusion::logical_expr::function::{
     AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs,
 };
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, Expr, GroupsAccumulator, Operator,
@@ -19,6 +20,7 @@ use datafusion::physical_expr::PhysicalSortExpr;
 
 use super::canonical::Canonical;
 use super::sliding::{Merging, Sliding, Totals};
+use super::sum::average;
 use super::wide::state_type;
 use super::{Kind, extreme, is_list, sum};
 use crate::floats::has_floats;
@@ -28,12 +30,21 @@ use crate::floats::has_floats;
 pub struct SqlAggregate {
     stock: AggregateUDF,
     kind: Kind,
+    signature: Signature,
 }
 
 impl SqlAggregate {
     /// The function that stands for `stock`.
     pub(super) fn over(stock: &AggregateUDF, kind: Kind) -> AggregateUDF {
-        AggregateUDF::from(Self { stock: stock.clone(), kind })
+        AggregateUDF::from(Self::new(stock.clone(), kind))
+    }
+
+    fn new(stock: AggregateUDF, kind: Kind) -> Self {
+        let signature = match kind {
+            Kind::Average => Signature::user_defined(stock.signature().volatility),
+            _ => stock.signature().clone(),
+        };
+        Self { stock, kind, signature }
     }
 
     pub(super) fn stock(&self) -> &AggregateUDF {
@@ -49,7 +60,7 @@ impl SqlAggregate {
         let matters = match self.kind {
             Kind::Sum | Kind::Moving => false,
             Kind::Min | Kind::Max => true,
-            Kind::Distinct => args.is_distinct,
+            Kind::Distinct | Kind::Average => args.is_distinct,
         };
         matters && args.expr_fields.iter().any(|field| has_floats(field.data_type()))
     }
@@ -67,13 +78,18 @@ impl SqlAggregate {
         if args.is_distinct || !args.return_type().is_floating() {
             return Ok(None);
         }
-        let is_average = self.stock.name() == "avg";
+        let is_average = self.kind == Kind::Average;
         Ok(match self.kind {
             Kind::Moving => Some(Box::new(Sliding::new(Merging::new(&self.stock, args))?)),
-            Kind::Distinct if !is_average => None,
-            Kind::Sum | Kind::Distinct => Some(Box::new(Sliding::new(Totals { is_average })?)),
-            Kind::Min | Kind::Max => None,
+            Kind::Sum | Kind::Average => Some(Box::new(Sliding::new(Totals { is_average })?)),
+            Kind::Min | Kind::Max | Kind::Distinct => None,
         })
+    }
+
+    /// The type of the argument, if it is an average that is kept exactly.
+    fn exact<'a>(&self, arguments: &'a [FieldRef]) -> Option<&'a DataType> {
+        let argument = arguments.first()?.data_type();
+        (self.kind == Kind::Average && average::is_exact(argument)).then_some(argument)
     }
 
     /// The type of the sum that is kept, if it is not DataFusion's.
@@ -114,7 +130,7 @@ impl AggregateUDFImpl for SqlAggregate {
     }
 
     fn signature(&self) -> &Signature {
-        self.stock.signature()
+        &self.signature
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
@@ -134,6 +150,9 @@ impl AggregateUDFImpl for SqlAggregate {
             let stock = self.stock.accumulator(args.clone())?;
             return sum::accumulator(&args, stock);
         }
+        if let Some(argument) = self.exact(args.expr_fields) {
+            return average::accumulator(&args, argument);
+        }
         // A list of input in the opposite order is read backwards; one of what differs, which sorts
         // its values by itself, would be given out backwards.
         let mut order_bys = Vec::new();
@@ -150,6 +169,9 @@ impl AggregateUDFImpl for SqlAggregate {
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        if let Some(argument) = self.exact(args.input_fields) {
+            return average::state_fields(args, argument);
+        }
         match self.sum_type(args.return_type()).filter(|_| !args.is_distinct) {
             Some(sum) => {
                 let name = format_state_name(args.name, "sum");
@@ -172,6 +194,7 @@ impl AggregateUDFImpl for SqlAggregate {
             Kind::Sum => sum::groups(&args),
             Kind::Min => extreme::groups(args.return_type(), false),
             Kind::Max => extreme::groups(args.return_type(), true),
+            Kind::Average => self.exact(args.expr_fields).map(average::groups).transpose()?,
             Kind::Distinct | Kind::Moving => None,
         };
         own.map_or_else(|| self.stock.create_groups_accumulator(args), Ok)
@@ -183,6 +206,9 @@ impl AggregateUDFImpl for SqlAggregate {
     ) -> Result<Box<dyn Accumulator>> {
         if self.sum_type(args.return_type()).is_some() {
             return sum::sliding(&args);
+        }
+        if let Some(argument) = self.exact(args.expr_fields) {
+            return average::sliding(&args, argument);
         }
         if let Some(sliding) = self.sliding(&args)? {
             return Ok(sliding);
@@ -199,7 +225,7 @@ impl AggregateUDFImpl for SqlAggregate {
         // One that is sensitive to order has to have a function for this; `string_agg` has none,
         // and sorts what is in order again.
         let stock = stock.or_else(|| is_list(&self.stock).then(|| self.stock.clone()));
-        let again = |stock| Arc::new(Self { stock, kind: self.kind }) as Arc<dyn AggregateUDFImpl>;
+        let again = |stock| Arc::new(Self::new(stock, self.kind)) as Arc<dyn AggregateUDFImpl>;
         Ok(stock.map(again))
     }
 
@@ -236,7 +262,18 @@ impl AggregateUDFImpl for SqlAggregate {
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        self.stock.coerce_types(arg_types)
+        if self.kind != Kind::Average {
+            return self.stock.coerce_types(arg_types);
+        }
+        if let [argument] = arg_types
+            && let Some(coerced) = average::coerced(argument)
+        {
+            return Ok(vec![coerced]);
+        }
+        let field = |data_type: &DataType| Arc::new(Field::new("", data_type.clone(), true));
+        let fields: Vec<FieldRef> = arg_types.iter().map(|it| field(it) as FieldRef).collect();
+        let fields = fields_with_udf(&fields, &self.stock)?;
+        Ok(fields.iter().map(|field| field.data_type().clone()).collect())
     }
 
     fn is_descending(&self) -> Option<bool> {
@@ -246,7 +283,7 @@ impl AggregateUDFImpl for SqlAggregate {
     /// Sums in statistics may have wrapped around, and bounds of floats leave NaN out in Parquet's
     /// and order it by its sign in ours.
     fn value_from_stats(&self, args: &StatisticsArgs<'_>) -> Option<ScalarValue> {
-        let knows = matches!(self.kind, Kind::Distinct | Kind::Moving)
+        let knows = matches!(self.kind, Kind::Distinct | Kind::Average | Kind::Moving)
             || (self.sum_type(args.return_type).is_none() && !has_floats(args.return_type));
         if knows { self.stock.value_from_stats(args) } else { None }
     }

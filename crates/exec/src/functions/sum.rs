@@ -1,5 +1,6 @@
-//! Sums of integers, decimals and durations that do not wrap around.
+//! Sums of integers, decimals and durations that do not wrap around, and averages of integers.
 
+pub(super) mod average;
 mod distinct;
 mod groups;
 
@@ -56,8 +57,8 @@ pub(super) fn accumulator(
 ) -> Result<Box<dyn Accumulator>> {
     let types = Types::of(args);
     let made = match args.is_distinct {
-        true => of_type!(args.return_type(), distinct(types, stock)),
-        false => of_type!(args.return_type(), one(types)),
+        true => of_type!(args.return_type(), distinct(types, stock, total)),
+        false => of_type!(args.return_type(), of_one(types)),
     };
     made.map_or_else(|| not_impl_err!("sum of {}", args.return_type()), Ok)
 }
@@ -66,8 +67,8 @@ pub(super) fn accumulator(
 pub(super) fn sliding(args: &AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
     let types = Types::of(args);
     let made = match args.is_distinct {
-        true => of_type!(args.return_type(), sliding_distinct(types)),
-        false => of_type!(args.return_type(), one(types)),
+        true => of_type!(args.return_type(), sliding_distinct(types, total)),
+        false => of_type!(args.return_type(), of_one(types)),
     };
     made.map_or_else(|| not_impl_err!("sum of {}", args.return_type()), Ok)
 }
@@ -78,14 +79,25 @@ pub(super) fn groups(args: &AccumulatorArgs<'_>) -> Option<Box<dyn GroupsAccumul
 }
 
 /// The accumulator of one sum.
-fn one<V, S>(types: Types) -> Box<dyn Accumulator>
+fn of_one<V, S>(types: Types) -> Box<dyn Accumulator>
 where
     V: ArrowPrimitiveType,
     V::Native: Into<S>,
     S: Wide,
 {
-    let sum = S::ZERO;
-    Box::new(Sum { types, sum, count: 0, values: PhantomData::<fn(V)> })
+    Box::new(one::<V, S>(types))
+}
+
+fn one<V, S: Wide>(types: Types) -> Sum<V, S> {
+    Sum { types, sum: S::ZERO, count: 0, values: PhantomData }
+}
+
+/// Makes the result of a sum and the number of its values.
+type Finish<S> = fn(&Types, S, u64) -> Result<ScalarValue>;
+
+/// The sum itself, null of no values.
+fn total<S: Wide>(types: &Types, sum: S, count: u64) -> Result<ScalarValue> {
+    types.result((count > 0).then_some(sum))
 }
 
 /// The types of a sum.
@@ -217,7 +229,7 @@ where
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.types.result((self.count > 0).then_some(self.sum))
+        total(&self.types, self.sum, self.count)
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {

@@ -137,7 +137,7 @@ mod tests {
     const AMPLE: (u64, u64) = (33, 256);
 
     fn runner(id: u64, priority: u8, held_bytes: u64) -> Runner {
-        Runner { id, priority, need: None, held_bytes, late_in: None }
+        Runner { id, priority, need: None, held_bytes, late_in: None, is_scheduled: false }
     }
 
     fn suspend(id: u64) -> Orders {

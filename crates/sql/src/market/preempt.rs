@@ -2,9 +2,9 @@
 //!
 //! A query that cannot have the least it can work with, or that will be late by its SLA, has others
 //! of a *strictly lower* priority stopped: suspended for memory, so that they unpin, and paused
-//! with what they hold for time. They go on when it no longer needs that, at the latest after
-//! [`HELD_MAX`], and then cannot be stopped again for a quarter of the time they were: so as far as
-//! priorities go, a query runs for a fifth of its time.
+//! with what they hold for time, unless the schedule gives out their time. They go on when it no
+//! longer needs that, at the latest after [`HELD_MAX`], and then cannot be stopped again for a
+//! quarter of the time they were: so as far as priorities go, a query runs for a fifth of its time.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -38,6 +38,8 @@ pub(super) struct Runner {
     pub(super) held_bytes: u64,
     /// When it will need time, unless it does already.
     pub(super) late_in: Option<Duration>,
+    /// True of a query whose time is the schedule's to give: it is stopped for memory alone.
+    pub(super) is_scheduled: bool,
 }
 
 /// What is to be done.
@@ -123,9 +125,8 @@ impl Preemption {
             Some(hold) => for_memory && hold.need == Need::Time,
             None => !self.respites.contains_key(id),
         };
-        let free = |it: &&Runner| {
-            it.priority < runner.priority && (it.held_bytes > 0 || !for_memory) && is_open(&it.id)
-        };
+        let helps = |it: &Runner| if for_memory { it.held_bytes > 0 } else { !it.is_scheduled };
+        let free = |it: &&Runner| it.priority < runner.priority && helps(it) && is_open(&it.id);
         let mut victims: Vec<&Runner> = runners.iter().filter(free).collect();
         victims.sort_by_key(|it| (it.priority, Reverse(it.held_bytes), Reverse(it.id)));
         victims.into_iter().map(|it| it.id).collect()
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
 
     fn runner(id: u64, priority: u8, need: Option<Need>) -> Runner {
-        Runner { id, priority, need, held_bytes: id, late_in: None }
+        Runner { id, priority, need, held_bytes: id, late_in: None, is_scheduled: false }
     }
 
     #[test]
@@ -198,6 +199,17 @@ mod tests {
         assert_eq!(preemption.decide(&runners, now).stop, [(1, Need::Time)]);
         let equals = [runner(5, 0, Some(Need::Time)), runner(6, 0, Some(Need::Memory))];
         assert_eq!(preemption.decide(&equals, now), Orders::default());
+    }
+
+    #[test]
+    fn a_query_whose_time_is_the_schedules_is_stopped_for_memory_alone() {
+        let (mut preemption, now) = (Preemption::default(), Instant::now());
+        let scheduled = Runner { is_scheduled: true, ..runner(1, 0, None) };
+        let writer = runner(2, 0, None);
+        let runners = [scheduled, writer, runner(3, 1, Some(Need::Time))];
+        assert_eq!(preemption.decide(&runners, now).stop, [(2, Need::Time)]);
+        let runners = [scheduled, runner(3, 1, Some(Need::Memory))];
+        assert_eq!(preemption.decide(&runners, now).stop, [(1, Need::Memory)]);
     }
 
     #[test]

@@ -161,7 +161,9 @@ impl State {
         let runs = |query: &&Arc<Query>| {
             matches!(query.state(), QueryState::Running | QueryState::Preempted)
         };
-        let runners: Vec<Runner> = running.iter().filter(runs).map(|q| runner(q, now)).collect();
+        let schedule = self.gives_out_time();
+        let runs = running.iter().filter(runs);
+        let runners: Vec<Runner> = runs.map(|query| runner(query, schedule, now)).collect();
         self.thin_out(&running, &runners, budget, now);
         // Who waits for room is helped by nobody's time.
         let at_work = runners.into_iter().map(|runner| match self.crowd.holds(runner.id) {
@@ -232,16 +234,20 @@ impl State {
         orders.again_in
     }
 
+    /// True if the market decides which queries run.
+    fn gives_out_time(&self) -> bool {
+        self.kind.mechanism().is_some_and(|mechanism| mechanism.is_market())
+    }
+
     /// Has queries wait while processor time is worth more to others.
     fn schedule(&mut self, running: &[Arc<Query>], now: Instant) {
         self.pass(now);
-        let is_market = self.kind.mechanism().is_some_and(|mechanism| mechanism.is_market());
         let wants = |query: &&Arc<Query>| {
             let runs = matches!(query.state(), QueryState::Running | QueryState::Preempted);
             runs && query.is_read() && !query.is_crowded()
         };
         let wanting: Vec<&Arc<Query>> = running.iter().filter(wants).collect();
-        let jobs = match is_market && wanting.len() > 1 && self.has_claims(running) {
+        let jobs = match self.gives_out_time() && wanting.len() > 1 && self.has_claims(running) {
             true => wanting.iter().map(|query| self.job(query, now)).collect(),
             false => Vec::new(),
         };
@@ -272,8 +278,7 @@ impl State {
             left,
             spread,
             whole,
-            // What is being planned has nothing to wait with, and others may wait for a writer.
-            can_wait: size.is_some_and(|size| !size.writes),
+            can_wait: can_wait(query),
         }
     }
 
@@ -506,7 +511,13 @@ fn cached_bytes(
     touched.into_iter().map(|it| (it.clone(), part(it.footprint_bytes))).collect()
 }
 
-fn runner(query: &Query, now: Instant) -> Runner {
+/// True of a query that may be paused until its turn comes: one that is being planned has nothing
+/// to wait with, and others may wait for one that writes.
+fn can_wait(query: &Query) -> bool {
+    query.plan_size().is_some_and(|size| !size.writes)
+}
+
+fn runner(query: &Query, schedule: bool, now: Instant) -> Runner {
     let (memory, priority) = (query.memory(), query.claim().priority());
     let elapsed = now.saturating_duration_since(query.began());
     let patience = query.claim().sla.as_ref().and_then(|sla| sla.patience_seconds());
@@ -526,6 +537,7 @@ fn runner(query: &Query, now: Instant) -> Runner {
         need,
         held_bytes: memory.paged_bytes(),
         late_in: will_be_late,
+        is_scheduled: schedule && can_wait(query) && query.is_read(),
     }
 }
 

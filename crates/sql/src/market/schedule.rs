@@ -59,6 +59,11 @@ impl Job {
         self.sla.charge(&[Request { seconds, ios: 0.0 }]) + SECOND_MIN * seconds
     }
 
+    /// True if it is in time where it ends after so many more seconds.
+    fn is_in_time(&self, seconds: f64) -> bool {
+        self.sla.charge(&[Request { seconds: self.elapsed + seconds, ios: 0.0 }]) <= 0.0
+    }
+
     /// The cost of a delay: it ends so many seconds after the work that it has left.
     fn delay(&self, seconds: f64) -> f64 {
         self.cost(self.left + seconds) - self.cost(self.left)
@@ -184,12 +189,17 @@ impl Schedule {
 }
 
 /// True if `next` may run beside `first`, which then ends later, by the work of `next` or by as
-/// much as its own: not if that costs more than `next` would lose by waiting for it. The work of
-/// `first` may turn out to be more than what is expected.
+/// much as its own: not if that costs more than `next` would lose by waiting for it, and not if
+/// `first` has a higher priority and would be late, or is. The work of `first` may turn out to be
+/// more than what is expected.
 fn shares(first: &Job, next: &Job) -> bool {
     [0.0, first.spread].into_iter().all(|more| {
         let left = first.left + more;
-        let cost = first.cost(left + left.min(next.left)) - first.cost(left);
+        let shared = left + left.min(next.left);
+        if first.priority > next.priority {
+            return first.is_in_time(shared);
+        }
+        let cost = first.cost(shared) - first.cost(left);
         cost <= next.delay(left)
     })
 }
@@ -252,6 +262,19 @@ mod tests {
         assert_eq!(Schedule::new(2).decide(&[rare, long.clone()], now).hold, [2], "it may be late");
         let late = Job { elapsed: 0.5, ..tight };
         assert!(Schedule::new(2).decide(&[late, long], now).hold.is_empty(), "late is late");
+    }
+
+    #[test]
+    fn a_query_with_a_priority_runs_alone_where_it_would_be_late() {
+        let now = Instant::now();
+        let high = |elapsed, sla| Job { priority: 1, ..job(1, sla, elapsed, 0.005) };
+        let low = job(2, "latency 0ms penalty 100 per 1s", 0.0, 5.0);
+        let held = |high: Job| Schedule::new(2).decide(&[high, low.clone()], now).hold;
+        let limit = "latency 20ms penalty 0.5";
+        assert!(held(high(0.0, limit)).is_empty(), "there is time for both");
+        assert_eq!(held(high(0.012, limit)), [2]);
+        assert_eq!(held(high(0.5, limit)), [2], "it is late, and is not to be later");
+        assert!(held(high(9.0, "none")).is_empty(), "it is never late");
     }
 
     #[test]

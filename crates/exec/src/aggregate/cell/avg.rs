@@ -1,4 +1,4 @@
-//! Averages: a count and a sum, which is wider than the values if they are decimals.
+//! Averages: a count and a sum, which is wider than the values if they are integers or decimals.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,8 +13,9 @@ use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use super::{Cell, Input, Room, Taken, array, natives, nulls, out_of_range, put, taken};
 use crate::rows::Slots;
 
-/// A count of values and their sum. The division is DataFusion's.
-pub(super) struct Avg<V, S> {
+/// A count of values and their sum. The division is the function's. `U` is the type of values
+/// that are unsigned, where `V` is that of integers.
+pub(super) struct Avg<V, S, U = V> {
     count: usize,
     sum: usize,
     sum_type: DataType,
@@ -22,10 +23,10 @@ pub(super) struct Avg<V, S> {
     taken: Taken,
     /// A sum did not fit its type.
     overflowed: std::cell::Cell<bool>,
-    values: PhantomData<fn(V) -> S>,
+    values: PhantomData<fn(V, U) -> S>,
 }
 
-impl<V, S: ArrowNativeTypeOp> Avg<V, S> {
+impl<V, S: ArrowNativeTypeOp, U> Avg<V, S, U> {
     pub(super) fn new(
         room: &mut Room,
         sum_type: &DataType,
@@ -74,15 +75,16 @@ impl<V, S: ArrowNativeTypeOp> Avg<V, S> {
     }
 }
 
-impl<V, S> fmt::Debug for Avg<V, S> {
+impl<V, S, U> fmt::Debug for Avg<V, S, U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Avg({} at {})", self.sum_type, self.sum)
     }
 }
 
-impl<V, S> Cell for Avg<V, S>
+impl<V, S, U> Cell for Avg<V, S, U>
 where
     V: ArrowNativeTypeOp + Into<S>,
+    U: ArrowNativeTypeOp + Into<S>,
     S: ArrowNativeTypeOp + ArrowNativeType,
 {
     fn begin(&mut self, input: Input<'_>) -> Result<()> {
@@ -99,6 +101,8 @@ where
         if input.states {
             let (counts, sums) = (natives(&input.columns[0])?, natives::<S>(&input.columns[1])?);
             self.add(slots, &sums, Some(&counts));
+        } else if input.columns[0].data_type().is_unsigned_integer() {
+            self.add(slots, &natives::<U>(&input.columns[0])?, None);
         } else {
             self.add(slots, &natives::<V>(&input.columns[0])?, None);
         }

@@ -22,8 +22,8 @@ use super::{Cell, Room, array};
 use crate::floats::Float;
 use crate::functions::{Kind, Wide, kind, state_type, stock};
 
-/// The cell of an aggregate whose state is kept in the rows, and whether it looks at its argument;
-/// `None` if the aggregate is of another kind.
+/// The cell of an aggregate whose state is kept in the rows; `None` if the aggregate is of another
+/// kind.
 ///
 /// # Errors
 /// What DataFusion says of the aggregate.
@@ -32,9 +32,7 @@ pub(in super::super) fn choose(
     room: &mut Room,
 ) -> Result<Option<Box<dyn Cell>>> {
     let is = |other: Arc<AggregateUDF>| *stock(function.fun()) == *other;
-    let arguments = function.expressions();
-    let [argument] = arguments.as_slice() else { return Ok(None) };
-    if !function.groups_accumulator_supported() {
+    if function.expressions().len() != 1 || !function.groups_accumulator_supported() {
         return Ok(None);
     }
     let data_type = function.field().data_type().clone();
@@ -48,7 +46,6 @@ pub(in super::super) fn choose(
         }
     } else if all && is(functions::average::avg_udaf()) {
         let states = function.state_fields()?;
-        let _ = argument;
         avg(room, function, states.get(1).map(|field| field.data_type()))
     } else if is(functions::min_max::min_udaf()) {
         extreme::<Min>(room, &data_type)
@@ -136,6 +133,7 @@ fn avg(
     // The result of a decimal average has the width of its argument.
     Some(match (function.field().data_type(), sum) {
         (Float64, Float64) => Box::new(Avg::<f64, f64>::new(room, sum, function)),
+        (Float64, Decimal128(..)) => Box::new(Avg::<i64, i128, u64>::new(room, sum, function)),
         (Decimal32(..), Decimal64(..)) => Box::new(Avg::<i32, i64>::new(room, sum, function)),
         (Decimal32(..), Decimal128(..)) => Box::new(Avg::<i32, i128>::new(room, sum, function)),
         (Decimal64(..), Decimal64(..)) => Box::new(Avg::<i64, i64>::new(room, sum, function)),

@@ -1,4 +1,4 @@
-//! Sums of the values that differ.
+//! Sums of the values that differ, and averages.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,35 +10,40 @@ use datafusion::arrow::datatypes::{ArrowNativeType, ToByteSlice};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::Accumulator;
 
-use super::Types;
+use super::{Finish, Types};
 use crate::functions::wide::{Wide, array, out_of_range};
 
 /// The accumulator of a group, whose values `stock` collects.
-pub(super) fn distinct<V, S>(types: Types, stock: Box<dyn Accumulator>) -> Box<dyn Accumulator>
+pub(super) fn distinct<V, S>(
+    types: Types,
+    stock: Box<dyn Accumulator>,
+    finish: Finish<S>,
+) -> Box<dyn Accumulator>
 where
     V: ArrowPrimitiveType,
     V::Native: Into<S>,
     S: Wide,
 {
-    Box::new(Distinct { types, stock, types_of: PhantomData::<fn(V) -> S> })
+    Box::new(Distinct { types, stock, finish, values: PhantomData::<fn(V)> })
 }
 
 /// The accumulator of a window frame that moves.
-pub(super) fn sliding_distinct<V, S>(types: Types) -> Box<dyn Accumulator>
+pub(super) fn sliding_distinct<V, S>(types: Types, finish: Finish<S>) -> Box<dyn Accumulator>
 where
     V: ArrowPrimitiveType,
     V::Native: Into<S>,
     S: Wide,
 {
     let (sum, counts) = (S::ZERO, HashMap::new());
-    Box::new(SlidingDistinct { types, sum, counts, values: PhantomData::<fn(V)> })
+    Box::new(SlidingDistinct { types, sum, counts, finish, values: PhantomData::<fn(V)> })
 }
 
 /// The sum of the values that differ, which DataFusion's accumulator collects.
 struct Distinct<V, S> {
     types: Types,
     stock: Box<dyn Accumulator>,
-    types_of: PhantomData<fn(V) -> S>,
+    finish: Finish<S>,
+    values: PhantomData<fn(V)>,
 }
 
 impl<V, S> fmt::Debug for Distinct<V, S> {
@@ -67,8 +72,8 @@ where
             return internal_err!("the state of a sum of distinct values is no list");
         };
         let values = list.values().as_primitive::<V>();
-        let sum = (values.null_count() < values.len()).then(|| self.types.total(values));
-        self.types.result(sum.transpose()?)
+        let count = terrace_sys::size::to_u64(values.len() - values.null_count());
+        (self.finish)(&self.types, self.types.total(values)?, count)
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
@@ -86,6 +91,7 @@ struct SlidingDistinct<V: ArrowPrimitiveType, S> {
     sum: S,
     /// The number of times that each value is in the frame.
     counts: HashMap<Bits, (V::Native, usize)>,
+    finish: Finish<S>,
     values: PhantomData<fn(V)>,
 }
 
@@ -144,7 +150,8 @@ where
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.types.result((!self.counts.is_empty()).then_some(self.sum))
+        let count = terrace_sys::size::to_u64(self.counts.len());
+        (self.finish)(&self.types, self.sum, count)
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {

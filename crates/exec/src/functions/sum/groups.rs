@@ -103,7 +103,8 @@ where
     }
 }
 
-fn nulls(seen: Vec<bool>) -> Option<NullBuffer> {
+/// Nulls of groups without a value.
+pub(super) fn nulls(seen: Vec<bool>) -> Option<NullBuffer> {
     let nulls = NullBuffer::new(BooleanBuffer::from(seen));
     (nulls.null_count() > 0).then_some(nulls)
 }
