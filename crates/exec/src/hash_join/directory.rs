@@ -9,6 +9,7 @@
 //! from the least one instead: then nothing has to be compared.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use datafusion::arrow::compute::{cast, max, min};
@@ -44,7 +45,7 @@ pub(super) struct Directory {
     /// The least key, if places are distances from it.
     least: Option<i64>,
     /// For each row address + 1 of the next with the same hash; empty if there is none anywhere.
-    links: Vec<u64>,
+    links: Vec<AtomicU64>,
     /// Rows before each page.
     firsts: Vec<u64>,
 }
@@ -132,9 +133,7 @@ impl Directory {
             let place = to_usize(key.abs_diff(least));
             let slot = std::mem::replace(&mut self.slots[place], address.to_bits() + 1);
             if slot != 0 {
-                self.links.resize(count, 0);
-                let number = self.number(address);
-                self.links[number] = slot;
+                self.link(address, slot, count);
             }
         }
         Ok(())
@@ -167,9 +166,7 @@ impl Directory {
             let slot = self.slots[at];
             let head = RowAddress::from_bits((slot & ADDRESS_MASK) - 1);
             if rows.extra(head, HASH).ok_or_else(|| not_pinned(head))? == hash {
-                self.links.resize(count, 0);
-                let number = self.number(address);
-                self.links[number] = slot & ADDRESS_MASK;
+                self.link(address, slot & ADDRESS_MASK, count);
                 self.slots[at] = new;
                 return Ok(());
             }
@@ -186,6 +183,13 @@ impl Directory {
         self.tags[group].set(slot, tag_of(hash));
         self.slots[group * GROUP + slot] = new;
         Ok(())
+    }
+
+    /// Has the row of a slot follow one of `count` rows.
+    fn link(&mut self, address: RowAddress, slot: u64, count: usize) {
+        self.links.resize_with(count, AtomicU64::default);
+        let number = self.number(address);
+        *self.links[number].get_mut() = slot;
     }
 
     /// The group where the search for a hash begins.
@@ -214,7 +218,31 @@ impl Directory {
         if self.links.is_empty() {
             return None;
         }
-        self.links[self.number(address)].checked_sub(1).map(RowAddress::from_bits)
+        let link = self.links[self.number(address)].load(Ordering::Relaxed);
+        link.checked_sub(1).map(RowAddress::from_bits)
+    }
+
+    /// The next row with the same hash of which `is_done` is false. Those between are left out from
+    /// now on: a row that is done must stay so.
+    pub(super) fn next_undone(
+        &self,
+        address: RowAddress,
+        mut is_done: impl FnMut(RowAddress) -> Result<bool>,
+    ) -> Result<Option<RowAddress>> {
+        let first = self.next(address);
+        let mut next = first;
+        while let Some(row) = next {
+            if !is_done(row)? {
+                break;
+            }
+            next = self.next(row);
+        }
+        if next != first {
+            // Another stream may do the same: whichever link is kept leaves out none but such rows.
+            let link = next.map_or(0, |row| row.to_bits() + 1);
+            self.links[self.number(address)].store(link, Ordering::Relaxed);
+        }
+        Ok(next)
     }
 
     /// Brings near what [`Directory::next`] of a row looks at.
@@ -418,6 +446,6 @@ pub(super) fn integers(keys: &ArrayRef) -> Result<Int64Array> {
     Ok(cast(keys, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
 }
 
-fn not_pinned(address: RowAddress) -> ExecError {
+pub(super) fn not_pinned(address: RowAddress) -> ExecError {
     ExecError::NotPinned { page: address.page(), row: address.row(), how: "" }
 }

@@ -12,9 +12,9 @@ use futures::StreamExt;
 use super::build::{Build, FANOUT, partition_of};
 use super::metrics::JoinMetrics;
 use super::spec::{NUMBER, Spec};
-use super::table::{Flags, Probe, Table, index};
+use super::table::{Flags, Probe, Step, Table, index};
 use crate::rows::{Access, RowAddress, RowPages};
-use crate::stream::Emitter;
+use crate::stream::{Emitter, give_way};
 use crate::{Grant, QueryMemory};
 
 /// Hands rows on in batches of the session's size.
@@ -185,10 +185,14 @@ impl Prober {
         loop {
             let timer = self.metrics.join_timer();
             let flags = self.build.flags.as_ref();
-            let batch = table.next(&self.spec, probe, &mut matches, flags, in_order)?;
+            let step = table.next(&self.spec, probe, &mut matches, flags, in_order)?;
             drop(timer);
-            let Some(batch) = batch else { return Ok(()) };
-            self.output.push(batch).await?;
+            match step {
+                Step::Batch(batch) => self.output.push(batch).await?,
+                // One batch may have more pairs than can be looked at in a minute.
+                Step::Nothing => give_way().await,
+                Step::End => return Ok(()),
+            }
             if self.output.is_done() {
                 return Ok(());
             }

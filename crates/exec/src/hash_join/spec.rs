@@ -151,6 +151,16 @@ impl Spec {
         matches!(self.join_type, Right | RightSemi | RightAnti | RightMark | Full)
     }
 
+    /// The side of which it matters alone whether a row has a match, and not with how many rows.
+    pub(super) fn wants_one(&self) -> Option<JoinSide> {
+        use JoinType::{LeftAnti, LeftMark, LeftSemi, RightAnti, RightMark, RightSemi};
+        match self.join_type {
+            LeftSemi | LeftAnti | LeftMark => Some(JoinSide::Left),
+            RightSemi | RightAnti | RightMark => Some(JoinSide::Right),
+            _ => None,
+        }
+    }
+
     pub(super) fn equality(&self) -> Equality {
         Equality { nulls: self.nulls_equal, floats: true }
     }

@@ -8,10 +8,10 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array,
 };
 use datafusion::arrow::compute::take;
-use datafusion::common::Result;
+use datafusion::common::{JoinSide, Result};
 use terrace_sys::size::{to_u64, to_usize};
 
-use super::directory::{Directory, Heads};
+use super::directory::{Directory, Heads, not_pinned};
 use super::spec::{HASH, Keys, NUMBER, Source, Spec};
 use crate::Grant;
 use crate::rows::{Access, Columns, RowAddress, RowPages, Rows};
@@ -182,6 +182,17 @@ pub(super) struct Matches {
     emitted: usize,
 }
 
+/// What a look at some pairs came to.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// Rows of the output.
+    Batch(RecordBatch),
+    /// None, and there are more pairs.
+    Nothing,
+    /// No more pairs.
+    End,
+}
+
 /// Pairs of a probe row and a row of the table.
 #[derive(Debug, Default)]
 struct Pairs {
@@ -236,6 +247,10 @@ impl Table {
             }
             heads.picks.truncate(kept);
             heads.rows.truncate(kept);
+            if !verified {
+                let rows = self.rows.resolve(heads.rows.iter().copied())?;
+                verified = self.equal(spec, probe, &rows, &heads.picks)?.len() == kept;
+            }
         }
         Ok(Matches { heads, at: 0, link: None, verified, emitted: 0 })
     }
@@ -255,8 +270,8 @@ impl Table {
         Ok(selection)
     }
 
-    /// The next batch of what `matches` has found, or `None` at the end. With `in_order` all of
-    /// the batch was looked up here, and probe rows without a match come in their place.
+    /// Looks at the next pairs, at most a batch, of what `matches` has found. With `in_order` all
+    /// of the batch was looked up here, and probe rows without a match come in their place.
     pub(super) fn next(
         &self,
         spec: &Spec,
@@ -264,65 +279,83 @@ impl Table {
         matches: &mut Matches,
         flags: Option<&Flags>,
         in_order: bool,
-    ) -> Result<Option<RecordBatch>> {
-        loop {
-            let pairs = self.next_pairs(spec, probe, matches)?;
-            let is_last = matches.at >= matches.heads.picks.len();
-            if pairs.picks.is_empty() && is_last && matches.emitted >= probe.batch.num_rows() {
-                return Ok(None);
-            }
-            let pairs = self.filtered(spec, probe, pairs)?;
-            let mut batch = None;
-            {
-                let rows = self.rows.resolve(pairs.rows.iter().copied())?;
-                if let Some(flags) = flags {
-                    if self.is_numbered {
-                        let numbers = pairs.rows.iter().map(|row| self.directory.number(*row));
-                        numbers.for_each(|number| flags.set(to_u64(number)));
-                    } else {
-                        rows.extras(NUMBER).into_iter().for_each(|number| flags.set(number));
-                    }
-                }
-                if spec.emits_pairs() && !(in_order && spec.emits_probe()) && !rows.is_empty() {
-                    batch = Some(spec.pairs(&rows, probe.side(), &pairs.picks)?);
-                }
-            }
-            if in_order && spec.emits_pairs() && spec.emits_probe() {
-                let upto = if is_last {
-                    probe.batch.num_rows()
+    ) -> Result<Step> {
+        let pairs = self.next_pairs(spec, probe, matches, flags)?;
+        let is_last = matches.at >= matches.heads.picks.len();
+        if pairs.picks.is_empty() && is_last && matches.emitted >= probe.batch.num_rows() {
+            return Ok(Step::End);
+        }
+        let pairs = self.filtered(spec, probe, pairs)?;
+        let mut batch = None;
+        {
+            let rows = self.rows.resolve(pairs.rows.iter().copied())?;
+            if let Some(flags) = flags {
+                if self.is_numbered {
+                    let numbers = pairs.rows.iter().map(|row| self.directory.number(*row));
+                    numbers.for_each(|number| flags.set(to_u64(number)));
                 } else {
-                    matches.heads.picks[matches.at] as usize
-                };
-                let pairs = fill(&pairs, &probe.matched, matches.emitted..upto);
-                matches.emitted = matches.emitted.max(upto);
-                let rows = self.rows.resolve(pairs.rows.iter().copied())?;
-                if !rows.is_empty() {
-                    batch = Some(spec.output(Some(&rows), &probe.batch, &pairs.picks, None)?);
+                    rows.extras(NUMBER).into_iter().for_each(|number| flags.set(number));
                 }
             }
-            for pick in pairs.picks {
-                if let Some(matched) = probe.matched.get_mut(pick as usize) {
-                    *matched = true;
-                }
-            }
-            if is_last {
-                matches.emitted = probe.batch.num_rows();
-            }
-            if batch.is_some() || is_last {
-                return Ok(batch);
+            if spec.emits_pairs() && !(in_order && spec.emits_probe()) && !rows.is_empty() {
+                batch = Some(spec.pairs(&rows, probe.side(), &pairs.picks)?);
             }
         }
+        if in_order && spec.emits_pairs() && spec.emits_probe() {
+            let upto = if is_last {
+                probe.batch.num_rows()
+            } else {
+                matches.heads.picks[matches.at] as usize
+            };
+            let pairs = fill(&pairs, &probe.matched, matches.emitted..upto);
+            matches.emitted = matches.emitted.max(upto);
+            let rows = self.rows.resolve(pairs.rows.iter().copied())?;
+            if !rows.is_empty() {
+                batch = Some(spec.output(Some(&rows), &probe.batch, &pairs.picks, None)?);
+            }
+        }
+        for pick in pairs.picks {
+            if let Some(matched) = probe.matched.get_mut(pick as usize) {
+                *matched = true;
+            }
+        }
+        if is_last {
+            matches.emitted = probe.batch.num_rows();
+        }
+        Ok(match batch {
+            Some(batch) => Step::Batch(batch),
+            None if is_last => Step::End,
+            None => Step::Nothing,
+        })
     }
 
-    /// At most a batch of pairs with equal keys.
-    fn next_pairs(&self, spec: &Spec, probe: &Probe, matches: &mut Matches) -> Result<Pairs> {
+    /// At most a batch of pairs with equal keys: of those that can change what is known of their
+    /// rows.
+    fn next_pairs(
+        &self,
+        spec: &Spec,
+        probe: &Probe,
+        matches: &mut Matches,
+        flags: Option<&Flags>,
+    ) -> Result<Pairs> {
+        let of_probe = spec.wants_one() == Some(JoinSide::Right);
+        if of_probe && spec.filter.is_some() && !self.directory.is_unique() {
+            return self.untried_pairs(spec, probe, matches);
+        }
+        // Flags of rows that pass a filter say nothing of others with their key.
+        let of_build = flags.filter(|_| spec.wants_one() == Some(JoinSide::Left));
+        let (of_chains, of_rows) = match spec.filter.is_none() && matches.verified {
+            true => (of_build, None),
+            false => (None, of_build),
+        };
         let heads = &mut matches.heads;
         // What was found may have been taken out whole.
         let left = heads.picks.len().saturating_sub(matches.at);
         if left == 0 {
             return Ok(Pairs::default());
         }
-        if matches.verified && self.directory.is_unique() {
+        let is_one = self.directory.is_unique() || (of_probe && spec.filter.is_none());
+        if matches.verified && is_one {
             let pairs = if matches.at == 0 && left <= spec.batch_size {
                 Pairs {
                     picks: std::mem::take(&mut heads.picks),
@@ -345,17 +378,71 @@ impl Table {
                 self.directory.prefetch_next(*ahead);
             }
             let row = matches.link.unwrap_or(heads.rows[matches.at]);
-            pairs.picks.push(heads.picks[matches.at]);
-            pairs.rows.push(row);
-            matches.link = self.directory.next(row);
+            // The stream that has set the flag of a chain's head sets those of the whole chain.
+            if matches.link.is_none() && self.is_flagged(row, of_chains)? {
+                matches.at += 1;
+                continue;
+            }
+            if !self.is_flagged(row, of_rows)? {
+                pairs.picks.push(heads.picks[matches.at]);
+                pairs.rows.push(row);
+            }
+            matches.link = match of_rows {
+                Some(_) => self.directory.next_undone(row, |row| self.is_flagged(row, of_rows))?,
+                None => self.directory.next(row),
+            };
             matches.at += usize::from(matches.link.is_none());
         }
+        self.with_equal_keys(spec, probe, pairs)
+    }
+
+    /// Pairs of the probe rows that have no match so far, so that all of them are tried with about
+    /// as many rows each: one with a match needs no other.
+    fn untried_pairs(&self, spec: &Spec, probe: &Probe, matches: &mut Matches) -> Result<Pairs> {
+        let Heads { picks, rows } = &mut matches.heads;
+        let (mut pairs, mut kept) = (Pairs::default(), 0);
+        let mut is_open = vec![true; picks.len()];
+        for (n, pick) in picks.iter().enumerate() {
+            is_open[n] = !probe.matched[*pick as usize];
+        }
+        let open = is_open.iter().filter(|is_open| **is_open).count();
+        let each = spec.batch_size.checked_div(open).unwrap_or(0).max(1);
+        for n in 0..picks.len() {
+            let (pick, mut row) = (picks[n], Some(rows[n]).filter(|_| is_open[n]));
+            let room = spec.batch_size.saturating_sub(pairs.picks.len());
+            for _ in 0..each.min(room) {
+                let Some(address) = row else { break };
+                pairs.picks.push(pick);
+                pairs.rows.push(address);
+                row = self.directory.next(address);
+            }
+            if let Some(row) = row {
+                (picks[kept], rows[kept]) = (pick, row);
+                kept += 1;
+            }
+        }
+        picks.truncate(kept);
+        rows.truncate(kept);
+        self.with_equal_keys(spec, probe, pairs)
+    }
+
+    fn with_equal_keys(&self, spec: &Spec, probe: &Probe, pairs: Pairs) -> Result<Pairs> {
         if self.directory.is_exact() {
             return Ok(pairs);
         }
         let rows = self.rows.resolve(pairs.rows.iter().copied())?;
         let equal = self.equal(spec, probe, &rows, &pairs.picks)?;
         Ok(if equal.len() == pairs.picks.len() { pairs } else { pairs.keep(&equal) })
+    }
+
+    /// True of a row whose flag is set, false if there are no flags.
+    fn is_flagged(&self, row: RowAddress, flags: Option<&Flags>) -> crate::Result<bool> {
+        let Some(flags) = flags else { return Ok(false) };
+        let number = match self.is_numbered {
+            true => to_u64(self.directory.number(row)),
+            false => self.rows.extra(row, NUMBER).ok_or_else(|| not_pinned(row))?,
+        };
+        Ok(flags.is_set(number))
     }
 
     /// The pairs that pass the filter of the join.

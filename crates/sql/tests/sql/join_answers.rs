@@ -64,3 +64,43 @@ async fn keys_that_are_constants_are_kept() {
                     (r.x IN (CAST(NULL AS DOUBLE)))";
     check(&session, &[(distinct, "3")]).await;
 }
+
+/// A join that asks whether a row has a match looks at one of its matches: all pairs of these
+/// tables would take an hour.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_match_is_enough_for_semi_and_anti_joins() {
+    let engine = engine(DRAM);
+    let session = engine.session().expect("session");
+    let make =
+        "CREATE TABLE a AS SELECT value % 3 AS k, value AS v, repeat('a', value % 3 + 1) AS s
+                  FROM generate_series(1, 300000);
+                CREATE TABLE b AS SELECT value % 4 AS k, value AS v, repeat('a', value % 4) AS s
+                  FROM generate_series(1, 200000);
+                CREATE TABLE c AS SELECT * FROM b WHERE k > 1";
+    show(&session, make).await;
+    let count = |condition: &str| format!("SELECT count(*) FROM a WHERE {condition}");
+    let cases = [
+        (count("k IN (SELECT k FROM c)"), "100000"),
+        (count("k NOT IN (SELECT k FROM c)"), "200000"),
+        (count("s IN (SELECT s FROM c)"), "200000"),
+        (count("EXISTS (SELECT 1 FROM c WHERE c.k = a.k)"), "100000"),
+        (count("NOT EXISTS (SELECT 1 FROM c WHERE c.k = a.k)"), "200000"),
+        (count("k IN (SELECT k FROM c) OR v = 1"), "100001"),
+        (count("s NOT IN (SELECT s FROM c) OR v = 2"), "100001"),
+        (count("EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.v <> a.v)"), "300000"),
+        (count("NOT EXISTS (SELECT 1 FROM b WHERE b.s = a.s AND b.v <> a.v)"), "0"),
+        ("SELECT count(*) FROM b WHERE k IN (SELECT k FROM a)".to_owned(), "150000"),
+        ("SELECT count(*) FROM b WHERE k NOT IN (SELECT k FROM a)".to_owned(), "50000"),
+        (
+            "SELECT count(*) FROM b WHERE EXISTS (SELECT 1 FROM a WHERE a.k = b.k AND a.v <> b.v)"
+                .to_owned(),
+            "150000",
+        ),
+    ];
+    for (query, answer) in &cases {
+        let case = [(query.as_str(), *answer)];
+        let answered = check(&session, &case);
+        let answered = tokio::time::timeout(std::time::Duration::from_secs(60), answered).await;
+        assert!(answered.is_ok(), "not within a minute: {query}");
+    }
+}
