@@ -108,6 +108,16 @@ struct Row {
     error: Option<String>,
 }
 
+impl Row {
+    /// The penalties in one line, for those who wait for the report.
+    fn line(&self) -> String {
+        let tenants = self.tenants.iter().map(|it| format!("{} {:.1}", it.name, it.penalty));
+        let tenants = tenants.collect::<Vec<_>>().join(", ");
+        let Self { rule, penalty, failed, .. } = self;
+        format!("{rule}: penalty {penalty:.1} ({tenants}), {failed} requests failed")
+    }
+}
+
 #[derive(Clone, Debug, Serialize)]
 struct TenantRow {
     name: &'static str,
@@ -158,7 +168,7 @@ pub async fn run(setting: &Setting, observe: &mut dyn FnMut(&str)) -> Result<Fin
             observe(&format!("trace {} of {}, {}", round + 1, config.rounds, rule.name));
             let stage = Arc::new(theatre.open(rule).await?);
             let row = play(&stage, rule, round, &arrivals).await?;
-            observe(&format!("penalty {:.1}, {} requests failed", row.penalty, row.failed));
+            observe(&row.line());
             own.push(row);
             // All requests have ended.
             Arc::into_inner(stage).map_or(Ok(()), Stage::end)?;
