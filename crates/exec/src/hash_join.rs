@@ -6,10 +6,10 @@
 //! share: only then does the stream that emits the build rows know of a null in any probe row. It
 //! joins as DataFusion's does while its memory lasts, and goes on when it does not: `build` says
 //! how the build side is kept, `probe` what probe rows do, `waiting` what becomes of partitions
-//! that do not fit. Semi, anti and mark joins ask whether a row has a match: a probe row is tried
-//! until it has one, a build row that has one is not looked at again, and where there is no filter
-//! all build rows with a key have one as soon as the first has. Probe batches keep their order only as long as all of the build side is in
-//! memory, so the node says of no order that it is kept.
+//! that do not fit. Semi, anti and mark joins ask for one match: a probe row is tried until it has
+//! one, a build row that has one is not looked at again, and without a filter all build rows with a
+//! key have one as soon as the first has. Probe batches keep their order only as long as all of the
+//! build side is in memory, so the node says of no order that it is kept.
 
 mod bounds;
 mod build;

@@ -30,6 +30,10 @@ const SHORT_PART: u64 = 8;
 /// some milliseconds long, for which to unpin and to read again would cost more than they save.
 const PAUSE_LONG: Duration = Duration::from_secs(1);
 
+/// A query that is paused for longer is not traded with: memory is of use to queries that run.
+/// Pauses for a look-up are shorter, and the query goes on with what it has.
+const PAUSE_TRADED: Duration = Duration::from_millis(300);
+
 /// The least time between two rounds when somebody is in a hurry.
 const HURRY: Duration = Duration::from_millis(30);
 
@@ -64,6 +68,8 @@ pub(super) struct State {
     trades: Trades,
     /// Queries that have a limit now.
     limited: BTreeSet<u64>,
+    /// A query that runs would use more memory than it was given in the last round.
+    is_wanted: bool,
     has_work: bool,
     /// The SLA of those who named none.
     default_sla: Arc<Sla>,
@@ -96,6 +102,7 @@ impl State {
             names: BTreeMap::new(),
             trades: Trades::default(),
             limited: BTreeSet::new(),
+            is_wanted: false,
             has_work: false,
             default_sla: Arc::new(config(MarketKind::default()).default_sla),
         }
@@ -174,7 +181,8 @@ impl State {
         let again = self.preempt(&running, &at_work, now);
         self.schedule(&running, now);
         // Queries that run need what those hold that stand still.
-        if budget.obtainable_bytes() < budget.ledger().budget() / SHORT_PART {
+        let is_short = budget.obtainable_bytes() < budget.ledger().budget() / SHORT_PART;
+        if is_short || self.is_wanted {
             running.iter().for_each(|query| query.unpin_paused(PAUSE_LONG));
         }
         if full {
@@ -315,8 +323,11 @@ impl State {
         for query in running.iter().filter(|query| !ids.contains(&query.id())) {
             query.limit(None);
         }
-        for Trader { query, .. } in &traders {
-            query.limit(Some(self.broker.target(query.id()).grant_bytes()));
+        self.is_wanted = false;
+        for Trader { query, work } in &traders {
+            let limit = self.broker.target(query.id()).grant_bytes();
+            self.is_wanted |= limit < work.demand_bytes;
+            query.limit(Some(limit));
         }
         self.limited = ids;
     }
@@ -329,9 +340,10 @@ impl State {
             let operators = query.memory().operator_states();
             let work = Work::of(&operators, query.progress().fraction(), &self.corrections);
             let state_bytes = work.held_bytes.saturating_add(work.spilled_bytes);
-            // Who is suspended waits for people, and has no use for memory meanwhile.
+            // A query that stands still has no use for memory meanwhile.
             let is_stopped = !matches!(query.state(), QueryState::Running | QueryState::Preempted)
-                || self.crowd.holds(query.id());
+                || self.crowd.holds(query.id())
+                || query.is_paused_for(PAUSE_TRADED);
             let is_small = state_bytes < small && !self.limited.contains(&query.id());
             if is_stopped || is_small {
                 small_bytes += work.held_bytes;
@@ -362,6 +374,7 @@ impl State {
 
     /// Nobody has a limit.
     fn lift(&mut self, running: &[Arc<Query>]) {
+        self.is_wanted = false;
         running.iter().for_each(|query| query.limit(None));
         if !self.limited.is_empty() {
             self.limited.clear();

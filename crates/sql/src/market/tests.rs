@@ -1,5 +1,7 @@
 //! Rounds over queries whose operators do as they are told.
 
+use std::time::Duration;
+
 use datafusion::execution::runtime_env::RuntimeEnv;
 use terrace_exec::Grant;
 use terrace_market::Ledger;
@@ -169,6 +171,32 @@ fn every_query_keeps_a_floor() {
     assert!(calm.limit() >= Some(MIB), "{:?}", calm.limit());
     calm.grant.shrink(calm.grant.held_bytes());
     assert!(calm.grant.try_grow(MIB / 2), "the first bytes are never refused");
+}
+
+#[test]
+fn memory_is_shared_by_the_queries_that_run() {
+    let setting = Setting::new(MarketKind::Auction);
+    let sorts = [STEEP, None, None].map(|sla| setting.sort(sla, 200 * MIB));
+    let [steep, calm, paused] = &sorts;
+    setting.settle(&[steep, calm, paused]);
+    let limits = || sorts.each_ref().map(Sorting::limit);
+    assert!(limits().iter().all(Option::is_some), "{:?}", limits());
+    let before: u64 = limits()[..2].iter().flatten().sum();
+    paused.running.query().outbid(true);
+    setting.look();
+    assert!(paused.limit().is_some(), "a pause for a look-up moves no memory");
+    std::thread::sleep(Duration::from_millis(1100));
+    setting.look();
+    assert_eq!(paused.limit(), None, "it has no use for memory");
+    assert!(paused.grant.suspended().is_some(), "it is to unpin what others would use");
+    paused.grant.shrink(paused.grant.held_bytes());
+    setting.settle(&[steep, calm]);
+    let after: u64 = limits().iter().flatten().sum();
+    assert!(after > before, "{before} before, {after} after: {:?}", limits());
+    assert_eq!(after, BUDGET, "{:?}", limits());
+    paused.running.query().outbid(false);
+    setting.settle(&[steep, calm, paused]);
+    assert!(paused.limit().is_some(), "it goes on");
 }
 
 #[test]

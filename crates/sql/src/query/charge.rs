@@ -112,6 +112,11 @@ impl Query {
         self.suspension.outbid(outbid);
     }
 
+    /// True if it has been paused for at least so long.
+    pub(crate) fn is_paused_for(&self, least: Duration) -> bool {
+        self.suspension.is_paused_for(least)
+    }
+
     /// Has it give back what it holds if it has been paused for so long.
     pub(crate) fn unpin_paused(&self, after: Duration) {
         if self.suspension.unpin_paused(after) {

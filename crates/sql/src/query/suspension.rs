@@ -63,6 +63,11 @@ impl By {
         Self { paused_since: since, unpins: self.unpins && self.is_paused(), ..self }
     }
 
+    /// True if it has been paused for at least so long.
+    fn is_paused_for(self, least: Duration) -> bool {
+        self.paused_since.is_some_and(|since| since.elapsed() >= least)
+    }
+
     /// Whether it is to stand still. Who is to unpin must go on as far as that.
     fn stands_still(self) -> bool {
         self.is_paused() && !self.any()
@@ -128,12 +133,16 @@ impl Suspension {
         });
     }
 
+    /// True of a query that has been paused for at least so long.
+    pub(crate) fn is_paused_for(&self, least: Duration) -> bool {
+        self.by.borrow().is_paused_for(least)
+    }
+
     /// Has it unpin what it holds if it has been paused for so long; true if it had not been told
     /// before.
     pub(crate) fn unpin_paused(&self, after: Duration) -> bool {
         self.by.send_if_modified(|by| {
-            let is_long = by.paused_since.is_some_and(|since| since.elapsed() >= after);
-            let tells = is_long && !by.unpins;
+            let tells = by.is_paused_for(after) && !by.unpins;
             by.unpins |= tells;
             tells
         })
