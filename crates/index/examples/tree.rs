@@ -1,5 +1,5 @@
-//! What the tree does in a second: `tree [TUPLES] [PART]`, 2 million tuples unless told otherwise;
-//! parts are `change`, `look-up` and `store`, all of them unless told otherwise.
+//! Throughput of the tree: `tree [TUPLES] [PART]`, 2 million tuples by default; parts are `change`,
+//! `look-up` and `store`, all of them by default.
 #![allow(clippy::print_stdout, reason = "it prints what it measured")]
 
 use std::error::Error;
@@ -18,7 +18,7 @@ const VALUE_BYTES: usize = 120;
 const CONFIG: TreeConfig = TreeConfig { page_bytes: 4096 };
 /// Look-ups of each measurement, by each thread.
 const LOOK_UPS: u64 = 4_000_000;
-/// Keys of a batch.
+/// Number of keys of a batch.
 const BATCH: usize = 1024;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -27,12 +27,12 @@ fn pool(dram: u64) -> Outcome<Pool> {
     Ok(Pool::new(PoolConfig::new("example", Ledger::new(dram)))?)
 }
 
-/// Keys in an order that looks random: multiplication by an odd number permutes the words.
+/// Keys in pseudo-random order: multiplication by an odd number permutes the words.
 fn scattered(number: u64) -> [u8; 8] {
     number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes()
 }
 
-/// When something began: by the clock, and by the processor's time of this thread.
+/// Start of a measurement: wall-clock time, and CPU time of this thread.
 struct Begin(Instant, Duration);
 
 impl Begin {
@@ -41,7 +41,7 @@ impl Begin {
     }
 }
 
-/// The time that this thread was on a processor; on a machine that others use, less than passed.
+/// CPU time of this thread; on a machine with other load, less than the elapsed time.
 fn processor_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = text.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
@@ -59,7 +59,7 @@ fn report_times(what: &str, operations: u64, passed: Duration, worked: Duration)
     println!("{what:<32} {rate:>8.3} M/s  {passed:>7.0} ns, on a processor {worked:>6.0}");
 }
 
-/// Bytes of DRAM that surely hold so many tuples.
+/// Bytes of DRAM that are enough for this many tuples.
 fn ample(tuples: u64) -> u64 {
     tuples * 260 + (64 << 20)
 }
@@ -140,7 +140,7 @@ fn look_up(tuples: u64) -> Outcome {
     Ok(())
 }
 
-/// The time that the thread took of a processor.
+/// Returns the CPU time of the thread.
 fn look_up_some(tree: &BTree, tuples: u64, seed: u32) -> Outcome<Duration> {
     let (begin, mut rng) = (processor_time(), Rng::new(seed.into()));
     for _ in 0..LOOK_UPS {
@@ -167,7 +167,7 @@ fn batches(tree: &BTree, tuples: u64, look_ups: u64) -> Outcome {
     Ok(())
 }
 
-/// Data of 1.4 times DRAM over a file in the directory for temporary files.
+/// Measures look-ups in data of 1.4 times DRAM over a file in the directory for temporary files.
 fn store(tuples: u64) -> Outcome {
     let data = tuples * 138;
     let store = Store::temporary(&std::env::temp_dir(), Some(2 * data))?;
@@ -177,7 +177,7 @@ fn store(tuples: u64) -> Outcome {
     let begin = Begin::now();
     let tree = loaded(pool.create_space("tree", None)?, tuples)?;
     report("bulk load, 1.4 times DRAM", tuples, &begin);
-    // Pages that were never on the store are written before others can be read.
+    // Pages that were never stored must be written back before others can be read.
     look_up_batches(&tree, &mut Rng::new(4), tuples, tuples / 2)?;
     let (begin, loads, mut rng) = (Begin::now(), pool.stats().loads, Rng::new(5));
     for _ in 0..20_000 {

@@ -1,4 +1,4 @@
-//! Walking along a bucket's pages.
+//! Walks along the pages of a bucket.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,15 +8,15 @@ use terrace_pool::{PageRef, Pages};
 use crate::error::{Result, in_page};
 use crate::page::{NEXT, View};
 
-/// No page: no pool has this id.
+/// Absence of a page: no page of a pool has this id.
 const NO_PAGE: u64 = u64::MAX;
 
-/// A bucket: the reference to its first page, and the lock of those who change it.
+/// A bucket: the reference to its first page, and the lock of its writers.
 #[derive(Debug)]
 pub(crate) struct Bucket {
-    /// The id never changes once there is one; the hint may, by anybody, at any time.
+    /// The id never changes once it is set; any thread may correct the hint at any time.
     head: AtomicU64,
-    /// Records in the bucket.
+    /// Number of records in the bucket.
     writer: Mutex<u64>,
 }
 
@@ -34,16 +34,16 @@ impl Bucket {
         self.head.store(page.to_bits(), Ordering::Release);
     }
 
-    /// The right to change the bucket, and the count of its records.
+    /// Locks the bucket for changes. The guard has the number of its records.
     pub(crate) fn lock(&self) -> MutexGuard<'_, u64> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A place in a chain: a page held for reading.
+/// A position in a chain: a page latched for reading.
 ///
-/// A walk holds its page until it holds the next (latch coupling), so that nobody can take the next
-/// page out of the chain in between. On its way it repairs the hints that turn out to be wrong.
+/// A walk holds the latch of its page until it has that of the next (latch coupling), so that no
+/// writer can unlink the next page in between. It repairs the hints that turn out to be wrong.
 pub(crate) struct Walk<'a, P: Pages> {
     pages: &'a P,
     pub(crate) page: PageRef,
@@ -51,7 +51,7 @@ pub(crate) struct Walk<'a, P: Pages> {
 }
 
 impl<'a, P: Pages> Walk<'a, P> {
-    /// At a bucket's first page; `None` where it has none yet.
+    /// Starts at the first page of a bucket; `None` if it has none yet.
     pub(crate) fn start(pages: &'a P, bucket: &Bucket) -> Result<Option<Self>> {
         let Some(known) = bucket.head() else { return Ok(None) };
         let mut page = known;
@@ -62,7 +62,7 @@ impl<'a, P: Pages> Walk<'a, P> {
         Ok(Some(Self { pages, page, held }))
     }
 
-    /// At a page that cannot leave its chain meanwhile: the caller has the bucket's lock.
+    /// Starts at a page that cannot be unlinked meanwhile: the caller has the bucket's lock.
     pub(crate) fn at(pages: &'a P, mut page: PageRef) -> Result<Self> {
         let held = pages.read(&mut page)?;
         Ok(Self { pages, page, held })
@@ -72,13 +72,13 @@ impl<'a, P: Pages> Walk<'a, P> {
         in_page(self.page.id(), View::of(&self.held))
     }
 
-    /// Goes on to the next page, if there is one; otherwise stays.
+    /// Moves to the next page and returns true, or stays if there is none.
     pub(crate) fn advance(&mut self, next: Option<PageRef>) -> Result<bool> {
         let Some(known) = next else { return Ok(false) };
         let mut page = known;
         let following = self.pages.read(&mut page)?;
         if page != known {
-            // Where it cannot be done now, the next walk finds it wrong again and tries.
+            // If the repair fails now, the next walk finds the hint wrong again and retries.
             self.pages.repair(&mut self.held, NEXT, page);
         }
         (self.held, self.page) = (following, page);

@@ -1,4 +1,4 @@
-//! Changing a hash index: insert, put, remove.
+//! Changes to a hash index: insert, put, remove.
 
 use terrace_pool::{PageRef, Pages};
 
@@ -9,25 +9,25 @@ use crate::hash::Hash;
 use crate::hash_index::HashIndex;
 use crate::page::{Fit, View, record_bytes};
 
-/// What a writer learned on its way along a chain.
+/// Result of a writer's walk along a chain.
 #[derive(Clone, Copy, Debug, Default)]
 struct Survey {
-    /// The page that has the key, if one has: the walk ended there.
+    /// The page of the key, at which the walk ended.
     found: Option<PageRef>,
     /// The page before it.
     before: Option<PageRef>,
-    /// The first page that has room for the record.
+    /// The first page with room for the record.
     room: Option<PageRef>,
-    /// The chain's last page and the slots of its table.
+    /// The last page of the chain and the number of slots of its table.
     last: Option<(PageRef, usize)>,
 }
 
 impl<P: Pages> HashIndex<P> {
-    /// Adds a key that is not there yet. False, and nothing changed, when it is.
+    /// Inserts a new key. Returns false, and changes nothing, if the key exists.
     ///
     /// # Errors
-    /// [`IndexError::TooLarge`]; [`IndexError::Pool`] when a page cannot be had: then the index is
-    /// as before; [`IndexError::Corrupt`].
+    /// [`IndexError::TooLarge`]; [`IndexError::Pool`] if a page cannot be read or allocated, after
+    /// which the index is unchanged; [`IndexError::Corrupt`].
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.check_size(key, value)?;
         let (hash, bucket) = self.bucket_of(key);
@@ -41,9 +41,9 @@ impl<P: Pages> HashIndex<P> {
         Ok(true)
     }
 
-    /// Gives a key a value, whether it had one or not. True when it had.
+    /// Inserts a key or replaces its value. Returns true if the key had a value.
     ///
-    /// A reader sees the old value or the new one, never neither.
+    /// A concurrent reader of an existing key gets the old value or the new one, never none.
     ///
     /// # Errors
     /// As [`HashIndex::insert`].
@@ -61,7 +61,7 @@ impl<P: Pages> HashIndex<P> {
         Ok(false)
     }
 
-    /// Removes a key and its value. False when it was not there.
+    /// Removes a key and its value. Returns false if the key did not exist.
     ///
     /// # Errors
     /// As [`HashIndex::get`].
@@ -73,7 +73,7 @@ impl<P: Pages> HashIndex<P> {
         let empty = self.edit(page, |edit| Ok(edit.remove(hash, key)? && edit.is_empty()))?;
         *records = records.saturating_sub(1);
         match survey.before.filter(|_| empty).map(|before| self.unlink(before, page)) {
-            // A page that could not be had stays in the chain, empty, for the next record.
+            // If the pool fails, the page stays in the chain, empty, and is reused.
             None | Some(Ok(()) | Err(IndexError::Pool(_))) => Ok(true),
             Some(Err(error)) => Err(error),
         }
@@ -97,7 +97,7 @@ impl<P: Pages> HashIndex<P> {
         })
     }
 
-    /// Looks for a key, and for room for a record of `need` bytes in case it is not there.
+    /// Finds a key, and a page with room for a record of `need` bytes in case the key is missing.
     fn survey(&self, bucket: &Bucket, hash: Hash, key: &[u8], need: usize) -> Result<Survey> {
         match Walk::start(&self.pages, bucket)? {
             Some(walk) => look(walk, Some((hash, key)), need),
@@ -116,7 +116,7 @@ impl<P: Pages> HashIndex<P> {
         in_page(page.id(), change(&mut edit))
     }
 
-    /// Adds a record where a survey found room, or in a new page at the chain's end.
+    /// Adds a record to the page that a survey found, or to a new page at the end of the chain.
     fn add(&self, bucket: &Bucket, survey: &Survey, key: &[u8], value: &[u8]) -> Result<()> {
         if let Some(room) = survey.room {
             return self.append(room, key, value);
@@ -143,7 +143,7 @@ impl<P: Pages> HashIndex<P> {
         })
     }
 
-    /// A new page with one record, in no chain yet.
+    /// Allocates a page with one record, which is in no chain yet.
     fn page_of(&self, slots: Option<usize>, key: &[u8], value: &[u8]) -> Result<PageRef> {
         let (page, mut held) = self.pages.allocate(self.page_bytes)?;
         let mut edit = Edit::create(&mut held, slots, record_bytes(key, value));
@@ -162,7 +162,7 @@ impl<P: Pages> HashIndex<P> {
         }
     }
 
-    /// Puts a new page into a chain, or frees it when that fails.
+    /// Links a new page into a chain, or frees it on failure.
     fn link(&self, page: PageRef, link: impl FnOnce(&Self) -> Result<()>) -> Result<()> {
         let linked = link(self);
         if linked.is_err() {
@@ -171,10 +171,10 @@ impl<P: Pages> HashIndex<P> {
         linked
     }
 
-    /// Gives a key of `page` another value, there or in a page behind it.
+    /// Replaces the value of a key of `page`, there or in a later page of the chain.
     ///
-    /// A value that moves is held exclusively at both places until it is at one: whoever is before
-    /// `page` waits and finds the new one, whoever is behind it has seen the old one.
+    /// A value that moves has both its pages latched exclusively until the move is done: a reader
+    /// before `page` waits and finds the new value, a reader behind it has passed the old one.
     fn replace(&self, mut page: PageRef, hash: Hash, key: &[u8], value: &[u8]) -> Result<()> {
         let need = record_bytes(key, value);
         let id = page.id();
@@ -206,10 +206,10 @@ impl<P: Pages> HashIndex<P> {
         in_page(id, edit.remove(hash, key)).map(drop)
     }
 
-    /// Takes an empty page out of its chain and frees it.
+    /// Unlinks an empty page from its chain and frees it.
     ///
-    /// Readers hold a page until they hold the next, so with both latches nobody is on the way to
-    /// `page` or in it.
+    /// Readers hold the latch of a page until they have that of the next (latch coupling), so under
+    /// both exclusive latches no reader is in `page` or about to enter it.
     fn unlink(&self, mut before: PageRef, mut page: PageRef) -> Result<()> {
         let mut holder = self.pages.write(&mut before)?;
         let mut edit = in_page(before.id(), Edit::of(&mut holder))?;
@@ -221,7 +221,7 @@ impl<P: Pages> HashIndex<P> {
     }
 }
 
-/// Goes along a chain to the key, or to its end.
+/// Walks along a chain to the key, or to its end.
 fn look<P: Pages>(
     mut walk: Walk<'_, P>,
     wanted: Option<(Hash, &[u8])>,

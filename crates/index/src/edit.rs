@@ -1,4 +1,4 @@
-//! A page of a bucket, changed.
+//! Changes to a page of a bucket.
 
 use terrace_pool::PageRef;
 
@@ -9,10 +9,10 @@ use crate::page::{
     slot_at, slot_of,
 };
 
-/// A table of a new page has a slot for so many bytes of it, until it is known better.
+/// Initial table size: one slot for this many bytes of a page.
 const BYTES_PER_SLOT: usize = 256;
 
-/// A page to change. Every method leaves a page that can be read.
+/// A page for writing. Every method leaves the page valid.
 #[derive(Debug)]
 pub(crate) struct Edit<'a> {
     bytes: &'a mut [u8],
@@ -20,9 +20,10 @@ pub(crate) struct Edit<'a> {
 }
 
 impl<'a> Edit<'a> {
-    /// Makes an empty page of any bytes, with room for a record of `need` bytes if there can be.
+    /// Initializes an empty page, with room for a record of `need` bytes if possible.
     ///
-    /// `slots` is what the table of the page before grew to: then this one need not grow.
+    /// `slots` is the table size of the previous page of the chain, so that this table need not
+    /// grow.
     pub(crate) fn create(bytes: &'a mut [u8], slots: Option<usize>, need: usize) -> Self {
         let len = bytes.len();
         let wanted = slots.unwrap_or_else(|| (len / BYTES_PER_SLOT).next_power_of_two());
@@ -41,7 +42,7 @@ impl<'a> Edit<'a> {
         Ok(Self { bytes, header })
     }
 
-    /// The same page to look at.
+    /// The same page for reading.
     pub(crate) fn view(&self) -> Result<View<'_>, Fault> {
         View::of(self.bytes)
     }
@@ -55,7 +56,7 @@ impl<'a> Edit<'a> {
         self.header.fit(self.bytes.len(), need)
     }
 
-    /// Forgets every record and begins a table of `slots`.
+    /// Removes every record and starts a table of `slots`.
     fn clear(&mut self, slots: usize) {
         let len = self.bytes.len();
         let table = TABLE..(TABLE + slots * SLOT).min(len);
@@ -65,7 +66,7 @@ impl<'a> Edit<'a> {
         self.header.write(self.bytes);
     }
 
-    /// Adds a record of a key that the page does not have. False when it does not fit.
+    /// Adds a record whose key is not in the page. Returns false if it does not fit.
     pub(crate) fn append(
         &mut self,
         hasher: KeyHash,
@@ -103,7 +104,7 @@ impl<'a> Edit<'a> {
         self.header.write(self.bytes);
     }
 
-    /// The first slot for a hash that no record has; tables are never full.
+    /// Returns the first free slot for a hash; tables are never full.
     fn free_slot(&self, hash: Hash) -> usize {
         let mut slot = hash.slot(self.header.slots);
         while !matches!(slot_at(self.bytes, slot), EMPTY | REMOVED) {
@@ -117,11 +118,11 @@ impl<'a> Edit<'a> {
         self.bytes[at..at + SLOT].copy_from_slice(&bits.to_le_bytes());
     }
 
-    /// Writes every record anew, without gaps, and a table of `slots`.
+    /// Rewrites all records without gaps, with a table of `slots`.
     fn rebuild(&mut self, hasher: KeyHash, slots: usize) -> Result<(), Fault> {
         let before = self.bytes.to_vec();
         let before = View::of(&before)?;
-        // A damaged record is found before anything is changed.
+        // A damaged record is detected before anything is changed.
         before.records().try_for_each(|record| record.map(drop))?;
         self.clear(slots);
         for record in before.records() {
@@ -131,12 +132,12 @@ impl<'a> Edit<'a> {
         Ok(())
     }
 
-    /// The place of a key's record.
+    /// Finds the record of a key.
     pub(crate) fn find(&self, hash: Hash, key: &[u8]) -> Result<Option<Found<'_>>, Fault> {
         self.view()?.find(hash, key)
     }
 
-    /// Removes the record of a key. False when there is none.
+    /// Removes the record of a key. Returns false if there is none.
     pub(crate) fn remove(&mut self, hash: Hash, key: &[u8]) -> Result<bool, Fault> {
         let Some(found) = self.find(hash, key)? else { return Ok(false) };
         let (slot, bytes) = (found.slot, record_bytes(found.record.key, found.record.value));
@@ -154,7 +155,8 @@ impl<'a> Edit<'a> {
         Ok(true)
     }
 
-    /// Writes a value over one of the same length. False when it is of another, or not there.
+    /// Overwrites a value by one of the same length. Returns false if the key is missing or the
+    /// length differs.
     pub(crate) fn overwrite(
         &mut self,
         hash: Hash,
@@ -168,8 +170,9 @@ impl<'a> Edit<'a> {
         Ok(true)
     }
 
-    /// Gives a key that the page has another value. False, and nothing changed, when it does not
-    /// fit; the old record's bytes only count where the page is worth rebuilding anyway.
+    /// Replaces the value of a key. Returns false, with nothing changed, if the page does not have
+    /// the key or the value does not fit; the bytes of the old record count as free only if the
+    /// page is rebuilt for other reasons.
     pub(crate) fn replace(
         &mut self,
         hasher: KeyHash,
@@ -180,7 +183,7 @@ impl<'a> Edit<'a> {
         if self.overwrite(hash, key, value)? {
             return Ok(true);
         }
-        // What fits beside the old record fits without it.
+        // A value that fits beside the old record also fits without it.
         let fit = self.fit(record_bytes(key, value));
         if fit == Fit::Not || !self.remove(hash, key)? {
             return Ok(false);
@@ -192,7 +195,7 @@ impl<'a> Edit<'a> {
         Ok(true)
     }
 
-    /// Whether no record is left.
+    /// True if the page has no records.
     pub(crate) fn is_empty(&self) -> bool {
         self.header.count == 0
     }

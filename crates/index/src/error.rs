@@ -1,14 +1,14 @@
-//! What can go wrong in an index.
+//! Errors of an index.
 
 use terrace_pool::{PageId, PoolError};
 
 /// An error of an index.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// The index cannot be set up like this; the message says what would be right.
+    /// The configuration is outside of its limits; the message names them.
     #[error("{0}")]
     Config(String),
-    /// A key and a value that no page of the index has room for.
+    /// A record that is too large for a page of the index.
     #[error(
         "a key of {key_bytes} bytes with a value of {value_bytes} does not fit in a page: both \
          together have at most {limit_bytes} bytes, the key {key_limit_bytes}"
@@ -18,43 +18,43 @@ pub enum IndexError {
         key_bytes: usize,
         /// Bytes of the value.
         value_bytes: usize,
-        /// What a key and its value may have together.
+        /// Maximum bytes of a key and its value together.
         limit_bytes: usize,
-        /// What a key may have.
+        /// Maximum bytes of a key.
         key_limit_bytes: usize,
     },
-    /// Records to be loaded that are not in ascending order of their keys.
+    /// Records of a bulk load that are not in ascending order of their keys.
     #[error("record {record} of a bulk load has a key that is not above the one before it")]
     Order {
-        /// The record's number, from 0.
+        /// Number of the record, from 0.
         record: u64,
     },
-    /// Others took the room that was made, again and again. The index is as before.
+    /// Concurrent writers took the room that was made, in every attempt. The index is unchanged.
     #[error("no room for a record was to be had in {turns} attempts")]
     Contended {
-        /// How often room was made.
+        /// Number of attempts.
         turns: usize,
     },
-    /// A page of the index is not what the index wrote.
+    /// A page of the index fails its checks.
     #[error("page {page} of an index is damaged: {what}")]
     Corrupt {
-        /// The page.
+        /// Id of the page.
         page: PageId,
-        /// What is wrong with it.
+        /// Description of the damage.
         what: &'static str,
     },
-    /// The pool failed. The index is as before.
+    /// The pool failed. The index is unchanged.
     #[error(transparent)]
     Pool(#[from] PoolError),
 }
 
-/// Result of everything here.
+/// Result of operations on an index.
 pub type Result<T, E = IndexError> = std::result::Result<T, E>;
 
-/// What is wrong with a page's bytes.
+/// Description of damage in the bytes of a page.
 pub(crate) type Fault = &'static str;
 
-/// Says which page a fault is in.
+/// Adds the page to a fault.
 pub(crate) fn in_page<T>(page: PageId, result: Result<T, Fault>) -> Result<T> {
     result.map_err(|what| IndexError::Corrupt { page, what })
 }

@@ -1,4 +1,4 @@
-//! The hash of a key: its bucket, its place in a page, its tag there.
+//! Hash of a key, which gives its bucket, its slot in a page, and its tag.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -10,20 +10,21 @@ const LANES: [u64; 4] = [
     0xa54f_f53a_5f1d_36f1,
 ];
 
-/// Bits of a tag.
+/// Number of bits of a tag.
 pub(crate) const TAG_BITS: u32 = 11;
 /// Lowest bit of the tag; those below it choose a slot.
 const TAG_SHIFT: u32 = 21;
 
-/// A keyed hash function: 16 bytes of the key a multiplication, as in wyhash (Wang Yi, 2019).
+/// A keyed hash function: one multiplication per 16 bytes of the key, as in wyhash (Wang Yi, 2019).
 ///
-/// The seed is random for each index, so that nobody can prepare keys that all meet in one bucket.
+/// The seed is random for each index, so that an attacker cannot prepare keys that collide in one
+/// bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyHash {
     seed: u64,
 }
 
-/// The 64 bits of a key.
+/// The 64-bit hash of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hash(u64);
 
@@ -37,7 +38,7 @@ impl KeyHash {
         Self { seed }
     }
 
-    /// The hash of a key.
+    /// Returns the hash of a key.
     pub(crate) fn of(self, key: &[u8]) -> Hash {
         let (pairs, rest) = key.as_chunks::<16>();
         let mut state = fold(self.seed ^ LANES[0], key.len() as u64 ^ LANES[1]);
@@ -57,7 +58,7 @@ fn mix(state: u64, pair: &[u8; 16]) -> u64 {
     fold(word(low) ^ LANES[2] ^ state, word(high) ^ LANES[3] ^ state.rotate_left(32))
 }
 
-/// Both halves of a product over each other.
+/// Multiplies and XORs both halves of the product.
 fn fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     #[expect(clippy::cast_possible_truncation, reason = "the low half is what is meant")]
@@ -67,21 +68,21 @@ fn fold(a: u64, b: u64) -> u64 {
 }
 
 impl Hash {
-    /// Which of `buckets`: by the upper half of the bits.
+    /// Returns the index of the bucket, by the upper half of the hash.
     pub(crate) fn bucket(self, buckets: usize) -> usize {
         let scaled = ((self.0 >> 32) * buckets as u64) >> 32;
         // Below `buckets`, which is a usize.
         usize::try_from(scaled).unwrap_or(0)
     }
 
-    /// The first slot to look at in a table of `slots`, a power of two: by the lowest bits.
+    /// Returns the first slot to probe in a table of `slots`, a power of two, by the lowest bits.
     pub(crate) fn slot(self, slots: usize) -> usize {
         let mask = slots as u64 - 1;
         // At most `mask`, which came from a usize.
         usize::try_from(self.0 & mask).unwrap_or(0)
     }
 
-    /// What tells keys of neighbouring slots apart without looking at the keys.
+    /// Returns the bits that tell keys of neighbouring slots apart without a comparison of keys.
     pub(crate) fn tag(self) -> u32 {
         let tag = (self.0 >> TAG_SHIFT) & ((1 << TAG_BITS) - 1);
         // Eleven bits.

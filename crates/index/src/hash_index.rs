@@ -1,15 +1,15 @@
-//! The hash index: what it is made of, and look-ups.
+//! Hash index: its structure and look-ups.
 //!
-//! Who changes a bucket has the bucket's lock; readers do without. A writer looks for the key under
-//! shared latches like everybody, and takes the exclusive latch of the one page that it changes.
-//! Latches of two pages are taken in the order of the chain, so nobody waits in a circle:
+//! A writer holds the lock of the bucket that it changes; readers do not take it. A writer finds
+//! the key under shared latches as readers do, then takes the exclusive latch of the one page that
+//! it changes. Two latches are taken in the order of the chain, so there is no deadlock:
 //!
-//! 1. the bucket's lock,
-//! 2. pages of its chain, from its head to its end,
-//! 3. a new page, which nobody else knows yet.
+//! 1. the lock of the bucket,
+//! 2. the pages of its chain, from head to end,
+//! 3. a new page, which no other thread can reach yet.
 //!
-//! Expected cost of a look-up in DRAM, with hints: per page of the chain the latch of its frame
-//! (one cache line), its header, and a line of its table; at the end the record.
+//! Expected cost of a look-up in DRAM, with hints: for each page of the chain the latch of its
+//! frame (one cache line), its header, and a line of its table; at the end the record.
 
 use terrace_pool::{PAGE_MAX_BYTES, PAGE_MIN_BYTES, Pages, Space};
 
@@ -18,36 +18,36 @@ use crate::error::{IndexError, Result, in_page};
 use crate::hash::KeyHash;
 use crate::page::pair_limit;
 
-/// Buckets that an index can have; each takes 24 bytes of memory.
+/// Maximum number of buckets of an index; each takes 24 bytes of memory.
 const BUCKETS_MAX: usize = 1 << 28;
 
-/// How a hash index is set up.
+/// Configuration of a hash index.
 #[derive(Clone, Copy, Debug)]
 pub struct HashConfig {
-    /// How many chains there are: 1 to 2^28. The directory is an array beside the pool.
+    /// Number of buckets (chains), 1 to 2^28. The directory is an array outside of the pool.
     pub buckets: usize,
-    /// Bytes of a page, rounded up to 4 KiB, at most 16 MiB.
+    /// Page size in bytes, rounded up to 4 KiB, at most 16 MiB.
     pub page_bytes: usize,
 }
 
-/// What an index is made of at the moment.
+/// Size of an index: its pages and records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shape {
     /// Pages of all chains.
     pub pages: u64,
     /// Pages of the longest chain.
     pub longest: u64,
-    /// Records.
+    /// Number of records.
     pub records: u64,
-    /// Bytes of records, with their lengths and padding.
+    /// Bytes of records, including their lengths and padding.
     pub record_bytes: u64,
 }
 
-/// A hash index from keys to values, both of any bytes: buckets of chained pages over a pool.
+/// A hash index from keys to values, both arbitrary bytes: buckets of chained pages over a pool.
 ///
-/// All methods may be called from any number of threads. The pages are in the space that the index
-/// was made with, evicted and brought back as the pool sees fit, and go with that space. A key has
-/// one value.
+/// All methods may be called from any number of threads. The pages belong to the space that the
+/// index was created with: the pool evicts and loads them, and they are freed with that space. A
+/// key has one value.
 #[derive(Debug)]
 pub struct HashIndex<P: Pages = Space> {
     pub(crate) pages: P,
@@ -57,7 +57,7 @@ pub struct HashIndex<P: Pages = Space> {
 }
 
 impl<P: Pages> HashIndex<P> {
-    /// An empty index. Pages are made as they are needed.
+    /// Creates an empty index. Pages are allocated as they are needed.
     ///
     /// # Errors
     /// [`IndexError::Config`] outside the limits of [`HashConfig`].
@@ -81,18 +81,18 @@ impl<P: Pages> HashIndex<P> {
         })
     }
 
-    /// A copy of a key's value.
+    /// Returns a copy of a key's value.
     ///
     /// # Errors
-    /// [`IndexError::Pool`] when a page cannot be had, [`IndexError::Corrupt`].
+    /// [`IndexError::Pool`] if a page cannot be read, [`IndexError::Corrupt`].
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.get_with(key, <[u8]>::to_vec)
     }
 
-    /// What `read` makes of a key's value, which it sees in the page.
+    /// Calls `read` with a key's value, in the page, and returns its result.
     ///
-    /// The page is held for reading until `read` returns, so `read` must not change the index: the
-    /// change would wait for it and end as [`terrace_pool::PoolError::LatchTimeout`].
+    /// The page is latched for reading until `read` returns, so `read` must not change the index:
+    /// the change would wait for the latch and fail with [`terrace_pool::PoolError::LatchTimeout`].
     ///
     /// # Errors
     /// As [`HashIndex::get`].
@@ -112,8 +112,8 @@ impl<P: Pages> HashIndex<P> {
         }
     }
 
-    /// Copies a key's value into `value`, in place of what was there. False, and `value` empty,
-    /// when the key has none.
+    /// Copies a key's value over the contents of `value`. Returns false, and leaves `value` empty,
+    /// if the key has none.
     ///
     /// # Errors
     /// As [`HashIndex::get`].
@@ -122,7 +122,7 @@ impl<P: Pages> HashIndex<P> {
         Ok(self.get_with(key, |found| value.extend_from_slice(found))?.is_some())
     }
 
-    /// Whether a key has a value.
+    /// True if a key has a value.
     ///
     /// # Errors
     /// As [`HashIndex::get`].
@@ -130,11 +130,11 @@ impl<P: Pages> HashIndex<P> {
         Ok(self.get_with(key, |_| ())?.is_some())
     }
 
-    /// Shows `see` every key and value, in no order.
+    /// Calls `see` with every key and value, in no order.
     ///
-    /// What is there all the while is seen once; what comes, goes or changes meanwhile may or may
-    /// not be, and a value that outgrows its page may be seen twice. `see` must not change the
-    /// index, as in [`HashIndex::get_with`].
+    /// A record that exists throughout the call is visited once; one that is inserted, removed or
+    /// changed meanwhile may or may not be visited, and a value that outgrows its page may be
+    /// visited twice. `see` must not change the index, as in [`HashIndex::get_with`].
     ///
     /// # Errors
     /// As [`HashIndex::get`].
@@ -160,8 +160,8 @@ impl<P: Pages> HashIndex<P> {
         }
     }
 
-    /// Every key and value, in no order, copied a bucket at a time. While the iterator is not being
-    /// asked it holds no page, so the index may be changed between two items.
+    /// Iterates over every key and value, in no order, copied one bucket at a time. The iterator
+    /// holds no page between two items, so the index may be changed there.
     pub fn iter(&self) -> impl Iterator<Item = Result<(Vec<u8>, Vec<u8>)>> + '_ {
         self.buckets.iter().flat_map(|bucket| {
             let mut pairs = Vec::new();
@@ -173,17 +173,17 @@ impl<P: Pages> HashIndex<P> {
         })
     }
 
-    /// How many keys there are.
+    /// Number of keys.
     pub fn len(&self) -> u64 {
         self.buckets.iter().map(|bucket| *bucket.lock()).sum()
     }
 
-    /// Whether there is no key.
+    /// True if the index has no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Counts pages and records by walking along every chain.
+    /// Counts pages and records by reading every chain.
     ///
     /// # Errors
     /// As [`HashIndex::get`].
@@ -207,7 +207,7 @@ impl<P: Pages> HashIndex<P> {
         Ok(shape)
     }
 
-    /// Bytes that a key and its value may have together.
+    /// Maximum bytes of a key and its value together.
     pub fn pair_limit(&self) -> usize {
         pair_limit(self.page_bytes)
     }

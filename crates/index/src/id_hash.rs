@@ -2,7 +2,8 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Hashes a map's page ids by one multiplication, so that a map is not compared by its hash.
+/// Hashes page ids by one multiplication, so that the cost of hashing does not bias comparisons of
+/// maps.
 pub(crate) type IdHash = BuildHasherDefault<IdHasher>;
 
 #[derive(Default)]

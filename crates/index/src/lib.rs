@@ -1,7 +1,7 @@
 //! Indexes over pages of the pool.
 //!
-//! [`BTree`] is an ordered index: a B+-tree whose readers hold nothing. [`SecondaryIndex`] leads
-//! from keys that may repeat to records of a tree, with hints of where they are.
+//! [`BTree`] is an ordered index: a B+-tree with optimistic readers. [`SecondaryIndex`] maps keys
+//! that may repeat to records of a tree, with hints to their leaves.
 //!
 //! ```
 //! use std::ops::{Bound, ControlFlow};

@@ -1,15 +1,15 @@
-//! A page of a bucket, read: its header, its table of slots, its records.
+//! Layout of a page of a bucket, and reading it: header, slot table, records.
 //!
 //! ```text
 //! 0      8       12      16      20     24     28      32    64             begin          end
 //! | next | count | slots | begin | live | used | magic | ... | table | free | records ...  |
 //! ```
 //!
-//! `next` is the reference to the chain's next page with its hint. The table is one of open
-//! addressing: a slot is empty (0), was left by a record (1), or has 11 bits of the key's hash and
-//! the place of the record. Looking for a key that a page does not have costs the cache line of the
-//! header and, mostly, one of the table. Records grow down from the page's end: the lengths of key
-//! and value in 4 bytes each, then both, then padding to 8 bytes.
+//! `next` is the reference to the next page of the chain, with its hint. The table uses open
+//! addressing: a slot is empty (0), removed (1), or holds 11 bits of the key's hash and the offset
+//! of the record. A miss costs the cache line of the header and, mostly, one line of the table.
+//! Records grow down from the end of the page: the lengths of key and value in 4 bytes each, then
+//! both, then padding to 8 bytes.
 
 use terrace_pool::PageRef;
 
@@ -18,41 +18,41 @@ use crate::error::Fault;
 use crate::hash::KeyHash;
 use crate::hash::{Hash, TAG_BITS};
 
-/// Where the reference to the next page is.
+/// Offset of the reference to the next page.
 pub(crate) const NEXT: usize = 0;
-/// Where the table begins: at a cache line of its own.
+/// Offset of the table, which begins a cache line.
 pub(crate) const TABLE: usize = 64;
 /// Bytes of a slot.
 pub(crate) const SLOT: usize = 4;
-/// Slots that a table has at least.
+/// Minimum number of slots of a table.
 pub(crate) const SLOTS_MIN: usize = 8;
-/// Bytes before a record's key.
+/// Bytes of the record header, before the key.
 pub(crate) const RECORD: usize = 8;
-/// What records begin at multiples of.
+/// Alignment of records in bytes.
 pub(crate) const ALIGN: usize = 8;
 
-/// A slot that no record ever had.
+/// An empty slot, which ends a probe.
 pub(crate) const EMPTY: u32 = 0;
-/// A slot whose record was removed: the search goes on past it.
+/// A removed slot (tombstone): a probe continues past it.
 pub(crate) const REMOVED: u32 = 1;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"hxp1");
-/// No page: no pool has this id.
+/// The end of a chain: no page of a pool has this id.
 const NO_PAGE: u64 = u64::MAX;
 
-/// What the first bytes of a page say.
+/// Header of a page, decoded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     pub(crate) next: Option<PageRef>,
-    /// Records.
+    /// Number of records.
     pub(crate) count: usize,
-    /// Slots of the table, a power of two.
+    /// Number of slots of the table, a power of two.
     pub(crate) slots: usize,
-    /// Where the records begin.
+    /// Offset of the lowest record.
     pub(crate) begin: usize,
-    /// Bytes of records that were not removed.
+    /// Bytes of live records.
     pub(crate) live: usize,
-    /// Slots that are not empty.
+    /// Slots that are not empty: records and removed slots.
     pub(crate) used: usize,
 }
 
@@ -63,23 +63,23 @@ pub(crate) struct Record<'a> {
     pub(crate) value: &'a [u8],
 }
 
-/// A record that was looked for.
+/// A record that a look-up found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found<'a> {
     pub(crate) slot: usize,
-    /// Where the record begins.
+    /// Offset of the record.
     pub(crate) at: usize,
     pub(crate) record: Record<'a>,
 }
 
-/// What a page can do for a record of so many bytes.
+/// Room in a page for a record of a given size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// Take it.
+    /// The record fits as the page is.
     Now,
-    /// Take it once it was rebuilt with a table of so many slots.
+    /// The record fits once the page is rebuilt with a table of this many slots.
     Rebuilt(usize),
-    /// Nothing.
+    /// The record does not fit.
     Not,
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn record_bytes(key: &[u8], value: &[u8]) -> usize {
     (RECORD + key.len() + value.len()).next_multiple_of(ALIGN)
 }
 
-/// Bytes that a key and its value may have together in a page of `page_bytes`.
+/// Maximum bytes of a key and its value together in a page of `page_bytes`.
 pub(crate) fn pair_limit(page_bytes: usize) -> usize {
     page_bytes.saturating_sub(TABLE + SLOTS_MIN * SLOT + RECORD + ALIGN)
 }
@@ -136,10 +136,10 @@ impl Header {
         }
     }
 
-    /// What a page of `len` bytes with this header can do for a record of `need` bytes.
+    /// Returns how a page of `len` bytes with this header has room for a record of `need` bytes.
     ///
-    /// It is worth rebuilding for a larger table, or for an eighth of the page in removed records:
-    /// fewer would have every other insertion copy the page.
+    /// A rebuild pays for a larger table, or if removed records take an eighth of the page; with a
+    /// lower limit every other insertion would copy the page.
     pub(crate) fn fit(&self, len: usize, need: usize) -> Fit {
         let full = (self.used + 1) * 4 > self.slots * 3;
         let slots = if full && self.count * 2 >= self.slots { self.slots * 2 } else { self.slots };
@@ -154,14 +154,14 @@ impl Header {
     }
 }
 
-/// The bits of a slot for a record at `at`.
+/// Encodes the slot of a record at offset `at`.
 pub(crate) fn slot_of(hash: Hash, at: usize) -> u32 {
     // Below 16 MiB / 8, which is 21 bits.
     let place = u32::try_from(at / ALIGN).unwrap_or(0);
     hash.tag() << (u32::BITS - TAG_BITS) | place
 }
 
-/// Where the record of a slot begins.
+/// Returns the offset of a slot's record.
 pub(crate) fn place_of(slot: u32) -> usize {
     (slot & (u32::MAX >> TAG_BITS)) as usize * ALIGN
 }
@@ -184,7 +184,7 @@ fn record_at(bytes: &[u8], at: usize) -> Result<Record<'_>, Fault> {
     Ok(Record { key, value })
 }
 
-/// A page to look at.
+/// A page for reading, with its decoded header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
     bytes: &'a [u8],
@@ -196,7 +196,7 @@ impl<'a> View<'a> {
         Ok(Self { bytes, header: Header::read(bytes)? })
     }
 
-    /// The record of a key.
+    /// Finds the record of a key.
     pub(crate) fn find(&self, hash: Hash, key: &[u8]) -> Result<Option<Found<'a>>, Fault> {
         let (mask, tag) = (self.header.slots - 1, hash.tag());
         let mut slot = hash.slot(self.header.slots);
@@ -217,12 +217,12 @@ impl<'a> View<'a> {
         Ok(None)
     }
 
-    /// What this page can do for a record of `need` bytes.
+    /// Returns how this page has room for a record of `need` bytes.
     pub(crate) fn fit(&self, need: usize) -> Fit {
         self.header.fit(self.bytes.len(), need)
     }
 
-    /// Every record, in the order of the table.
+    /// Iterates over all records, in the order of the table.
     pub(crate) fn records(&self) -> impl Iterator<Item = Result<Record<'a>, Fault>> {
         let bytes = self.bytes;
         let slots = (0..self.header.slots).map(move |slot| slot_at(bytes, slot));
@@ -230,7 +230,8 @@ impl<'a> View<'a> {
         live.map(move |bits| record_at(bytes, place_of(bits)))
     }
 
-    /// Whether a record that was found is the key's place in `hasher`'s order; for checks.
+    /// Checks that every record can be found by its key, and that the counts of the header are
+    /// right.
     #[cfg(test)]
     pub(crate) fn check(&self, hasher: KeyHash) -> Result<(), Fault> {
         let mut live = 0;

@@ -1,8 +1,9 @@
-//! A secondary index: from keys that may repeat to records of a tree.
+//! Secondary index: from keys that may repeat to records of a tree.
 //!
-//! An entry is the key and the primary key, and its value a [`RecordHint`]: where the record was
-//! last seen. A look-up follows the hint to a leaf of the primary tree and saves the way down; a
-//! wrong hint costs that way, and is then put right in the entry.
+//! The key of an entry is the index key and the primary key; its value is a [`RecordHint`], a
+//! reference to the leaf in which the record was last found. A look-up follows the hint to that
+//! leaf and saves the descent in the primary tree; a wrong hint costs the descent, and is then
+//! corrected in the entry.
 //!
 //! The two keys become one byte string that sorts as the pair: each zero byte of the key is
 //! followed by 255, and two zero bytes end it.
@@ -19,27 +20,27 @@ const ESCAPE: [u8; 2] = [0, 255];
 const END: [u8; 2] = [0, 0];
 
 thread_local! {
-    /// Taken out while in use.
+    /// Buffer for an entry, taken out while it is in use.
     static ENTRY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// An index from keys, which may repeat, to primary keys of a [`BTree`], with hints of where their
-/// records are.
+/// An index from keys, which may repeat, to primary keys of a [`BTree`], with hints to the leaves
+/// of their records.
 ///
-/// All methods may be called from any number of threads. Index and tree are two things: who changes
-/// a record changes its entry, and what is seen of one may be newer than of the other.
+/// All methods may be called from any number of threads. Index and tree are separate: a caller that
+/// changes a record must change its entry too, and a reader may find one newer than the other.
 #[derive(Debug)]
 pub struct SecondaryIndex<P: Pages = Space> {
     entries: BTree<P>,
 }
 
-/// Appends a key so that it sorts as before, and what follows it counts only among equal keys.
+/// Appends a key with its end mark: entries sort by it first, then by the bytes that follow.
 fn append_key(key: &[u8], entry: &mut Vec<u8>) {
     append_part(key, entry);
     entry.extend_from_slice(&END);
 }
 
-/// As [`append_key`], of the beginning of a key.
+/// Appends the first bytes of a key, without the end mark.
 fn append_part(key: &[u8], entry: &mut Vec<u8>) {
     for byte in key {
         match byte {
@@ -49,7 +50,7 @@ fn append_part(key: &[u8], entry: &mut Vec<u8>) {
     }
 }
 
-/// Where the primary key of an entry begins; `None` for what is no entry.
+/// Returns the offset of the primary key in an entry, or `None` if the bytes are no entry.
 fn end_of_key(entry: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -62,7 +63,8 @@ fn end_of_key(entry: &[u8]) -> Option<usize> {
     }
 }
 
-/// The key of an entry, put over `key`, and the primary key; `None` for what is no entry.
+/// Decodes the key of an entry into `key` and returns the primary key, or `None` if the bytes are
+/// no entry.
 fn parts<'e>(entry: &'e [u8], key: &mut Vec<u8>) -> Option<&'e [u8]> {
     let (escaped, primary_key) = entry.split_at(end_of_key(entry)?);
     key.clear();
@@ -87,14 +89,14 @@ fn with_entry<T>(key: &[u8], primary_key: &[u8], run: impl FnOnce(&[u8]) -> T) -
 }
 
 fn hint_of(value: &[u8]) -> RecordHint {
-    // Whatever else stands there is a hint that leads nowhere.
+    // Any other value is read as no hint.
     value
         .first_chunk()
         .map_or(RecordHint::none(), |bits| RecordHint::from_bits(u64::from_le_bytes(*bits)))
 }
 
 impl<P: Pages> SecondaryIndex<P> {
-    /// An empty index.
+    /// Creates an empty index.
     ///
     /// # Errors
     /// As [`BTree::new`].
@@ -102,18 +104,18 @@ impl<P: Pages> SecondaryIndex<P> {
         Ok(Self { entries: BTree::new(pages, config)? })
     }
 
-    /// Adds an entry, whose record was seen where `hint` says. False, and nothing changed, when the
-    /// pair of keys is there.
+    /// Adds an entry with a hint to its record. Returns false, and changes nothing, if the entry
+    /// exists.
     ///
     /// # Errors
-    /// [`IndexError::TooLarge`] when both keys together, with a byte more for each zero in `key`
-    /// and two, are longer than [`BTree::key_limit`]; otherwise as [`BTree::insert`].
+    /// [`IndexError::TooLarge`] if both keys together, plus one byte for each zero in `key` plus
+    /// two, are longer than [`BTree::key_limit`]; otherwise as [`BTree::insert`].
     pub fn insert(&self, key: &[u8], primary_key: &[u8], hint: RecordHint) -> Result<bool> {
         let value = hint.to_bits().to_le_bytes();
         with_entry(key, primary_key, |entry| self.entries.insert(entry, &value))
     }
 
-    /// Removes an entry. False when it was not there.
+    /// Removes an entry. Returns false if it did not exist.
     ///
     /// # Errors
     /// As [`BTree::remove`].
@@ -121,10 +123,10 @@ impl<P: Pages> SecondaryIndex<P> {
         with_entry(key, primary_key, |entry| self.entries.remove(entry))
     }
 
-    /// Shows `see` the primary keys and the records of a key, by ascending primary key, until it
-    /// breaks. An entry whose record is not in `primary` is passed over.
+    /// Calls `see` with the primary key and the record of each entry of a key, in ascending order
+    /// of primary keys, until it breaks. An entry whose record is not in `primary` is skipped.
     ///
-    /// What is seen of concurrent changes is as in [`BTree::scan`], and `see` may use both.
+    /// Concurrent changes are seen as in [`BTree::scan`], and `see` may use the index and the tree.
     ///
     /// # Errors
     /// As [`BTree::get`], of either.
@@ -139,8 +141,9 @@ impl<P: Pages> SecondaryIndex<P> {
         self.follow(primary, &begin, |entry, record| see(&entry[begin.len()..], record))
     }
 
-    /// Shows `see` the key, the primary key and the record of all entries whose key begins with
-    /// `prefix`, by ascending keys, until it breaks. Otherwise as [`SecondaryIndex::get_with`].
+    /// Calls `see` with the key, the primary key and the record of each entry whose key begins with
+    /// `prefix`, in ascending order of keys, until it breaks. Otherwise as
+    /// [`SecondaryIndex::get_with`].
     ///
     /// # Errors
     /// As [`SecondaryIndex::get_with`].
@@ -158,7 +161,7 @@ impl<P: Pages> SecondaryIndex<P> {
         })
     }
 
-    /// Shows the entries that begin with `begin`, whole, and their records.
+    /// Calls `see` with each whole entry that begins with `begin`, and its record.
     fn follow(
         &self,
         primary: &BTree<P>,
@@ -197,12 +200,12 @@ impl<P: Pages> SecondaryIndex<P> {
         Ok(flow.unwrap_or(ControlFlow::Continue(())))
     }
 
-    /// How many entries there are; see [`BTree::len`].
+    /// Number of entries; see [`BTree::len`].
     pub fn len(&self) -> u64 {
         self.entries.len()
     }
 
-    /// Whether there is no entry.
+    /// True if the index has no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Pages found in one map under one latch, as published, to see what that costs.
+//! Page look-up in one map under one latch, as published, to measure its cost.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,10 +12,10 @@ use crate::id_hash::IdHash;
 type Frames = HashMap<PageId, PageRef, IdHash>;
 
 /// Pages behind the mapping that Otaki et al. compare hints with (CIDR 2025, section 4): a map from
-/// page to frame with one latch, held shared by every fix and exclusively while a page is made.
+/// page to frame with one latch, held shared by every fix and exclusively while a page is created.
 ///
-/// References carry no hint; the map has it. The map's latch is never held while a page's is waited
-/// for.
+/// References carry no hint; the map has it. The latch of the map is never held while a thread
+/// waits for that of a page.
 #[derive(Clone)]
 pub struct SingleLatch<P> {
     pages: P,
@@ -23,7 +23,7 @@ pub struct SingleLatch<P> {
 }
 
 impl<P: Pages> SingleLatch<P> {
-    /// The pages of `pages`, behind an empty map.
+    /// Wraps `pages` behind an empty map.
     pub fn new(pages: P) -> Self {
         Self { pages, frames: Arc::default() }
     }
@@ -36,12 +36,12 @@ impl<P: Pages> SingleLatch<P> {
         self.frames.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The page with the hint that the map has.
+    /// Adds the hint of the map to a reference.
     fn look_up(&self, page: PageRef) -> PageRef {
         self.shared().get(&page.id()).copied().unwrap_or(page.without_hint())
     }
 
-    /// Fixes a page where the map says it is, and corrects the map if it was elsewhere.
+    /// Fixes a page by the hint of the map, and corrects the map if the page was elsewhere.
     fn fix<T>(
         &self,
         page: PageRef,

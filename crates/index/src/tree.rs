@@ -1,15 +1,15 @@
-//! A B+-tree over pages: what it is made of, and look-ups.
+//! B+-tree over pages: its structure and look-ups.
 //!
-//! Nodes are slotted pages ([`node`]). Readers look at pages without holding them and begin again
-//! where one changed ([`walk`]); writers make the look at the leaf they change a hold. Splits
-//! ([`split`]) and merges ([`merge`]) hold a node and its parent.
+//! Nodes are slotted pages ([`node`]). Readers use optimistic reads and restart if a page changed
+//! ([`walk`]); a writer upgrades its optimistic read of a leaf to an exclusive latch. Splits
+//! ([`split`]) and merges ([`merge`]) latch a node and its parent.
 //!
-//! Latches are taken in the order: parent, its child, that child's siblings. A new page is held
-//! from before, and nobody knows it.
+//! Latches are taken in the order: parent, its child, the child's siblings. A new page is latched
+//! before any of them; no other thread can reach it.
 //!
-//! Expected cost of a look-up in DRAM: for each level the line of the frame and two or three lines
-//! of the node, at the leaf those of the record. Inner nodes stay in the processor's caches; the
-//! leaf's five lines do not.
+//! Expected cost of a look-up in DRAM: for each level the cache line of the frame and two or three
+//! lines of the node; at the leaf also those of the record. Inner nodes stay in the processor's
+//! caches; the five lines of the leaf do not.
 
 mod batch;
 mod bulk;
@@ -39,13 +39,13 @@ use crate::tree::walk::Visit;
 pub use hinted::{HintStats, RecordHint};
 pub use verify::TreeShape;
 
-/// Bytes of the largest page of a tree: places in a page have 16 bits, and one stands for none.
+/// Maximum page size of a tree: offsets in a page have 16 bits, and one value stands for none.
 const TREE_PAGE_MAX_BYTES: usize = 32 << 10;
 
-/// How a tree is set up.
+/// Configuration of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeConfig {
-    /// Bytes of a page, rounded up to 4 KiB, at most 32 KiB.
+    /// Page size in bytes, rounded up to 4 KiB, at most 32 KiB.
     pub page_bytes: usize,
 }
 
@@ -61,18 +61,18 @@ impl TreeConfig {
     }
 }
 
-/// An ordered index from keys to values, both of any bytes: a B+-tree over a pool.
+/// An ordered index from keys to values, both arbitrary bytes: a B+-tree over a pool.
 ///
 /// All methods may be called from any number of threads. Keys are compared as byte strings; a key
-/// has one value. The pages are in the space that the tree was made with, evicted and brought back
-/// as the pool sees fit, and go with that space.
+/// has one value. The pages belong to the space that the tree was created with: the pool evicts and
+/// loads them, and they are freed with that space.
 #[derive(Debug)]
 pub struct BTree<P: Pages = Space> {
     pages: P,
-    /// The root's reference. Its page is the same for ever.
+    /// Reference to the root. Its page id never changes; its frame hint may.
     root: AtomicU64,
     page_bytes: usize,
-    /// Tells pages of this tree from those of others, for hints from outside.
+    /// Id of the tree in its pages, by which a hint to a page of another tree is detected.
     id: u32,
     records: Counter,
     hint_hits: Counter,
@@ -80,12 +80,12 @@ pub struct BTree<P: Pages = Space> {
 }
 
 thread_local! {
-    /// Where values are copied to before they are believed. Taken out while it is in use, so that
-    /// whoever sees a value may use the tree.
+    /// Buffer that values are copied to before they are validated. It is taken out while in use, so
+    /// that a callback that gets a value may use the tree.
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Copies a key's value; its length, or `None` when there is no such key.
+/// Copies a key's value and returns its length, or `None` if there is no such key.
 struct CopyValue<'v, 'k> {
     key: &'k [u8],
     value: &'v mut Vec<u8>,
@@ -104,11 +104,11 @@ impl Visit for CopyValue<'_, '_> {
 }
 
 impl<P: Pages> BTree<P> {
-    /// An empty tree, of one page.
+    /// Creates an empty tree of one page.
     ///
     /// # Errors
-    /// [`IndexError::Config`] outside the limits of [`TreeConfig`]; [`IndexError::Pool`] when the
-    /// page cannot be had.
+    /// [`IndexError::Config`] outside the limits of [`TreeConfig`]; [`IndexError::Pool`] if the
+    /// page cannot be allocated.
     pub fn new(pages: P, config: &TreeConfig) -> Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let page_bytes = config.page_bytes()?;
@@ -129,16 +129,16 @@ impl<P: Pages> BTree<P> {
         })
     }
 
-    /// A copy of a key's value.
+    /// Returns a copy of a key's value.
     ///
     /// # Errors
-    /// [`IndexError::Pool`] when a page cannot be had, [`IndexError::Corrupt`].
+    /// [`IndexError::Pool`] if a page cannot be read, [`IndexError::Corrupt`].
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.get_with(key, <[u8]>::to_vec)
     }
 
-    /// What `read` makes of a key's value. It sees a copy, which was the value at one moment of the
-    /// call; nothing is held meanwhile, so `read` may use the tree.
+    /// Calls `read` with a key's value and returns its result. `read` gets a copy, which was the
+    /// value at one moment of the call; no latch is held meanwhile, so `read` may use the tree.
     ///
     /// # Errors
     /// As [`BTree::get`].
@@ -151,8 +151,8 @@ impl<P: Pages> BTree<P> {
         out
     }
 
-    /// Copies a key's value into `value`, in place of what was there. False, and `value` empty,
-    /// when the key has none.
+    /// Copies a key's value over the contents of `value`. Returns false, and leaves `value` empty,
+    /// if the key has none.
     ///
     /// # Errors
     /// As [`BTree::get`].
@@ -162,7 +162,7 @@ impl<P: Pages> BTree<P> {
         Ok(found?.is_some())
     }
 
-    /// Whether a key has a value.
+    /// True if a key has a value.
     ///
     /// # Errors
     /// As [`BTree::get`].
@@ -170,24 +170,24 @@ impl<P: Pages> BTree<P> {
         Ok(self.get_with(key, |_| ())?.is_some())
     }
 
-    /// How many keys there are. While others change the tree, how many there were at some moments
-    /// of the call, added up.
+    /// Number of keys. During concurrent changes, a sum of counts that were read at different
+    /// moments of the call.
     pub fn len(&self) -> u64 {
         self.records.get()
     }
 
-    /// Whether there is no key.
+    /// True if the tree has no keys.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes that a key may have.
+    /// Maximum bytes of a key.
     pub fn key_limit(&self) -> usize {
         self.page_bytes / 8
     }
 
-    /// Bytes that a key and its value may have together: what fits in a leaf with fences that are
-    /// as long as keys can be.
+    /// Maximum bytes of a key and its value together: one such record fits in a leaf whose fences
+    /// have the maximum length of a key.
     pub fn pair_limit(&self) -> usize {
         self.page_bytes - HEADER - 2 * self.key_limit() - ENTRY - VALUE_LEN - 1
     }

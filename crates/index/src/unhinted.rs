@@ -1,4 +1,4 @@
-//! Pages without hints, to see what hints are worth.
+//! Pages without hints, to measure the gain of hints.
 
 use terrace_pool::{OptimisticGuard, PageRef, Pages, PoolError};
 use terrace_tier::store::Stored;

@@ -1,4 +1,4 @@
-//! An index whose way to its pages is chosen at run time.
+//! Hash index with a page look-up that is selected at run time.
 
 use terrace_pool::{Pages, Space};
 
@@ -7,7 +7,7 @@ use crate::hash_index::{HashConfig, HashIndex, Shape};
 use crate::single_latch::SingleLatch;
 use crate::unhinted::Unhinted;
 
-/// How an index finds the next page of a chain.
+/// Method by which an index finds the next page of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Variant {
     /// By the hint in the reference to it.
@@ -57,7 +57,7 @@ impl Variant {
     /// Every variant.
     pub const ALL: [Variant; 3] = [Variant::Hints, Variant::PageTable, Variant::SingleLatch];
 
-    /// What it is called.
+    /// Name of the variant.
     pub fn name(self) -> &'static str {
         match self {
             Variant::Hints => "hints",
@@ -66,7 +66,7 @@ impl Variant {
         }
     }
 
-    /// An empty hash index of this variant over the pages of `space`.
+    /// Creates an empty hash index of this variant over the pages of `space`.
     ///
     /// # Errors
     /// As [`HashIndex::new`].

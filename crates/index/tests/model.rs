@@ -1,4 +1,4 @@
-//! The hash index against a map: random operations, evictions, store failures.
+//! Model test of the hash index against a map: random operations, evictions, store failures.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 0..600)
 }
 
-/// As `ops`, with reads of the store that fail.
+/// Operations as in `ops`, with injected failures of reads from the store.
 fn faulty_ops() -> impl Strategy<Value = Vec<Op>> {
     with_faults(ops(), 600, |one_in| match one_in {
         Some(one_in) => Op::Break { one_in },
@@ -54,7 +54,7 @@ fn value_of(number: u16, len: usize, step: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from(byte(at)).expect("below 251")).collect()
 }
 
-/// A broken store may fail an operation, which then did nothing.
+/// Unwraps a result. With a faulty store an operation may fail, and must then change nothing.
 fn answer<T>(broken: bool, result: Result<T, IndexError>) -> Option<T> {
     match result {
         Ok(answer) => Some(answer),

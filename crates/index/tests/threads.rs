@@ -20,7 +20,8 @@ fn key_of(writer: u64, number: u64) -> [u8; 16] {
     key
 }
 
-/// Writers own keys, one of them always present; readers see whole values and miss none.
+/// Each writer owns its keys, one of which is always present; readers must get intact values and
+/// always find that one.
 fn churn<P: Pages>(index: &HashIndex<P>, pool: &Pool, seed: u64) {
     let stop = AtomicBool::new(false);
     let reads = AtomicU64::new(0);
@@ -69,7 +70,7 @@ fn churn<P: Pages>(index: &HashIndex<P>, pool: &Pool, seed: u64) {
     assert_eq!(index.iter().filter(Result::is_ok).count() as u64, index.len());
 }
 
-/// Changes the writer's keys until told to stop; how many are there then.
+/// Changes the writer's keys until `stop` is set. Returns the number of keys at the end.
 fn write<P: Pages>(index: &HashIndex<P>, writer: u64, seed: u64, stop: &AtomicBool) -> u64 {
     let mut rng = Rng::new(seed ^ writer);
     let mut mine: Vec<Option<Vec<u8>>> = vec![None; usize::try_from(KEYS).expect("small")];
@@ -124,7 +125,7 @@ fn threads_share_an_index_over_a_single_latch() {
     });
 }
 
-/// All threads insert the same keys: each key gets in once.
+/// All threads insert the same keys: each key is inserted once.
 #[test]
 fn of_threads_that_insert_a_key_one_wins() {
     let pool = pool(512 * KIB);
@@ -144,7 +145,7 @@ fn of_threads_that_insert_a_key_one_wins() {
     assert_eq!(index.shape().expect("read").records, 1000);
 }
 
-/// Readers of one key take their next hold at once, so that its page is never without one.
+/// Readers of one key acquire the latch again at once, so that its page is always latched.
 #[test]
 fn readers_of_a_key_do_not_keep_its_writer_out() {
     const WAIT_MAX: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! The tree: bulk loads, limits, pages given back, damage, failing stores, a secondary index.
+//! Tests of the tree: bulk loads, limits, freed pages, damage, failing stores, a secondary index.
 
 mod common;
 
@@ -65,12 +65,12 @@ fn a_bulk_load_out_of_order_is_refused_and_leaves_nothing() {
     assert_eq!(existing(&space), 0, "pages of refused loads are freed");
 }
 
-/// The page of this number, in a space that is its pool's first.
+/// Reference to the page of this number, in the first space of a pool.
 fn page(number: u64) -> PageRef {
     PageRef::from_bits(number << 28).without_hint()
 }
 
-/// Pages that a space has.
+/// Number of pages of a space.
 fn existing(space: &Space) -> usize {
     (0..4096).filter(|number| space.read(&mut page(*number)).is_ok()).count()
 }
@@ -84,7 +84,8 @@ fn ascending_inserts_fill_pages() {
     }
     let shape = tree.verify().expect("sound");
     assert!(shape.used_bytes > (shape.leaves + shape.inner_pages) * 4096 * 9 / 10, "{shape:?}");
-    // Runs between other keys fill them, too: only where a run begins a leaf is cut.
+    // Ascending runs between other keys fill their leaves too: a leaf is split only at the start of
+    // a run.
     let tree = common::tree(space(&pool));
     for run in (0..20_u64).map(|run| run * 7 % 20) {
         for number in 0..1_000_u64 {
@@ -161,7 +162,7 @@ fn whoever_sees_a_record_may_use_the_tree() {
     assert_eq!((seen, tree.len()), (200, 0));
 }
 
-/// Whatever is written over a page, nothing panics, hangs, or ends other than as damage.
+/// Random damage to a page causes no panic, no hang, and no error but `Corrupt`.
 #[test]
 fn damage_is_an_error_or_out_of_sight() {
     with_seed(|seed| {
@@ -187,7 +188,7 @@ fn damage_is_an_error_or_out_of_sight() {
     });
 }
 
-/// Whether damage was found.
+/// Reads, changes, scans and verifies a damaged tree. Returns true if damage was reported.
 fn use_damaged(tree: &BTree, records: &[(Vec<u8>, Vec<u8>)]) -> bool {
     let mut found = false;
     let mut check = |result: Result<(), IndexError>| match result {
@@ -209,7 +210,8 @@ fn use_damaged(tree: &BTree, records: &[(Vec<u8>, Vec<u8>)]) -> bool {
     found
 }
 
-/// While no page can be had, what needs one fails and changes nothing; then all goes on.
+/// While the store fails, an operation that needs a page may fail and then changes nothing;
+/// afterwards all operations succeed.
 #[test]
 fn a_refused_page_leaves_the_tree_as_it_was() {
     let (pool, blocks) = faulty_pool(128 * KIB, 5);
@@ -245,7 +247,7 @@ fn a_refused_page_leaves_the_tree_as_it_was() {
     }
 }
 
-/// Records of which several have the same colour, and an index by colour.
+/// Records many of which share a colour, and an index by colour.
 fn coloured(space: &Space, count: u64) -> (BTree, SecondaryIndex) {
     let primary = tree(space.clone());
     let index = SecondaryIndex::new(space.clone(), &CONFIG).expect("a page");
@@ -283,7 +285,7 @@ fn hints_lead_to_records_and_are_mended() {
     assert_eq!(primary.hint_stats().hits, 0);
     assert_eq!(numbers_of(&primary, &index, b"red"), expected);
     assert_eq!(primary.hint_stats().hits, 1_000, "all entries were mended");
-    // Records move: leaves are split, and merged.
+    // Records move as leaves are split and merged.
     for number in 5_000..50_000_u64 {
         let key = (number * 7_919 % 45_000 + 5_000).to_be_bytes();
         primary.insert(&key, &[9; 20]).expect("inserted");

@@ -1,4 +1,4 @@
-//! The tree against a map: random operations, evictions, store failures.
+//! Model test of the tree against a map: random operations, evictions, store failures.
 
 mod common;
 
@@ -49,7 +49,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op, 0..300)
 }
 
-/// As `ops`, with reads and writes of the store that fail.
+/// Operations as in `ops`, with injected failures of reads and writes of the store.
 fn faulty_ops() -> impl Strategy<Value = Vec<Op>> {
     with_faults(ops(), 300, |one_in| match one_in {
         Some(one_in) => Op::Break { one_in },
@@ -57,7 +57,7 @@ fn faulty_ops() -> impl Strategy<Value = Vec<Op>> {
     })
 }
 
-/// Keys of 0 to 300 bytes, many of which begin alike, and some of which begin others.
+/// Keys of 0 to 300 bytes: many share a prefix, and some are prefixes of others.
 fn key_of(number: u16) -> Vec<u8> {
     match number % 5 {
         _ if number == 0 => Vec::new(),
@@ -76,7 +76,7 @@ fn value_of(number: u16, len: usize, step: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from(byte(at)).expect("below 251")).collect()
 }
 
-/// A broken store may fail an operation, which then did nothing.
+/// Unwraps a result. With a faulty store an operation may fail, and must then change nothing.
 fn answer<T>(broken: bool, result: Result<T, IndexError>) -> Option<T> {
     match result {
         Ok(answer) => Some(answer),

@@ -14,7 +14,7 @@ use terrace_testkit::{Rng, soak_time, with_seed};
 const WRITERS: u64 = 3;
 const KEYS: u64 = 400;
 
-/// Keys of the writers lie between each other's, so that all change the same leaves.
+/// Keys of the writers interleave, so that all change the same leaves.
 fn key_of(writer: u64, number: u64) -> Vec<u8> {
     let mut key = b"prefix".to_vec();
     key.extend_from_slice(&(number * WRITERS + writer).to_be_bytes());
@@ -33,7 +33,7 @@ impl<P: Pages> Churn<'_, P> {
         !self.stop.load(Ordering::Relaxed)
     }
 
-    /// Changes the writer's keys until told to stop; how many are there then.
+    /// Changes the writer's keys until the run stops. Returns the number of keys at the end.
     fn write(&self, writer: u64, seed: u64) -> u64 {
         let mut rng = Rng::new(seed ^ writer);
         let mut mine: Vec<Option<Vec<u8>>> = vec![None; usize::try_from(KEYS).expect("small")];
@@ -94,7 +94,8 @@ impl<P: Pages> Churn<'_, P> {
         }
     }
 
-    /// Scans both ways: keys in order, values whole, the first key of each writer never missed.
+    /// Scans in both directions: keys in order, values intact, the first key of each writer
+    /// present.
     fn scan(&self) {
         let first: Vec<_> = (0..WRITERS).map(|writer| key_of(writer, 0)).collect();
         for turn in 0.. {
@@ -129,7 +130,8 @@ impl<P: Pages> Churn<'_, P> {
     }
 }
 
-/// Writers own keys, one of them always present; readers see whole values and miss none.
+/// Each writer owns its keys, one of which is always present; readers must get intact values and
+/// always find that one.
 fn churn<P: Pages>(tree: &BTree<P>, pool: &Pool, seed: u64) {
     for writer in 0..WRITERS {
         assert!(tree.insert(&key_of(writer, 0), &[5; 25]).expect("inserted"));
@@ -186,7 +188,7 @@ fn threads_share_a_tree_over_a_single_latch() {
     });
 }
 
-/// All threads insert the same keys in the same order: each key gets in once.
+/// All threads insert the same keys in the same order: each key is inserted once.
 #[test]
 fn of_threads_that_insert_a_key_one_wins() {
     let pool = pool(4 * MIB);
@@ -206,7 +208,7 @@ fn of_threads_that_insert_a_key_one_wins() {
     assert_eq!(tree.verify().expect("sound").records, 20_000);
 }
 
-/// Threads count in the same values: no change is lost.
+/// Threads increment the same values: no update is lost.
 #[test]
 fn updates_of_a_value_exclude_each_other() {
     let pool = pool(4 * MIB);

@@ -1,4 +1,4 @@
-//! The counters of one consumer.
+//! Counters of one consumer.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use crate::{
     sync::{AtomicU64, Ordering},
 };
 
-/// What one consumer holds, owes and held at most.
+/// Bytes held and owed by one consumer, and the peak of the former.
 ///
-/// `held` follows the ledger's word: it grows after the word was charged and shrinks before the
-/// word is credited, so the sum over all accounts is never more than was taken from the budget.
+/// `held` follows the ledger's room word: it grows after the word was charged and shrinks before
+/// the word is credited, so the sum over all accounts never exceeds what was taken from the budget.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) id: u64,
@@ -27,28 +27,28 @@ impl Account {
         Self { id, name, class, held: zero(), owed: zero(), peak: zero() }
     }
 
-    /// Bytes held, debt included.
+    /// Returns the bytes held, debt included.
     pub(crate) fn held(&self) -> u64 {
         self.held.load(Ordering::Acquire)
     }
 
-    /// Bytes of them that no budget covers.
+    /// Returns the bytes of debt: those that the budget does not cover.
     pub(crate) fn owed(&self) -> u64 {
         self.owed.load(Ordering::Acquire)
     }
 
-    /// The most that was ever held, in bytes.
+    /// Returns the maximum number of bytes held so far.
     pub(crate) fn peak(&self) -> u64 {
         self.peak.load(Ordering::Acquire)
     }
 
-    /// Counts bytes that were taken from the budget.
+    /// Adds bytes that were taken from the budget.
     pub(crate) fn add(&self, bytes: u64) {
         let held = self.held.fetch_add(bytes, Ordering::AcqRel).saturating_add(bytes);
         self.peak.fetch_max(held, Ordering::AcqRel);
     }
 
-    /// Counts off at most `bytes` and returns how many were held.
+    /// Subtracts at most `bytes` and returns how many of them were held.
     pub(crate) fn remove(&self, bytes: u64) -> u64 {
         let mut held = self.held.load(Ordering::Relaxed);
         loop {
@@ -70,8 +70,8 @@ impl Account {
         self.owed.fetch_add(bytes, Ordering::AcqRel);
     }
 
-    /// Pays debt with at most `bytes` and returns what is left of them. The caller holds the
-    /// ledger's lock.
+    /// Pays debt with at most `bytes` and returns the rest of them. The caller holds the ledger's
+    /// lock.
     pub(crate) fn pay(&self, bytes: u64) -> u64 {
         let paid = self.owed().min(bytes);
         self.owed.fetch_sub(paid, Ordering::AcqRel);

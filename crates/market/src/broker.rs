@@ -1,11 +1,11 @@
-//! The broker: the market as an engine runs it.
+//! The broker: runs the market inside an engine.
 //!
-//! At an interval the engine tells what it knows of every consumer ([`Standing`]) and calls
+//! Once per interval the engine describes every consumer to the broker ([`Standing`]) and calls
 //! [`Broker::round`]. The broker turns performance and SLA into penalty curves, lets its mechanism
 //! decide, and publishes each decision in a [`Target`], which the consumer reads without a lock.
 //! The broker neither takes nor gives memory itself: a consumer that holds more than its target
-//! gives the excess back at its next chance, and the [`crate::Ledger`] still has the last word on
-//! every byte.
+//! gives the excess back at its next opportunity, and every byte still needs a grant of the
+//! [`crate::Ledger`].
 //!
 //! ```
 //! use std::sync::Arc;
@@ -52,29 +52,29 @@ use crate::{
 };
 use row::LastTrade;
 
-/// How a broker works. The defaults are those of the simulator's experiments.
+/// Configuration of a broker. The defaults are those of the simulator's experiments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BrokerConfig {
-    /// Which mechanism decides.
+    /// Mechanism that decides.
     pub mechanism: Kind,
-    /// How often [`Broker::round`] is called. Penalties are per interval.
+    /// Interval between calls of [`Broker::round`]. Penalties are per interval.
     pub interval: Duration,
-    /// What it costs that a byte is given up. A byte that has to be read again takes 2^-30 seconds
-    /// of a device of 1 GiB/s; at a penalty of 1 a second that is the default.
+    /// Penalty of giving up one byte. The default is that of a device of 1 GiB/s, which takes 2^-30
+    /// seconds to read a byte again, at a penalty of 1 per second.
     pub moving_penalty_per_byte: f64,
-    /// The intervals over which a move must pay.
+    /// Number of intervals over which moving memory must pay off.
     pub horizon_intervals: f64,
-    /// The share of a trade's gain that must be left when everything is paid.
+    /// Share of a trade's gain that must remain after loss and moving are paid.
     pub hysteresis: f64,
-    /// The smallest trade, in bytes.
+    /// Smallest trade in bytes.
     pub trade_bytes_min: u64,
-    /// The rounds for which nobody can take what a consumer was just given,
+    /// Initial patience: number of rounds for which a new grant is protected from other buyers.
     pub patience_rounds_min: u64,
-    /// and for which nobody can when it goes back and forth again and again.
+    /// Maximum patience, for a consumer whose grant oscillates.
     pub patience_rounds_max: u64,
-    /// The most points of a curve that is traded on.
+    /// Maximum number of points of a traded curve.
     pub points_max: usize,
-    /// The penalty of those who named none.
+    /// SLA of consumers that named none.
     pub default_sla: Sla,
 }
 
@@ -95,22 +95,22 @@ impl Default for BrokerConfig {
     }
 }
 
-/// What one round came to.
+/// Result of one round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// The grants in bytes, in the order of the standings; their sum is within the budget.
+    /// Grants in bytes, in the order of the standings; their sum is within the budget.
     pub grants: Vec<u64>,
-    /// The trades.
+    /// Trades that lead to the grants.
     pub trades: Vec<Trade>,
-    /// What a byte costs an interval, where the mechanism has a price.
+    /// Price of a byte per interval, if the mechanism has one.
     pub price: Option<f64>,
-    /// The penalty an interval that is expected with these grants.
+    /// Expected sum of penalties per interval with these grants.
     pub expected_penalty: f64,
     /// Bytes taken from consumers that had been granted them.
     pub moved_bytes: u64,
 }
 
-/// The market of one budget. See the module's documentation.
+/// The market of one budget. See the documentation of the module.
 #[derive(Debug)]
 pub struct Broker {
     config: BrokerConfig,
@@ -120,18 +120,18 @@ pub struct Broker {
     entries: BTreeMap<u64, Entry>,
 }
 
-/// What the broker remembers of a consumer.
+/// State of one consumer across rounds.
 #[derive(Debug, Default)]
 struct Entry {
     target: Target,
-    /// Its last grant; none before its first round.
+    /// Last grant; `None` before the first round.
     grant: Option<u64>,
     last: LastTrade,
     row: Option<MarketRow>,
 }
 
 impl Broker {
-    /// A broker that has decided nothing yet.
+    /// Returns a broker that has decided nothing yet.
     #[must_use]
     pub fn new(config: BrokerConfig) -> Self {
         let mechanism = config.mechanism.mechanism();
@@ -139,13 +139,13 @@ impl Broker {
         Self { config, mechanism, damper, round: 0, entries: BTreeMap::new() }
     }
 
-    /// How it works.
+    /// Returns the configuration.
     #[must_use]
     pub fn config(&self) -> &BrokerConfig {
         &self.config
     }
 
-    /// Has another mechanism decide from the next round on; grants stay until then.
+    /// Changes the mechanism from the next round on; the grants stay until then.
     pub fn set_mechanism(&mut self, kind: Kind) {
         if kind != self.config.mechanism {
             self.config.mechanism = kind;
@@ -153,25 +153,25 @@ impl Broker {
         }
     }
 
-    /// Sets [`BrokerConfig::moving_penalty_per_byte`], as the device is seen to work.
+    /// Sets [`BrokerConfig::moving_penalty_per_byte`] to the observed speed of the device.
     pub fn set_moving_penalty(&mut self, per_byte: f64) {
         self.config.moving_penalty_per_byte = per_byte;
     }
 
-    /// Where a consumer reads what it may hold: without a limit until a round has seen it.
+    /// Returns the target of a consumer. It has no limit until the first round with the consumer.
     pub fn target(&mut self, id: u64) -> Target {
         self.entries.entry(id).or_default().target.clone()
     }
 
-    /// Forgets a consumer that is gone; its target has no limit from then on.
+    /// Removes a consumer; its target has no limit from then on.
     pub fn remove(&mut self, id: u64) {
         if let Some(entry) = self.entries.remove(&id) {
             entry.target.set(u64::MAX);
         }
     }
 
-    /// Decides for the next interval. Consumers that do not stand here any more are forgotten
-    /// once they had a grant.
+    /// Decides the grants of the next interval. Consumers that had a grant and are not among the
+    /// `standings` are removed.
     pub fn round(&mut self, budget_bytes: u64, standings: &[Standing]) -> Outcome {
         self.round += 1;
         self.forget(standings);
@@ -194,12 +194,12 @@ impl Broker {
         }
     }
 
-    /// The rows of `terrace.market`: one for each consumer of the last round, by id.
+    /// Returns the rows of `terrace.market`: one for each consumer of the last round, by id.
     pub fn rows(&self) -> impl Iterator<Item = &MarketRow> {
         self.entries.values().filter_map(|entry| entry.row.as_ref())
     }
 
-    /// Rounds so far.
+    /// Returns the number of rounds so far.
     #[must_use]
     pub fn rounds(&self) -> u64 {
         self.round
@@ -226,7 +226,7 @@ impl Broker {
         Some(Arc::new(curve.simplified(self.config.points_max)))
     }
 
-    /// A consumer with what its patience lets it keep.
+    /// Builds the snapshot of a consumer, with the bytes that its patience protects.
     fn snapshot(&self, standing: &Standing, curve: &Option<Arc<Curve>>) -> Snapshot {
         let known = self.entries.get(&standing.id).and_then(|entry| entry.grant);
         let holding = known.unwrap_or(standing.held_bytes);
@@ -256,7 +256,7 @@ impl Broker {
         }
     }
 
-    /// Remembers the grants and returns the bytes that were taken away.
+    /// Stores the grants and trades, and returns the bytes that were taken away.
     fn learn(&mut self, snapshots: &[Snapshot], allotment: &Allotment) -> u64 {
         let mut moved = 0;
         for (snapshot, &grant) in snapshots.iter().zip(&allotment.grants) {
@@ -281,8 +281,8 @@ impl Broker {
         moved
     }
 
-    /// Publishes the grants, and on top of them what nobody was granted: memory that helps nobody
-    /// by the curves is lent to those who ask for more, until it does.
+    /// Publishes the grants and lends the rest of the budget: memory that no curve has a use for
+    /// goes to consumers whose demand exceeds their grant, in proportion, until a curve needs it.
     fn publish(&self, budget_bytes: u64, standings: &[Standing], grants: &[u64]) {
         let granted = grants.iter().fold(0_u64, |sum, grant| sum.saturating_add(*grant));
         let free = budget_bytes.saturating_sub(granted);

@@ -1,8 +1,8 @@
-//! What kind of consumer holds the bytes.
+//! Classes of consumers.
 
 use std::fmt;
 
-/// The kind of a consumer.
+/// Kind of a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// The frames of a buffer pool.
@@ -15,14 +15,15 @@ pub enum Class {
     Heap,
     /// The object store.
     Objects,
-    /// Whatever else is held for as long as the process lives.
+    /// Anything else that is held for as long as the process lives.
     Other,
 }
 
 impl Class {
-    /// Whether a consumer of this class can give bytes back on request and go on more slowly.
+    /// True if a consumer of this class can give bytes back on request and continue, more slowly.
     ///
-    /// Elastic consumers share what the others leave; see [`crate::Consumer::fair_share`].
+    /// Elastic consumers share what the others leave of the budget; see
+    /// [`crate::Consumer::fair_share`].
     #[must_use]
     pub const fn is_elastic(self) -> bool {
         match self {
@@ -31,7 +32,7 @@ impl Class {
         }
     }
 
-    /// The name in lower case, as it stands in system tables and errors.
+    /// Returns the name in lower case, as system tables and errors show it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

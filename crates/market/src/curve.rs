@@ -1,13 +1,12 @@
-//! Curves: what work costs as a function of the memory it has.
+//! Curves: the cost of work as a function of its memory.
 //!
-//! A [`Curve`] falls or stays as bytes grow; it need not be convex. Between its points it is
-//! straight, before the first and after the last it is flat. Bytes are whole, so a cliff is two
-//! points one byte apart, and nothing is lost by writing a curve as points: the passes of an
-//! external sort are exact.
+//! A [`Curve`] never rises as bytes grow; it need not be convex. It is linear between its points
+//! and flat before the first and after the last. Bytes are integers, so a cliff is two points one
+//! byte apart, and a curve of points is exact even for the passes of an external sort.
 //!
-//! Where curves come from: [`SortModel`] and [`HashModel`] reckon them, a [`Correction`] scales
-//! them to what was measured, and [`Shards`] samples the miss ratio of a cache. What the values
-//! are - I/Os, seconds, penalty - is the user's business; [`crate::sla`] turns one into another.
+//! [`SortModel`] and [`HashModel`] compute curves, a [`Correction`] scales them to measurements,
+//! and [`Shards`] samples the miss-ratio curve of a cache. The meaning of the values (I/Os,
+//! seconds, penalty) is up to the caller; [`crate::sla`] converts one into another.
 
 mod correction;
 mod distance;
@@ -28,55 +27,55 @@ pub use sort::{SortModel, Spill};
 
 use crate::number::{count, float};
 
-/// The value of a curve at one size.
+/// One point of a curve: a memory size and its cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Memory in bytes.
     pub bytes: u64,
-    /// What the work costs with that much.
+    /// Cost of the work with that much memory.
     pub value: f64,
 }
 
 impl Point {
-    /// A point.
+    /// Returns a point.
     #[must_use]
     pub const fn new(bytes: u64, value: f64) -> Self {
         Self { bytes, value }
     }
 }
 
-/// Cost as a function of bytes: never rising, straight between points.
+/// Cost as a function of bytes: never rises, and is linear between its points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// Never empty; bytes rise strictly, values never rise.
+    /// Points of the curve: never empty; bytes rise strictly, values never rise.
     points: Vec<Point>,
 }
 
-/// Points that are no curve.
+/// Error of building a curve from points.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CurveError {
-    /// There was no point.
+    /// There are no points.
     #[error("a curve needs at least one point")]
     Empty,
-    /// A value was negative, infinite or no number.
+    /// A value is negative, infinite or not a number.
     #[error("{value} at {bytes} bytes is no cost; it must be a number of 0 or more")]
     NotACost {
-        /// Where.
+        /// Size of the point in bytes.
         bytes: u64,
-        /// What.
+        /// Value of the point.
         value: f64,
     },
 }
 
 impl Curve {
-    /// A curve through points in any order.
+    /// Returns a curve through points in any order.
     ///
-    /// Where a point with more bytes costs more, it is set to what fewer bytes cost: nobody has to
-    /// use what it is given. Of two points at one size the cheaper counts.
+    /// If a point with more bytes costs more, its cost is lowered to that of fewer bytes, since a
+    /// consumer need not use all it is granted. Of two points at one size the cheaper counts.
     ///
     /// # Errors
-    /// [`CurveError`] without points, or when a value is no number of 0 or more.
+    /// [`CurveError`] if there are no points, or if a value is not a number of 0 or more.
     pub fn new(points: impl IntoIterator<Item = Point>) -> Result<Self, CurveError> {
         let mut points: Vec<Point> = points.into_iter().collect();
         if let Some(&Point { bytes, value }) =
@@ -92,13 +91,13 @@ impl Curve {
         Ok(Self::descending(points))
     }
 
-    /// A curve that is flat.
+    /// Returns a constant curve.
     #[must_use]
     pub fn flat(value: f64) -> Self {
         Self::descending(vec![Point::new(0, value)])
     }
 
-    /// A staircase: each value holds from its bytes on, until the next one's.
+    /// Returns a step function: each value holds from its bytes up to those of the next point.
     ///
     /// # Errors
     /// As [`Curve::new`].
@@ -111,7 +110,8 @@ impl Curve {
         Self::new(landings.into_iter().chain(edges))
     }
 
-    /// A curve of points whose bytes rise strictly and whose values are costs; there is one.
+    /// Returns a curve of points whose bytes rise strictly and whose values are costs; there must
+    /// be at least one. Values that rise are lowered.
     pub(crate) fn descending(mut points: Vec<Point>) -> Self {
         let mut least = f64::INFINITY;
         for point in &mut points {
@@ -121,7 +121,7 @@ impl Curve {
         Self { points }
     }
 
-    /// The cost with `bytes`.
+    /// Returns the cost with `bytes`.
     #[must_use]
     pub fn at(&self, bytes: u64) -> f64 {
         let after = self.points.partition_point(|point| point.bytes <= bytes);
@@ -133,19 +133,19 @@ impl Curve {
         left.value + (right.value - left.value) * part
     }
 
-    /// The points, by rising bytes. There is at least one.
+    /// Returns the points, by rising bytes. There is at least one.
     #[must_use]
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// The least cost, which no amount of memory lowers.
+    /// Returns the lowest cost, which no amount of memory improves.
     #[must_use]
     pub fn least(&self) -> f64 {
         self.last().value
     }
 
-    /// The fewest bytes at which the cost is least: more is of no use.
+    /// Returns the fewest bytes with the lowest cost: more memory is of no use.
     #[must_use]
     pub fn useful_bytes(&self) -> u64 {
         let least = self.least();
@@ -153,8 +153,8 @@ impl Curve {
         self.points.get(first).map_or(0, |point| if first == 0 { 0 } else { point.bytes })
     }
 
-    /// Whether each byte is worth no more than the one before it. A curve with a cliff beyond its
-    /// first bytes is not.
+    /// True if each byte saves no more than the one before it. A curve with a cliff beyond its
+    /// first bytes is not convex.
     #[must_use]
     pub fn is_convex(&self) -> bool {
         let flat_head = self.points.first().is_some_and(|point| {
@@ -168,14 +168,15 @@ impl Curve {
         !flat_head && !self.points.windows(3).any(bends)
     }
 
-    /// The curve with every cost times `factor`.
+    /// Returns the curve with every cost multiplied by `factor`.
     #[must_use]
     pub fn scaled(&self, factor: f64) -> Self {
         let scale = |point: &Point| Point::new(point.bytes, point.value * factor.max(0.0));
         Self::descending(self.points.iter().map(scale).collect())
     }
 
-    /// The curve with every size times `factor`: what the same work costs on more data.
+    /// Returns the curve with every size multiplied by `factor`: the cost of the same work on more
+    /// data.
     #[must_use]
     pub fn stretched(&self, factor: f64) -> Self {
         let mut points: Vec<Point> = Vec::with_capacity(self.points.len());
@@ -189,7 +190,7 @@ impl Curve {
         Self::descending(points)
     }
 
-    /// The curve of `f` of the cost. `f` must not fall as its argument rises.
+    /// Returns the curve of `f` of the cost. `f` must not fall as its argument rises.
     #[must_use]
     pub fn map(&self, f: impl Fn(f64) -> f64) -> Self {
         let value = |bytes: u64| f(self.at(bytes)).max(0.0);
@@ -197,7 +198,7 @@ impl Curve {
         sample::sampled(&sizes, value)
     }
 
-    /// The sum of two curves.
+    /// Returns the sum of two curves.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         let mut sizes: Vec<u64> =
@@ -208,8 +209,8 @@ impl Curve {
         Self::descending(sizes.into_iter().map(sum).collect())
     }
 
-    /// A curve of at most `points_max` points (2 at least) that is close to this one: points that
-    /// change it least go first, so cliffs stay.
+    /// Returns a curve of at most `points_max` points (2 at least) that is close to this one. The
+    /// points that change it least are removed first, so cliffs stay.
     #[must_use]
     pub fn simplified(&self, points_max: usize) -> Self {
         Self { points: simplify::simplified(&self.points, points_max.max(2)) }

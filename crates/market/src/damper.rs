@@ -1,13 +1,14 @@
-//! Hysteresis in time: who was just given memory keeps it for a while.
+//! Hysteresis in time: protects a new grant from other buyers for a number of rounds.
 
 use std::collections::BTreeMap;
 
-/// Remembers who was given memory, and for how long it keeps it.
+/// Patience of each consumer: the rounds for which its last gain is protected.
 ///
-/// What a grant rose by nobody may take for some rounds: its patience. Whoever loses it right
-/// after and gets it back soon has its patience doubled, up to a most; whoever keeps still gets
-/// it halved. So a workload that flips back and forth, even one that flips because of what
-/// the market did, moves memory ever more seldom, while one that changes for good is followed.
+/// While its patience lasts, no buyer can take the bytes by which a consumer's grant rose. A
+/// consumer that loses memory and gains some again soon has its patience doubled, up to a maximum;
+/// one that gains some again much later has it halved. Memory therefore moves ever more seldom
+/// under a workload that oscillates, even if the market itself causes the oscillation, while a
+/// lasting change is followed.
 #[derive(Clone, Debug)]
 pub(crate) struct Damper {
     rounds_min: u64,
@@ -17,19 +18,19 @@ pub(crate) struct Damper {
 
 #[derive(Clone, Copy, Debug)]
 struct Mark {
-    /// When its patience began,
+    /// Round in which the patience began.
     round: u64,
-    /// for how many rounds,
+    /// Number of rounds of the patience.
     patience: u64,
-    /// and by how many bytes it has grown since.
+    /// Bytes by which the grant has risen since the patience began.
     gained: u64,
-    /// Whether it shrank since.
+    /// True if the grant has fallen since.
     shrank: bool,
 }
 
-/// Who grows again after more than this many times its patience, and after
+/// A consumer that grows again after more than this many times its patience is not oscillating.
 const CALM: u64 = 4;
-/// so many rounds, does not oscillate: it has other work.
+/// Minimum number of rounds before a consumer that grows again counts as not oscillating.
 const CALM_ROUNDS: u64 = 8;
 
 impl Damper {
@@ -37,13 +38,13 @@ impl Damper {
         Self { rounds_min, rounds_max: rounds_max.max(rounds_min), marks: BTreeMap::new() }
     }
 
-    /// The bytes that it keeps in this round.
+    /// Returns the bytes that are protected in this round.
     pub(crate) fn kept(&self, id: u64, round: u64) -> u64 {
         let mark = self.marks.get(&id).filter(|mark| mark.is_patient(round));
         mark.map_or(0, |mark| mark.gained)
     }
 
-    /// Learns that a grant rose.
+    /// Records that a grant rose.
     pub(crate) fn grew(&mut self, id: u64, round: u64, bytes: u64) {
         let fresh = Mark { round, patience: self.rounds_min, gained: bytes, shrank: false };
         let mark = self.marks.entry(id).or_insert(Mark { gained: 0, ..fresh });
@@ -60,14 +61,14 @@ impl Damper {
         *mark = Mark { patience: mark.patience, ..fresh };
     }
 
-    /// Learns that a grant fell.
+    /// Records that a grant fell.
     pub(crate) fn shrank(&mut self, id: u64) {
         if let Some(mark) = self.marks.get_mut(&id) {
             mark.shrank = true;
         }
     }
 
-    /// Forgets who is no longer there.
+    /// Removes the consumers for which `is_there` returns false.
     pub(crate) fn keep(&mut self, is_there: impl Fn(u64) -> bool) {
         self.marks.retain(|id, _| is_there(*id));
     }
@@ -83,7 +84,8 @@ impl Mark {
 mod tests {
     use super::*;
 
-    /// Rounds in which a consumer shrank from which everything is taken as soon as it may be.
+    /// Returns the rounds in which a consumer lost its memory to a buyer that takes it as soon as
+    /// it may.
     fn losses(rounds: u64) -> Vec<u64> {
         let mut damper = Damper::new(2, 64);
         let mut has = false;

@@ -1,45 +1,45 @@
-//! What the ledger refuses.
+//! Errors of the ledger.
 
 use std::sync::Arc;
 
-/// A grant that the budget could not cover.
+/// Error of a grant that the budget cannot cover.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{consumer}` asked for {asked} bytes of DRAM, but {available} of the budget of {budget} bytes \
      are free"
 )]
 pub struct Denied {
-    /// The name of the consumer that asked.
+    /// Name of the consumer.
     pub consumer: Arc<str>,
-    /// The bytes it asked for.
+    /// Bytes asked for.
     pub asked: u64,
-    /// The bytes that were free at that moment.
+    /// Bytes that were free at that moment.
     pub available: u64,
-    /// The budget of the ledger in bytes.
+    /// Budget of the ledger in bytes.
     pub budget: u64,
 }
 
-/// An operation on the ledger itself that was refused.
+/// Error of an operation on the ledger itself.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MarketError {
-    /// The new budget is smaller than what consumers hold.
+    /// The new budget is smaller than the bytes that consumers hold.
     #[error(
         "a budget of {asked} bytes is below the {held} bytes that consumers hold; \
          ask for {held} or more, or have them give bytes back first"
     )]
     BelowHeld {
-        /// The budget asked for, in bytes.
+        /// Budget asked for, in bytes.
         asked: u64,
-        /// What all consumers held together at that moment, debt included, in bytes.
+        /// Bytes held by all consumers at that moment, debt included.
         held: u64,
     },
     /// The new budget is larger than the ledger can count.
     #[error("a budget of {asked} bytes is above the largest, {limit} bytes")]
     AboveLimit {
-        /// The budget asked for, in bytes.
+        /// Budget asked for, in bytes.
         asked: u64,
-        /// The largest budget, in bytes.
+        /// Largest budget, in bytes.
         limit: u64,
     },
 }

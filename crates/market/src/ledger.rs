@@ -1,7 +1,8 @@
-//! The ledger: one budget, its consumers, and what each of them holds.
+//! The ledger: one memory budget, its consumers, and the bytes that each of them holds.
 //!
-//! There is one lock, over the list of consumers. Grants never take it. It is taken to register,
-//! to list, to change the budget, and for every change while something is owed (see `room`).
+//! One lock protects the list of consumers. [`Consumer::try_grow`] never takes it. It is taken to
+//! register, to list, to change the budget, and for every change that begins or ends with debt (see
+//! `room`).
 
 use std::sync::PoisonError;
 
@@ -12,33 +13,33 @@ use crate::{
     sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering},
 };
 
-/// The account of one memory budget. Clones share it.
+/// Ledger of one memory budget. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     state: Arc<State>,
 }
 
-/// The sums of a ledger at one moment; all in bytes.
+/// Totals of a ledger at one moment; all in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Totals {
-    /// What may be granted altogether.
+    /// Upper bound of the bytes that may be granted.
     pub budget: u64,
-    /// What is held and covered by the budget; at most `budget`.
+    /// Bytes held and covered by the budget; at most `budget`.
     pub granted: u64,
-    /// What is held beyond the budget.
+    /// Bytes held beyond the budget.
     pub debt: u64,
-    /// What may be granted now; zero while there is debt.
+    /// Bytes that can be granted now; zero while there is debt.
     pub available: u64,
 }
 
 #[derive(Debug)]
 struct State {
     room: Room,
-    /// Written under the lock only.
+    /// Budget in bytes; written only under the lock.
     budget: AtomicU64,
-    /// How many elastic consumers there are. Written under the lock only.
+    /// Number of elastic consumers; written only under the lock.
     elastic_consumers: AtomicU64,
-    /// What the consumers that are not elastic hold.
+    /// Bytes held by the consumers that are not elastic.
     inelastic_held: AtomicU64,
     registry: Mutex<Registry>,
 }
@@ -50,7 +51,7 @@ struct Registry {
 }
 
 impl Ledger {
-    /// A ledger over `budget_bytes`. A budget above 4 EiB counts as 4 EiB.
+    /// Returns a ledger over `budget_bytes`. A budget above 4 EiB counts as 4 EiB.
     #[must_use]
     pub fn new(budget_bytes: u64) -> Self {
         let budget = budget_bytes.min(LIMIT_BYTES);
@@ -64,34 +65,34 @@ impl Ledger {
         Self { state: Arc::new(state) }
     }
 
-    /// The budget in bytes.
+    /// Returns the budget in bytes.
     #[must_use]
     pub fn budget(&self) -> u64 {
         self.state.budget.load(Ordering::Acquire)
     }
 
-    /// The bytes that are held and covered by the budget.
+    /// Returns the bytes that are held and covered by the budget.
     ///
-    /// Beside a concurrent [`Ledger::set_budget`] the answer may belong to either budget;
+    /// During a concurrent [`Ledger::set_budget`] the result may belong to either budget;
     /// [`Ledger::totals`] is consistent.
     #[must_use]
     pub fn granted(&self) -> u64 {
         self.budget().saturating_sub(self.available())
     }
 
-    /// The bytes that are held beyond the budget. Give this much back and nothing is owed.
+    /// Returns the debt: the bytes that are held beyond the budget.
     #[must_use]
     pub fn debt(&self) -> u64 {
         debt_bytes(self.state.room.get())
     }
 
-    /// The bytes that [`Consumer::try_grow`] would grant now; zero while there is debt.
+    /// Returns the bytes that [`Consumer::try_grow`] would grant now; zero while there is debt.
     #[must_use]
     pub fn available(&self) -> u64 {
         free_bytes(self.state.room.get())
     }
 
-    /// All sums, consistent with each other. Takes the lock.
+    /// Returns all totals, consistent with each other. Takes the lock.
     #[must_use]
     pub fn totals(&self) -> Totals {
         let _registry = self.lock();
@@ -101,11 +102,11 @@ impl Ledger {
         Totals { budget, granted, debt: debt_bytes(room), available }
     }
 
-    /// Changes the budget. More room pays debt first.
+    /// Changes the budget. An increase pays debt first.
     ///
     /// # Errors
     /// [`MarketError::BelowHeld`] if consumers hold more than `bytes`: have them shrink first.
-    /// [`MarketError::AboveLimit`] above 4 EiB. The budget is then what it was.
+    /// [`MarketError::AboveLimit`] above 4 EiB. On an error the budget is unchanged.
     pub fn set_budget(&self, bytes: u64) -> Result<(), MarketError> {
         if bytes > LIMIT_BYTES {
             return Err(MarketError::AboveLimit { asked: bytes, limit: LIMIT_BYTES });
@@ -126,7 +127,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Adds a consumer. Names are for people and need not be unique.
+    /// Registers a consumer. Names are for display and need not be unique.
     pub fn register(&self, name: impl Into<String>, class: Class) -> Consumer {
         let mut registry = self.lock();
         let account = Arc::new(Account::new(registry.next_id, name.into().into(), class));
@@ -138,7 +139,7 @@ impl Ledger {
         Consumer::new(self.clone(), account)
     }
 
-    /// Every live consumer, in the order of registration. Takes the lock.
+    /// Returns all live consumers, in the order of registration. Takes the lock.
     #[must_use]
     pub fn consumers(&self) -> Vec<ConsumerInfo> {
         let registry = self.lock();
@@ -171,8 +172,8 @@ impl Ledger {
     pub(crate) fn shrink(&self, account: &Account, bytes: u64) -> u64 {
         let given = account.remove(bytes);
         if !account.class.is_elastic() {
-            // After the account, as it is added before: the sum is never below what accounts hold,
-            // so it cannot wrap.
+            // The account is reduced before the sum here, and the sum is raised before the account
+            // in `count`: the sum is never below what the accounts hold, so it cannot wrap.
             self.state.inelastic_held.fetch_sub(given, Ordering::AcqRel);
         }
         if !self.state.room.give(given) {
@@ -226,7 +227,7 @@ impl Ledger {
 }
 
 impl Registry {
-    /// Strikes `bytes` off the debts, oldest consumer first.
+    /// Reduces the debts by `bytes`, of the oldest consumers first.
     fn pay(&self, bytes: u64) {
         let mut left = bytes;
         for account in &self.accounts {

@@ -1,15 +1,15 @@
-//! One memory budget, the consumers that share it, and the market that decides who has how much.
+//! Memory ledger and memory market: one budget, its consumers, and the grants of each.
 //!
 //! # The ledger
 //!
-//! Everything that holds DRAM (pool frames, region blocks, heaps, objects, the reservations of
-//! queries) is a [`Consumer`] of one [`Ledger`]. A consumer asks before it takes
+//! Every holder of DRAM (pool frames, region blocks, heaps, objects, the reservations of queries)
+//! is a [`Consumer`] of one [`Ledger`]. A consumer asks for memory before it uses it
 //! ([`Consumer::try_grow`]) and gives back what it no longer needs ([`Consumer::shrink`]). The sum
-//! of what was granted never exceeds the budget, whatever the interleaving.
+//! of the grants never exceeds the budget, in any interleaving.
 //!
 //! Some bytes cannot be refused: an allocation that has already happened, a buffer that a library
-//! grew on its own. They are taken with [`Consumer::grow_or_owe`]; what the budget cannot cover is
-//! *debt*. Debt is shown, blocks new grants and is paid by whatever is given back next.
+//! grew on its own. They are taken with [`Consumer::grow_or_owe`]; the part that the budget cannot
+//! cover is *debt*. Debt is reported, blocks new grants, and is paid by the next bytes given back.
 //!
 //! ```
 //! use terrace_market::{Class, Ledger};
@@ -28,10 +28,11 @@
 //!
 //! # The market
 //!
-//! The ledger says no when there is no room; the market says beforehand who should have how much.
-//! Work is slower with less memory ([`curve`]), slowness costs ([`sla`]), and a [`mechanism`] moves
-//! memory to where it saves most. A [`Broker`] does so at an interval and publishes a [`Target`]
-//! for each consumer; [`simulate`] runs the same broker over a recorded trace.
+//! The ledger refuses memory when none is free; the market decides beforehand how much each
+//! consumer should hold. Work is slower with less memory ([`curve`]), slowness has a penalty
+//! ([`sla`]), and a [`mechanism`] moves memory to where it saves most. A [`Broker`] runs the
+//! mechanism once per interval and publishes a [`Target`] for each consumer; [`simulate`] runs the
+//! same broker over a recorded trace.
 //!
 //! # Cost
 //! A grant is one compare-and-swap on a word that all consumers share, one addition to the

@@ -1,16 +1,18 @@
-//! Mechanisms: who is granted how much.
+//! Mechanisms that divide one budget among its consumers.
 //!
-//! A [`Mechanism`] looks at [`Snapshot`]s of all consumers and says what each may hold for the next
-//! interval. It is arithmetic: the same snapshots give the same grants. There are the economic
-//! ones of Otaki et al. (CIDR 2025, section 2.1, figure 3) - [`Exchange`], [`Price`], [`Auction`] -
-//! and what systems do without a market, to compare with: [`StaticSplit`] and [`DemandDriven`].
+//! A [`Mechanism`] takes a [`Snapshot`] of each consumer and returns the grants of the next
+//! interval. It is pure arithmetic: the same snapshots give the same grants. [`Exchange`],
+//! [`Price`] and [`Auction`] are the economic mechanisms of Otaki et al. (CIDR 2025, section 2.1,
+//! figure 3). [`StaticSplit`] and [`DemandDriven`] are baselines: the policies of systems without a
+//! market.
 //!
-//! All keep two promises: the grants' sum never exceeds the budget, and no grant is below its
-//! floor unless the floors themselves exceed the budget.
+//! Every mechanism keeps two promises: the sum of the grants never exceeds the budget, and no grant
+//! is below its floor unless the floors themselves exceed the budget.
 //!
-//! Penalty curves need not be convex. A sort gains nothing from a page more until it saves a whole
-//! pass, so a step of a page at a time stops in front of every cliff. Here a trade is as large as
-//! the curve's next useful size, and it may be fed by several givers at once.
+//! Penalty curves need not be convex. A sort gains nothing from one more page until it saves a
+//! whole pass, so a mechanism that trades page by page would stop in front of every cliff. Here a
+//! trade is as large as the next useful size of the buyer's curve, and several sellers may supply
+//! one trade.
 
 mod auction;
 mod baseline;
@@ -32,80 +34,82 @@ pub(crate) use supply::{worth_of_less, worth_of_more};
 
 use crate::{Class, Curve};
 
-/// One consumer as a mechanism sees it.
+/// Input of a mechanism: one consumer at the beginning of a round.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Its number, the same in every round.
+    /// Id of the consumer, the same in every round.
     pub id: u64,
-    /// Its kind.
+    /// Kind of the consumer.
     pub class: Class,
-    /// What it is endowed with: its last grant, or what it holds if it had none, in bytes.
+    /// Endowment in bytes: the last grant, or the bytes held if there was none.
     pub holding_bytes: u64,
-    /// What it cannot do without, in bytes.
+    /// Floor in bytes: the least memory the consumer can work with.
     pub floor_bytes: u64,
-    /// What it keeps where the budget allows, because it was just given it. In bytes.
+    /// Bytes protected from other buyers because they were granted recently, as far as the budget
+    /// allows.
     pub kept_bytes: u64,
-    /// What it may have at most, in bytes.
+    /// Upper bound of the grant in bytes.
     pub ceiling_bytes: u64,
-    /// What it would take if nobody said no, in bytes. What it has beyond that is free.
+    /// Demand in bytes: the most the consumer could use. Any grant beyond it counts as free memory.
     pub demand_bytes: u64,
-    /// Whether it can give back; if not, its holding is its floor.
+    /// True if the consumer can give memory back. If not, its holding is its floor.
     pub can_shrink: bool,
-    /// Its penalty an interval as a function of bytes. Without one it gets a fair share.
+    /// Penalty per interval as a function of bytes. Without a curve the consumer gets a fair share.
     pub curve: Option<Arc<Curve>>,
 }
 
-/// What all mechanisms go by.
+/// Parameters of a round that apply to all consumers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {
-    /// What may be granted altogether, in bytes.
+    /// Budget in bytes: the upper bound of the sum of the grants.
     pub budget_bytes: u64,
-    /// The smallest trade, in bytes.
+    /// Smallest trade in bytes.
     pub trade_bytes_min: u64,
-    /// What it costs that a byte is given up: it may have to be written, and read again.
+    /// Penalty of giving up one byte, which may have to be written and read again.
     pub moving_penalty_per_byte: f64,
-    /// The intervals for which a grant is expected to stand; moving pays off over them.
+    /// Number of intervals for which a grant is expected to stand; moving memory must pay off
+    /// within them.
     pub horizon_intervals: f64,
-    /// The share of a trade's gain that must be left when loss and moving are paid, from 0 to 1.
+    /// Share of a trade's gain that must remain after loss and moving are paid, from 0 to 1.
     pub hysteresis: f64,
-    /// The most trades of one round.
+    /// Maximum number of trades in one round.
     pub trades_max: usize,
 }
 
-/// Memory that changed hands.
+/// One transfer of memory between two consumers, or of free memory to one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trade {
-    /// Who gave; nobody if it was free.
+    /// Id of the seller; `None` if the memory was free.
     pub from: Option<u64>,
-    /// Who got.
+    /// Id of the buyer.
     pub to: u64,
-    /// How much.
+    /// Bytes traded.
     pub bytes: u64,
-    /// By how much the sum of penalties falls an interval.
+    /// Reduction of the sum of penalties per interval.
     pub gain: f64,
 }
 
-/// What a mechanism decided.
+/// Result of a round: the decision of a mechanism.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Allotment {
     /// Grants in bytes, in the order of the snapshots.
     pub grants: Vec<u64>,
-    /// The trades that led there.
+    /// Trades that lead from the endowments to the grants.
     pub trades: Vec<Trade>,
-    /// What a byte costs an interval, where there is a price.
+    /// Price of a byte per interval, if the mechanism has one.
     pub price: Option<f64>,
 }
 
-/// A way to share one budget.
+/// A policy that divides one budget among consumers.
 pub trait Mechanism: fmt::Debug + Send {
-    /// Which one it is.
+    /// Returns the kind of this mechanism.
     fn kind(&self) -> Kind;
 
-    /// The grants of the next interval.
+    /// Returns the grants of the next interval and the trades that lead to them.
     fn allot(&mut self, terms: &Terms, snapshots: &[Snapshot]) -> Allotment;
 }
 
-/// The mechanisms there are.
+/// Available mechanisms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// [`Exchange::cooperative`].
@@ -114,7 +118,7 @@ pub enum Kind {
     Selfish,
     /// [`Price`].
     Price,
-    /// [`Auction`]: the one that costs least in the simulator.
+    /// [`Auction`]: the mechanism with the lowest penalty in the simulator.
     #[default]
     Auction,
     /// [`StaticSplit`].
@@ -124,11 +128,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every mechanism.
+    /// All mechanisms.
     pub const ALL: [Self; 6] =
         [Self::Cooperative, Self::Selfish, Self::Price, Self::Auction, Self::Static, Self::Demand];
 
-    /// Its name as people type it.
+    /// Returns the name as users write it in a setting.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -141,7 +145,7 @@ impl Kind {
         }
     }
 
-    /// Whether it goes by penalties; the others are what it is compared with.
+    /// True if the mechanism decides by penalties; the others are baselines for comparison.
     #[must_use]
     pub const fn is_market(self) -> bool {
         match self {
@@ -150,7 +154,7 @@ impl Kind {
         }
     }
 
-    /// A new mechanism of this kind.
+    /// Returns a new mechanism of this kind.
     #[must_use]
     pub fn mechanism(self) -> Box<dyn Mechanism> {
         match self {
@@ -170,7 +174,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A name that no mechanism has.
+/// Error of parsing a name that no mechanism has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no market mechanism \"{0}\"; there are cooperative, selfish, price, auction, static \
@@ -188,7 +192,7 @@ impl FromStr for Kind {
 }
 
 impl Default for Terms {
-    /// No budget yet; see [`crate::broker::BrokerConfig`] for where the numbers come from.
+    /// Terms with a budget of 0 bytes. [`crate::broker::BrokerConfig`] explains the other values.
     fn default() -> Self {
         Self {
             budget_bytes: 0,

@@ -1,35 +1,35 @@
-//! The one word that decides every grant: what is left of the budget.
+//! The room: the word with the rest of the budget, which decides every grant.
 //!
 //! `room = budget - everything held`. It is signed: below zero it is the debt. Grants, returns and
-//! changes of the budget all move this word, so no interleaving of them can grant more than the
-//! budget; a pair of counters (budget, granted) would let a grant checked against the old budget
-//! land after the budget was lowered.
+//! changes of the budget all update this word, so no interleaving of them can grant more than the
+//! budget. With two counters (budget, granted), a grant checked against the old budget could take
+//! effect after the budget was lowered.
 //!
-//! While the word is negative it changes only under the ledger's lock, which keeps the debts of
-//! the consumers equal to it. The operations that need no lock therefore refuse to start from, or
-//! arrive at, a negative word.
+//! While the word is negative it changes only under the ledger's lock, which keeps the debts of the
+//! consumers equal to it. The lock-free operations therefore refuse to start from, or to arrive at,
+//! a negative word.
 
 use crate::sync::{AtomicI64, Ordering};
 
-/// The largest budget and the largest debt, in bytes: 4 EiB, so that no sum of the two overflows.
+/// Largest budget and largest debt in bytes: 4 EiB, so that no sum of the two overflows.
 pub(crate) const LIMIT_BYTES: u64 = 1 << 62;
 
-/// What is left of the budget, in bytes; below zero, what is owed.
+/// Rest of the budget in bytes; below zero, the debt.
 #[derive(Debug)]
 pub(crate) struct Room(AtomicI64);
 
 impl Room {
-    /// The room of a ledger of which nothing is held. `budget` is at most [`LIMIT_BYTES`].
+    /// Returns the room of a ledger without holdings. `budget` is at most [`LIMIT_BYTES`].
     pub(crate) fn new(budget: u64) -> Self {
         Self(AtomicI64::new(signed(budget)))
     }
 
-    /// The word itself.
+    /// Returns the word.
     pub(crate) fn get(&self) -> i64 {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Takes all of `bytes`, or nothing and says what there is. Lock-free.
+    /// Takes all of `bytes`, or takes nothing and returns the free bytes as the error. Lock-free.
     pub(crate) fn take(&self, bytes: u64) -> Result<(), u64> {
         let mut room = self.0.load(Ordering::Relaxed);
         loop {
@@ -49,7 +49,7 @@ impl Room {
         }
     }
 
-    /// Gives `bytes` back if nothing is owed; false, with nothing done, if something is. Lock-free.
+    /// Gives `bytes` back and returns true if there is no debt; otherwise does nothing. Lock-free.
     pub(crate) fn give(&self, bytes: u64) -> bool {
         let mut room = self.0.load(Ordering::Relaxed);
         while room >= 0 {
@@ -66,10 +66,10 @@ impl Room {
         false
     }
 
-    /// Takes `bytes` whether there is room or not and returns the part that is owed.
+    /// Takes `bytes` even if fewer are free, and returns the part that is owed.
     ///
-    /// The caller holds the ledger's lock. The debt stops at [`LIMIT_BYTES`], more than any
-    /// address space holds; `taken` says what was counted.
+    /// The caller holds the ledger's lock. The debt is capped at [`LIMIT_BYTES`], more than any
+    /// address space holds; `taken` is the part that was counted.
     pub(crate) fn take_or_owe(&self, bytes: u64) -> Overdraft {
         let mut room = self.0.load(Ordering::Relaxed);
         loop {
@@ -88,7 +88,7 @@ impl Room {
         }
     }
 
-    /// Gives `bytes` back whether something is owed or not and returns the debt it pays.
+    /// Gives `bytes` back even if there is debt, and returns the debt that they pay.
     ///
     /// The caller holds the ledger's lock.
     pub(crate) fn give_and_pay(&self, bytes: u64) -> u64 {
@@ -97,26 +97,26 @@ impl Room {
     }
 }
 
-/// What a forced take did.
+/// Result of a forced take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overdraft {
-    /// The bytes counted.
+    /// Bytes counted.
     pub(crate) taken: u64,
-    /// How many of them no budget covers.
+    /// Bytes of `taken` that the budget does not cover.
     pub(crate) owed: u64,
 }
 
-/// The free bytes that a value of the word means.
+/// Returns the free bytes that a value of the word stands for.
 pub(crate) fn free_bytes(room: i64) -> u64 {
     room.max(0).unsigned_abs()
 }
 
-/// The owed bytes that a value of the word means.
+/// Returns the owed bytes that a value of the word stands for.
 pub(crate) fn debt_bytes(room: i64) -> u64 {
     room.min(0).unsigned_abs()
 }
 
-/// A byte count as a signed number. Every count is bounded by what was taken from the word
+/// Returns a byte count as a signed number. Every count is bounded by what was taken from the word
 /// before, hence by twice [`LIMIT_BYTES`].
 fn signed(bytes: u64) -> i64 {
     debug_assert!(bytes <= 2 * LIMIT_BYTES, "{bytes} bytes are more than a ledger can count");

@@ -1,15 +1,16 @@
-//! A simulator: the broker over a recorded trace, always with the same outcome.
+//! A simulator: runs the broker over a recorded trace, with a deterministic result.
 //!
 //! A [`Trace`] has tenants with SLAs, and their requests by time: look-ups that touch a few pages
-//! at random, scans that touch many in a row, and sorts. [`run`] plays it under a [`Policy`]: each
-//! tenant's pages go through an LRU cache of the size it was granted, its sorts run one after
-//! another as fast as their memory lets them, and what the requests took is charged by the SLAs.
+//! at random, scans that touch many consecutive pages, and sorts. [`run`] simulates it under a
+//! [`Policy`]. The pages of each tenant go through an LRU cache of the granted size. Its sorts run
+//! one after another, as fast as their memory allows. The SLAs charge the latency and the I/O of
+//! the requests.
 //!
-//! The broker is the one that engines use, and it knows no more than it would there: miss ratios
-//! from sampling, rates from counting, and the sort's analytic model. It does not see the future.
+//! The broker is the one that engines use, and it has the same inputs as there: miss ratios from
+//! sampling, rates from counting, and the sort's analytic model. It does not see the future.
 //!
-//! What is left out: requests of different tenants do not wait for each other at the device, and
-//! a cache is filled by misses alone.
+//! Simplifications: requests of different tenants do not wait for each other at the device, and
+//! only misses fill a cache.
 
 mod cache;
 mod generate;

@@ -1,21 +1,21 @@
-//! Service levels: what slowness costs.
+//! Service level agreements (SLAs): penalties for slow requests.
 //!
 //! An [`Sla`] turns the latency or the I/O of a request into a penalty (Otaki et al., CIDR 2025,
-//! section 2.1). It is written as people say it:
+//! section 2.1). Its text form:
 //!
 //! ```text
 //! latency 50ms penalty 10                   a request over 50 ms costs 10
-//! latency 2s penalty 1 per 500ms max 20     each 500 ms over 2 s cost 1, in proportion, up to 20
-//! latency p95 50ms penalty 10               when the 95th percentile is over 50 ms, every request
-//!                                           of that time costs 10
+//! latency 2s penalty 1 per 500ms max 20     each 500 ms over 2 s costs 1, in proportion, up to 20
+//! latency p95 50ms penalty 10               if the 95th percentile of an interval is over 50 ms,
+//!                                           every request of the interval costs 10
 //! io 1000 penalty 0.5 per 100               each 100 I/Os over 1000 cost 0.5
 //! latency 50ms penalty 10, io 1000 penalty 1        the sum of both
-//! latency 50ms penalty 10, priority 2       and others of a lower priority wait where it must not
-//! none                                      nothing costs anything
+//! latency 50ms penalty 10, priority 2       consumers of a lower priority wait for this one
+//! none                                      no penalty
 //! ```
 //!
-//! Composed with a [`Performance`] it gives the penalty as a function of bytes, which is what a
-//! market trades on.
+//! Composed with a [`Performance`], an SLA gives the penalty as a function of bytes: the penalty
+//! curve on which the market trades.
 //!
 //! ```
 //! use terrace_market::{Performance, Sla, SortModel, Spill, Tail};
@@ -45,41 +45,42 @@ use crate::{
 };
 use poisson::Poisson;
 
-/// What a request is judged by.
+/// Measure of a request that an SLA clause limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
-    /// Its latency; amounts are nanoseconds.
+    /// Latency; amounts are nanoseconds.
     Latency,
-    /// Its I/Os; amounts are their number.
+    /// I/Os; amounts are their number.
     Io,
 }
 
-/// One condition and its price.
+/// One condition of an SLA and its penalty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clause {
-    /// What is judged.
+    /// Measure that the clause limits.
     pub metric: Metric,
-    /// With a percentile (0 to 100, both excluded) not each request is judged but all of an
-    /// interval together, by that percentile.
+    /// Percentile (0 to 100, both excluded). With one, the clause applies to all requests of an
+    /// interval together, by that percentile; without one, to each request.
     pub percentile: Option<f64>,
-    /// Up to here nothing is due: nanoseconds or I/Os.
+    /// Limit in nanoseconds or I/Os; up to it there is no penalty.
     pub limit: u64,
-    /// What is due beyond it, per request.
+    /// Penalty beyond the limit, per request.
     pub penalty: f64,
-    /// With an amount the penalty is due for each of it beyond the limit, in proportion.
+    /// Step in nanoseconds or I/Os. With one, the penalty is due for each step beyond the limit, in
+    /// proportion; without one, it is due once.
     pub per: Option<u64>,
-    /// The most that is due, where it grows.
+    /// Maximum penalty of a request.
     pub most: Option<f64>,
 }
 
-/// A penalty as a function of latency or I/O: the sum of its clauses.
+/// An SLA: penalty as a function of latency or I/O, the sum of its clauses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sla {
     clauses: Vec<Clause>,
     priority: u8,
 }
 
-/// What one request took.
+/// Measurements of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Request {
     /// Latency in seconds.
@@ -89,14 +90,14 @@ pub struct Request {
 }
 
 impl Sla {
-    /// No penalty for anything.
+    /// Returns an SLA without penalties.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// What counts for those who named none: 1 for each second of latency, so that the market
-    /// makes the sum of latencies small.
+    /// Returns the default SLA: 1 for each second of latency, so that the market minimizes the sum
+    /// of latencies.
     #[must_use]
     pub fn per_second() -> Self {
         let second = Some(1_000_000_000);
@@ -110,54 +111,56 @@ impl Sla {
         }])
     }
 
-    /// The sum of clauses.
+    /// Returns an SLA of these clauses with priority 0.
     #[must_use]
     pub fn of(clauses: Vec<Clause>) -> Self {
         Self { clauses, priority: 0 }
     }
 
-    /// The same with a priority. Penalties share memory out; where somebody cannot go on at all,
-    /// those of a lower priority wait for it. Without one it is 0.
+    /// Returns this SLA with another priority. Penalties divide memory among consumers. When one
+    /// cannot continue at all, consumers of a lower priority wait for it. The default is 0.
     #[must_use]
     pub fn with_priority(self, priority: u8) -> Self {
         Self { priority, ..self }
     }
 
-    /// Its priority.
+    /// Returns the priority.
     #[must_use]
     pub fn priority(&self) -> u8 {
         self.priority
     }
 
-    /// The shortest latency that begins to cost, in seconds; none where latency costs nothing.
+    /// Returns the lowest latency limit of the clauses, in seconds; `None` if latency is not
+    /// limited.
     #[must_use]
     pub fn patience_seconds(&self) -> Option<f64> {
         let timed = self.clauses.iter().filter(|it| it.metric == Metric::Latency);
         timed.map(|clause| float(clause.limit) / NANOS).min_by(f64::total_cmp)
     }
 
-    /// Its clauses.
+    /// Returns the clauses.
     #[must_use]
     pub fn clauses(&self) -> &[Clause] {
         &self.clauses
     }
 
-    /// What the requests of one interval cost, as they were measured.
+    /// Returns the penalty of the measured requests of one interval.
     #[must_use]
     pub fn charge(&self, requests: &[Request]) -> f64 {
         self.clauses.iter().map(|clause| clause.charge(requests)).sum()
     }
 
-    /// What a request is expected to cost with `bytes`.
+    /// Returns the expected penalty of a request with `bytes` of memory.
     #[must_use]
     pub fn expected(&self, performance: &Performance, bytes: u64) -> f64 {
         self.expected_of(performance, performance.ios.at(bytes))
     }
 
-    /// The penalty of `requests` requests as a function of bytes: the cost-memory curve.
+    /// Returns the penalty of `requests` requests as a function of bytes: the penalty curve (the
+    /// "cost-memory curve" of the paper).
     ///
-    /// To compare consumers, `requests` must be those of the same time for all: of a cache those
-    /// that arrive in an interval, of an operator that will run for ten intervals a tenth.
+    /// To compare consumers, `requests` must refer to the same interval for all: for a cache, the
+    /// requests that arrive in it; for an operator that will run for ten intervals, a tenth.
     #[must_use]
     pub fn curve(&self, performance: &Performance, requests: f64) -> Curve {
         performance.ios.map(|ios| self.expected_of(performance, ios) * requests.max(0.0))
@@ -184,7 +187,7 @@ impl Clause {
         judged.map_or(0.0, |amount| self.due(*amount) * float_len(requests.len()))
     }
 
-    /// What is due for an amount.
+    /// Returns the penalty of an amount.
     fn due(&self, amount: f64) -> f64 {
         let beyond = amount - float(self.limit);
         if beyond <= 0.0 {
@@ -194,7 +197,7 @@ impl Clause {
         due.min(self.most.unwrap_or(f64::INFINITY))
     }
 
-    /// What a request is expected to cost when its mean I/Os are `ios`.
+    /// Returns the expected penalty of a request whose mean number of I/Os is `ios`.
     fn expected(&self, performance: &Performance, ios: f64) -> f64 {
         let (base, each) = match self.metric {
             Metric::Latency => {
@@ -212,14 +215,15 @@ impl Clause {
         }
     }
 
-    /// The mean of what is due when each of a number of I/Os adds `each` to `base`. A most is
-    /// applied to the mean, which is a little more than the mean of what it cuts.
+    /// Returns the expected penalty when each of a random number of I/Os adds `each` to `base`. The
+    /// maximum is applied to the mean, which is a little more than the mean of the capped
+    /// penalties.
     fn expected_of_many(&self, base: f64, each: f64, number: &Poisson) -> f64 {
         let room = float(self.limit) - base;
         if room < 0.0 {
             return self.due(base + number.mean() * each);
         }
-        // The fewest I/Os that are too many.
+        // Smallest number of I/Os that exceeds the limit.
         let many = (room / each).floor() + 1.0;
         let due = match self.per {
             None => self.penalty * number.at_least(many),
@@ -233,7 +237,7 @@ impl Clause {
     }
 }
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 const NANOS: f64 = 1e9;
 
 #[cfg(test)]
@@ -250,7 +254,7 @@ mod tests {
         milliseconds.iter().map(request).collect()
     }
 
-    /// A mean that falls from 100 I/Os of a millisecond to none at 1000 bytes.
+    /// Mean I/Os that fall from 100 of a millisecond each to none at 1000 bytes.
     fn performance(tail: Tail) -> Performance {
         let ios = Curve::new([Point::new(0, 100.0), Point::new(1000, 0.0)]).expect("a curve");
         Performance { ios, base_seconds: 0.010, seconds_per_io: 0.001, tail }

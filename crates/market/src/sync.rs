@@ -1,4 +1,4 @@
-//! The atomics and the lock of the ledger: the standard library's, or loom's under the model
+//! Atomics and lock of the ledger: those of the standard library, or of loom under the model
 //! checker.
 
 #[cfg(loom)]

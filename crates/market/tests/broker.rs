@@ -1,4 +1,4 @@
-//! The broker: what engines see of it, and adversaries that try to make it oscillate.
+//! Tests of the broker's interface, and of its damping against adversarial workloads.
 #![cfg(not(loom))]
 #![allow(clippy::print_stdout, reason = "the figures are what the tests are for")]
 
@@ -11,7 +11,7 @@ use terrace_market::{
 
 const MIB: u64 = 1 << 20;
 
-/// A consumer whose requests take a second less for each of `useful` MiB, up to that.
+/// Returns a consumer whose requests are a second faster for each MiB, up to `useful` MiB.
 fn standing(id: u64, useful: u64, requests: f64) -> Standing {
     let points = [Point::new(0, useful as f64), Point::new(useful * MIB, 0.0)];
     let performance = Performance {
@@ -102,16 +102,17 @@ fn the_mechanism_can_be_changed() {
     assert!(unknown.contains("\"barter\"") && unknown.contains("auction"), "{unknown}");
 }
 
-/// What a run of an adversary came to.
+/// Result of an adversarial workload.
 #[derive(Debug)]
 struct Fight {
-    /// Rounds in which memory moved.
+    /// Number of rounds in which memory moved.
     moves: u64,
     moved_bytes: u64,
     penalty: f64,
 }
 
-/// Two consumers of whom one wants all memory; `wants` says which, knowing who has it.
+/// Runs two consumers of which one has the higher demand in each round: `wants` returns its index,
+/// given the index of the consumer that holds the memory.
 fn fight(config: BrokerConfig, rounds: u64, mut wants: impl FnMut(u64, usize) -> usize) -> Fight {
     let mut broker = Broker::new(config);
     let mut fight = Fight { moves: 0, moved_bytes: 0, penalty: 0.0 };
@@ -159,7 +160,8 @@ fn hysteresis_stops_oscillation() {
             let damped = fight(config(kind), 2000, adversary);
             println!("{kind}, {name}: {} moves for {}", damped.moves, naive.moves);
             assert!(naive.moves > 100, "{kind}, {name}: it tempts: {naive:?}");
-            // The patience doubles up to 64 rounds: 2000 / 64, and what leads up to it.
+            // The patience doubles up to 64 rounds: 2000 / 64 moves, and those before it reaches
+            // 64.
             assert!(damped.moves <= 45, "{kind}, {name}: {damped:?}");
             assert!(damped.moved_bytes <= naive.moved_bytes / 2, "{kind}, {name}");
         }

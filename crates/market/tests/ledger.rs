@@ -1,4 +1,4 @@
-//! What a consumer of the ledger sees, one rule at a time.
+//! Tests of the rules of the ledger, as its consumers observe them.
 #![cfg(not(loom))]
 
 use terrace_market::{Class, Denied, Ledger, MarketError, Totals};

@@ -1,4 +1,4 @@
-//! Every interleaving of small programs over the ledger.
+//! Model checking of small programs over the ledger in every interleaving.
 //!
 //! `cargo x loom` runs it: `RUSTFLAGS="--cfg loom" cargo test -p terrace-market --release --test
 //! loom`.

@@ -1,4 +1,4 @@
-//! What every mechanism promises, on random markets.
+//! Properties of all mechanisms on random markets.
 #![cfg(not(loom))]
 #![allow(clippy::print_stdout, reason = "the figures are what the tests are for")]
 
@@ -12,7 +12,7 @@ use terrace_market::{
 
 const UNIT: u64 = 1 << 20;
 
-/// A curve of up to six points: cliffs, lines, or flat.
+/// Returns curves of up to six points: step functions, or lines with cliffs.
 fn curve() -> impl Strategy<Value = Curve> {
     let point = (0_u64..64, 0_u32..100);
     let points = prop::collection::vec(point, 1..6);
@@ -22,7 +22,7 @@ fn curve() -> impl Strategy<Value = Curve> {
             .map(|(units, value)| Point::new(units * UNIT, f64::from(value)))
             .collect();
         let made = if stairs {
-            // Stairs keep what they are given, so they must fall.
+            // Step functions keep their values as given, so the values must fall.
             let falling = Curve::new(points.clone()).expect("costs");
             Curve::steps(falling.points().iter().copied())
         } else {
@@ -85,7 +85,7 @@ fn with_curves(mut snapshots: Vec<Snapshot>) -> Vec<Snapshot> {
     snapshots
 }
 
-/// The market with an endowment that a round may leave as it is.
+/// Returns a market with an endowment that is a valid outcome of a round.
 fn settled(snapshots: Vec<Snapshot>, terms: Terms) -> (Vec<Snapshot>, Terms) {
     let mut snapshots = with_curves(snapshots);
     for snapshot in &mut snapshots {
@@ -159,7 +159,8 @@ proptest! {
                 let got: u64 = made.trades.iter().filter(of(snapshot.id)).map(|it| it.bytes).sum();
                 let from = |trade: &&Trade| trade.from == Some(snapshot.id);
                 let gave: u64 = made.trades.iter().filter(from).map(|it| it.bytes).sum();
-                // What is of no use is set free as well; only exchange leaves it.
+                // Price and auction also release memory that is of no use; exchange leaves it with
+                // its holder.
                 let released = snapshot.holding_bytes + got - grant - gave;
                 let exchange = matches!(kind, Kind::Cooperative | Kind::Selfish);
                 prop_assert!(released == 0 || !exchange, "{kind} lost {released} bytes");
@@ -208,7 +209,7 @@ fn terms(budget: u64) -> Terms {
 
 #[test]
 fn a_cliff_is_crossed_in_one_step_fed_by_several() {
-    // The sort gains nothing below 30, and neither of the others alone has enough to give.
+    // The sort gains nothing below 30 units, and no other consumer alone has enough to sell.
     let sort = stairs(&[(0, 100.0), (30, 0.0)]);
     let cache = line(&[(0, 40.0), (20, 0.0)]);
     let snapshots = [of(sort, 0, 1), of(cache.clone(), 20, 2), of(cache, 20, 3)];
@@ -281,7 +282,7 @@ fn who_has_no_curve_gets_a_fair_share() {
     }
 }
 
-/// The best that any grants in whole units can do.
+/// Returns the lowest sum of penalties of any grants in whole units.
 fn optimum(snapshots: &[Snapshot], units: u64) -> f64 {
     let mut best: Vec<f64> = vec![0.0; usize::try_from(units).expect("few") + 1];
     for snapshot in snapshots {

@@ -1,4 +1,4 @@
-//! Random sequences of operations against the same account kept in plain numbers.
+//! Random sequences of operations, compared with a model of plain numbers.
 #![cfg(not(loom))]
 
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ enum Step {
     SetBudget(u64),
 }
 
-/// The ledger as anyone would write it without threads.
+/// Single-threaded model of the ledger.
 #[derive(Default)]
 struct Model {
     budget: u64,

@@ -1,4 +1,4 @@
-//! Sampled miss-ratio curves against exact LRU stack distances.
+//! Sampled miss-ratio curves compared with exact LRU stack distances.
 #![cfg(not(loom))]
 #![allow(clippy::print_stdout, reason = "the figures are what the tests are for")]
 
@@ -8,7 +8,7 @@ const PAGE: u64 = 4096;
 const PAGES: u64 = if cfg!(miri) { 64 } else { 3000 };
 const TOUCHES: usize = if cfg!(miri) { 500 } else { 60_000 };
 
-/// A small generator, so that every run is the same.
+/// Small generator, so that every run is the same.
 struct Sequence(u64);
 
 impl Sequence {
@@ -17,14 +17,15 @@ impl Sequence {
         (self.0 >> 33) % below
     }
 
-    /// Small numbers more often than large ones: the least of three.
+    /// Returns small numbers more often than large ones: the smallest of three.
     fn skewed(&mut self, below: u64) -> u64 {
         (0..3).map(|_| self.next(below)).min().expect("three")
     }
 }
 
-/// Bytes of the pages touched since the last touch of the same one, itself included; `None` at
-/// first touches. As Mattson has it: a list with the last page in front.
+/// Returns, for each touch, the bytes of the pages touched since the last touch of the same page,
+/// itself included, or `None` at first touches. This is Mattson's algorithm: a list with the most
+/// recent page in front.
 fn distances(touches: &[(u64, u64)]) -> Vec<Option<u64>> {
     let mut stack: Vec<(u64, u64)> = Vec::new();
     let distance = |&(page, bytes): &(u64, u64)| {
@@ -50,7 +51,7 @@ fn sampled(touches: &[(u64, u64)], samples: usize) -> (Curve, Shards) {
     (shards.miss_ratio(), shards)
 }
 
-/// The mean of the absolute errors at 100 cache sizes.
+/// Returns the mean absolute error at 100 cache sizes.
 fn mean_error(touches: &[(u64, u64)], samples: usize) -> f64 {
     let distances = distances(touches);
     let (curve, shards) = sampled(touches, samples);
@@ -83,7 +84,7 @@ fn with_every_page_watched_the_curve_is_exact() {
     for (name, touches) in [("skewed", skewed()), ("looping", looping()), ("mixed", mixed())] {
         let error = mean_error(&touches, 100_000);
         println!("{name}: mean error {error:.4} with all pages");
-        // What is left is the width of the histogram's buckets, 3 %, at a cliff.
+        // The remaining error is the width of a histogram bucket, 3 %, at a cliff.
         assert!(error < 0.012, "{name}: {error}");
     }
 }

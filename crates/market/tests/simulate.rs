@@ -1,4 +1,4 @@
-//! The market over the trace of three tenants.
+//! Tests of the market on the trace of three tenants.
 #![cfg(not(loom))]
 #![allow(clippy::print_stdout, reason = "the figures are what the tests are for")]
 
@@ -23,7 +23,7 @@ fn show(name: &str, score: &Score) {
     println!("{name:>12} {:9.1}  {}  moved {moved} MiB", score.penalty, each.join("  "));
 }
 
-/// The better of what systems do without a market.
+/// Returns the lowest penalty of the baselines without a market.
 fn baseline(trace: &Trace, budget: u64) -> f64 {
     let policies = [Policy::Broker(Kind::Static), Policy::Broker(Kind::Demand), Policy::SharedLru];
     let names = ["static", "demand", "shared lru"];
@@ -47,7 +47,8 @@ fn the_market_beats_static_split_and_demand() {
             show(kind.as_str(), &score);
             let below = 1.0 - score.penalty / baseline;
             println!("{kind}, seed {seed}: {:.1} % below", below * 100.0);
-            // Exchange keeps more to what it has; the selfish give only what is of no use to them.
+            // Exchange leaves more memory with its holders; selfish sellers sell only what is of no
+            // use to them.
             let least = match kind {
                 Kind::Price | Kind::Auction => 0.3,
                 Kind::Cooperative => 0.15,

@@ -1,4 +1,4 @@
-//! Many threads on one ledger, watched from outside by counters the ledger does not know.
+//! Stress test of many threads on one ledger, checked by counters outside of the ledger.
 #![cfg(not(loom))]
 
 use std::{
@@ -10,10 +10,10 @@ use std::{
 use terrace_market::{Class, Ledger, Totals};
 
 const BUDGET: u64 = 1 << 16;
-/// Rounds of one thread, much less than a second of work.
+/// Number of rounds of one thread, much less than a second of work.
 const ROUNDS: u64 = if cfg!(miri) { 50 } else { 50_000 };
 
-/// [`ROUNDS`], or that many for every second of `TERRACE_SOAK_SECONDS`.
+/// Returns [`ROUNDS`], or that many for every second of `TERRACE_SOAK_SECONDS`.
 fn rounds() -> u64 {
     let seconds = std::env::var("TERRACE_SOAK_SECONDS").map_or(1, |text| {
         text.parse().unwrap_or_else(|_| panic!("TERRACE_SOAK_SECONDS is {text:?}, not a number"))
@@ -21,7 +21,7 @@ fn rounds() -> u64 {
     ROUNDS * seconds
 }
 
-/// A small generator, so that every thread has its own repeatable sequence.
+/// Small generator, so that every thread has its own repeatable sequence.
 struct Sequence(u64);
 
 impl Sequence {
@@ -33,7 +33,7 @@ impl Sequence {
     }
 }
 
-/// Grows and shrinks at random; `outside` counts what it holds, never more than it was granted.
+/// Grows and shrinks at random; `outside` counts the bytes held and never exceeds those granted.
 fn churn(ledger: &Ledger, seed: u64, outside: &AtomicU64) {
     let mut random = Sequence(seed);
     let consumer = ledger.register(format!("query {seed}"), Class::Query);
@@ -54,7 +54,8 @@ fn churn(ledger: &Ledger, seed: u64, outside: &AtomicU64) {
     outside.fetch_sub(held, SeqCst);
 }
 
-/// Moves the budget up and down; whenever it was lowered, no more than it may be out.
+/// Raises and lowers the budget at random. After a successful change, no more than the new budget
+/// may be held.
 fn move_budget(ledger: &Ledger, outside: &AtomicU64, moves: &AtomicU64, done: &AtomicBool) {
     let mut random = Sequence(77);
     while !done.load(SeqCst) {
@@ -80,7 +81,7 @@ fn the_budget_holds_while_it_moves() {
             for seed in 1..=4 {
                 inner.spawn({
                     let (ledger, outside, moves) = (&ledger, &outside, &moves);
-                    // On a busy machine all may be over before the budget has moved.
+                    // On a busy machine all rounds may end before the budget has changed.
                     move || loop {
                         churn(ledger, seed, outside);
                         if moves.load(SeqCst) > 0 || Instant::now() > deadline {
@@ -96,7 +97,7 @@ fn the_budget_holds_while_it_moves() {
     assert_eq!(ledger.available(), ledger.budget());
 }
 
-/// Debts of several consumers always add up, and all of it is gone in the end.
+/// Debts of several consumers add up at all times, and all debt is paid in the end.
 #[test]
 fn debts_add_up() {
     let ledger = Ledger::new(BUDGET / 8);
@@ -123,7 +124,7 @@ fn debts_add_up() {
     assert_eq!(ledger.totals(), Totals { budget, granted: 0, debt: 0, available: budget });
 }
 
-/// The price of a grant and its return, for the figure in the documentation.
+/// Measures the cost of a grant and its return, for the figure in the documentation.
 #[test]
 #[expect(clippy::print_stdout, reason = "the figure is what the test is for")]
 fn a_grant_is_cheap() {
@@ -137,7 +138,8 @@ fn a_grant_is_cheap() {
     }
     let each = start.elapsed() / rounds;
     println!("a grant and its return: {each:?}");
-    // A lock, an allocation or a look-up on the way would show; a slow machine does not.
+    // A lock, an allocation or a look-up on the path would exceed the bound; a slow machine does
+    // not.
     let bound = if cfg!(miri) { u128::MAX } else { 20_000 };
     assert!(each.as_nanos() < bound, "a grant and its return took {each:?}");
 }

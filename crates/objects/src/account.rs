@@ -1,11 +1,11 @@
-//! What a store holds of its budget: slabs, unless a region counts them, and the table.
+//! Budget account of a store: its slabs, unless a region charges for them, and its table.
 
 use terrace_market::{Class, Consumer, Denied, Ledger};
 
-/// The account of a store, which may have no budget.
+/// Account of a store, which may have no budget.
 pub(crate) struct Account {
     consumer: Option<Consumer>,
-    /// Whether slabs count, or somebody else counts what is in memory of them.
+    /// True if slabs are charged here, and not by the region that holds them.
     slabs_count: bool,
 }
 
@@ -15,38 +15,38 @@ impl Account {
         Self { consumer, slabs_count }
     }
 
-    /// Takes bytes for slabs.
+    /// Charges bytes for slabs.
     pub(crate) fn pay_slabs(&self, bytes: u64) -> Result<(), Denied> {
         if self.slabs_count { self.pay_table(bytes) } else { Ok(()) }
     }
 
-    /// Gives bytes of slabs back.
+    /// Returns bytes of slabs.
     pub(crate) fn give_slabs_back(&self, bytes: u64) {
         if self.slabs_count {
             self.give_back(bytes);
         }
     }
 
-    /// Takes bytes for groups.
+    /// Charges bytes for groups of the table.
     pub(crate) fn pay_table(&self, bytes: u64) -> Result<(), Denied> {
         self.consumer.as_ref().map_or(Ok(()), |consumer| consumer.try_grow(bytes))
     }
 
-    /// Gives bytes of groups back.
+    /// Returns bytes of groups of the table.
     pub(crate) fn give_back(&self, bytes: u64) {
         if let Some(consumer) = &self.consumer {
             consumer.shrink(bytes);
         }
     }
 
-    /// Takes bytes for as long as what is returned lives.
+    /// Charges bytes until the returned value is dropped.
     pub(crate) fn borrow(&self, bytes: u64) -> Result<Borrowed<'_>, Denied> {
         self.pay_table(bytes)?;
         Ok(Borrowed { account: self, bytes })
     }
 }
 
-/// Bytes of the budget for something that passes.
+/// Bytes of the budget that are charged for a limited time.
 pub(crate) struct Borrowed<'a> {
     account: &'a Account,
     bytes: u64,

@@ -1,7 +1,7 @@
 //! Operations on many objects at once.
 //!
-//! A single read waits for memory: first for the group, then for the object. Reads of a batch ask
-//! for all groups ahead, then for all objects, and then copy what has arrived meanwhile.
+//! A single read misses the caches twice: first for the group, then for the object. Reads of a
+//! batch prefetch all groups, then all objects, and then copy what has arrived meanwhile.
 
 use std::ops::Range;
 
@@ -13,10 +13,10 @@ use crate::log::Position;
 use crate::store::{By, ObjectStore};
 use crate::table::slot_of;
 
-/// Objects that are asked for ahead at a time: as many as the processor keeps requests for.
+/// Objects that are prefetched at a time: as many as the processor has outstanding requests.
 const AHEAD: usize = 32;
 
-/// The objects of a batch, one after the other. It keeps its memory from one batch to the next.
+/// Copies of the objects of a batch. Its memory is kept from one batch to the next.
 #[derive(Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -25,41 +25,41 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An empty batch.
+    /// Makes an empty batch.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Objects asked for, found or not.
+    /// Number of objects requested, found or not.
     #[must_use]
     pub fn len(&self) -> usize {
         self.results.len()
     }
 
-    /// Whether nothing was asked for.
+    /// True if no objects were requested.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.results.is_empty()
     }
 
-    /// The bytes of the object that was asked for as number `n`, or why it has none.
+    /// Returns the bytes of the `n`th object requested, or the reason that there are none.
     ///
     /// # Errors
     /// As [`ObjectStore::get`] for that object.
     ///
     /// # Panics
-    /// When fewer were asked for.
+    /// If fewer objects were requested.
     pub fn get(&self, n: usize) -> Result<&[u8], &ObjectError> {
         self.results[n].as_ref().map(|range| &self.bytes[range.clone()])
     }
 
-    /// All objects in the order asked for.
+    /// Returns all objects in the order of the request.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Result<&[u8], &ObjectError>> {
         (0..self.len()).map(|n| self.get(n))
     }
 
-    /// All objects in the order asked for, each by itself; none are left.
+    /// Returns copies of all objects in the order of the request, and clears the batch.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Result<Vec<u8>, ObjectError>> {
         let bytes = &self.bytes;
         self.results.drain(..).map(|result| result.map(|range| bytes[range].to_vec()))
@@ -70,23 +70,23 @@ impl Batch {
         self.results.clear();
     }
 
-    /// Copies an object behind the others if there is room for it: its bytes, or how many bytes
-    /// more it takes.
+    /// Copies an object behind the others if there is room for it. Returns its range, or the number
+    /// of bytes that it needs.
     #[inline]
     fn add(&mut self, found: Found) -> Result<Range<usize>, usize> {
         let Some(to) = self.bytes.get_mut(self.used..self.used + found.len) else {
             return Err(found.len);
         };
         // SAFETY: `find` checked that the object lies in the slabs, which are mapped as long as the
-        // store; who writes to them does so through `bytes`.
+        // store; concurrent writes to them go through `bytes`.
         unsafe { bytes::read(found.at, to) };
         Ok(self.used..self.used + found.len)
     }
 }
 
 impl ObjectStore {
-    /// Reads objects. Each is read by itself: what is changed meanwhile may be seen in one and not
-    /// in another.
+    /// Reads objects. Each is read by itself: changes made meanwhile may be visible in one object
+    /// and not in another.
     pub fn get_many(&self, ids: &[ObjectId], batch: &mut Batch) {
         batch.clear();
         batch.results.reserve(ids.len());
@@ -115,7 +115,7 @@ impl ObjectStore {
         }
     }
 
-    /// Replaces the bytes of objects, each as [`ObjectStore::put`] does; what became of each.
+    /// Replaces the bytes of objects as [`ObjectStore::put`] does. Returns the result of each.
     pub fn put_many(&self, objects: &[(ObjectId, &[u8])]) -> Vec<Result<(), ObjectError>> {
         let mut results = Vec::with_capacity(objects.len());
         for objects in objects.chunks(AHEAD) {
@@ -128,7 +128,7 @@ impl ObjectStore {
     }
 
     fn put_in_batch(&self, id: ObjectId, bytes: &[u8]) -> Result<Position, ObjectError> {
-        // Without a log there is a shorter way.
+        // Without a log there is a faster path.
         match &self.log {
             None => self.put(id, bytes).map(|()| 0),
             Some(_) => self.put_unwaited(By::Anybody, id, bytes),
@@ -149,7 +149,7 @@ impl ObjectStore {
         changes.into_iter().map(result).collect()
     }
 
-    /// Removes objects, each as [`ObjectStore::remove`] does; what became of each.
+    /// Removes objects as [`ObjectStore::remove`] does. Returns the result of each.
     pub fn remove_many(&self, ids: &[ObjectId]) -> Vec<Result<(), ObjectError>> {
         let mut results = Vec::with_capacity(ids.len());
         for ids in ids.chunks(AHEAD) {
@@ -159,7 +159,7 @@ impl ObjectStore {
         self.commit_batch(results)
     }
 
-    /// Asks for the memory of some objects.
+    /// Prefetches the groups and the bytes of some objects.
     fn ask_ahead(&self, ids: &[ObjectId]) {
         for id in ids {
             prefetch(self.table.address(self.group_of(*id)).cast());
@@ -177,7 +177,7 @@ impl ObjectStore {
     }
 }
 
-/// Asks for a line of memory. Any address will do.
+/// Prefetches a cache line. Any address is allowed.
 #[inline]
 fn prefetch(at: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -1,25 +1,24 @@
-//! Which granules of a slab are used: a bit for each, claimed and given back by anybody at any
-//! time.
+//! Bitmap of the used granules of a slab: one bit per granule, claimed and released concurrently.
 //!
-//! A claim sets bits word by word and takes back what it set when it meets a bit that is set
-//! already, so two claims never both succeed over one granule, and one that fails leaves nothing.
+//! A claim sets bits word by word, and clears them again when it meets a bit that is already set.
+//! So two claims never both succeed over one granule, and a failed one leaves no bits set.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const BITS: usize = 64;
 
-/// The words of one slab.
+/// Words of one slab.
 #[derive(Clone, Copy)]
 pub(crate) struct Bitmap<'a>(pub(crate) &'a [AtomicU64]);
 
 impl Bitmap<'_> {
-    /// The bits there are.
+    /// Number of bits.
     pub(crate) fn len(self) -> usize {
         self.0.len() * BITS
     }
 
-    /// The start of a run of `len` clear bits within `from..to`. It may be claimed by somebody else
-    /// before the caller claims it.
+    /// Returns the start of a run of `len` clear bits within `from..to`. Another thread may claim
+    /// it before the caller does.
     pub(crate) fn find(self, from: usize, to: usize, len: usize) -> Option<usize> {
         let mut start = self.next(from, to, false);
         while to.saturating_sub(start) >= len {
@@ -32,7 +31,7 @@ impl Bitmap<'_> {
         None
     }
 
-    /// The first bit of `from..to` that is `set` or not, or `to`.
+    /// Returns the first bit of `from..to` that equals `set`, or `to`.
     fn next(self, from: usize, to: usize, set: bool) -> usize {
         let mut at = from;
         while at < to {
@@ -46,7 +45,7 @@ impl Bitmap<'_> {
         to
     }
 
-    /// Sets `len` bits from `start` on, all of them or none.
+    /// Sets `len` bits from `start` on, all of them or none. Returns true if it set them.
     pub(crate) fn claim(self, start: usize, len: usize) -> bool {
         for (done, word, mask) in pieces(start, len) {
             let before = self.0[word].fetch_or(mask, Ordering::AcqRel);
@@ -67,7 +66,8 @@ impl Bitmap<'_> {
         }
     }
 
-    /// How many bits are clear on both sides of a run, which is clear itself, and in it.
+    /// Returns the length of the run of clear bits that contains `start..start + len`, which is
+    /// clear.
     pub(crate) fn around(self, start: usize, len: usize) -> usize {
         let end = self.next(start + len, self.len(), true);
         let mut at = start;
@@ -83,14 +83,14 @@ impl Bitmap<'_> {
         end - at
     }
 
-    /// The bits that are set.
+    /// Number of set bits.
     pub(crate) fn count(self) -> usize {
         self.0.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
     }
 }
 
-/// The words that `len` bits from `start` on lie in: how many bits come before, which word, and
-/// which bits of it.
+/// Returns the words that `len` bits from `start` on lie in, as tuples of the number of bits
+/// before, the index of the word, and the mask of the bits in it.
 fn pieces(start: usize, len: usize) -> impl Iterator<Item = (usize, usize, u64)> {
     let mut done = 0;
     std::iter::from_fn(move || {

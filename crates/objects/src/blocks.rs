@@ -1,4 +1,4 @@
-//! Bytes in files that are checked when they are read.
+//! Files of checksummed blocks.
 //!
 //! ```text
 //! head    magic 8, version 4, node 2, generations 2, sequence 8, salt 8, boot 16, number 8,
@@ -6,9 +6,9 @@
 //! block   bytes 4, checksum 4, bytes
 //! ```
 //!
-//! A dump is a head and blocks, each checked together with its place in the file and the file's
-//! salt, which no other has, so that blocks which were lost, swapped or left over from before are
-//! found as well as those that changed.
+//! A dump is a head and blocks. The checksum of each block covers its offset in the file and the
+//! file's salt, which no other file has, so that lost, swapped or stale blocks are found as well as
+//! altered ones.
 
 use std::hash::BuildHasher;
 use std::io::{self, Read, Write};
@@ -20,38 +20,39 @@ use crate::record::{Nonsense, Source};
 
 /// Bytes of a head.
 pub(crate) const HEAD_BYTES: usize = 64;
-/// The version that is written.
+/// Format version that is written.
 pub(crate) const VERSION: u32 = 3;
-/// The version before: its dumps are as these, and its logs are read if they have no changes.
+/// The version before: its dumps have the same format, and its logs are read if they have no
+/// changes.
 const VERSION_BEFORE: u32 = 2;
 /// Bytes of a full block.
 const BLOCK_BYTES: usize = if cfg!(miri) { 64 } else { 1 << 20 };
 
-/// What a file is, said at its beginning.
+/// Head of a file: its kind and identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) magic: [u8; 8],
     pub(crate) version: u32,
     pub(crate) node: u16,
-    /// Whether ids have generations.
+    /// True if ids have generations.
     pub(crate) generations: bool,
-    /// Of logs and the dumps between them, the place in their order.
+    /// Position in the order of the logs and the dumps between them.
     pub(crate) sequence: u64,
-    /// A number by chance.
+    /// Random number.
     pub(crate) salt: u64,
-    /// The boot of the machine that it was made in; 0 where that is not known.
+    /// Boot id of the machine at the time that the file was made; 0 if unknown.
     pub(crate) boot: u128,
-    /// The batch before the first one of the log that follows a dump, or of a log that a start has
-    /// begun; none where that is not known.
+    /// The last batch before the log that follows a dump, or before a log that recovery has begun;
+    /// `None` if unknown.
     pub(crate) after: Option<Link>,
 }
 
-/// A number that is another each time.
+/// Returns a random number.
 pub(crate) fn salt() -> u64 {
     std::hash::RandomState::new().hash_one(0)
 }
 
-/// Where in which file bytes are.
+/// Position of a block or batch: the salt of its file, and its offset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) salt: u64,
@@ -76,7 +77,7 @@ impl Head {
         all
     }
 
-    /// Reads what must be the head of such a file, of this version or the one before.
+    /// Reads the head of a file with this magic number, of the current version or the one before.
     pub(crate) fn read(from: &mut impl Read, magic: [u8; 8]) -> Result<Self, BlockError> {
         let mut all = [0; HEAD_BYTES];
         let found = read_up_to(from, &mut all)?;
@@ -104,14 +105,14 @@ impl Head {
     }
 }
 
-/// Stands for a batch that is not known.
+/// Stands for an unknown batch.
 const UNKNOWN: Link = Link { number: u64::MAX, sum: u32::MAX };
 
-/// Why bytes cannot be read.
+/// Reason that bytes cannot be read.
 #[derive(Debug)]
 pub(crate) enum BlockError {
     Damaged(String),
-    /// Another program wrote them.
+    /// The file has another version.
     Version(u32),
     Io(io::Error),
 }
@@ -136,7 +137,7 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap_or_default())
 }
 
-/// Fills `to` as far as there are bytes; how many there were.
+/// Fills `to` as far as there are bytes, and returns their number.
 fn read_up_to(from: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
     let mut done = 0;
     while done < to.len() {
@@ -150,13 +151,13 @@ fn read_up_to(from: &mut impl Read, to: &mut [u8]) -> io::Result<usize> {
     Ok(done)
 }
 
-/// The checksum of bytes at a place of a file.
+/// Returns the checksum of bytes at a position.
 pub(crate) fn checksum(place: Place, bytes: &[u8]) -> u32 {
     let salted = crc32c::crc32c(&place.salt.to_le_bytes());
     crc32c::crc32c_append(crc32c::crc32c_append(salted, &place.offset.to_le_bytes()), bytes)
 }
 
-/// Writes blocks.
+/// Writer of blocks.
 pub(crate) struct BlockWriter<W> {
     to: W,
     salt: u64,
@@ -169,7 +170,7 @@ impl<W: Write> BlockWriter<W> {
         Ok(Self { to, salt: head.salt, written: to_u64(HEAD_BYTES) })
     }
 
-    /// Writes bytes as one block, or several.
+    /// Writes bytes as one or more blocks.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         for piece in bytes.chunks(BLOCK_BYTES) {
             let len = u32::try_from(piece.len()).unwrap_or(u32::MAX);
@@ -182,32 +183,32 @@ impl<W: Write> BlockWriter<W> {
         Ok(())
     }
 
-    /// What was written to, and how many bytes.
+    /// Flushes, and returns the writer and the number of bytes written.
     pub(crate) fn end(mut self) -> io::Result<(W, u64)> {
         self.to.flush()?;
         Ok((self.to, self.written))
     }
 }
 
-/// Reads blocks.
+/// Reader of blocks.
 pub(crate) struct BlockReader<R> {
     from: R,
     salt: u64,
     block: Vec<u8>,
     used: usize,
-    /// Where the block in hand begins, and the next one.
+    /// Offsets of the current block and of the next one.
     at: u64,
     next: u64,
 }
 
 impl<R: Read> BlockReader<R> {
-    /// Reads on behind the head.
+    /// Reads the blocks that follow the head.
     pub(crate) fn new(from: R, head: Head) -> Self {
         let (at, salt) = (to_u64(HEAD_BYTES), head.salt);
         Self { from, salt, block: Vec::new(), used: 0, at, next: at }
     }
 
-    /// Where the block begins that was read last, whole or not.
+    /// Returns the offset of the block that was read last, valid or not.
     pub(crate) fn offset(&self) -> u64 {
         self.at
     }

@@ -1,22 +1,22 @@
-//! Copies of bytes that others may be changing.
+//! Copies of bytes that other threads may be changing.
 //!
-//! A reader of an object copies its bytes first and asks then whether they were still (see
-//! [`terrace_latch::Latch`]), so bytes are read while somebody writes them. Rust allows that to
-//! atomic accesses alone. Byte by byte they would be slow, and atomics of several sizes over the
-//! same bytes are undefined; therefore both sides, the reads and the writes, go through here: on
-//! x86-64 as instructions that the compiler sees nothing of, whose effect is that of one relaxed
-//! atomic access to each byte, and elsewhere, and under Miri, as just these.
+//! An optimistic reader of an object copies its bytes first and then checks that they did not
+//! change (see [`terrace_latch::Latch`]), so bytes are read while another thread writes them. Rust
+//! allows that to atomic accesses alone. Byte by byte they would be slow, and atomics of several
+//! sizes over the same bytes are undefined; therefore all reads and writes go through this module:
+//! on x86-64 as inline assembly, opaque to the compiler, with the effect of one relaxed atomic
+//! access to each byte, and elsewhere, and under Miri, as exactly these.
 //!
-//! No order is implied between the bytes or with anything else; fences and the latch give it.
+//! No order is implied between the bytes or with anything else; fences and the latch provide it.
 
-/// The longest piece that is read or written by one instruction.
+/// Longest piece that is read or written by one instruction.
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 const WIDE: usize = 16;
 
 /// Copies `to.len()` bytes from `from`.
 ///
 /// # Safety
-/// The bytes must be mapped and readable for the length of the call. Others may write them
+/// The bytes must be mapped and readable for the length of the call. Other threads may write them
 /// meanwhile only through this module.
 #[inline]
 pub(crate) unsafe fn read(from: *const u8, to: &mut [u8]) {
@@ -27,8 +27,8 @@ pub(crate) unsafe fn read(from: *const u8, to: &mut [u8]) {
 /// Copies `from` to the bytes that begin at `to`.
 ///
 /// # Safety
-/// The bytes must be mapped and writable, and nobody else may write them during the call. Others
-/// may read them meanwhile only through this module.
+/// The bytes must be mapped and writable, and no other thread may write them during the call. Other
+/// threads may read them meanwhile only through this module.
 #[inline]
 pub(crate) unsafe fn write(to: *mut u8, from: &[u8]) {
     // SAFETY: the caller's promise for `to`; `from` is a borrow of that length.
@@ -72,7 +72,7 @@ pub(crate) unsafe fn read_u16(from: *const u8) -> u16 {
     u16::from_le_bytes(bytes)
 }
 
-/// Which side of a copy others may use at the same time.
+/// Side of a copy that other threads may use at the same time.
 #[derive(Clone, Copy)]
 enum Shared {
     From,
@@ -86,7 +86,7 @@ unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize, shared: Shared) 
     use std::sync::atomic::{AtomicU8, Ordering};
     for n in 0..len {
         match shared {
-            // SAFETY: byte `n` of both sides is the caller's to use; the shared side is touched by
+            // SAFETY: byte `n` of both sides is the caller's to use; the shared side is accessed by
             // atomic accesses of one byte only, here as everywhere.
             Shared::From => unsafe {
                 let byte = AtomicU8::from_ptr(from.add(n).cast_mut()).load(Ordering::Relaxed);
@@ -100,11 +100,11 @@ unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize, shared: Shared) 
     }
 }
 
-/// The last byte written stands in memory as well. A store of what stands there is left out: who
-/// reads the one before it sees as much, and learns less of what else was written.
+/// The byte that loom last stored is kept in memory as well. A store of the byte already there is
+/// omitted: a reader of the earlier store sees the same value, and learns less of the other writes.
 ///
 /// # Safety
-/// As elsewhere; the shared side is in the memory that a loom program uses.
+/// As for the other versions; the shared side is in the memory that a loom program uses.
 #[cfg(loom)]
 unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize, shared: Shared) {
     use crate::sync::{Ordering, bytes};
@@ -116,7 +116,7 @@ unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize, shared: Shared) 
             unsafe { to.write(byte) };
             continue;
         }
-        // SAFETY: both bytes are mapped, and loom's threads are one to the system.
+        // SAFETY: both bytes are mapped, and loom runs all its threads on one thread of the system.
         let byte = unsafe { from.read() };
         // SAFETY: as above.
         if unsafe { to.read() } != byte {
@@ -127,8 +127,8 @@ unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize, shared: Shared) 
     }
 }
 
-/// Both sides take the same instructions: an ordinary copy to the compiler is one that it may
-/// split, repeat or move.
+/// Both sides take the same instructions, as the compiler may split, repeat or move an ordinary
+/// copy.
 ///
 /// # Safety
 /// Both sides have `len` bytes and do not overlap.
@@ -169,7 +169,7 @@ unsafe fn copy_shared(from: *const u8, to: *mut u8, len: usize, _: Shared) {
     }
 }
 
-/// From here on the processor's own copy is as fast as any loop.
+/// Length from which on the processor's own copy instruction is as fast as any loop.
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 const LONG: usize = 512;
 
@@ -182,7 +182,7 @@ mod pieces {
     /// One byte at each side is the caller's to use.
     #[inline]
     pub(super) unsafe fn one(from: *const u8, to: *mut u8) {
-        // SAFETY: the caller's promise; a register apart, nothing else is touched.
+        // SAFETY: the caller's promise; apart from a register, nothing else is touched.
         unsafe {
             asm!("mov {byte}, byte ptr [{from}]", "mov byte ptr [{to}], {byte}",
                 byte = out(reg_byte) _, from = in(reg) from, to = in(reg) to,

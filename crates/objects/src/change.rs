@@ -16,13 +16,13 @@ use crate::store::{By, Latched, OBJECT_BYTES_MAX, ObjectStore, part, place, sign
 use crate::table::slot_of;
 
 impl ObjectStore {
-    /// Replaces the bytes of an object, which are as many as those given. It waits while somebody
-    /// has locked the object.
+    /// Replaces the bytes of an object by as many others. Waits while another thread has the object
+    /// locked.
     ///
     /// # Errors
-    /// [`ObjectError::NotFound`]; [`ObjectError::Length`] when the object has more or fewer bytes;
+    /// [`ObjectError::NotFound`]; [`ObjectError::Length`] when the object has another length;
     /// [`ObjectError::ReadOnly`]; [`ObjectError::LockTimeout`]; [`ObjectError::Log`] of a store
-    /// with a log, as all that changes something.
+    /// with a log, as for all changes.
     #[inline]
     pub fn put(&self, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
         if self.log.is_none()
@@ -54,7 +54,7 @@ impl ObjectStore {
         self.commit(position)
     }
 
-    /// Puts without waiting for the log.
+    /// As `put_by`, without waiting for the log.
     pub(crate) fn put_unwaited(
         &self,
         by: By,
@@ -77,7 +77,7 @@ impl ObjectStore {
     /// Replaces bytes of an object from `offset` on.
     ///
     /// # Errors
-    /// As [`ObjectStore::put`]; [`ObjectError::Length`] when the object ends before the range.
+    /// As [`ObjectStore::put`]; [`ObjectError::Length`] when the range exceeds the object.
     pub fn write_at(&self, id: ObjectId, offset: usize, from: &[u8]) -> Result<(), ObjectError> {
         self.write_at_by(By::Anybody, id, offset, from)
     }
@@ -100,25 +100,26 @@ impl ObjectStore {
         self.commit(position)
     }
 
-    /// Gives an object other bytes, more or fewer. All of it is one step: nobody sees the one
-    /// length with the other bytes.
+    /// Replaces the bytes of an object by others of any number. All of it is one step: no reader
+    /// sees the one length with the other bytes.
     ///
     /// # Errors
-    /// As [`ObjectStore::put`], but for the length; [`ObjectError::Pinned`] when that changes;
-    /// [`ObjectError::OutOfMemory`], [`ObjectError::TooLong`].
+    /// As [`ObjectStore::put`], except for the length; [`ObjectError::Pinned`] when the length of a
+    /// pinned object would change; [`ObjectError::OutOfMemory`], [`ObjectError::TooLong`].
     pub fn replace(&self, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
         self.replace_by(By::Anybody, id, from)
     }
 
     pub(crate) fn replace_by(&self, by: By, id: ObjectId, from: &[u8]) -> Result<(), ObjectError> {
-        // Where nothing can be placed, it may still be that the object is not to be had, or that it
-        // needs no room as it has as many bytes.
+        // A failure to place the bytes is ignored here: the object may be missing or locked, or
+        // need no room as its length does not change.
         self.is_here()?;
         let placed = self.place_ahead(Content::Bytes(from)).unwrap_or(Placed::none(self));
         self.reshape(by, id, &placed, |_| Content::Bytes(from))
     }
 
-    /// Changes the length of an object. What fits of it is kept, what comes to it is zero.
+    /// Changes the length of an object. The bytes up to the shorter length are kept, added ones are
+    /// zero.
     ///
     /// # Errors
     /// As [`ObjectStore::replace`].
@@ -178,7 +179,7 @@ impl ObjectStore {
         self.commit(position)
     }
 
-    /// Removes without waiting for the log.
+    /// Removes an object without waiting for the log.
     pub(crate) fn remove_unwaited(&self, by: By, id: ObjectId) -> Result<Position, ObjectError> {
         self.change(id, by, |editor, slot| {
             self.is_loggable()?;
@@ -200,8 +201,8 @@ impl ObjectStore {
         self.count().bytes.fetch_sub(signed(len), Ordering::Relaxed);
     }
 
-    /// Says whether an object may only be read from now on: it is then neither written to, nor
-    /// resized, nor removed, until somebody says that it may be.
+    /// Makes an object read-only or writable. While it is read-only, it can neither be written to,
+    /// nor resized, nor removed.
     ///
     /// # Errors
     /// [`ObjectError::NotFound`], [`ObjectError::LockTimeout`], [`ObjectError::OutOfMemory`].
@@ -232,24 +233,24 @@ fn writable(id: ObjectId, found: Option<Found>) -> Result<Found, ObjectError> {
     if found.read_only { Err(ObjectError::ReadOnly(id)) } else { Ok(found) }
 }
 
-/// The run of a long object, taken and filled before anything is latched; given back unless an
-/// object took it.
+/// Run of a long object, allocated and filled before anything is latched. Dropping this frees the
+/// run, unless an object has taken it.
 pub(crate) struct Placed<'a> {
     store: &'a ObjectStore,
     pub(crate) far: Option<Far>,
-    /// Which of the store's lists has its run until an object does.
+    /// Index of the store's list that has the run until an object does.
     list: usize,
     kept: Cell<bool>,
 }
 
 impl<'a> Placed<'a> {
-    /// Nothing was placed.
+    /// Returns a value without a run.
     pub(crate) fn none(store: &'a ObjectStore) -> Self {
         let list = place() % store.placed.len();
         Self { store, far: None, list, kept: Cell::new(false) }
     }
 
-    /// An object has it now; under the latch of its group, or with the maker.
+    /// Leaves the run to an object. Called under the latch of its group, or with the maker locked.
     pub(crate) fn keep(&self) {
         self.kept.set(true);
         let run = self.far.and_then(Far::run);
@@ -272,8 +273,8 @@ impl Drop for Placed<'_> {
 }
 
 impl ObjectStore {
-    /// Fills the run that an object is to have to itself, if it is long enough to have one: others
-    /// wait neither for the copy nor for the memory.
+    /// Allocates and fills the run of an object that is long enough to have one of its own, so that
+    /// other threads wait neither for the copy nor for the memory.
     pub(crate) fn place_ahead(&self, content: Content<'_>) -> Result<Placed<'_>, ObjectError> {
         let mut placed = Placed::none(self);
         if content.len() <= NEAR_BYTES_MAX {
@@ -293,7 +294,7 @@ impl ObjectStore {
             match taken {
                 Ok(far) => {
                     placed.far = Some(far);
-                    // SAFETY: the run was taken just now.
+                    // SAFETY: the run was just allocated for this content.
                     unsafe { edit::fill(&self.slabs, far, content) };
                     return Ok(placed);
                 }

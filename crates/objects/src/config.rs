@@ -1,4 +1,4 @@
-//! How a store is set up.
+//! Configuration of a store.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,38 +7,39 @@ use terrace_market::Ledger;
 
 use crate::memory::ObjectMemory;
 
-/// How a store of objects is set up.
+/// Configuration of a store of objects.
 #[derive(Clone, Debug)]
 pub struct ObjectConfig {
-    /// Its name in errors, statistics and the ledger.
+    /// Name of the store in errors, statistics and the ledger.
     pub name: String,
-    /// Where the bytes of objects live.
+    /// Memory that holds the bytes of objects.
     pub memory: ObjectMemory,
-    /// The node that its ids name.
+    /// Node in the store's ids.
     pub node: u16,
-    /// The budget that memory in use counts against: that of objects, unless a region counts it by
+    /// Budget that memory in use is charged to: the memory of objects, unless a region charges it
     /// itself, and that of the table.
     pub ledger: Option<Ledger>,
-    /// Whether to ask for transparent huge pages.
+    /// True to request transparent huge pages.
     pub huge_pages: bool,
-    /// Whether an id names one object ever: ids have a generation in the upper 8 of their 48 bits
-    /// then, and an operation with the id of an object that was removed finds nothing, whatever has
-    /// its place. It takes a byte for each id.
+    /// True if an id never names a second object. Ids then have a generation in the upper 8 of
+    /// their 48 bits, and an operation with the id of a removed object finds nothing, whatever
+    /// object has its slot. It takes a byte per id.
     ///
-    /// Such a store ends. A place serves 255 objects, one after the other, and is retired then
-    /// ([`ObjectStats::retired`](crate::ObjectStats::retired)), which keeps 1.5 bytes of the table.
-    /// A store has as many places as bytes of memory, 4 Mi at least and 2^40 at most, so that it
-    /// creates 255 times as many objects in its life: 1.07e9 with 4 MiB, 2.7e11 with 1 GiB, which
-    /// last 7.6 hours at 10 million a second and 317 days at 10 thousand. After that `create`
-    /// answers [`ObjectError::OutOfIds`](crate::ObjectError::OutOfIds) for good, as does a store
-    /// of its dump or log; objects that are there stay.
+    /// Such a store can run out of ids for good. A slot serves 255 objects, one after the other,
+    /// and is then retired ([`ObjectStats::retired`](crate::ObjectStats::retired)), which keeps 1.5
+    /// bytes of the table. A store has as many slots as bytes of memory, 4 Mi at least and 2^40 at
+    /// most, so that it can create 255 times as many objects in its life: 1.07e9 with 4 MiB, 2.7e11
+    /// with 1 GiB, which last 7.6 hours at 10 million a second and 317 days at 10 thousand. After
+    /// that `create` returns [`ObjectError::OutOfIds`](crate::ObjectError::OutOfIds) always, also
+    /// in a store that is opened from its dump or log; existing objects stay.
     pub generations: bool,
-    /// How long an operation waits for an object that somebody else has locked.
+    /// Longest wait of an operation for an object that another thread has locked.
     pub patience: Duration,
 }
 
 impl ObjectConfig {
-    /// Node 0, huge pages, no generations, ten seconds of patience, no ledger.
+    /// Returns a configuration with node 0, huge pages, no generations, ten seconds of patience and
+    /// no ledger.
     #[must_use]
     pub fn new(name: impl Into<String>, memory: ObjectMemory) -> Self {
         Self {
@@ -53,34 +54,35 @@ impl ObjectConfig {
     }
 }
 
-/// Where the changes of a store go, so that they survive its process.
+/// Configuration of the log, which makes the changes of a store survive its process.
 #[derive(Clone, Debug)]
 pub struct LogConfig {
-    /// The directory of the logs and dumps; it is made if it is not there. One process has it at a
-    /// time.
+    /// Directory of the logs and dumps; it is made if it does not exist. One process at a time can
+    /// use it.
     pub dir: PathBuf,
-    /// What a change waits for.
+    /// Durability that a change waits for.
     pub durability: Durability,
-    /// Whether to open a store without what is damaged of it.
+    /// True to open a store without its damaged parts.
     pub accepts_damage: bool,
 }
 
 impl LogConfig {
-    /// Changes wait for the device, and what is damaged is not opened.
+    /// Returns a configuration in which changes wait for the device, and a damaged store is not
+    /// opened.
     #[must_use]
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into(), durability: Durability::Synced, accepts_damage: false }
     }
 }
 
-/// What a change waits for.
+/// Durability that a change waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// The device: it survives the machine.
+    /// Synced to the device: the change survives a crash of the machine.
     Synced,
-    /// The kernel: it survives the process, and not the machine.
+    /// Written to the kernel: the change survives a crash of the process, but not of the machine.
     Written,
-    /// Nothing, up to 1 MiB of changes: [`crate::ObjectStore::sync`] waits for the device, and a
-    /// [`crate::Keeper`] does now and then.
+    /// Not waited for, up to 1 MiB of changes: [`crate::ObjectStore::sync`] waits for the device,
+    /// and a [`crate::Keeper`] syncs now and then.
     Deferred,
 }

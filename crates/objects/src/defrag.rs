@@ -1,8 +1,8 @@
-//! Defragmentation, while everybody goes on.
+//! Online defragmentation.
 //!
-//! Two things are done, one group at a time and each under the group's latch: what a group has too
-//! much is given back, and what lies in the emptiest slabs is moved to holes in the others, or
-//! together to the beginning of its slab, until slabs can be given back whole. A group's latch is
+//! It does two things, one group at a time and each under the group's latch: it frees the unused
+//! ends of groups' runs, and it moves the runs in the emptiest slabs to holes in other slabs, or
+//! together toward the beginning of their slab, until whole slabs can be freed. A group's latch is
 //! held for one copy of at most some 80 KiB, or of one object with a run of its own.
 
 use std::sync::atomic::Ordering;
@@ -15,22 +15,22 @@ use crate::group::{Flag, Group, Kind, NEAR_BYTES_MAX, View, bits};
 use crate::slabs::{Need, Run, SLAB_GRANULES, Slabs, Supply};
 use crate::store::{Latched, ObjectStore};
 
-/// What one round of defragmentation did.
+/// Result of one round of defragmentation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Defragmented {
-    /// Runs of memory that were moved.
+    /// Number of runs that were moved.
     pub moved: u64,
-    /// Bytes that slabs held before.
+    /// Bytes held by slabs before the round.
     pub held_bytes_before: u64,
-    /// Bytes that they hold now.
+    /// Bytes held by slabs after the round.
     pub held_bytes_after: u64,
-    /// Bytes of runs before, slack included.
+    /// Bytes of runs before the round, slack included.
     pub used_bytes_before: u64,
-    /// Bytes of runs now.
+    /// Bytes of runs after the round.
     pub used_bytes_after: u64,
 }
 
-/// When an operation found no room, although everything was done for it.
+/// State of the store when an operation found no room in spite of defragmentation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exhausted {
     granules: u64,
@@ -38,22 +38,23 @@ pub(crate) struct Exhausted {
     object_bytes: i64,
 }
 
-/// What was given back since is worth another look when it is such a part of a store's memory.
+/// Part of a store's memory (a 256th) that must have been freed since before another attempt is
+/// worth its time.
 const WORTH_PARTS: u64 = 256;
 
 impl ObjectStore {
-    /// Gives back what groups have too much, and empties the slabs of which least is used. One call
-    /// at a time; a second one waits for the first.
+    /// Frees the unused ends of groups' runs, and empties the slabs with the fewest used granules.
+    /// One call runs at a time; a second one waits for the first.
     ///
-    /// Nobody waits for longer than one group takes: a copy of at most 80 KiB, or of one object
-    /// that is longer than 1008 bytes. Objects that are pinned stay where they are.
+    /// Other threads wait for at most the time that one group takes: a copy of at most 80 KiB, or
+    /// of one object that is longer than 1008 bytes. Pinned objects keep their addresses.
     pub fn defragment(&self) -> Defragmented {
         let _alone = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
         self.defragment_alone(Need::Tidiness)
     }
 
-    /// For an operation that found no room; whether there is more now. Those who come while one is
-    /// at it wait for it, and look again.
+    /// Defragments for an operation that found no room. Returns true if there may be room now. If a
+    /// round is in progress, waits for it and returns true.
     pub(crate) fn defragment_for_room(&self, granules: u64) -> bool {
         let alone = match self.moving.try_lock() {
             Err(TryLockError::WouldBlock) => {
@@ -68,8 +69,8 @@ impl ObjectStore {
         done.moved > 0 || done.used_bytes_after < done.used_bytes_before
     }
 
-    /// Whether an operation that needs so much found no room lately, and next to nothing was given
-    /// back since: looking again would take long, and be in vain.
+    /// True if an operation that needs as much or less found no room lately, and hardly anything
+    /// was freed since: another attempt would take long and fail.
     pub(crate) fn is_exhausted(&self, granules: u64) -> bool {
         let noted = *self.exhausted.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(noted) = noted.filter(|noted| granules >= noted.granules) else { return false };
@@ -79,7 +80,7 @@ impl ObjectStore {
         given < worth && removed / to_u64(crate::slabs::GRANULE_BYTES) < worth
     }
 
-    /// An operation that needs so much found no room.
+    /// Notes that an operation that needs so many granules found no room.
     pub(crate) fn note_exhausted(&self, granules: u64) {
         let noted =
             Exhausted { granules, given: self.slabs.given(), object_bytes: self.object_bytes() };
@@ -100,7 +101,7 @@ impl ObjectStore {
         self.each_group(|number, group| self.tidy(need, number, group));
         let draining = Draining { slabs: &self.slabs, drained: self.slabs.drain(need) };
         if !draining.drained.is_empty() {
-            // From the front, so that what stays in its slab comes to lie together.
+            // In order of address, so that runs that stay in their slab move together.
             let mut runs = Vec::new();
             self.each_group(|number, group| self.list_drained(number, group, &mut runs));
             runs.sort_unstable();
@@ -124,20 +125,20 @@ impl ObjectStore {
         }
     }
 
-    /// Latches a group, unless a dump is writing its long objects: who looks for room does not wait
+    /// Latches a group, unless a dump is writing its long objects: defragmentation does not wait
     /// for a device.
     fn latch_to_move<'a>(&'a self, number: u64, group: &'a Group) -> Option<Latched<'a>> {
         (!self.snapshot.is_writing(number)).then(|| self.latch(group))
     }
 
-    /// What is moved must not make a store hold more than before.
+    /// Returns an editor that allocates from slabs in use only, as a move must not add to them.
     fn mover<'a>(&'a self, group: &'a Group) -> Editor<'a> {
         Editor { supply: Supply::Held, ..self.editor(group) }
     }
 
-    /// Gives back what a group has too much.
+    /// Frees the unused end of a group's run.
     fn tidy(&self, need: Need, number: u64, group: &Group) {
-        // What is seen without the latch may be nonsense, and another round sees it right.
+        // Without the latch the view may be torn; another round then sees the right one.
         let is_worth = |view: &View| {
             let used = |stride: usize| Run::granules(view.count() * stride);
             let slack = |stride: usize| view.word.run().len > used(stride);
@@ -155,14 +156,14 @@ impl ObjectStore {
         let editor = self.mover(latched.group);
         if need == Need::Tidiness {
             self.bring_home(number, &editor);
-            // Less room is asked for than there is, so that nothing can be missing.
+            // This takes less room than there is, so that it cannot fail for lack of it.
             let _ = editor.tidy();
         } else {
             editor.trim();
         }
     }
 
-    /// Objects that were pinned once go back to the others of their group.
+    /// Moves objects that were pinned once back into the run of their group.
     fn bring_home(&self, number: u64, editor: &Editor<'_>) {
         let view = editor.group.view();
         let far = view.far_slots(&self.slabs) & view.present & !view.marked;
@@ -177,12 +178,12 @@ impl ObjectStore {
         }
         for slot in slots {
             debug_assert!(self.is_unpinned(self.id_at(number, slot), view, slot).is_ok());
-            // Without room for it now it stays where it is.
+            // If there is no room for the object now, it keeps its run.
             let _ = editor.move_in(slot);
         }
     }
 
-    /// Lists the runs of a group that lie in slabs which are drained.
+    /// Lists the runs of a group that lie in slabs being drained.
     fn list_drained(&self, number: u64, group: &Group, runs: &mut Vec<(u64, u64)>) {
         let mut list = |run: Run| {
             if run.len > 0 && self.slabs.is_draining(run.start) && runs.try_reserve(1).is_ok() {
@@ -207,7 +208,8 @@ impl ObjectStore {
             .for_each(list);
     }
 
-    /// Moves the run of a group that begins at a granule, if there is one yet; whether it was.
+    /// Moves the run of a group that begins at a granule, if it still does. Returns true if it was
+    /// moved.
     fn move_away(&self, number: u64, start: u64) -> bool {
         let Some(group) = self.table.get(number) else { return false };
         let Some(latched) = self.latch_to_move(number, group) else { return false };
@@ -225,7 +227,7 @@ impl ObjectStore {
     }
 }
 
-/// Slabs that nobody allocates from until this is dropped.
+/// Slabs that are being drained: no run is allocated from them until this is dropped.
 struct Draining<'a> {
     slabs: &'a Slabs,
     drained: Vec<usize>,

@@ -1,4 +1,4 @@
-//! Stores on a device that counts what is read of it, and takes its time for a sync.
+//! Stores on a device that counts the bytes read, and whose syncs are slow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +22,8 @@ fn open(files: &MemoryFiles, durability: Durability) -> ObjectStore {
     ObjectStore::open_in(Arc::new(files.clone()), config, log).expect("sound").0
 }
 
-/// An object that is full of heads of batches, as somebody would make it who knows the salt of the
-/// log and the place of the object in it. A start reads each byte of a log a few times at most.
+/// An object full of heads of batches, as an attacker would make it with the salt of the log and
+/// the object's offset in it. Recovery reads each byte of a log a few times at most.
 #[test]
 fn a_start_reads_a_log_in_a_few_passes() {
     const BYTES: usize = 3 * MIB;
@@ -34,17 +34,17 @@ fn a_start_reads_a_log_in_a_few_passes() {
     let log = std::path::Path::new("store/log-0000000000000001");
     let salt = u64_at(&files.disk().files[files.disk().names[log]], 24);
     let heads = (0..BYTES / BATCH_HEAD_BYTES).flat_map(|n| {
-        // A change of this length has 13 bytes before its own.
+        // A change of this length has 13 bytes before those of the object.
         let offset = begin + (BATCH_HEAD_BYTES + 13 + n * BATCH_HEAD_BYTES) as u64;
         let place = Place { salt, offset };
         let mut head = BatchHead::of(place, Link { number: 9, sum: 9 }, 0, b"").to_bytes(place);
-        // Every other one is not even a head, but begins as one.
+        // Every other one only begins as a head.
         head[8] ^= u8::from(n % 2 == 0);
         head
     });
     store.create_with(&heads.collect::<Vec<u8>>()).expect("room");
     drop(store);
-    // The machine stopped before the end of the object was on the device.
+    // The machine crashed before the end of the object was on the device.
     files.intrude(log, |log| log.truncate(log.len() - 1000));
     let len = files.disk().files[files.disk().names[log]].len() as u64;
     let files = MemoryFiles::of(files.disk(), 1);
@@ -59,8 +59,8 @@ fn a_start_reads_a_log_in_a_few_passes() {
     assert!(begin > HEAD_BYTES as u64);
 }
 
-/// Changes of a log are made again upon a dump that may have later ones: those have to be in the
-/// log before the dump counts.
+/// Recovery redoes the changes of a log upon a dump that may have later ones: these have to be in
+/// the log before the dump gets its name.
 #[test]
 fn a_dump_has_no_change_that_its_log_lacks() {
     let files = MemoryFiles::default();
@@ -73,13 +73,13 @@ fn a_dump_has_no_change_that_its_log_lacks() {
         beside.replace(id, &[3; 40]).expect("room");
     });
     store.checkpoint().expect("a device");
-    // The process is killed here, or the machine stops.
+    // The process is killed here, or the machine crashes.
     let left = files.disk();
     let found = open(&MemoryFiles::of(left, 1), Durability::Deferred).get_vec(id).expect("there");
     assert_eq!(found, [3; 40], "the change before the last is made again upon the last");
 }
 
-/// The longest put and get beside a keeper that makes checkpoints all the time.
+/// Returns the times of the longest put and get beside a keeper that makes checkpoints constantly.
 fn longest(durability: Durability, sync: Duration) -> (Duration, Duration) {
     let files = MemoryFiles::default();
     let store = Arc::new(open(&files, durability));
@@ -100,7 +100,7 @@ fn longest(durability: Durability, sync: Duration) -> (Duration, Duration) {
             let start = Instant::now();
             work(n % ids.len());
             longest = longest.max(start.elapsed());
-            // Whoever is measured leaves the processor to others.
+            // The measured thread leaves the processor to others.
             std::thread::sleep(Duration::from_micros(500));
         }
         longest
@@ -123,7 +123,7 @@ fn nobody_waits_for_the_sync_of_a_checkpoint() {
         let (put, get) = longest(durability, sync);
         assert!(put < sync / 2 && get < sync / 2, "{durability:?}: put {put:?}, get {get:?}");
     }
-    // A put waits for the device here, as it is to; a get does not.
+    // Here a put has to wait for the device; a get does not.
     let (put, get) = longest(Durability::Synced, sync);
     assert!(put >= sync && get < sync / 2, "put {put:?}, get {get:?}");
 }

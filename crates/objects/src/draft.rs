@@ -1,4 +1,4 @@
-//! What a group is to be made of when it is put together anew.
+//! Layout of a group that is being rebuilt.
 
 use terrace_sys::size::to_usize;
 
@@ -7,35 +7,35 @@ use crate::edit::Content;
 use crate::group::{FAR_BYTES, Far, Header, Kind, View, bits};
 use crate::slabs::{Run, Slabs};
 
-/// What is to become of one slot.
+/// Change of one slot.
 pub(crate) struct Change<'a> {
     pub(crate) slot: u32,
-    /// None: it loses its object.
+    /// New state of the slot; `None` removes its object.
     pub(crate) to: Option<Piece<'a>>,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) enum Piece<'a> {
-    /// As it was.
+    /// Unchanged.
     Same,
     New(Content<'a>),
-    /// What it held, in a run of its own.
+    /// The same content, in a run of its own.
     Far(Far),
-    /// Something else, in a run of its own.
+    /// New content, in a run of its own.
     Placed(Far),
     ReadOnly(bool),
 }
 
-/// What a group is to be made of: for each slot, where its bytes are in the old run.
+/// Layout of the new group: for each slot, the location of its bytes in the old run.
 pub(crate) struct Draft {
     pub(crate) present: u64,
     far: u64,
     read_only: u64,
     from: [u32; 64],
     len: [u16; 64],
-    /// Bytes that the object of the changed slot has in the old run.
+    /// Bytes of the changed slot in the old run.
     had: usize,
-    /// The run that it has to itself.
+    /// Own run of the changed slot's object, if it has one.
     pub(crate) far_run: Option<Run>,
 }
 
@@ -98,13 +98,13 @@ impl Draft {
         }
     }
 
-    /// As if an object with a run of its own were beside the others.
+    /// Lays out an object with a run of its own as if it were in the group's run.
     pub(crate) fn bring_home(&mut self, slot: u32, len: usize) {
         self.far &= !(1 << slot);
         self.len[slot as usize] = u16::try_from(len).unwrap_or(u16::MAX);
     }
 
-    /// The layout that takes least, and its bytes.
+    /// Returns the layout that takes the fewest bytes, and their number.
     pub(crate) fn layout(&self) -> (Kind, usize) {
         let all: usize = bits(self.present).map(|slot| usize::from(self.len[slot as usize])).sum();
         let Some(first) = bits(self.present).next() else { return (Kind::Mixed, 0) };
@@ -155,7 +155,8 @@ impl Draft {
     }
 }
 
-/// Where in a mixed run stands where an object with a run of its own is.
+/// Returns the offset in a mixed run at which the location of an object with a run of its own
+/// stands.
 fn far_place(slabs: &Slabs, view: &View, slot: u32) -> usize {
     let base = slabs.address(view.word.run().start);
     // SAFETY: the run is mixed, so it begins with a header, and the caller has the group's latch.

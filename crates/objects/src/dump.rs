@@ -1,4 +1,4 @@
-//! Dumps: a store in a file, as it was at one moment, and stores made of them.
+//! Dumps: snapshots of a store in a file, and stores restored from them.
 
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -18,40 +18,41 @@ use crate::store::ObjectStore;
 
 const MAGIC: [u8; 8] = *b"TRCobjdu";
 
-/// What a dump has.
+/// Statistics of a dump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dumped {
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
-    /// Bytes of them.
+    /// Bytes of all objects.
     pub object_bytes: u64,
     /// Bytes of the dump.
     pub dump_bytes: u64,
-    /// Groups of 64 ids that were copied by whoever changed them before the dump came to them.
+    /// Groups of 64 ids that were copied by the threads that changed them, before the dump came to
+    /// them.
     pub kept_groups: u64,
 }
 
 impl ObjectStore {
     /// Writes all objects and reserved ids to a file as they are at one moment, which lies within
-    /// the call, while everybody goes on. The file appears under its name once it is whole and on
-    /// the device; another of that name is replaced then.
+    /// the call, while other threads continue to use the store. The file appears under its name
+    /// once it is whole and on the device, and then replaces another of that name.
     ///
-    /// Who changes an object for the first time since the dump began copies its group first, some
-    /// 10 us more; when that comes to more than 4 MiB, changes wait for the dump. So do changes of
-    /// groups whose objects, 64 at most with consecutive ids, have more than 1 MiB: the dump writes
-    /// such a group next, and its objects can be read meanwhile; who locks or pins one waits, and
-    /// defragmentation passes over them. The dump takes 12 MiB of the budget. Locks and pins are
-    /// not part of it. One dump at a time; a second one waits for the first.
+    /// The first change of an object since the dump began copies its group first, some 10 us more;
+    /// when the copies exceed 4 MiB, changes wait for the dump. So do changes of groups whose
+    /// objects, 64 at most with consecutive ids, have more than 1 MiB: the dump writes such a group
+    /// next, and its objects can be read meanwhile; locking or pinning one waits, and
+    /// defragmentation skips the group. The dump takes 12 MiB of the budget. Locks and pins are not
+    /// part of it. One dump is made at a time; a second one waits for the first.
     ///
     /// # Errors
-    /// [`ObjectError::File`]; [`ObjectError::OutOfMemory`] when the budget has no room for what is
-    /// copied meanwhile; [`ObjectError::Damaged`] when an object is nowhere.
+    /// [`ObjectError::File`]; [`ObjectError::OutOfMemory`] when the budget has no room for the
+    /// copies made meanwhile; [`ObjectError::Damaged`] when the location of an object is invalid.
     pub fn dump(&self, path: &Path) -> Result<Dumped, ObjectError> {
         self.dump_as(&SystemFiles, path, 0, None, || Ok(()))
     }
 
-    /// `sequence`: its place in the order of logs; `after`: the batch before the log that follows;
-    /// `ready`: what has to succeed between the moment of the dump and its name.
+    /// As [`ObjectStore::dump`]. `sequence` is its position in the order of logs, `after` the last
+    /// batch before the log that follows. `ready` has to succeed before the file gets its name.
     pub(crate) fn dump_as(
         &self,
         files: &dyn Files,
@@ -62,7 +63,7 @@ impl ObjectStore {
     ) -> Result<Dumped, ObjectError> {
         let unfinished = unfinished(path);
         let failed = |source| ObjectError::file("write", &unfinished, source);
-        // One that a dump left which did not come to its end.
+        // Left by a dump that was interrupted.
         drop(files.remove(&unfinished));
         let dumped = files.create(&unfinished).map_err(failed).and_then(|file| {
             let head = Head { after, ..self.head(MAGIC, sequence) };
@@ -79,7 +80,7 @@ impl ObjectStore {
         Ok(dumped)
     }
 
-    /// As [`ObjectStore::dump`], to wherever bytes go, but for objects of this store.
+    /// As [`ObjectStore::dump`], to a writer, which must not use objects of this store.
     ///
     /// # Errors
     /// [`ObjectError::Stream`], [`ObjectError::OutOfMemory`].
@@ -109,13 +110,13 @@ impl ObjectStore {
         Ok((to, dumped))
     }
 
-    /// The beginning of a file of the store.
+    /// Returns the head of a file of this store.
     pub(crate) fn head(&self, magic: [u8; 8], sequence: u64) -> Head {
         let (version, node, generations) = (VERSION, self.node(), self.config.generations);
         Head { magic, version, node, generations, sequence, salt: salt(), boot: 0, after: None }
     }
 
-    /// Whether the ids of a file are such as the store's.
+    /// Checks that the ids of a file have generations if the store's do, and none otherwise.
     pub(crate) fn takes(&self, head: Head, name: &str) -> Result<(), ObjectError> {
         if head.generations == self.config.generations {
             return Ok(());
@@ -124,27 +125,27 @@ impl ObjectStore {
         Err(ObjectError::Config(format!("{name} is of a store {has} generations of ids")))
     }
 
-    /// A store of what a dump has.
+    /// Makes a store from a dump.
     ///
-    /// It may have other memory than the one that was dumped, and another node: objects keep their
-    /// ids.
+    /// The store may have other memory than the one that was dumped, and another node: objects keep
+    /// their ids.
     ///
     /// # Errors
-    /// As [`ObjectStore::new`], [`ObjectError::Config`] also for a dump of a store whose ids have
-    /// generations when they have none here, or the other way round; [`ObjectError::Corrupt`] when
-    /// the dump is not whole, see [`ObjectStore::restore_part`]; [`ObjectError::File`];
-    /// [`ObjectError::OutOfMemory`] and [`ObjectError::OutOfIds`] when the store has less memory
-    /// than it takes.
+    /// As [`ObjectStore::new`], [`ObjectError::Config`] also when the ids of the dumped store have
+    /// generations and those of this one do not, or the other way round; [`ObjectError::Corrupt`]
+    /// when the dump is damaged or incomplete, see [`ObjectStore::restore_part`];
+    /// [`ObjectError::File`]; [`ObjectError::OutOfMemory`] and [`ObjectError::OutOfIds`] when the
+    /// store has less memory than the dump takes.
     pub fn restore(config: ObjectConfig, dump: &Path) -> Result<Self, ObjectError> {
         let (store, error) = Self::restore_part(config, dump)?;
         error.map_or(Ok(store), Err)
     }
 
-    /// A store of what can be read of a dump that may be damaged: all groups of objects before the
-    /// first damage, and what that is.
+    /// Makes a store from the readable part of a dump that may be damaged: all groups of objects
+    /// before the first damage. Returns the error that describes the damage, too.
     ///
     /// # Errors
-    /// As [`ObjectStore::restore`], but for [`ObjectError::Corrupt`].
+    /// As [`ObjectStore::restore`], except [`ObjectError::Corrupt`].
     pub fn restore_part(
         config: ObjectConfig,
         dump: &Path,
@@ -159,7 +160,7 @@ impl ObjectStore {
         }
     }
 
-    /// As [`ObjectStore::restore`], from wherever bytes come from.
+    /// As [`ObjectStore::restore`], from a reader.
     ///
     /// # Errors
     /// As [`ObjectStore::restore`], and [`ObjectError::Stream`].
@@ -170,7 +171,7 @@ impl ObjectStore {
         Ok(store)
     }
 
-    /// Fills an empty store; the head of the dump.
+    /// Fills an empty store from a dump, and returns the dump's head.
     pub(crate) fn load(&self, files: &dyn Files, path: &Path) -> Result<Head, ObjectError> {
         let failed = |source| ObjectError::file("read", path, source);
         let file = Stream::new(files.open(path).map_err(failed)?);
@@ -262,7 +263,7 @@ impl ObjectStore {
     }
 }
 
-/// What keeps a dump from being loaded.
+/// Reason that a dump cannot be loaded.
 enum LoadError {
     Block(BlockError),
     Object(ObjectError),
@@ -289,7 +290,7 @@ impl From<ObjectError> for LoadError {
     }
 }
 
-/// The name of a file that is not whole yet.
+/// Returns the name of a file until it is whole.
 fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".unfinished");

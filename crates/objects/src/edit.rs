@@ -1,8 +1,8 @@
-//! Changes of a group, by whoever has its latch.
+//! Mutations of a latched group.
 //!
-//! Objects are added to and taken from groups of equal ones in place. Everything else - another
-//! length, an object that gets a run of its own - takes the group apart and puts it together again
-//! in the layout that suits what is in it then, a copy of some kilobytes.
+//! Objects are added to and removed from groups of equal lengths in place. Every other change -
+//! another length, an object that gets a run of its own - rebuilds the group in the layout that
+//! suits its new contents, a copy of some kilobytes.
 
 #[cfg(not(loom))]
 use std::cell::RefCell;
@@ -16,14 +16,14 @@ use crate::id::ObjectId;
 use crate::record;
 use crate::slabs::{NoRoom, Run, Slabs, Supply};
 
-/// What an object is to hold.
+/// New contents of an object.
 #[derive(Clone, Copy)]
 pub(crate) enum Content<'a> {
     /// So many zeros.
     Zeros(usize),
     /// These bytes.
     Bytes(&'a [u8]),
-    /// As much as fits of what the object holds now, and zeros.
+    /// The current bytes up to `len`, padded with zeros.
     Resized { now: Found, len: usize },
 }
 
@@ -36,7 +36,7 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// What the log is to say of it.
+    /// Returns the log record of this content.
     pub(crate) fn change(self, id: ObjectId) -> record::Change<'a> {
         match self {
             Self::Zeros(len) => record::Change::Zeros { id, len },
@@ -45,8 +45,8 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Writes it to memory that nobody else sees; `near` is what the object holds now if that was
-    /// in the group's run.
+    /// Writes the content to memory that no other thread can see. `near` is the current content, if
+    /// that was in the group's run.
     pub(crate) fn copy(self, near: Option<&[u8]>, to: &mut [u8]) {
         match self {
             Self::Zeros(_) => to.fill(0),
@@ -64,13 +64,13 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Puts it in the place of what is there and has as many bytes.
+    /// Overwrites an object of the same length.
     ///
     /// # Safety
     /// As [`bytes::write`], for as many bytes as there are.
     pub(crate) unsafe fn overwrite(self, at: *mut u8) {
         match self {
-            // It is what is there.
+            // The current bytes are the content.
             Self::Resized { .. } => {}
             // SAFETY: the caller's promise.
             Self::Zeros(_) | Self::Bytes(_) => unsafe { self.write(at) },
@@ -100,10 +100,10 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs `work` with a buffer of the thread's own, of `len` bytes.
+/// Runs `work` with a thread-local buffer of `len` bytes.
 #[cfg(not(loom))]
 fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
-    // A thread that ends may use objects after its buffer is gone.
+    // A thread that exits may use objects after its buffer was destroyed.
     let mut scratch = SCRATCH.try_with(RefCell::take).unwrap_or_default();
     if scratch.len() < len {
         scratch.resize(len.next_power_of_two(), 0);
@@ -113,23 +113,23 @@ fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
     result
 }
 
-/// As above; loom's threads are one to the standard library.
+/// As above, without a thread-local buffer: to the standard library, loom's threads are one.
 #[cfg(loom)]
 fn with_scratch<T>(len: usize, work: impl FnOnce(&mut [u8]) -> T) -> T {
     work(&mut vec![0; len])
 }
 
-/// A group that is latched, and where its bytes come from.
+/// A latched group, and the slabs that its runs come from.
 pub(crate) struct Editor<'a> {
     pub(crate) slabs: &'a Slabs,
     pub(crate) group: &'a Group,
-    /// Which slabs the thread takes its runs from.
+    /// Group of threads that this thread allocates runs with.
     pub(crate) place: usize,
     pub(crate) supply: Supply,
 }
 
 impl Editor<'_> {
-    /// Where an object is.
+    /// Locates the object of a slot.
     pub(crate) fn find(&self, slot: u32) -> Option<Found> {
         let view = self.group.view();
         if !view.is_present(slot) {
@@ -140,7 +140,7 @@ impl Editor<'_> {
         found
     }
 
-    /// Gives a slot an object.
+    /// Inserts an object into an empty slot.
     pub(crate) fn insert(&self, slot: u32, content: Content<'_>) -> Result<(), NoRoom> {
         let view = self.group.view();
         let len = content.len();
@@ -160,15 +160,15 @@ impl Editor<'_> {
         inserted
     }
 
-    /// Gives an object a run of its own.
+    /// Allocates a run for an object and fills it.
     fn far(&self, content: Content<'_>) -> Result<Far, NoRoom> {
         let far = take(self.slabs, self.place, content.len())?;
-        // SAFETY: it was taken just now.
+        // SAFETY: the run was just allocated for this content.
         unsafe { fill(self.slabs, far, content) };
         Ok(far)
     }
 
-    /// Gives a slot an object that has a run already, which stays the caller's where this fails.
+    /// Inserts an object that has a run already. If this fails, the run stays the caller's.
     pub(crate) fn insert_far(&self, slot: u32, far: Far) -> Result<(), NoRoom> {
         let view = self.group.view();
         if view.present == 0 || view.word.kind() == Kind::Remote {
@@ -177,7 +177,8 @@ impl Editor<'_> {
         self.rebuild(Change { slot, to: Some(Piece::Placed(far)) })
     }
 
-    /// Gives an object what is in a run already, which stays the caller's where this fails.
+    /// Replaces an object by one in a run that is filled already. If this fails, the run stays the
+    /// caller's.
     pub(crate) fn replace_by_far(&self, slot: u32, far: Far) -> Result<(), NoRoom> {
         self.rebuild(Change { slot, to: Some(Piece::Placed(far)) })
     }
@@ -192,7 +193,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Adds an object to a group of others that are as long, or of none.
+    /// Inserts an object into an empty group, or one whose objects have the same length.
     fn insert_equal(
         &self,
         view: &View,
@@ -213,21 +214,21 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// Sees to a run for `count` objects of `stride` bytes.
+    /// Makes sure that the group's run has room for `count` objects of `stride` bytes.
     fn reserve(&self, view: &View, kind: Kind, stride: usize, count: usize) -> Result<(), NoRoom> {
         let (word, used) = (view.word, view.count() * stride);
         let need = Run::granules(count * stride);
         if need <= word.run().len && view.present != 0 {
             return Ok(());
         }
-        // All 64 at once if they are short, else ever more.
+        // Room for all 64 objects at once if they are short; otherwise the run doubles.
         let full = Run::granules(64 * stride);
         let wish =
             if full <= WHOLE_GRANULES { full } else { full.min(need.max(2 * word.run().len)) };
         self.enlarge(wish.max(need), need, used, kind)
     }
 
-    /// Makes the run longer, or takes a longer one and moves the first `used` bytes there.
+    /// Extends the run in place, or allocates a longer one and moves the first `used` bytes to it.
     fn enlarge(&self, wish: u64, need: u64, used: usize, kind: Kind) -> Result<(), NoRoom> {
         let word = self.group.view().word;
         let old = word.run();
@@ -242,12 +243,12 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// Copies the first `used` bytes to another run and gives the old one back.
+    /// Copies the first `used` bytes to another run and frees the old one.
     fn move_to(&self, new: Run, used: usize, kind: Kind) {
         let word = self.group.view().word;
         let (from, to) = (self.slabs.address(word.run().start), self.slabs.address(new.start));
         // SAFETY: both runs have `used` bytes; the old one is the group's, which is latched, and
-        // the new one nobody else's.
+        // the new one is not yet known to any other thread.
         unsafe { copy(from, to, used) };
         self.group.set_word(word.over(new, kind));
         if word.run().len > 0 {
@@ -255,7 +256,7 @@ impl Editor<'_> {
         }
     }
 
-    /// Takes an object out of its slot.
+    /// Removes the object of a slot.
     pub(crate) fn remove(&self, slot: u32) {
         let view = self.group.view();
         let Some(stride) = view.word.kind().stride() else {
@@ -277,7 +278,7 @@ impl Editor<'_> {
         self.shrink((count - 1) * stride, Left::AQuarter);
     }
 
-    /// Gives back what of the run is not used, if it is more than is left to a group.
+    /// Frees the unused end of the run, if it is more than `left` allows.
     fn shrink(&self, used: usize, left: Left) {
         let word = self.group.view().word;
         let (run, need) = (word.run(), Run::granules(used));
@@ -294,12 +295,12 @@ impl Editor<'_> {
         }
     }
 
-    /// Gives an object what may be of another length.
+    /// Replaces the content of an object, with any length.
     pub(crate) fn replace(&self, slot: u32, content: Content<'_>) -> Result<(), NoRoom> {
         self.rebuild(Change { slot, to: Some(Piece::New(content)) })
     }
 
-    /// Gives an object a run of its own if it has none.
+    /// Moves an object from the group's run to a run of its own, unless it has one.
     pub(crate) fn move_out(&self, slot: u32) -> Result<(), NoRoom> {
         let Some(found) = self.find(slot).filter(|found| found.far.is_none()) else {
             return Ok(());
@@ -316,17 +317,18 @@ impl Editor<'_> {
         moved
     }
 
-    /// Says whether an object may be written to.
+    /// Makes an object read-only or writable.
     pub(crate) fn set_read_only(&self, slot: u32, read_only: bool) -> Result<(), NoRoom> {
         self.rebuild(Change { slot, to: Some(Piece::ReadOnly(read_only)) })
     }
 
-    /// Gives back what the group has too much.
+    /// Frees the unused end of the group's run.
     pub(crate) fn trim(&self) {
         self.shrink(self.group.view().used_bytes(self.slabs), Left::Nothing);
     }
 
-    /// As [`Editor::trim`], in the layout that suits what is in the group.
+    /// As [`Editor::trim`], after a change of a mixed group to another layout if its contents allow
+    /// one.
     pub(crate) fn tidy(&self) -> Result<(), NoRoom> {
         let view = self.group.view();
         if view.word.kind() == Kind::Mixed {
@@ -339,7 +341,8 @@ impl Editor<'_> {
         Ok(())
     }
 
-    /// Whether objects with runs of their own take less beside the others of their group.
+    /// True if moving these objects from runs of their own into the group's run takes no more
+    /// memory.
     pub(crate) fn is_less_at_home(&self, slots: &[u32]) -> bool {
         let (view, same) = (self.group.view(), Change { slot: 0, to: Some(Piece::Same) });
         let mut draft = Draft::new(self.slabs, &view, &same);
@@ -352,7 +355,7 @@ impl Editor<'_> {
         Run::granules(draft.layout().1) <= now
     }
 
-    /// Puts an object with a run of its own, which is short enough, beside the others of its group.
+    /// Moves an object from its own run into the group's run, if it is short enough.
     pub(crate) fn move_in(&self, slot: u32) -> Result<(), NoRoom> {
         let Some(found) = self.find(slot).filter(|found| found.far.is_some()) else {
             return Ok(());
@@ -364,7 +367,7 @@ impl Editor<'_> {
         self.rebuild(Change { slot, to: Some(Piece::New(Content::Bytes(copy))) })
     }
 
-    /// Moves the group's run away from where it is.
+    /// Moves the group's run to another place.
     pub(crate) fn relocate(&self) -> Result<(), NoRoom> {
         let word = self.group.view().word;
         let new = self.elsewhere(word.run())?;
@@ -376,7 +379,7 @@ impl Editor<'_> {
         self.take(run.len).or_else(|no_room| self.slabs.take_lower(run).ok_or(no_room))
     }
 
-    /// Moves an object with a run of its own to another.
+    /// Moves an object's own run to another place.
     pub(crate) fn relocate_far(&self, slot: u32) -> Result<(), NoRoom> {
         let view = self.group.view();
         let Some(found) = view.find(self.slabs, slot) else { return Ok(()) };
@@ -385,7 +388,7 @@ impl Editor<'_> {
         let far = Far { start: new.start, len: to_u64(found.len) };
         let base = self.slabs.address(view.word.run().start);
         // SAFETY: both runs are as long as the object, and the latch makes the old one this
-        // thread's; where the object is stands in the group's run, at the place worked out there.
+        // thread's; the object's location stands in the group's run, at the offset computed here.
         unsafe {
             copy(found.at, self.slabs.address(new.start), found.len);
             let place = match view.word.kind() {
@@ -404,7 +407,7 @@ impl Editor<'_> {
     fn rebuild(&self, change: Change<'_>) -> Result<(), NoRoom> {
         let view = self.group.view();
         let mut draft = Draft::new(self.slabs, &view, &change);
-        // An object that comes with a run of its own gets that first: it may fail.
+        // An object that needs a run of its own gets it first, as that may fail.
         let (made, far) = match change.to {
             Some(Piece::New(content)) if content.len() > NEAR_BYTES_MAX => {
                 let far = self.far(content)?;
@@ -440,7 +443,8 @@ impl Editor<'_> {
             }
             draft.write(kind, old, change, far, new);
             let start = self.slabs.address(self.group.view().word.run().start);
-            // SAFETY: `room` saw to a run of `used` bytes, and the latch makes it this thread's.
+            // SAFETY: `room` made sure of a run of `used` bytes, and the latch makes it this
+            // thread's.
             unsafe { bytes::write(start, new) };
             Ok(())
         })?;
@@ -449,12 +453,12 @@ impl Editor<'_> {
         if let (true, Some(run)) = (loses, draft.far_run) {
             self.slabs.give(run);
         }
-        // A group that has all its objects will not need more; others are left some room.
+        // A full group needs no more room; other groups keep some for further objects.
         self.shrink(used, if draft.present == u64::MAX { Left::Nothing } else { Left::AQuarter });
         Ok(())
     }
 
-    /// Sees to a run of `used` bytes, whatever becomes of what is in the old one.
+    /// Makes sure of a run of `used` bytes, without keeping the contents of the old one.
     fn room(&self, view: &View, used: usize, kind: Kind) -> Result<(), NoRoom> {
         let (run, need) = (view.word.run(), Run::granules(used));
         if need > run.len {
@@ -466,36 +470,36 @@ impl Editor<'_> {
     }
 }
 
-/// Takes a run for an object of so many bytes.
+/// Allocates a run for an object of `len` bytes.
 pub(crate) fn take(slabs: &Slabs, place: usize, len: usize) -> Result<Far, NoRoom> {
     let run = slabs.take(place, Run::granules(len.max(1)))?;
     Ok(Far { start: run.start, len: to_u64(len) })
 }
 
-/// Fills a run.
+/// Fills a run that was just allocated.
 ///
 /// # Safety
-/// It was taken for as many bytes as the content has, and no object has it yet.
+/// The run was allocated for as many bytes as the content has, and no object has it yet.
 pub(crate) unsafe fn fill(slabs: &Slabs, far: Far, content: Content<'_>) {
     // SAFETY: the caller's promise.
     unsafe { content.write(slabs.address(far.start)) };
 }
 
-/// Groups of so many granules or fewer, of objects of up to 256 bytes, get all of them with their
-/// first object: runs that grow leave holes.
+/// A group whose 64 objects fit in so many granules (objects of up to 256 bytes) gets the whole run
+/// with its first object: runs that grow leave holes.
 const WHOLE_GRANULES: u64 = 256;
 
-/// What of a run that is not used is left to its group.
+/// Unused part of a run that its group may keep.
 #[derive(Clone, Copy)]
 enum Left {
     Nothing,
     AQuarter,
 }
 
-/// Moves `len` bytes of a latched group by less than their length.
+/// Moves `len` bytes of a latched group to a place that may overlap them.
 ///
 /// # Safety
-/// Both places lie in a run that is the caller's to write.
+/// Both places lie in a run that the caller may write.
 unsafe fn shift(from: *mut u8, to: *mut u8, len: usize) {
     if len > 0 {
         // SAFETY: the caller's promise; through a buffer, as the places overlap.
@@ -506,7 +510,7 @@ unsafe fn shift(from: *mut u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies from one run to another.
+/// Copies `len` bytes from one run to another.
 ///
 /// # Safety
 /// The caller may read the one and write the other, `len` bytes of each.

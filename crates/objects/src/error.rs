@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of a store.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use terrace_sys::size::format_bytes;
 
 use crate::id::ObjectId;
 
-/// Why an operation was refused. A refused operation changed nothing, but see
+/// Reason that an operation was refused. A refused operation changed nothing, with the exception of
 /// [`ObjectError::Log`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -15,14 +15,14 @@ pub enum ObjectError {
     /// No object has this id: it never did, or it was removed.
     #[error("no object has the id {0}")]
     NotFound(ObjectId),
-    /// The bytes given or asked for are not as many as the object has.
+    /// The length given or requested is not that of the object.
     #[error("object {id} has {has} bytes, not {given}; `resize` and `replace` change its length")]
     Length {
         /// The object.
         id: ObjectId,
-        /// Bytes it has.
+        /// Bytes of the object.
         has: usize,
-        /// Bytes given, or the end of the range asked for.
+        /// Bytes given, or the end of the requested range.
         given: usize,
     },
     /// The buffer is too short for the object.
@@ -30,41 +30,42 @@ pub enum ObjectError {
     Buffer {
         /// The object.
         id: ObjectId,
-        /// Bytes it has.
+        /// Bytes of the object.
         has: usize,
-        /// Bytes the buffer has.
+        /// Bytes of the buffer.
         room: usize,
     },
-    /// The object is longer than a store can keep.
+    /// The object is longer than [`crate::OBJECT_BYTES_MAX`].
     #[error("an object of {0} bytes: the longest has {max}", max = crate::OBJECT_BYTES_MAX)]
     TooLong(usize),
-    /// Somebody held the object's lock all the time that the caller waited.
+    /// Other threads held the object's lock for as long as the caller waited.
     #[error("object {id} was locked for all of {waited_ms} ms")]
     LockTimeout {
         /// The object.
         id: ObjectId,
-        /// How long the caller waited, in milliseconds.
+        /// Wait of the caller, in milliseconds.
         waited_ms: u128,
     },
-    /// Two holders of a read lock wait for the other's to go: the one who came second is told.
+    /// Another holder of the read lock already waits to upgrade. Each would wait for the other to
+    /// release its lock, so the second one gets this error.
     #[error("another holder of object {0}'s read lock waits to write it")]
     UpgradeConflict(ObjectId),
-    /// The lock that the caller gives back is not held.
+    /// The lock to be released is not held.
     #[error("object {0} is not locked that way")]
     NotLocked(ObjectId),
-    /// The object is pinned: it can be neither removed nor made longer or shorter.
+    /// The object is pinned: it can neither be removed nor resized.
     #[error("object {0} is pinned")]
     Pinned(ObjectId),
     /// The object is not pinned.
     #[error("object {0} is not pinned")]
     NotPinned(ObjectId),
-    /// The object may only be read.
+    /// The object is read-only.
     #[error("object {0} is read-only")]
     ReadOnly(ObjectId),
-    /// The id was not reserved, or has its object already.
+    /// The id is not reserved, or already has an object.
     #[error("the id {0} is not reserved")]
     NotReserved(ObjectId),
-    /// The object is no value of the type, or the value cannot be an object.
+    /// The object is no value of the type, or the value cannot be stored as an object.
     #[error("{} is no {type_name}: {reason}",
         .id.map_or_else(|| "a value".to_owned(), |id| format!("object {id}")))]
     Type {
@@ -72,71 +73,71 @@ pub enum ObjectError {
         id: Option<ObjectId>,
         /// The type.
         type_name: &'static str,
-        /// What is wrong.
+        /// Reason.
         reason: String,
     },
     /// The memory of the store, or its budget, has no room.
     #[error("no room for {} in one piece: the store holds {} of {}, or all of its budget",
         format_bytes(*.asked), format_bytes(*.held), format_bytes(*.limit))]
     OutOfMemory {
-        /// Bytes that were asked for.
+        /// Bytes requested.
         asked: u64,
         /// Bytes that the store holds.
         held: u64,
-        /// Bytes that it may hold; its budget may have fewer.
+        /// Most bytes that the store may hold; its budget may have fewer.
         limit: u64,
     },
     /// All ids were given out.
     #[error("the store has given out all of its {0} ids")]
     OutOfIds(u64),
-    /// Settings that cannot be.
+    /// The configuration is invalid.
     #[error("a store of objects cannot be set up so: {0}")]
     Config(String),
     /// The kernel refused memory.
     #[error("no {what}: {source}")]
     Memory {
-        /// What was asked for.
+        /// The requested memory.
         what: String,
-        /// The kernel's word.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// A file could not be read or written.
     #[error("cannot {doing} {}: {source}", .path.display())]
     File {
-        /// What was to be done.
+        /// The operation on the file.
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// The system's word.
+        /// Error of the system.
         source: io::Error,
     },
-    /// What a dump was to be written to, or read from, failed.
+    /// The stream that a dump is written to or read from failed.
     #[error("a dump was interrupted: {0}")]
     Stream(#[source] io::Error),
-    /// A dump or a log is not as it was written.
+    /// A dump or a log is damaged.
     #[error("{file} is damaged at byte {offset}: {reason}")]
     Corrupt {
         /// The file.
         file: String,
-        /// Where what is damaged begins.
+        /// Offset of the damaged part.
         offset: u64,
-        /// What is wrong with it.
+        /// Kind of damage.
         reason: String,
     },
-    /// A dump or a log is of another version of this program.
+    /// A dump or a log has a format version that this program does not read.
     #[error("{} is of version {has}, and this program reads {reads}: {}", .path,
         if .has < .reads { "make a checkpoint with the program that wrote it, and open it then" }
         else { "open it with the program that wrote it, or a later one" })]
     Version {
         /// The file.
         path: String,
-        /// The version that it has.
+        /// Version of the file.
         has: u32,
-        /// The version that this program writes.
+        /// Version that this program writes.
         reads: u32,
     },
-    /// A child of the process that opened the store (fork) cannot change it: the parent goes on
-    /// with the log. It may read what it has a copy of, and open stores of its own.
+    /// A child of the process that opened the store (fork) cannot change it, as the parent
+    /// continues the log. The child may read its copy, and open stores of its own.
     #[error(
         "this store was opened by process {opened_by}, which forked this one and has its log: \
         change it there, or open a store after the fork"
@@ -145,11 +146,11 @@ pub enum ObjectError {
         /// The process that opened the store.
         opened_by: u32,
     },
-    /// The log could not be written. The change is refused; if it was on its way when the log
-    /// failed, it was made and is not durable. [`crate::ObjectStore::checkpoint`] begins anew.
+    /// The log could not be written. The change is refused; if it was in progress when the log
+    /// failed, it was made and is not durable. [`crate::ObjectStore::checkpoint`] begins a new log.
     #[error("the log of the store cannot be written, a checkpoint begins another: {0}")]
     Log(String),
-    /// [`crate::ObjectStore::check`] found what must not be.
+    /// [`crate::ObjectStore::check`] found an inconsistency.
     #[error("the store of objects is damaged: {0}")]
     Damaged(String),
 }

@@ -1,7 +1,7 @@
-//! The file system below the logs and dumps of a store.
+//! File system below the logs and dumps of a store.
 //!
-//! It is a trait so that tests can record what a store asks of it, build what a device may have
-//! after a power loss, and be as slow as a device can be (`power_tests.rs`).
+//! It is a trait so that tests can record the operations of a store, construct the possible states
+//! of a device after a power loss, and simulate a slow device (`power_tests.rs`).
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -15,33 +15,33 @@ use terrace_sys::size::to_u64;
 
 /// Directories and the names in them.
 pub(crate) trait Files: Send + Sync {
-    /// Makes a directory with those above it that are missing, durably.
+    /// Makes a directory and its missing parents, durably.
     fn make_directory(&self, path: &Path) -> io::Result<()>;
-    /// Locks a file for this process until the answer is dropped.
+    /// Locks a file for this process until the returned value is dropped.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn Send + Sync>>;
-    /// The names of files in a directory.
+    /// Returns the names of files in a directory.
     fn names(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// Makes a file that is not there yet.
+    /// Creates a new file.
     fn create(&self, path: &Path) -> io::Result<Box<dyn StoredFile>>;
-    /// Opens a file to be read.
+    /// Opens a file for reading.
     fn open(&self, path: &Path) -> io::Result<Box<dyn StoredFile>>;
-    /// Gives a file another name beside the one it has.
+    /// Gives a file a second name.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Gives a file another name, which may be that of a file that is replaced.
+    /// Renames a file, which may replace another.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_names(&self, dir: &Path) -> io::Result<()>;
-    /// A number that is another after each boot of the machine; 0 where nobody knows.
+    /// Returns a number that differs after each boot of the machine; 0 if unknown.
     fn boot(&self) -> u128;
 }
 
-/// A file. Reads and writes say where, so that no position is shared with anybody.
+/// A file. Reads and writes take an offset, so that no position is shared.
 pub(crate) trait StoredFile: Send + Sync {
     /// Bytes of the file.
     fn len(&self) -> io::Result<u64>;
-    /// Reads as many bytes as there are, at most those that `to` has room for.
+    /// Reads up to as many bytes as `to` has.
     fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes all of `from`.
     fn write_at(&self, from: &[u8], offset: u64) -> io::Result<()>;
@@ -64,7 +64,7 @@ impl Files for SystemFiles {
     fn names(&self, dir: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(dir)? {
-            // A name that is no UTF-8 is none of a store's.
+            // A name that is not UTF-8 does not belong to a store.
             names.extend(entry?.file_name().into_string().ok());
         }
         Ok(names)
@@ -122,13 +122,13 @@ impl StoredFile for File {
     }
 }
 
-/// The directory of a file.
+/// Returns the directory of a file.
 pub(crate) fn directory_of(file: &Path) -> &Path {
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new("."))
 }
 
-/// A file that is read or written from its beginning on.
+/// A file that is read or written sequentially from its beginning.
 pub(crate) struct Stream {
     pub(crate) file: Box<dyn StoredFile>,
     at: u64,

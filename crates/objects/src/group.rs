@@ -1,24 +1,23 @@
-//! A group: 64 consecutive ids, and one run of memory for what they name.
+//! A group: 64 consecutive ids, and the run of memory that holds their objects.
 //!
-//! A group takes 32 bytes of the table, half a byte for each of its ids. From these alone follows
-//! where an object's bytes are, as long as all objects of the group are equally long: the table is
-//! small enough to stay in the processor's caches, so that a read waits for memory once.
+//! A group takes 32 bytes of the table, half a byte per id. If all objects of the group have the
+//! same length, these bytes alone locate an object: the table is small enough to stay in the
+//! processor's caches, so that a read misses the caches once.
 //!
 //! ```text
-//! latch    8 bytes   held while the group changes; its version lets readers do without
+//! latch    8 bytes   held while the group changes; its version serves optimistic readers
 //! run      8 bytes   bits 63..60 flags, 59..48 kind, 47..36 granules, 35..0 first granule
 //! present  8 bytes   bit n: id n has an object
-//! marked   8 bytes   bit n: with an object, somebody holds its lock or a pin; without, the id is
-//!                    reserved
+//! marked   8 bytes   bit n: with an object, id n is locked or pinned; without, it is reserved
 //! ```
 //!
-//! The kind says how the run is laid out. Objects stand in the order of their ids without gaps, so
-//! the place of one is the number of those before it:
+//! The kind tells the layout of the run. Objects stand in the order of their ids without gaps, so
+//! the position of an object is the number of objects before it:
 //!
 //! ```text
 //! 1..=1008    uniform: all objects have so many bytes
-//! REMOTE      uniform: 16 bytes for each object say where it is and how long
-//! MIXED       far 8 bytes, read-only 8 bytes, 65 x 2 bytes where each slot's bytes begin, bytes
+//! REMOTE      uniform: 16 bytes per object, its first granule and its length
+//! MIXED       far 8 bytes, read-only 8 bytes, 65 x 2 bytes of start offsets, bytes
 //! ```
 
 use terrace_latch::{Latch, Version};
@@ -32,7 +31,7 @@ use crate::sync::{AtomicU64, Ordering};
 pub(crate) const GROUP_SLOTS: u64 = 64;
 /// The longest object that lies in its group's run; longer ones have runs of their own.
 pub(crate) const NEAR_BYTES_MAX: usize = 1008;
-/// What a group knows of an object with a run of its own.
+/// Bytes in the group's run that locate an object with a run of its own.
 pub(crate) const FAR_BYTES: usize = 16;
 
 /// Bits of the first granule of a run.
@@ -43,10 +42,10 @@ const LEN_SHIFT: u32 = START_BITS;
 const KIND_SHIFT: u32 = LEN_SHIFT + LEN_BITS;
 const FLAG_SHIFT: u32 = KIND_SHIFT + KIND_BITS;
 
-/// How the run of a group is laid out.
+/// Layout of a group's run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Anything, with a header that tells what.
+    /// Objects of any lengths, described by a header.
     Mixed,
     /// Objects of so many bytes each.
     Uniform(usize),
@@ -66,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// Bytes between one object and the next, of the uniform kinds.
+    /// Bytes from one object to the next in the uniform kinds.
     #[inline]
     pub(crate) fn stride(self) -> Option<usize> {
         match self {
@@ -77,16 +76,17 @@ impl Kind {
     }
 }
 
-/// What else is known of a group.
+/// Flags of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flag {
-    /// Some threads make their objects in it.
+    /// Some threads create their objects in this group.
     Owned = 1,
-    /// It is in a list of groups with free ids and objects of some length.
+    /// The group is in a list of groups with free ids, by the length of their objects.
     Listed = 2,
-    /// What tells groups that were changed or copied since a dump began from the others.
+    /// Compared with the store's flag, tells groups that were changed or copied since a dump began
+    /// from the others.
     Turned = 4,
-    /// It is in the list of groups without objects.
+    /// The group is in the list of groups without objects.
     Emptied = 8,
 }
 
@@ -95,14 +95,14 @@ pub(crate) enum Flag {
 pub(crate) struct RunWord(u64);
 
 impl RunWord {
-    /// The run; none of no length.
+    /// The run; one of length 0 if the group has none.
     #[inline]
     pub(crate) fn run(self) -> Run {
         let start = self.0 & ((1 << START_BITS) - 1);
         Run { start, len: (self.0 >> LEN_SHIFT) & ((1 << LEN_BITS) - 1) }
     }
 
-    /// How it is laid out.
+    /// Layout of the run.
     #[inline]
     pub(crate) fn kind(self) -> Kind {
         match (self.0 >> KIND_SHIFT) & ((1 << KIND_BITS) - 1) {
@@ -129,7 +129,7 @@ impl RunWord {
         Self(if set { self.0 | bit } else { self.0 & !bit })
     }
 
-    /// Another run and kind under the same flags.
+    /// Returns the word with another run and kind, and the same flags.
     #[must_use]
     pub(crate) fn over(self, run: Run, kind: Kind) -> Self {
         debug_assert!(run.start < 1 << START_BITS && run.len < 1 << LEN_BITS, "{run:?}");
@@ -138,7 +138,7 @@ impl RunWord {
     }
 }
 
-/// The entry of the table for 64 ids. All zero bytes are a group without objects.
+/// Entry of the table for 64 ids. All zero bytes are a group without objects.
 #[repr(C, align(32))]
 #[derive(Debug, Default)]
 pub(crate) struct Group {
@@ -148,8 +148,8 @@ pub(crate) struct Group {
     marked: AtomicU64,
 }
 
-/// What a group said at one moment. Without the latch it may be nonsense, and is to be thrown away
-/// when the version turns out to be another.
+/// Copy of a group's words at one moment. If it was read without the latch it may be torn, and is
+/// discarded when the version has changed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     pub(crate) word: RunWord,
@@ -157,18 +157,18 @@ pub(crate) struct View {
     pub(crate) marked: u64,
 }
 
-/// Where an object's bytes are.
+/// Location of an object's bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub(crate) at: *mut u8,
     pub(crate) len: usize,
-    /// The run it has to itself.
+    /// The object's own run, if it has one.
     pub(crate) far: Option<Run>,
     pub(crate) read_only: bool,
 }
 
 impl Group {
-    /// What it says now.
+    /// Reads the group's words.
     #[inline]
     pub(crate) fn view(&self) -> View {
         View {
@@ -178,19 +178,20 @@ impl Group {
         }
     }
 
-    /// Whether what was read since `seen` is what the group held.
+    /// True if the group has not changed since version `seen`, so that what was read since is
+    /// valid.
     #[inline]
     pub(crate) fn is_still(&self, seen: Version) -> bool {
         self.latch.is_still(seen)
     }
 
-    /// Changes the run, for whoever has the latch; so the next two.
+    /// Sets the run word. The caller holds the latch; so for the next three.
     pub(crate) fn set_word(&self, word: RunWord) {
         self.run.store(word.0, Ordering::Relaxed);
     }
 
-    /// Takes what another group has, which nobody sees, for whoever has the latch; it has nothing
-    /// itself.
+    /// Takes over the run and objects of `other`, a group that no other thread can see. This group
+    /// has none itself.
     pub(crate) fn adopt(&self, other: &View) {
         let word = self.view().word;
         self.set_word(word.over(other.word.run(), other.word.kind()));
@@ -222,12 +223,12 @@ impl View {
         self.marked >> slot & 1 != 0
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub(crate) fn count(&self) -> usize {
         self.present.count_ones() as usize
     }
 
-    /// How many objects come before that of a slot.
+    /// Number of objects before that of a slot.
     #[inline]
     pub(crate) fn rank(&self, slot: u32) -> usize {
         // A group is full as a rule, and counting bits is not one instruction on every processor.
@@ -237,23 +238,23 @@ impl View {
         (self.present & ((1 << slot) - 1)).count_ones() as usize
     }
 
-    /// The slots that neither have an object nor are reserved.
+    /// Slots that neither have an object nor are reserved.
     pub(crate) fn free_slots(&self) -> u64 {
         !(self.present | self.marked)
     }
 
-    /// The slots that are reserved.
+    /// Slots that are reserved.
     pub(crate) fn reserved_slots(&self) -> u64 {
         self.marked & !self.present
     }
 
-    /// The slots that have objects.
+    /// Slots that have objects.
     pub(crate) fn slots(&self) -> impl Iterator<Item = u32> + use<> {
         bits(self.present)
     }
 
-    /// Where the object of a slot is, if it is there, nothing is known of it but its bytes, and its
-    /// group has objects of one length: the way that most reads take.
+    /// Fast path of most reads: locates the object of a slot if it is present, neither locked nor
+    /// pinned, and in a uniform group.
     #[inline]
     pub(crate) fn find_plainly(&self, slabs: &Slabs, slot: u32) -> Option<(*const u8, usize)> {
         let len = to_usize(self.word.0 >> KIND_SHIFT & ((1 << KIND_BITS) - 1));
@@ -266,8 +267,8 @@ impl View {
         (offset + len <= self.word.bytes()).then_some((at, len))
     }
 
-    /// Where the object of a slot is, which must be present; `None` when what was read makes no
-    /// sense, which the latch's version will tell as well.
+    /// Locates the object of a slot, which must be present. Returns `None` if the words are
+    /// inconsistent, in which case the latch's version has changed as well.
     #[inline]
     pub(crate) fn find(&self, slabs: &Slabs, slot: u32) -> Option<Found> {
         if let Kind::Uniform(len) = self.word.kind() {
@@ -295,8 +296,8 @@ impl View {
         if bytes < Header::BYTES {
             return None;
         }
-        // SAFETY: the run lies in the slabs and is long enough for a header; whoever changes it
-        // does so through `bytes`.
+        // SAFETY: the run lies in the slabs and is long enough for a header; concurrent changes of
+        // it go through `bytes`.
         let (is_far, read_only, from, to) = unsafe { Header::look(start, slot) };
         if from > to || Header::BYTES + to > bytes {
             return None;
@@ -310,7 +311,7 @@ impl View {
 }
 
 impl View {
-    /// The slots whose objects have runs of their own; by who has the group's latch.
+    /// Slots whose objects have runs of their own. The caller holds the group's latch.
     pub(crate) fn far_slots(&self, slabs: &Slabs) -> u64 {
         match self.word.kind() {
             Kind::Uniform(_) => 0,
@@ -321,7 +322,7 @@ impl View {
         }
     }
 
-    /// Bytes of the run that are used; by who has the group's latch.
+    /// Used bytes of the run. The caller holds the group's latch.
     pub(crate) fn used_bytes(&self, slabs: &Slabs) -> usize {
         match self.word.kind().stride() {
             Some(stride) => self.count() * stride,
@@ -335,7 +336,7 @@ impl View {
     }
 }
 
-/// Reads where an object with a run of its own is, at an address of 16 bytes in the slabs.
+/// Reads the location of an object with a run of its own, from 16 bytes at an address in the slabs.
 fn far(slabs: &Slabs, at: *const u8, read_only: bool) -> Option<Found> {
     // SAFETY: the caller checked that the 16 bytes lie in a run of the slabs.
     let far = unsafe { Far { start: bytes::read_u64(at), len: bytes::read_u64(at.add(8)) } };
@@ -349,7 +350,7 @@ fn far(slabs: &Slabs, at: *const u8, read_only: bool) -> Option<Found> {
     })
 }
 
-/// The numbers of the bits that are set.
+/// Returns the positions of the set bits.
 pub(crate) fn bits(word: u64) -> impl Iterator<Item = u32> {
     let mut left = word;
     std::iter::from_fn(move || {
@@ -359,17 +360,17 @@ pub(crate) fn bits(word: u64) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Where an object with a run of its own is.
+/// Location of an object with a run of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Far {
-    /// The first granule.
+    /// First granule.
     pub(crate) start: u64,
-    /// Bytes of the object.
+    /// Length of the object in bytes.
     pub(crate) len: u64,
 }
 
 impl Far {
-    /// Its run; at least a granule, so that pinned objects of no bytes have addresses too.
+    /// The object's run; at least a granule, so that pinned objects of no bytes have addresses too.
     pub(crate) fn run(self) -> Option<Run> {
         let len = usize::try_from(self.len).ok().filter(|len| *len <= isize::MAX.unsigned_abs())?;
         Some(Run { start: self.start, len: Run::granules(len.max(1)) })
@@ -383,20 +384,21 @@ impl Far {
     }
 }
 
-/// The beginning of a mixed run.
+/// Header at the beginning of a mixed run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// Bit n: the object of slot n has a run of its own.
     pub(crate) far: u64,
     /// Bit n: the object of slot n may only be read.
     pub(crate) read_only: u64,
-    /// Where the bytes of each slot begin behind the header, and where the last one's end.
+    /// Offsets behind the header at which the bytes of each slot begin, and the end of the last
+    /// one's.
     pub(crate) starts: [u16; 65],
 }
 
 impl Header {
     pub(crate) const BYTES: usize = 16 + 65 * 2;
-    /// Where the end of the last object stands.
+    /// Offset of the last entry of `starts`, the end of the last object.
     const END: usize = 16 + 64 * 2;
 
     /// # Safety

@@ -12,20 +12,20 @@ use crate::locks::{Hold, LockMode, Record, Records, Shard};
 use crate::store::{By, Latched, ObjectStore, Wait, copy_out, copy_whole};
 use crate::table::slot_of;
 
-/// An object's read lock: others may read the object too, and nobody changes it.
+/// Read lock of an object: other threads may read the object too, but none may change it.
 pub struct ReadGuard<'a> {
     store: &'a ObjectStore,
     id: ObjectId,
 }
 
-/// An object's write lock: nobody else reads or changes the object.
+/// Write lock of an object: no other thread reads or changes the object.
 pub struct WriteGuard<'a> {
     store: &'a ObjectStore,
     id: ObjectId,
 }
 
-/// An object that stays where it is until this is dropped: it is neither removed nor resized, and
-/// its address does not change. Operations on it go on as on others.
+/// Pin of an object: until it is dropped the object keeps its address and is neither removed nor
+/// resized. All other operations on it work as usual.
 pub struct Pin<'a> {
     store: &'a ObjectStore,
     id: ObjectId,
@@ -33,7 +33,7 @@ pub struct Pin<'a> {
     len: usize,
 }
 
-// SAFETY: a pin is an address and the promise that it stays valid; whoever reads or writes there
+// SAFETY: a pin is an address and the promise that it stays valid; code that reads or writes there
 // answers for races, on this thread or another.
 unsafe impl Send for Pin<'_> {}
 // SAFETY: as above.
@@ -43,7 +43,7 @@ impl ObjectStore {
     /// Locks an object for reading, waiting up to `timeout`; [`Duration::ZERO`] tries once, and
     /// [`Duration::MAX`] waits for ever.
     ///
-    /// A thread that waits for a lock that it holds itself waits in vain.
+    /// A thread that waits for a lock that it holds itself waits until the timeout.
     ///
     /// # Errors
     /// [`ObjectError::NotFound`], [`ObjectError::LockTimeout`].
@@ -65,7 +65,7 @@ impl ObjectStore {
         Ok(WriteGuard { store: self, id })
     }
 
-    /// Locks an object without a guard: [`ObjectStore::unlock`] gives the lock back, on any thread.
+    /// Locks an object without a guard. [`ObjectStore::unlock`] releases the lock, on any thread.
     ///
     /// # Errors
     /// [`ObjectError::NotFound`], [`ObjectError::LockTimeout`].
@@ -107,10 +107,10 @@ impl ObjectStore {
         }
     }
 
-    /// Gives a lock back that [`ObjectStore::lock`] took. Those of guards are given back by them.
+    /// Releases a lock that [`ObjectStore::lock`] took. Guards release theirs when dropped.
     ///
     /// # Errors
-    /// [`ObjectError::NotLocked`] when nobody holds it that way.
+    /// [`ObjectError::NotLocked`] when the object has no such lock.
     pub fn unlock(&self, id: ObjectId, mode: LockMode) -> Result<(), ObjectError> {
         self.unlock_as(id, mode, Hold::Bare)
     }
@@ -120,13 +120,13 @@ impl ObjectStore {
         if held { Ok(()) } else { Err(ObjectError::NotLocked(id)) }
     }
 
-    /// Turns a read lock into the write lock as soon as it is the only one, without a gap in which
-    /// somebody else could write. The read lock is kept when that fails.
+    /// Upgrades a read lock to the write lock once it is the only read lock, without releasing it
+    /// in between. On failure the read lock is kept.
     ///
     /// # Errors
-    /// [`ObjectError::UpgradeConflict`] when another reader is waiting to do so: one of the two has
-    /// to give its lock back. [`ObjectError::LockTimeout`]; [`ObjectError::NotLocked`], also when
-    /// somebody else gives the caller's lock back meanwhile.
+    /// [`ObjectError::UpgradeConflict`] when another reader is already waiting to upgrade: one of
+    /// the two has to release its lock. [`ObjectError::LockTimeout`]; [`ObjectError::NotLocked`],
+    /// also when another thread releases the caller's lock meanwhile.
     pub fn upgrade(&self, id: ObjectId, timeout: Duration) -> Result<(), ObjectError> {
         self.upgrade_as(id, timeout, Hold::Bare)
     }
@@ -168,10 +168,10 @@ impl ObjectStore {
         }
     }
 
-    /// Turns a write lock into a read lock without a gap.
+    /// Downgrades the write lock to a read lock without releasing it in between.
     ///
     /// # Errors
-    /// [`ObjectError::NotLocked`] when it is not held.
+    /// [`ObjectError::NotLocked`] when the write lock is not held.
     pub fn downgrade(&self, id: ObjectId) -> Result<(), ObjectError> {
         self.downgrade_as(id, Hold::Bare)
     }
@@ -188,8 +188,8 @@ impl ObjectStore {
         if held { Ok(()) } else { Err(ObjectError::NotLocked(id)) }
     }
 
-    /// Keeps an object where it is until the pin is dropped. Objects have runs of their own as soon
-    /// as they were pinned once, aligned to 64 bytes.
+    /// Pins an object at its address until the pin is dropped. An object that was pinned once has a
+    /// run of its own, aligned to 64 bytes.
     ///
     /// # Errors
     /// [`ObjectError::NotFound`], [`ObjectError::OutOfMemory`].
@@ -198,7 +198,8 @@ impl ObjectStore {
         Ok(Pin { store: self, id, at, len })
     }
 
-    /// Pins an object without a guard: its address and bytes, until [`ObjectStore::unpin`].
+    /// Pins an object without a guard, until [`ObjectStore::unpin`]. Returns its address and
+    /// length.
     ///
     /// # Errors
     /// As [`ObjectStore::pin`].
@@ -219,7 +220,7 @@ impl ObjectStore {
         })
     }
 
-    /// Gives a pin back that [`ObjectStore::pin_raw`] took. Those of guards are given back by them.
+    /// Releases a pin that [`ObjectStore::pin_raw`] took. Guards release theirs when dropped.
     ///
     /// # Errors
     /// [`ObjectError::NotPinned`].
@@ -240,12 +241,12 @@ impl ObjectStore {
         if pinned { Ok(()) } else { Err(ObjectError::NotPinned(id)) }
     }
 
-    /// Whether somebody holds the write lock of an object that is held somehow.
+    /// True if a thread holds the write lock of the object.
     pub(crate) fn is_write_locked(&self, id: ObjectId) -> bool {
         self.locks.shard(id).records().get(&id).is_some_and(|record| record.writer)
     }
 
-    /// How many objects are locked or pinned.
+    /// Returns the number of objects that are locked or pinned.
     #[must_use]
     pub fn held(&self) -> u64 {
         self.locks.held()
@@ -256,7 +257,7 @@ impl ObjectStore {
         Ok((group, self.locks.shard(id)))
     }
 
-    /// Changes what is known of a held object, and forgets it when nothing is held any more.
+    /// Changes the record of a held object, and removes it when nothing is held any more.
     fn with_record(&self, id: ObjectId, change: impl FnOnce(&mut Record) -> bool) -> bool {
         let Ok((group, shard)) = self.lock_places(id) else { return false };
         let latched = self.latch(group);
@@ -273,9 +274,9 @@ impl ObjectStore {
         changed
     }
 
-    /// Lets the caller, who has the latch, go on unless what is held keeps it out. Otherwise it
-    /// gives the latch up, sleeps until something changes, and has to look again. Who comes to
-    /// change the object goes before readers that come later.
+    /// Returns the latch if no lock of another thread is in the way (`busy`). Otherwise releases
+    /// the latch, sleeps until the records change and returns `None`; the caller then latches and
+    /// checks again. A waiting writer goes before readers that come later.
     pub(crate) fn pass<'a>(
         &self,
         latched: Latched<'a>,
@@ -296,12 +297,12 @@ impl ObjectStore {
         }
     }
 
-    /// Where an operation waits for an object that is held.
+    /// Returns the place in which an operation waits for an object that is held.
     pub(crate) fn queue(&self, id: ObjectId, changes: bool) -> Queue<'_> {
         Queue { shard: self.locks.shard(id), id, changes, queued: false }
     }
 
-    /// Whether an object of a latched group may move.
+    /// Checks that an object of a latched group is not pinned.
     pub(crate) fn is_unpinned(
         &self,
         id: ObjectId,
@@ -313,7 +314,7 @@ impl ObjectStore {
         if held && pinned() { Err(ObjectError::Pinned(id)) } else { Ok(()) }
     }
 
-    /// The holder of an object's lock removed it from a latched group.
+    /// Releases the write lock of an object that its holder removed from a latched group.
     pub(crate) fn forget(&self, id: ObjectId, group: &Group, slot: u32) {
         let shard = self.locks.shard(id);
         let mut records = shard.records();
@@ -334,7 +335,7 @@ fn forget_empty(records: &mut Records<'_>, id: ObjectId) {
     }
 }
 
-/// An operation that may have to wait for an object.
+/// Place of an operation among those that wait for an object's lock. Dropping it leaves the queue.
 pub(crate) struct Queue<'a> {
     shard: &'a Shard,
     id: ObjectId,
@@ -351,7 +352,7 @@ impl Drop for Queue<'_> {
     }
 }
 
-/// A thread no longer waits to write.
+/// Removes a thread from the writers that wait for an object.
 fn leave_queue(shard: &Shard, records: &mut Records<'_>, id: ObjectId, queued: bool) {
     if queued && let Some(record) = records.get_mut(&id) {
         record.waiting -= 1;
@@ -361,7 +362,7 @@ fn leave_queue(shard: &Shard, records: &mut Records<'_>, id: ObjectId, queued: b
 }
 
 impl<'a> ReadGuard<'a> {
-    /// The object that is locked.
+    /// Returns the id of the locked object.
     #[must_use]
     pub fn id(&self) -> ObjectId {
         self.id
@@ -383,7 +384,7 @@ impl<'a> ReadGuard<'a> {
         self.store.read_at_by(By::Holder, self.id, offset, to)
     }
 
-    /// A copy of the object.
+    /// Returns a copy of the object.
     ///
     /// # Errors
     /// None: the object is there as long as its lock is held.
@@ -418,7 +419,7 @@ impl Drop for ReadGuard<'_> {
 }
 
 impl<'a> WriteGuard<'a> {
-    /// The object that is locked.
+    /// Returns the id of the locked object.
     #[must_use]
     pub fn id(&self) -> ObjectId {
         self.id
@@ -440,7 +441,7 @@ impl<'a> WriteGuard<'a> {
         self.store.read_at_by(By::Holder, self.id, offset, to)
     }
 
-    /// A copy of the object.
+    /// Returns a copy of the object.
     ///
     /// # Errors
     /// None: the object is there as long as its lock is held.
@@ -498,12 +499,12 @@ impl<'a> WriteGuard<'a> {
         if let Err(error) = self.store.remove_by(By::Holder, self.id) {
             return Err((self, error));
         }
-        // The lock went with the object.
+        // The lock was removed with the object.
         let _gone = ManuallyDrop::new(self);
         Ok(())
     }
 
-    /// Turns the lock into a read lock without a gap.
+    /// Downgrades to a read lock without releasing the lock in between.
     #[must_use]
     pub fn downgrade(self) -> ReadGuard<'a> {
         let write = ManuallyDrop::new(self);
@@ -527,28 +528,28 @@ impl Drop for WriteGuard<'_> {
 }
 
 impl Pin<'_> {
-    /// The object that is pinned.
+    /// Returns the id of the pinned object.
     #[must_use]
     pub fn id(&self) -> ObjectId {
         self.id
     }
 
-    /// Its first byte, valid until the pin is dropped.
+    /// Returns the address of the object, valid until the pin is dropped.
     ///
-    /// Reading or writing there is the caller's business: operations of other threads change the
-    /// bytes meanwhile unless the object is locked.
+    /// The caller answers for races when it reads or writes there: operations of other threads
+    /// change the bytes meanwhile unless the object is locked.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
         self.at
     }
 
-    /// Bytes of the object.
+    /// Returns the length of the object in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the object has no bytes.
+    /// True if the object has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0

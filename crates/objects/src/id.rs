@@ -1,16 +1,16 @@
-//! What names an object.
+//! Ids of objects.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The bits of an id that say which object of its node it is.
+/// Bits of the local id, which is unique within its node.
 pub const LOCAL_BITS: u32 = 48;
 /// The highest local id.
 pub const LOCAL_MAX: u64 = (1 << LOCAL_BITS) - 1;
 
-/// The id of an object: 16 bits for the node that made it and 48 of its own (DXMem, section 4.1).
+/// Id of an object: 16 bits for the node that made it and a local id of 48 (DXMem, section 4.1).
 ///
-/// No object has the id whose bits are all zero: programs may use it for "none".
+/// No object has the id with all bits zero: programs may use it for "none".
 ///
 /// ```
 /// use terrace_objects::ObjectId;
@@ -24,35 +24,35 @@ pub const LOCAL_MAX: u64 = (1 << LOCAL_BITS) - 1;
 pub struct ObjectId(u64);
 
 impl ObjectId {
-    /// An id of its two parts.
+    /// Makes an id from its two parts.
     ///
     /// # Panics
-    /// When `local` needs more than 48 bits.
+    /// If `local` needs more than 48 bits.
     #[must_use]
     pub const fn new(node: u16, local: u64) -> Self {
         assert!(local <= LOCAL_MAX, "a local id has 48 bits");
         Self((node as u64) << LOCAL_BITS | local)
     }
 
-    /// An id of its bits.
+    /// Makes an id from its bits.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// Its bits: the node above the local id.
+    /// Returns the bits: the node above the local id.
     #[must_use]
     pub const fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// The node that made the object.
+    /// Returns the node that made the object.
     #[must_use]
     pub const fn node(self) -> u16 {
         (self.0 >> LOCAL_BITS) as u16
     }
 
-    /// Which object of its node it is.
+    /// Returns the local id.
     #[must_use]
     pub const fn local(self) -> u64 {
         self.0 & LOCAL_MAX

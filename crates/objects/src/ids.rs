@@ -1,8 +1,8 @@
-//! Which ids new objects get.
+//! Ids of new objects, and the groups that they are taken from.
 //!
-//! Threads make objects in groups of their own. Objects of a length that comes again and again go
-//! to groups of that length, where they take nothing beside their bytes; others share a group.
-//! Groups that lost objects are listed by what is in them, and are used again before new ones.
+//! Threads create objects in groups of their own. Objects of a length that recurs go to groups of
+//! that length, where they take nothing beside their bytes; others share a group. Groups that lost
+//! objects are listed by their contents, and are used again before new ones.
 //!
 //! Locking order: a maker, then a group's latch, then a list.
 
@@ -20,17 +20,17 @@ use crate::record::Change;
 use crate::store::{ObjectStore, Trouble, place, signed};
 use crate::table::slot_of;
 
-/// No group.
+/// Stands for no group.
 const NONE: u64 = u64::MAX;
-/// A length gets groups of its own when it came so often.
+/// Number of objects of one length from which on a maker gives that length groups of its own.
 const OFTEN: u8 = 16;
-/// Groups that share lines of the processor's cache, which fetches them by pairs: two threads that
-/// make objects in such groups are slower than one.
+/// Groups in a pair of cache lines, which the processor fetches together: two threads that create
+/// objects in such groups are slower than one.
 const GROUPS_TOGETHER: u64 = if cfg!(loom) { 1 } else { 128 / size_of::<Group>() as u64 };
-/// Other groups that are tried when there is no room to make the current one longer.
+/// Other groups tried when there is no room to extend the current one.
 const GROUPS_TRIED: std::ops::Range<u32> = 0..2;
 
-/// Where some threads make their objects. Groups are counted among the store's own.
+/// Current groups of some threads that create objects. Groups are numbered among the store's own.
 #[repr(align(128))]
 pub(crate) struct Maker {
     by_len: Box<[u64]>,
@@ -38,13 +38,13 @@ pub(crate) struct Maker {
     mixed: u64,
     remote: u64,
     reserved: u64,
-    /// New groups that are nobody's yet, but for which others have no use.
+    /// New groups without an owner, which share the cache lines of one of this maker's.
     spare: std::ops::Range<u64>,
-    /// Local ids of one group that has no others, for consecutive ones.
+    /// Unused local ids of one group, for objects with consecutive ids.
     pub(crate) span: std::ops::Range<u64>,
 }
 
-/// What a maker wants a group for.
+/// Purpose for which a maker needs a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Len(usize),
@@ -54,7 +54,7 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// The list of groups that suit it best.
+    /// Returns the list of the groups that suit the purpose best.
     fn list(self) -> usize {
         match self {
             Self::Len(len) => len,
@@ -96,7 +96,7 @@ impl Maker {
     }
 }
 
-/// Lists of the store's own groups that have free ids and no maker, by what is in them.
+/// Lists of the store's own groups with free ids and without a maker, by their contents.
 pub(crate) struct FreeGroups {
     lists: Vec<List>,
 }
@@ -120,8 +120,8 @@ fn list_of(view: &View) -> usize {
     }
 }
 
-/// What says that a group is in a list. Of those of lengths it is in one at a time, which is looked
-/// at again when it is taken out.
+/// Returns the flag that tells that a group is in a list. A group is in at most one of the lists
+/// other than that of empty groups, and its contents are checked again when it is taken out.
 fn listed_as(list: usize) -> Flag {
     if list == EMPTY_LIST { Flag::Emptied } else { Flag::Listed }
 }
@@ -131,7 +131,7 @@ impl FreeGroups {
         Self { lists: (0..=REMOTE_LIST).map(|_| List::default()).collect() }
     }
 
-    /// Whether there was memory for it.
+    /// Adds a group to a list. Returns false if there is no memory for that.
     fn push(&self, list: usize, group: u64) -> bool {
         let list = &self.lists[list];
         let mut groups = lock(&list.groups);
@@ -154,7 +154,7 @@ impl FreeGroups {
         group
     }
 
-    /// Takes so many groups in a row out of the list of those without objects; the first.
+    /// Takes `count` consecutive groups out of the list of empty ones, and returns the first.
     fn take_empty(&self, count: u64) -> Option<u64> {
         if count == 1 {
             return self.pop(EMPTY_LIST);
@@ -184,7 +184,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ObjectStore {
-    /// Makes an object of `len` zeros.
+    /// Creates an object of `len` zeros.
     ///
     /// # Errors
     /// [`ObjectError::OutOfMemory`], [`ObjectError::OutOfIds`], [`ObjectError::TooLong`].
@@ -192,7 +192,7 @@ impl ObjectStore {
         self.create_as(Content::Zeros(len))
     }
 
-    /// Makes an object of some bytes.
+    /// Creates an object with these bytes.
     ///
     /// # Errors
     /// As [`ObjectStore::create`].
@@ -202,17 +202,17 @@ impl ObjectStore {
 
     fn create_as(&self, content: Content<'_>) -> Result<ObjectId, ObjectError> {
         let (id, position) = self.create_unwaited(content)?;
-        // Nobody knows of an object that is not in the log.
+        // On failure the object is removed, as it is not in the log and its id was not returned.
         self.commit(position).map(|()| id).inspect_err(|_| self.take_back(id))
     }
 
-    /// Makes an object without waiting for the log.
+    /// Creates an object without waiting for the log.
     fn create_unwaited(&self, content: Content<'_>) -> Result<(ObjectId, Position), ObjectError> {
         self.is_here()?;
         let placed = self.place_ahead(content)?;
         let mut tries = 0;
         loop {
-            // The maker is free again before room is made.
+            // The maker is unlocked before room is made.
             let mut maker = lock(self.maker());
             let made = self.create_in(&mut maker, content, placed.far);
             made.iter().for_each(|_| placed.keep());
@@ -225,7 +225,7 @@ impl ObjectStore {
         }
     }
 
-    /// Removes an object that its maker was not told of, unless somebody found and holds it.
+    /// Removes an object whose id was not returned, unless another thread found and holds it.
     pub(crate) fn take_back(&self, id: ObjectId) {
         let Some(group) = self.table.get(self.group_of(id)) else { return };
         let latched = self.latch_to_change(self.group_of(id), group);
@@ -240,7 +240,7 @@ impl ObjectStore {
         self.end_id(self.group_of(id), group, slot_of(id));
         self.list(self.group_of(id), group);
         self.count_removed(len);
-        // A log that has failed does not take it; one that was begun anew has the object.
+        // A failed log does not record this; a log that was begun since has the object.
         self.note(Change::Remove { id });
     }
 
@@ -272,7 +272,7 @@ impl ObjectStore {
         self.count().bytes.fetch_add(signed(len), Ordering::Relaxed);
     }
 
-    /// Does something with a free slot of a maker's group, which is latched.
+    /// Runs `work` on a free slot of a maker's group, which is latched.
     pub(crate) fn in_free_slot(
         &self,
         maker: &mut Maker,
@@ -299,7 +299,7 @@ impl ObjectStore {
                 Err(trouble) => {
                     drop(latched);
                     let Trouble::NoRoom(_) = trouble else { return Err(trouble) };
-                    // Groups that lost an object may have its room still.
+                    // Groups that lost objects may still have room in their runs.
                     let other = others.next().and_then(|_| self.unlist(purpose.list()));
                     let Some(other) = other else { return Err(trouble) };
                     self.leave_group(std::mem::replace(current, other));
@@ -319,13 +319,13 @@ impl ObjectStore {
         group.unwrap_or_else(|| unreachable!("own groups are below the table's end"))
     }
 
-    /// The lowest free slot of a group. Nothing has the id 0.
+    /// Returns the lowest free slot of a group. No object has the id 0.
     fn free_slot(&self, number: u64, view: &View) -> Option<u32> {
         let free = view.free_slots() & if number == 0 { !1 } else { u64::MAX };
         (free != 0).then(|| free.trailing_zeros())
     }
 
-    /// Finds a group with free slots and makes it the caller's.
+    /// Takes ownership of a group with free slots.
     fn claim(&self, maker: &mut Maker, purpose: Purpose) -> Result<u64, ObjectError> {
         let listed = self.unlist(purpose.list()).or_else(|| self.unlist(EMPTY_LIST));
         if let Some(group) = listed.or_else(|| self.unlist_if_sparse()) {
@@ -347,7 +347,7 @@ impl ObjectStore {
         }
     }
 
-    /// A new group, of lines of the processor's cache that other threads make no objects in.
+    /// Returns a new group, in cache lines in which no other thread creates objects.
     fn fresh_group(&self, maker: &mut Maker) -> Result<u64, ObjectError> {
         if maker.spare.is_empty() {
             let line = GROUPS_TOGETHER - self.groups.load(Ordering::Relaxed) % GROUPS_TOGETHER;
@@ -361,7 +361,7 @@ impl ObjectStore {
         maker.spare.next().ok_or_else(|| self.out_of_ids())
     }
 
-    /// New groups, one after the other, paid for.
+    /// Makes consecutive new groups and charges them to the budget. Returns the first.
     pub(crate) fn fresh_groups(&self, count: u64) -> Result<u64, ObjectError> {
         let table_bytes = count.saturating_mul(self.table.group_bytes());
         self.account.pay_table(table_bytes).map_err(|_| self.out_of_memory(table_bytes))?;
@@ -379,7 +379,7 @@ impl ObjectStore {
         latched.group.set_word(word.with(Flag::Owned, true));
     }
 
-    /// Takes a group with free slots from a list and makes it the caller's.
+    /// Takes a group with free slots from a list, and takes ownership of it.
     fn unlist(&self, list: usize) -> Option<u64> {
         while let Some(n) = self.free.pop(list) {
             let latched = self.latch(self.own_group(n));
@@ -390,7 +390,7 @@ impl ObjectStore {
                 continue;
             }
             if list_of(&view) != list {
-                // It has lost its objects, or got others, since it was listed.
+                // The group has lost its objects, or got others, since it was listed.
                 self.list(self.table.own(n), latched.group);
             } else if self.free_slot(self.table.own(n), &view).is_some() {
                 latched.group.set_word(word.with(Flag::Owned, true));
@@ -400,8 +400,8 @@ impl ObjectStore {
         None
     }
 
-    /// Takes so many groups in a row out of the list of those without objects, and makes those the
-    /// caller's that nobody has taken from elsewhere.
+    /// Takes `count` consecutive groups out of the list of empty ones, and takes ownership of those
+    /// that have no owner. Returns these.
     pub(crate) fn unlist_empty(&self, count: u64) -> Option<Vec<u64>> {
         let first = self.free.take_empty(count)?;
         let take = |n: &u64| {
@@ -417,8 +417,8 @@ impl ObjectStore {
         ObjectError::OutOfIds(self.table.own_groups() * GROUP_SLOTS)
     }
 
-    /// When fewer than half of the ids given out are used: any group with free ones, so that the
-    /// table stays small, though its objects will be of several lengths.
+    /// Returns any group with free ids if fewer than half of the ids given out are used: this keeps
+    /// the table small, though the objects of the group will be of several lengths.
     fn unlist_if_sparse(&self) -> Option<u64> {
         let ids = self.groups.load(Ordering::Relaxed) * GROUP_SLOTS;
         let used: i64 = self
@@ -435,7 +435,7 @@ impl ObjectStore {
         sparse.then(|| self.unlist(self.free.longest())).flatten()
     }
 
-    /// Lists a latched group that has free slots now, unless somebody makes objects in it.
+    /// Lists a latched group if it has free slots and no owner.
     pub(crate) fn list(&self, number: u64, group: &Group) {
         let view = group.view();
         let Some(n) = self.table.own_number(number) else { return };
@@ -449,7 +449,8 @@ impl ObjectStore {
         }
     }
 
-    /// Makes objects of some bytes each, all or none; their ids, in no particular order of numbers.
+    /// Creates objects with these bytes, all or none. Returns their ids, which need not be
+    /// consecutive.
     ///
     /// # Errors
     /// As [`ObjectStore::create`].
@@ -479,10 +480,10 @@ impl ObjectStore {
     }
 }
 
-/// Fewer ids than this are not worth saving.
+/// Least number of ids given out for which unused ids are worth saving.
 const SPARSE_IDS: u64 = if cfg!(miri) { 64 * 8 } else { 64 * 1024 };
 
-/// Nobody makes objects in a latched group any more.
+/// Ends the ownership of a latched group.
 fn disown(group: &Group) {
     group.set_word(group.view().word.with(Flag::Owned, false));
 }

@@ -1,4 +1,4 @@
-//! A thread that keeps a store in order while others use it.
+//! Background thread that defragments a store and shortens its log.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -11,30 +11,31 @@ use terrace_sys::identity::ProcessMark;
 use crate::log::Log;
 use crate::store::ObjectStore;
 
-/// When a keeper does what.
+/// Schedule and thresholds of a keeper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeeperConfig {
-    /// How often it looks.
+    /// Time between two rounds.
     pub every: Duration,
-    /// It defragments when objects use less than so many percent of the memory that is held.
+    /// Use of the held memory, in percent, below which the keeper defragments.
     pub used_percent: u64,
-    /// It makes a checkpoint when the log has more bytes than this.
+    /// Bytes of the log above which the keeper makes a checkpoint.
     pub log_bytes: u64,
 }
 
 impl Default for KeeperConfig {
-    /// Every second; 80 percent; 256 MiB.
+    /// Returns a round every second, 80 percent and 256 MiB.
     fn default() -> Self {
         Self { every: Duration::from_secs(1), used_percent: 80, log_bytes: 256 << 20 }
     }
 }
 
-/// Defragments a store and shortens its log in the background, until this is dropped or the store
-/// is. Changes are on the device after two looks at most, also those that nobody waits for
-/// ([`crate::Durability::Deferred`]), and a log that failed is begun anew.
+/// Defragments a store and shortens its log in the background, until this or the store is dropped.
+/// Changes are on the device after two rounds at most, also those that no thread waits for
+/// ([`crate::Durability::Deferred`]), and a failed log is replaced by a new one.
 ///
-/// Others wait for it as for [`ObjectStore::defragment`] and [`ObjectStore::checkpoint`]: for one
-/// group at most, and for no sync. What fails is said to `tracing` and tried again.
+/// Other threads wait for it as for [`ObjectStore::defragment`] and [`ObjectStore::checkpoint`]:
+/// for one group at most, and for no sync. Errors are reported to `tracing`, and the operation is
+/// retried.
 #[derive(Debug)]
 pub struct Keeper {
     stop: Arc<Stop>,
@@ -49,7 +50,7 @@ struct Stop {
 }
 
 impl Stop {
-    /// Sleeps; whether to go on then.
+    /// Sleeps for `time`. Returns false if the keeper was stopped.
     fn sleep(&self, time: Duration) -> bool {
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let woken = self.changed.wait_timeout_while(stopped, time, |stopped| !*stopped);
@@ -58,10 +59,10 @@ impl Stop {
 }
 
 impl Keeper {
-    /// Begins to keep a store in order.
+    /// Starts the keeper of a store.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// The error of the system, if it cannot start a thread.
     pub fn start(store: &Arc<ObjectStore>, config: KeeperConfig) -> io::Result<Self> {
         let stop = Arc::new(Stop::default());
         let (store, signal) = (Arc::downgrade(store), Arc::clone(&stop));
@@ -75,13 +76,14 @@ impl Keeper {
 impl Drop for Keeper {
     fn drop(&mut self) {
         if !self.owner.is_here() {
-            // A child of the process (fork) does not have the thread: there is nothing to wait for.
+            // A child of the process (fork) does not have the thread, so there is nothing to wait
+            // for.
             let _never_joined = self.thread.take().map(ManuallyDrop::new);
             return;
         }
         *self.stop.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.stop.changed.notify_all();
-        // The thread may have been the last to have the store, and is this one then.
+        // If the thread was the last owner of the store, it runs this itself.
         let thread = self.thread.take();
         let other = thread.filter(|it| it.thread().id() != std::thread::current().id());
         if other.is_some_and(|thread| thread.join().is_err()) {
@@ -94,7 +96,7 @@ fn keep(store: &Weak<ObjectStore>, stop: &Stop, config: KeeperConfig) {
     let (mut futile, mut synced) = (None, None);
     while stop.sleep(config.every) {
         let Some(store) = store.upgrade() else { return };
-        // A round that came to nothing is not made again before something was given back.
+        // A round that achieved nothing is not repeated before something was freed.
         let now = store.slabs.given();
         let wastes =
             store.slabs.used_bytes() < store.slabs.held_bytes() / 100 * config.used_percent;
@@ -104,7 +106,7 @@ fn keep(store: &Weak<ObjectStore>, stop: &Stop, config: KeeperConfig) {
             let achieved = done.moved > 0 || done.used_bytes_after < done.used_bytes_before;
             futile = Some(now).filter(|_| !achieved);
         }
-        // A log that says that it is synced can be told from one that was being written.
+        // A log whose end is recorded as synced can be told from one that was being written.
         let end = store.log.as_ref().map(Log::end);
         if end != synced {
             match store.sync() {

@@ -1,10 +1,11 @@
-//! The small-object store: objects of some bytes each, found by id, with half a byte beside each.
+//! The small-object store: objects of some bytes each, found by id, with half a byte of overhead
+//! each.
 //!
-//! An [`ObjectStore`] makes objects and gives out their ids ([`ObjectId`]: a node and a number).
-//! Objects are read and written whole or in part, resized, removed, locked, pinned and made
-//! read-only by any thread; what one thread does to an object is one step to all others. The
-//! interface is that of DXMem (Nothaas et al., "DXRAM's Local Memory Management", 2019, section 4),
-//! the inside is not:
+//! An [`ObjectStore`] creates objects and returns their ids ([`ObjectId`]: a node and a number).
+//! Any thread can read and write objects whole or in part, resize, remove, lock and pin them and
+//! make them read-only; every operation on an object is atomic for other threads. The interface is
+//! that of DXMem (Nothaas et al., "DXRAM's Local Memory Management", 2019, section 4), the
+//! implementation is not:
 //!
 //! ```text
 //!   id  =  group (64 ids each)           | slot
@@ -16,10 +17,10 @@
 //!   [ object 0 | object 1 | object 2 | ... | object 63 ]   a run of 64-byte granules
 //! ```
 //!
-//! 64 consecutive ids are a *group*. Its objects stand in one run of memory without gaps; when all
-//! are equally long, which new objects are sorted by, nothing else is needed to find one. Readers
-//! copy first and ask the version of the group's latch then whether they read what was there; they
-//! write nothing. Locks and pins cost nothing for objects that are not held.
+//! 64 consecutive ids are a *group*. Its objects stand in one run of memory without gaps. If all
+//! have the same length, by which new objects are sorted into groups, the table alone locates an
+//! object. Reads are optimistic: they copy first and then check the version of the group's latch;
+//! they write nothing. Locks and pins cost nothing for objects that are not held.
 //!
 //! ```
 //! use std::time::Duration;
@@ -45,15 +46,16 @@
 //!
 //! # Rules that hold everywhere
 //!
-//! - An operation that is refused has changed nothing; one whose log failed under way may have, and
+//! - An operation that is refused has changed nothing; one whose log failed meanwhile may have, and
 //!   says so ([`ObjectError::Log`]).
-//! - What changes what a group holds does so under its latch, and says so to the log and to a dump
-//!   that has yet to copy the group.
-//! - Bytes of objects are touched through one module, which copies what others may be changing.
-//! - Nobody sleeps with a latch. A latch is held for one copy of a group or of one long object.
-//! - A run is given back under the latch of the group that had it. Who looks at it without the
-//!   latch reads what the next owner puts there, and learns from the version that it is nonsense;
-//!   the addresses stay mapped as long as the store.
+//! - Every change of a group's contents is made under the group's latch, and is passed to the log
+//!   and to a dump that has yet to copy the group.
+//! - Bytes of objects are accessed through one module, which copies bytes that may change
+//!   meanwhile.
+//! - No thread sleeps with a latch. A latch is held for one copy of a group or of one long object.
+//! - A run is freed under the latch of the group that had it. A reader without the latch may read
+//!   bytes of the run's next owner, and then finds that the version has changed; the addresses stay
+//!   mapped as long as the store.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

@@ -1,12 +1,12 @@
-//! Who holds the locks and pins of objects.
+//! Table of the locks and pins of objects.
 //!
-//! An object that nobody locks or pins costs nothing for it: one bit of its group says so. Those
-//! that are held have records here. The bit is set and cleared under the group's latch together
-//! with the record, so whoever has the latch and finds the bit clear need not look.
+//! An object that is neither locked nor pinned costs only a bit of its group. Objects that are held
+//! have records here. The bit is set and cleared under the group's latch together with the record,
+//! so a thread that has the latch and finds the bit clear need not look up the record.
 //!
-//! Readers wait while a writer waits: writers are not kept waiting by readers who come and go.
+//! Readers wait while a writer waits, so that a stream of readers cannot starve writers.
 //!
-//! Locking order: a group's latch, then a shard of records. Nobody sleeps with a latch.
+//! Locking order: a group's latch, then a shard of records. No thread sleeps with a latch.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,19 +16,20 @@ use rustc_hash::FxHashMap;
 
 use crate::id::ObjectId;
 
-/// Shards, a power of two: waiters of different objects that share one wake and look for nothing.
+/// Number of shards, a power of two. Waiters for different objects of a shard wake each other
+/// spuriously.
 const SHARDS: usize = 64;
 
-/// How an object is locked.
+/// Mode of an object's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockMode {
-    /// Together with other readers.
+    /// Shared with other readers.
     Read,
-    /// Alone.
+    /// Exclusive.
     Write,
 }
 
-/// How a lock or pin is given back.
+/// Manner in which a lock or pin is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     /// By dropping a guard.
@@ -37,37 +38,37 @@ pub(crate) enum Hold {
     Bare,
 }
 
-/// What is held of one object, and who waits.
+/// Locks and pins of one object, and its waiters.
 ///
-/// What was taken without a guard is counted by itself as well: nobody gives back by id what a
-/// guard holds.
+/// Locks and pins taken without a guard are counted separately as well, so that a release by id
+/// never releases the hold of a guard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) readers: u32,
     pub(crate) writer: bool,
     pub(crate) pins: u32,
-    /// Of the readers, the writer and the pins: those without a guard.
+    /// The share of the readers, the writer and the pins that is held without a guard.
     pub(crate) bare_readers: u32,
     pub(crate) bare_writer: bool,
     pub(crate) bare_pins: u32,
-    /// A reader waits to be the writer.
+    /// A reader waits to upgrade.
     pub(crate) upgrading: bool,
-    /// Threads that wait to write or to change, the one that upgrades left out.
+    /// Threads that wait to write or to change the object, without the one that upgrades.
     pub(crate) waiting: u32,
 }
 
 impl Record {
-    /// Whether anything is held, as the group's bit says.
+    /// True if the object is locked or pinned, as the group's bit says.
     pub(crate) fn is_held(&self) -> bool {
         self.readers > 0 || self.writer || self.pins > 0
     }
 
-    /// Whether the lock is held in any way.
+    /// True if the object is locked in any mode.
     pub(crate) fn is_locked(&self) -> bool {
         self.readers > 0 || self.writer
     }
 
-    /// Gives the lock back, if it is held that way.
+    /// Releases the lock and returns true, if it is held in this mode and manner.
     pub(crate) fn give(&mut self, mode: LockMode, hold: Hold) -> bool {
         let held = self.holds(mode, hold);
         match mode {
@@ -79,7 +80,7 @@ impl Record {
         true
     }
 
-    /// Whether the lock is held that way.
+    /// True if the lock is held in this mode and manner.
     pub(crate) fn holds(&self, mode: LockMode, hold: Hold) -> bool {
         match (mode, hold) {
             (LockMode::Read, Hold::Bare) => self.bare_readers > 0,
@@ -89,7 +90,7 @@ impl Record {
         }
     }
 
-    /// Notes who took the lock, or gave it back.
+    /// Counts a lock that was taken or released without a guard.
     pub(crate) fn count_bare(&mut self, mode: LockMode, hold: Hold, taken: bool) {
         match (hold, mode) {
             (Hold::Guard, _) => {}
@@ -99,7 +100,7 @@ impl Record {
         }
     }
 
-    /// Takes the lock if it is to be had; `queued`: the caller is one of those who wait.
+    /// Takes the lock and returns true, if it is free. `queued`: the caller is one of the waiters.
     pub(crate) fn take(&mut self, mode: LockMode, queued: bool) -> bool {
         match mode {
             LockMode::Read => {
@@ -118,21 +119,21 @@ impl Record {
     }
 }
 
-/// Which objects are held.
+/// Locks and pins of a store's objects.
 pub(crate) struct Locks {
     shards: Vec<Shard>,
 }
 
-/// Some of the records.
+/// A shard of the records.
 #[derive(Default)]
 pub(crate) struct Shard {
     records: Mutex<FxHashMap<ObjectId, Record>>,
     changed: Condvar,
-    /// Threads that sleep, or are about to and have the records.
+    /// Threads that sleep, or are about to and hold the records.
     asleep: AtomicUsize,
 }
 
-/// The records of a shard, for as long as nobody else may change them.
+/// Records of a shard under its mutex.
 pub(crate) type Records<'a> = MutexGuard<'a, FxHashMap<ObjectId, Record>>;
 
 impl Locks {
@@ -141,13 +142,13 @@ impl Locks {
         Self { shards: (0..SHARDS).map(|_| shard()).collect() }
     }
 
-    /// The shard of an object.
+    /// Returns the shard of an object.
     pub(crate) fn shard(&self, id: ObjectId) -> &Shard {
         let hash = id.to_bits().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58;
         &self.shards[usize::try_from(hash).unwrap_or(0) % SHARDS]
     }
 
-    /// How many objects are held.
+    /// Returns the number of objects that are locked or pinned.
     pub(crate) fn held(&self) -> u64 {
         let held = |shard: &Shard| shard.records().values().filter(|it| it.is_held()).count();
         self.shards.iter().map(|shard| terrace_sys::size::to_u64(held(shard))).sum()
@@ -159,7 +160,7 @@ impl Shard {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sleeps until something changes or the time is over; none then.
+    /// Sleeps until a record of the shard changes. Returns `None` if the deadline has passed.
     pub(crate) fn sleep<'a>(
         &self,
         records: Records<'a>,
@@ -184,7 +185,7 @@ impl Shard {
         Some(woken)
     }
 
-    /// Wakes who sleeps, after a change of the records: a call of the kernel only if somebody does.
+    /// Wakes the sleeping threads after a change of the records; without any, makes no system call.
     pub(crate) fn wake(&self) {
         if self.asleep.load(Ordering::Relaxed) > 0 {
             self.changed.notify_all();

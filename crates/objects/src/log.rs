@@ -1,57 +1,58 @@
-//! The log: changes on their way to a device, so that they survive the process.
+//! The log: makes changes durable, so that they survive the process.
 //!
 //! A thread that changes an object appends the change to a buffer under the latch of the object's
-//! group, so the log has the changes of one object in their order. Once the latch is free, the
-//! change waits until it is durable: the first thread that waits writes what all have appended as
-//! one batch and wakes all whose changes were in it (group commit). Others see a change before it
-//! is durable.
+//! group, so the log has the changes of one object in their order. After the latch is released, the
+//! change waits until it is durable: the first waiting thread writes the changes of all threads as
+//! one batch and wakes every thread whose changes were in it (group commit). Other threads see a
+//! change before it is durable.
 //!
 //! ```text
 //! file     head, batches
 //! batch    head 44, changes (log/batch.rs)
 //! ```
 //!
-//! A batch says up to where the file was on the device before it was written. Of what comes after
-//! that place a machine that stops may leave any part; before it, what is not whole is damaged. A
-//! batch without changes follows where a sync is the last that happens. Batches are numbered, and
-//! each knows the checksum of the one before it, from log to log: a missing one, and one of another
-//! writer, breaks the chain.
+//! A batch records the length of the file that was on the device before the batch was written. A
+//! crash of the machine may leave any part of what comes after that offset (torn writes); before
+//! it, an incomplete batch is damage. A batch without changes is written after a sync that no other
+//! batch follows. Batches are numbered, and each has the checksum of the one before it, also across
+//! logs: a missing batch, or one of another writer, breaks the chain.
 //!
 //! # No thread waits for another's sync
 //!
-//! A sync (`fdatasync`) takes milliseconds, on a busy device seconds. Whatever is held for that
-//! long is held by the one thread that asked for the sync, and by those that wait for durability
-//! themselves ([`Durability::Synced`], [`crate::ObjectStore::sync`]):
+//! A sync (`fdatasync`) takes milliseconds, on a busy device seconds. For that long, only the
+//! thread that requested the sync waits, and those that wait for durability themselves
+//! ([`Durability::Synced`], [`crate::ObjectStore::sync`]):
 //!
 //! - A group commit writes its batch under the lock of the file, and syncs without it.
 //! - A checkpoint begins the next log, makes it durable, and then swaps the files: the lock of the
-//!   file is held for that alone. The old file is synced afterwards, while the new one is written.
-//! - `sync` and the keeper write what is pending, sync without a lock, and then write the batch
-//!   that says so.
+//!   file is held for the swap alone. The old file is synced afterwards, while the new one is
+//!   written.
+//! - `sync` and the keeper write the pending changes, sync without a lock, and then write the batch
+//!   that records the sync.
 //!
-//! The order of the logs on the device is kept by [`file::Device`]: the new file is not synced
-//! before the old one is. So no change counts as synced while one before it may be lost, and until
-//! then batches in the new file say that the device may lack the log before (`synced` is 0).
-//! Recovery reads the old file first, and goes on with the new one where the chain of batches does.
-//! Where the machine stopped in between, and the old file lacks its end, the new one begins with a
-//! batch that does not continue the chain: nothing in it was synced, by its own word, and it is
-//! left out as the end of the old one is. If a batch of the new file says that the log before it
+//! [`file::Device`] keeps the order of the logs on the device: the new file is not synced before
+//! the old one is. So no change counts as synced while one before it may be lost, and until then
+//! batches in the new file record that the device may lack the log before (`synced` is 0). Recovery
+//! reads the old file first, and continues with the new one if the chain of batches does. If the
+//! machine crashed in between, and the old file lacks its end, the new one begins with a batch that
+//! does not continue the chain: by its own record nothing in it was synced, and it is left out, as
+//! the missing end of the old file is. If a batch of the new file records that the log before it
 //! was on the device, the old one is damaged.
 //!
 //! # After an error
 //!
-//! A log that could not be written, or not synced, is not written to again: what the device has of
-//! it is not known. Changes are refused from then on, until a checkpoint has written everything
+//! After a failed write or sync a log is not written to again, as its contents on the device are
+//! unknown. Changes are refused from then on, until a checkpoint has written the whole store
 //! elsewhere. The dump of that checkpoint has all changes that were made, also those that no log
-//! has; so the log that follows it must have none of before: it is begun when no write is under way
-//! and none can begin.
+//! has; so the log that follows it must have no change from before the dump: it is begun when no
+//! write is in progress and none can begin.
 //!
 //! # After a fork
 //!
-//! A child process has a copy of the store and of its descriptors, and the parent goes on with the
-//! log. So changes are errors in a child, and its copy ends without a write ([`Log::is_here`]).
+//! A child process has a copy of the store and of its descriptors, and the parent continues the
+//! log. So changes are errors in a child, and dropping its copy writes nothing ([`Log::is_here`]).
 //!
-//! Locking order: a group's latch, then what is pending, then the file. A sync is waited for with
+//! Locking order: a group's latch, then `pending`, then the file. A thread waits for a sync with
 //! none of them.
 
 mod batch;
@@ -75,10 +76,10 @@ use batch::Changes;
 use file::Device;
 
 pub(crate) const MAGIC: [u8; 8] = *b"TRCobjlo";
-/// Changes that nobody waits for are written when there are so many bytes of them.
+/// Bytes of deferred changes from which on they are written.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Bytes of changes of all since the store was opened: a place in the log.
+/// Position in the log: upper bound of the bytes of all changes since the store was opened.
 pub(crate) type Position = u64;
 
 /// The log of a store.
@@ -88,17 +89,18 @@ pub(crate) struct Log {
     pending: Mutex<Pending>,
     written: Condvar,
     file: Mutex<LogFile>,
-    /// No change is taken until a checkpoint was made.
+    /// No change is accepted until a checkpoint was made.
     broken: AtomicBool,
-    /// The last sync was made, or is nobody's business.
+    /// The last sync was made, or is left to another process.
     closed: AtomicBool,
 }
 
 struct Pending {
     changes: Changes,
-    /// An empty buffer to go on with.
+    /// An empty buffer, to continue with during a write.
     spare: Changes,
-    /// Where the next change goes, and up to where all is as durable as changes wait for.
+    /// Position of the next change, and position up to which all changes are as durable as
+    /// configured.
     end: Position,
     durable: Position,
     writing: bool,
@@ -134,8 +136,9 @@ impl Log {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this is the process that opened the store. Locks of the log may be held in a child
-    /// by threads that it does not have: this is asked before any of them is taken.
+    /// Checks that this is the process that opened the store. In a child, locks of the log may be
+    /// held by threads that exist only in the parent, so this is called before any of them is
+    /// taken.
     #[inline]
     pub(crate) fn is_here(&self) -> Result<(), ObjectError> {
         if self.owner.is_here() {
@@ -144,7 +147,7 @@ impl Log {
         Err(ObjectError::Forked { opened_by: self.owner.process() })
     }
 
-    /// Whether changes are taken.
+    /// Checks that the log accepts changes.
     pub(crate) fn is_sound(&self) -> Result<(), ObjectError> {
         if !self.broken.load(Ordering::Acquire) {
             return Ok(());
@@ -153,7 +156,7 @@ impl Log {
         pending.failed.as_ref().map_or(Ok(()), |reason| Err(ObjectError::Log(reason.clone())))
     }
 
-    /// Appends a change, under the latch of what is changed; where that ends.
+    /// Appends a change, under the latch of what is changed. Returns the position of its end.
     pub(crate) fn append(&self, change: Change<'_>) -> Position {
         let mut pending = self.pending();
         if pending.failed.is_none()
@@ -172,7 +175,7 @@ impl Log {
         self.written.notify_all();
     }
 
-    /// Waits as long as the durability of the log asks for.
+    /// Waits until the changes up to a position are as durable as configured.
     pub(crate) fn commit(&self, position: Position) -> Result<(), ObjectError> {
         match self.durability {
             Durability::Synced | Durability::Written => self.wait(position),
@@ -181,8 +184,8 @@ impl Log {
         }
     }
 
-    /// Waits until all before a position is written, and synced where changes wait for that; does
-    /// it if no other thread does.
+    /// Waits until all changes before a position are written, and synced if configured. Writes them
+    /// itself if no other thread does.
     fn wait(&self, position: Position) -> Result<(), ObjectError> {
         let mut pending = self.pending();
         loop {
@@ -227,12 +230,12 @@ impl Log {
         pending
     }
 
-    /// Up to where there are changes.
+    /// Returns the position of the end of all changes.
     pub(crate) fn end(&self) -> Position {
         self.pending().end
     }
 
-    /// Everything up to now is on the device once this returns.
+    /// Syncs all changes up to now to the device.
     pub(crate) fn sync(&self) -> Result<(), ObjectError> {
         self.is_here()?;
         let position = self.pending().end;
@@ -244,13 +247,13 @@ impl Log {
         let synced = to_sync.and_then(|(device, len)| device.sync_to(len));
         let said = synced.and_then(|()| {
             let mut file = self.file();
-            // What another log has is said by its batches.
+            // The batches of another log record this themselves.
             if Arc::ptr_eq(&file.device, &device) { file.seal() } else { Ok(()) }
         });
         said.map_err(|error| self.fail_of(&device, &error))
     }
 
-    /// A file failed; if it is that of before a checkpoint, everything may be elsewhere by now.
+    /// Notes the failure of a file, unless a checkpoint has replaced the file meanwhile.
     fn fail_of(&self, device: &Device, error: &io::Error) -> ObjectError {
         let reason = reason_of(&device.path, error);
         let mut pending = self.pending();
@@ -260,7 +263,7 @@ impl Log {
         ObjectError::Log(reason)
     }
 
-    /// Syncs for the last time; what is dropped after this does not sync again. Nothing in a child.
+    /// Makes the last sync; dropping the log does not sync again. Does nothing in a child process.
     pub(crate) fn close(&self) -> Result<(), ObjectError> {
         if self.closed.swap(true, Ordering::AcqRel) || !self.owner.is_here() {
             return Ok(());
@@ -268,13 +271,13 @@ impl Log {
         self.sync()
     }
 
-    /// Goes on in another file. A log that has failed takes no changes there either, until
-    /// [`Log::mend`]; that one is empty then.
+    /// Continues in another file. A log that has failed accepts no changes there either, until
+    /// [`Log::mend`], and that file is empty then.
     pub(crate) fn turn_over(&self, next: LogFile) {
-        // Most of it before the files are swapped; what this fails for is found again below.
+        // Syncs most of the changes before the files are swapped; a failure is found again below.
         let _ = self.sync();
         let mut pending = self.pending();
-        // With a log that failed no write begins; one that is under way belongs to the old file.
+        // After a failure no write begins; one in progress belongs to the old file.
         while pending.failed.is_some() && pending.writing {
             pending = self.written.wait(pending).unwrap_or_else(PoisonError::into_inner);
         }
@@ -296,18 +299,18 @@ impl Log {
         }
     }
 
-    /// The number of the file that is written to, and the batch before its first one.
+    /// Returns the sequence number of the current file, and the batch before its first one.
     pub(crate) fn place(&self) -> (u64, Link) {
         let file = self.file();
         (file.device.sequence, file.first)
     }
 
-    /// A dump stands for all files before this one.
+    /// Stops counting the files before this one, which a dump has replaced.
     pub(crate) fn forget_earlier(&self) {
         self.file().earlier = 0;
     }
 
-    /// Everything that the store holds was written elsewhere: changes are taken again.
+    /// Accepts changes again, after a checkpoint has written the whole store elsewhere.
     pub(crate) fn mend(&self) {
         Arc::clone(&self.file().device).begin();
         let mut pending = self.pending();
@@ -318,7 +321,7 @@ impl Log {
         self.written.notify_all();
     }
 
-    /// Bytes that a start would read; none in a child.
+    /// Returns the bytes that recovery would read; 0 in a child process.
     pub(crate) fn len(&self) -> u64 {
         if self.owner.is_here() { self.file().bytes() } else { 0 }
     }
@@ -361,7 +364,7 @@ mod tests {
         (log, files)
     }
 
-    /// What the files were asked for since they were made, in words.
+    /// Returns the operations on the files since they were made, in words.
     fn asked(files: &MemoryFiles) -> Vec<String> {
         let word = |asked: &Asked| match asked {
             Asked::Write { file, .. } => format!("write {file}"),
@@ -372,7 +375,7 @@ mod tests {
         files.asked().iter().skip(4).map(word).collect()
     }
 
-    /// Changes an object and waits as a change does.
+    /// Logs a change and waits for it as a store does.
     fn change(log: &Log) -> Result<(), ObjectError> {
         let id = crate::id::ObjectId::from_bits(1);
         log.commit(log.append(Change::Put { id, bytes: &[7; 8] }))
@@ -440,13 +443,13 @@ mod tests {
         change(&log).expect("everything is elsewhere");
     }
 
-    /// A log that failed while another began is not gone on with in that one.
+    /// A log that failed while the next one began is not continued in that one.
     #[test]
     fn a_log_whose_end_is_not_synced_fails() {
         let (log, files) = log(Durability::Written);
         let next = file(&files, 2);
         change(&log).expect("it is written");
-        // The first sync is that of before the files are swapped.
+        // The first sync is the one before the files are swapped.
         files.fail_sync(1);
         log.turn_over(next);
         assert!(log.is_sound().is_err() && change(&log).is_err() && log.sync().is_err());

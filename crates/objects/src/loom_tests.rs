@@ -1,9 +1,9 @@
-//! Every interleaving of a reader that takes no latch with those who change its group, explored by
-//! loom: the real groups, views and editors over bytes that are atomics.
+//! Every interleaving of an optimistic reader with threads that change its group, explored by loom:
+//! the real groups, views and editors over bytes that are atomics.
 //!
-//! Readers change nothing, so a reader that begins when the writer has ended and may see anything
-//! that the writer left on its way sees all that there is. The writer goes first for that reason:
-//! loom begins with its thread, and gives the reader old values and new ones.
+//! Readers change nothing, so a reader that begins when the writer has ended, and may see any value
+//! that the writer stored meanwhile, covers all cases. The writer goes first for that reason: loom
+//! begins with its thread, and gives the reader old values and new ones.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p terrace-objects --release --lib loom_tests`
 
@@ -24,7 +24,7 @@ use crate::sync::bytes::use_memory;
 
 /// Granules that the programs use, from the first one on.
 const USED: usize = 16;
-/// Switches to another thread while the one that runs could go on, of programs of three threads.
+/// Most preemptions of a running thread, in programs of three threads.
 const PREEMPTIONS_MAX: usize = 4;
 
 /// Two groups over one slab.
@@ -34,18 +34,18 @@ struct World {
     groups: [Group; 2],
 }
 
-/// What a reader believes.
+/// Result of an optimistic read.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
-    /// That somebody came between.
+    /// A concurrent change was detected.
     Change,
     Nothing,
     Object(Vec<u8>),
 }
 
 impl World {
-    /// With objects of some bytes in the first slots of the first group, which has no granule more
-    /// than they need, and no more free ones than `free`.
+    /// Makes a world with these objects in the first slots of the first group, which has no granule
+    /// more than they need. `free` other granules are free.
     fn new(objects: &[&[u8]], free: u64) -> Self {
         let memory = Memory::new(&ObjectMemory::Dram { bytes: SLAB_BYTES }, false);
         let account = Plain::new(Account::new(None, "loom", true));
@@ -62,7 +62,7 @@ impl World {
         world
     }
 
-    /// Takes all granules but so many.
+    /// Allocates all granules except `free`.
     fn leave(&self, free: u64) {
         let used = self.groups[0].view().word.run().len;
         let all = self.slabs.take(0, SLAB_GRANULES as u64 - used).expect("an empty slab");
@@ -110,8 +110,8 @@ impl World {
     }
 }
 
-/// Runs a writer beside a reader of the first group's object in `slot`, which sees what it may see
-/// or that somebody came.
+/// Runs a writer beside a reader of the first group's object in `slot`. The reader must see a
+/// result that `may_see` allows, or detect the change.
 fn explore(
     world: fn() -> World,
     slot: u32,
@@ -150,7 +150,7 @@ fn bytes_that_are_written_in_place_are_seen_whole() {
     explore(two, 1, put, |seen| is(seen, &[&[2, 2], &[3, 3]]));
 }
 
-/// The next object of a group moves to where the removed one was, and another to where it was.
+/// The next object of a group moves to the bytes of the removed one, and another to its bytes.
 #[test]
 fn an_object_behind_a_removed_one_is_seen_whole() {
     let remove = |world: &World| {
@@ -180,7 +180,7 @@ fn a_longer_object_is_seen_with_its_own_length() {
     explore(world, 0, replace, |seen| is(seen, &[&[1, 1], &[3, 3, 3]]));
 }
 
-/// A run goes from one group to another while somebody reads what was there.
+/// A run goes from one group to another while a reader copies the old contents (ABA).
 #[test]
 fn a_run_that_another_group_has_now_is_not_believed() {
     let world = || World::new(&[&[1, 1]], 0);
@@ -193,7 +193,7 @@ fn a_run_that_another_group_has_now_is_not_believed() {
     explore(world, 0, reuse, |seen| *seen == Seen::Nothing || is(seen, &[&[1, 1]]));
 }
 
-/// The next owner of a run is another thread than who gave it back.
+/// The next owner of a run is another thread than the one that freed it.
 #[test]
 fn a_run_that_another_thread_took_is_not_believed() {
     let mut model = Builder::new();
@@ -203,7 +203,7 @@ fn a_run_that_another_thread_took_is_not_believed() {
         let (taker, reader) = (Arc::clone(&world), Arc::clone(&world));
         let taker = thread::spawn(move || {
             let made = taker.change(1, |editor| editor.insert(5, Content::Bytes(&[9, 9])).is_ok());
-            // Who asks too early gets nothing.
+            // An allocation before the run is freed fails.
             assert!(!made || taker.get(1, 5) == Seen::Object(vec![9, 9]));
         });
         let reader = thread::spawn(move || {
@@ -228,7 +228,7 @@ fn a_group_that_is_moved_is_seen_whole() {
     explore(world, 0, relocate, |seen| is(seen, &[&[1, 1]]));
 }
 
-/// Where an object with a run of its own is stands in memory that changes as well.
+/// The location of an object with a run of its own stands in memory that changes as well.
 #[test]
 fn an_object_with_a_run_of_its_own_is_followed_only_when_that_is_still_so() {
     loom::model(|| {

@@ -1,4 +1,4 @@
-//! Where the bytes of a store's objects live.
+//! Memory that holds the bytes of a store's objects.
 
 use std::sync::Arc;
 
@@ -11,32 +11,32 @@ use crate::error::ObjectError;
 use crate::group::START_BITS;
 use crate::slabs::{GRANULE_BYTES, SLAB_BYTES};
 
-/// What groups can say of where their runs begin: 4 TiB.
+/// Largest memory that the first granule in a group's run word can address: 4 TiB.
 const MEMORY_BYTES_MAX: usize = GRANULE_BYTES << START_BITS;
 
-/// Where the bytes of a store's objects live, at most 4 TiB. What finds them is in DRAM always.
+/// Memory that holds the bytes of a store's objects, at most 4 TiB. The table is always in DRAM.
 ///
 /// Objects of more than 2 MiB take whole slabs of 2 MiB.
 #[derive(Clone, Debug)]
 pub enum ObjectMemory {
-    /// Local memory: so many bytes of addresses, filled as they are used.
+    /// Local memory: so many bytes of addresses, committed on first use.
     Dram {
         /// Bytes of addresses.
         bytes: usize,
     },
     /// Memory of one NUMA node.
     Node {
-        /// The node's number.
+        /// Number of the node.
         node: u32,
         /// Bytes of addresses.
         bytes: usize,
     },
-    /// A part of a region: objects may be more than DRAM in sum. Several stores may share a region,
-    /// each with a part of its own.
+    /// Part of a region: the objects may exceed DRAM in sum. Several stores may share a region,
+    /// each with an exclusive part.
     Region {
         /// The region.
         region: Arc<Region>,
-        /// Where the part begins, a multiple of 4 KiB.
+        /// Offset of the part, a multiple of 4 KiB.
         offset: usize,
         /// Bytes of the part.
         bytes: usize,
@@ -44,14 +44,14 @@ pub enum ObjectMemory {
 }
 
 impl ObjectMemory {
-    /// All of a region.
+    /// Returns the whole of a region.
     #[must_use]
     pub fn region(region: Arc<Region>) -> Self {
         let bytes = region.len();
         Self::Region { region, offset: 0, bytes }
     }
 
-    /// The kind in one word, as statistics show it.
+    /// Returns the kind in one word, as in statistics.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -70,13 +70,13 @@ impl ObjectMemory {
     }
 }
 
-/// The memory itself. It gives out addresses; what lies there is the business of the groups.
+/// Address range of the slabs; their contents are up to the groups.
 pub(crate) enum Memory {
     Mapped {
         mapping: Mapping,
         len: usize,
     },
-    /// With the process whose threads answer for the region.
+    /// With the process whose threads serve the region.
     Region(Part, ProcessMark),
 }
 
@@ -105,7 +105,7 @@ impl Memory {
             mapping.bind(node).map_err(failed(&format!("memory on node {node}")))?;
         }
         if huge {
-            // Without them objects are found as well, some 15 % more slowly.
+            // Without huge pages everything works, some 15 % more slowly.
             let _ = mapping.advise_huge(true);
         }
         Ok(Self::Mapped { mapping, len })
@@ -126,29 +126,30 @@ impl Memory {
         }
     }
 
-    /// Nobody needs these bytes any more. They may still be read by who looks before it asks
-    /// whether it should have, and are then zeros or what they were.
+    /// Discards these bytes. An optimistic reader may still read them before it checks the version,
+    /// and finds zeros or the old bytes.
     pub(crate) fn give_up(&self, offset: usize, len: usize) {
         match self {
-            // Miri sees such a reader as a race with whoever writes zeros in the kernel's place.
+            // Miri would see a race between such a reader and the write of zeros that stands for
+            // the kernel's.
             Self::Mapped { .. } if cfg!(miri) => {}
             Self::Mapped { mapping, .. } => {
-                // Pages that are locked in memory stay: they are used again all the same.
+                // Pages that are locked in memory stay; they are used again all the same.
                 let _ = mapping.decommit(offset, len);
             }
             Self::Region(part, _) => advise(part, offset, len, Advice::Unused),
         }
     }
 
-    /// The bytes are used from here on.
+    /// Marks the bytes as used from now on.
     pub(crate) fn take(&self, offset: usize, len: usize) {
         if let Self::Region(part, _) = self {
             advise(part, offset, len, Advice::Used);
         }
     }
 
-    /// Nobody needs the first `len` bytes any more, and who has the region may use them. A child
-    /// of the process (fork) has no part in the region.
+    /// Discards the first `len` bytes, and leaves them to other users of the region. Does nothing
+    /// in a child process (fork), which has no part in the region.
     pub(crate) fn end(&self, len: usize) {
         if let Self::Region(part, owner) = self
             && owner.is_here()
@@ -174,7 +175,7 @@ fn part(region: &Arc<Region>, offset: usize, len: usize) -> Result<Memory, Objec
     }
     let part = Part::take(region, "an object store", offset, len);
     let part = part.map_err(|error| ObjectError::Config(error.to_string()))?;
-    // Whatever was said of them before.
+    // Overrides the advice given by an earlier user.
     advise(&part, 0, len, Advice::Used);
     Ok(Memory::Region(part, ProcessMark::new()))
 }

@@ -1,4 +1,4 @@
-//! Files in memory that record what a store asks of them, are slow, and fail: for tests.
+//! Files in memory that record the operations of a store, are slow, and fail: for tests.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +11,7 @@ use terrace_sys::size::{to_u64, to_usize};
 
 use crate::files::{Files, StoredFile};
 
-/// One thing that was asked for, in the order of the answers.
+/// One operation, in the order in which they were completed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Asked {
     Create(usize, PathBuf),
@@ -20,7 +20,7 @@ pub(crate) enum Asked {
         offset: u64,
         bytes: Vec<u8>,
     },
-    /// A file is on the device as it was when so many things had been asked for.
+    /// The device has a file as it was when so many operations had been recorded.
     Sync {
         file: usize,
         since: usize,
@@ -33,7 +33,7 @@ pub(crate) enum Asked {
     SyncNames,
 }
 
-/// Names and files, as the kernel has them or a device does.
+/// Names and files, as in the kernel's memory or on a device.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
     pub(crate) names: BTreeMap<PathBuf, usize>,
@@ -41,7 +41,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Does what was asked for; a sync changes nothing here.
+    /// Applies an operation; a sync changes nothing here.
     pub(crate) fn take(&mut self, asked: &Asked) {
         match asked {
             Asked::Create(file, path) => {
@@ -86,23 +86,23 @@ pub(crate) struct MemoryFiles {
 struct Inner {
     state: Mutex<State>,
     boot: u128,
-    /// How long the sync of a file takes, in milliseconds.
+    /// Duration of a file's sync, in milliseconds.
     sync_ms: AtomicU64,
-    /// Syncs of files until one fails.
+    /// Number of file syncs up to the one that fails.
     syncs_left: AtomicUsize,
     read_bytes: AtomicU64,
-    /// Done before the next dump is made.
+    /// Run before the next dump is made.
     before_dump: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl MemoryFiles {
-    /// What a machine finds that was started for the `boot`th time.
+    /// Returns the file system of a machine that was started for the `boot`th time.
     pub(crate) fn of(disk: Disk, boot: u128) -> Self {
         Self::resume(disk, Vec::new(), boot)
     }
 
-    /// What the next process finds in the kernel's memory, where the device has `disk` and so much
-    /// was asked for since.
+    /// Returns the file system that the next process finds, with the operations that were recorded
+    /// since the device had `disk`.
     pub(crate) fn resume(mut disk: Disk, asked: Vec<Asked>, boot: u128) -> Self {
         asked.iter().for_each(|asked| disk.take(asked));
         let state = Mutex::new(State { disk, asked });
@@ -125,18 +125,18 @@ impl MemoryFiles {
         self.state().asked.len()
     }
 
-    /// Every sync of a file takes so long from now on.
+    /// Makes every sync of a file take so long from now on.
     pub(crate) fn slow_down(&self, sync: Duration) {
         let ms = u64::try_from(sync.as_millis()).unwrap_or(u64::MAX);
         self.inner.sync_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// The sync with this number from now on fails, counted from one, and no other.
+    /// Makes the sync with this number from now on fail, counted from one, and no other.
     pub(crate) fn fail_sync(&self, number: usize) {
         self.inner.syncs_left.store(number, Ordering::Relaxed);
     }
 
-    /// Does this once, after the next log has begun and before its dump has.
+    /// Runs `work` once, after the next log has begun and before its dump has.
     pub(crate) fn before_dump(&self, work: impl FnOnce() + Send + 'static) {
         let work: Box<dyn FnOnce() + Send> = Box::new(work);
         *self.inner.before_dump.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);

@@ -1,9 +1,8 @@
-//! A read done up to one of its steps, for who measures what each step takes. Nothing else should
-//! use it.
+//! Breakdown of a read into its steps, for benchmarks. Other code should not use it.
 //!
 //! A clock takes as long as a read, so the steps are not timed one by one: the same reads are done
-//! up to each step, and what a step takes is the difference. The loops are here and not with who
-//! asks for them, so that they are compiled like the store.
+//! up to each step, and the time of a step is the difference. The loops are in this crate and not
+//! with their callers, so that they are compiled like the store.
 
 use std::hint::black_box;
 use std::ptr::from_ref;
@@ -15,34 +14,34 @@ use crate::id::ObjectId;
 use crate::store::ObjectStore;
 use crate::table::slot_of;
 
-/// The last step that is done.
+/// Last step that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// None: the ids are read.
+    /// No step: the ids are read.
     Ids,
-    /// The address of the group follows from the id.
+    /// The address of the group is computed from the id.
     Group,
-    /// The group's latch is asked for its version.
+    /// The version of the group's latch is read.
     Version,
-    /// The place of the object follows from the group.
+    /// The location of the object is computed from the group.
     Place,
     /// The object is copied.
     Copy,
-    /// The latch is asked whether the version is still the same.
+    /// The version is checked for changes.
     Confirm,
     /// The whole of [`ObjectStore::get`].
     Get,
 }
 
 impl Part {
-    /// All of them, each with one step more.
+    /// All steps in order; each includes the ones before.
     pub const ALL: [Part; 7] =
         [Part::Ids, Part::Group, Part::Version, Part::Place, Part::Copy, Part::Confirm, Part::Get];
 }
 
-/// Reads objects up to a step, to the beginning of `to`, which has room for the longest; something
-/// that depends on everything that was read. In a chain each read begins when the one before has
-/// ended; otherwise the processor works on several at a time.
+/// Reads objects up to a step, to the beginning of `to`, which has room for the longest. Returns a
+/// value that depends on everything that was read. If `chained`, each read begins when the one
+/// before has ended; otherwise the processor overlaps several.
 #[inline(never)]
 pub fn read(
     store: &ObjectStore,
@@ -69,7 +68,7 @@ pub fn read(
 
 #[inline(always)]
 fn each(ids: &[ObjectId], chained: bool, mut step: impl FnMut(ObjectId) -> u64) -> u64 {
-    // The compiler is not to know that what was read does not change the next id.
+    // Hides from the compiler that a read does not change the next id.
     let (nothing, mut seen) = (black_box(0_u64), 0);
     if chained {
         for id in ids {
@@ -83,7 +82,7 @@ fn each(ids: &[ObjectId], chained: bool, mut step: impl FnMut(ObjectId) -> u64) 
     black_box(seen)
 }
 
-/// The version itself is nobody's business; another word of the group arrives together with it.
+/// Reads the version and returns another word of the group, which is in the same cache line.
 #[inline(always)]
 fn version(store: &ObjectStore, id: ObjectId) -> Option<u64> {
     let group = store.table.get(store.group_of(id))?;
@@ -105,8 +104,8 @@ fn copy(store: &ObjectStore, id: ObjectId, to: &mut [u8], confirm: bool) -> Opti
     let seen = group.latch.version()?;
     let (at, len) = find(store, group.view(), id)?;
     let to = to.get_mut(..len)?;
-    // SAFETY: both ways to find an object checked that it lies in the slabs, which are mapped as
-    // long as the store; who writes to them does so through `bytes`.
+    // SAFETY: both ways to find an object check that it lies in the slabs, which are mapped as long
+    // as the store; concurrent writes to them go through `bytes`.
     unsafe { bytes::read(at, to) };
     if confirm && !group.is_still(seen) {
         return None;
@@ -131,7 +130,7 @@ fn find_slowly(
     found.flatten().map(|found| (found.at.cast_const(), found.len))
 }
 
-/// The first bytes of an object and its last.
+/// Returns a mix of the first bytes of an object and its last.
 #[inline(always)]
 fn ends(bytes: &[u8]) -> u64 {
     let word = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));

@@ -1,18 +1,18 @@
 //! Stores after a power loss, or a kill, at any moment.
 //!
-//! A store with a log runs over files in memory that record what it asks of them. Of each record,
+//! A store with a log runs over files in memory that record its operations. From each record, the
 //! states of the device are built that a stop at some moment may leave:
 //!
-//! - a write that was not synced is there as a whole, not at all, as all are up to some moment, or
-//!   by 512-byte sectors at random;
-//! - of names that were not synced, all are there that were changed before some moment: directories
-//!   keep their order;
-//! - a process that is killed leaves everything that it asked for, the last write in part.
+//! - of the writes that were not synced, all survive, none, all up to some moment, or random
+//!   512-byte sectors (torn writes);
+//! - of the names that were not synced, all survive that were changed before some moment:
+//!   directories keep their order;
+//! - a process that is killed leaves all of its operations, the last write in part.
 //!
-//! The store is opened of each, and must hold what it held after one of its changes: not before the
-//! last that was acknowledged as durable, and not after the last that had begun. The same goes for
-//! a second power loss while the store is being opened. Then the store is used on, and stopped
-//! again.
+//! The store is opened from each state, and must have the contents that it had after one of its
+//! changes: not before the last that was acknowledged as durable, and not after the last that had
+//! begun. The same holds for a second power loss while the store is being opened. Then the store is
+//! used further, and stopped again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::recover::Recovered;
 use crate::store::ObjectStore;
 
 const SECTOR: usize = 512;
-/// Stops that are tried at moments of one record.
+/// Stops tried at moments of one record.
 const STOPS: usize = 8;
 const STATES_PER_ROUND: u64 = 50;
 /// Rounds without a soak: 1,000 states.
@@ -37,7 +37,7 @@ const ROUNDS: u64 = 20;
 
 type Contents = BTreeMap<ObjectId, Vec<u8>>;
 
-/// What survives of what was not synced.
+/// Operations that survive a power loss, of those that were not synced.
 #[derive(Clone, Copy, Debug)]
 enum Survives {
     All,
@@ -46,29 +46,30 @@ enum Survives {
     Sectors,
 }
 
-/// What stops the store.
+/// Cause of a stop.
 #[derive(Clone, Copy, Debug)]
 enum Stop {
     Power(Survives),
     Kill,
 }
 
-/// A store through all of its stops.
+/// A store and its history through all of its stops.
 struct Life {
     durability: Durability,
     generations: bool,
-    /// Every other sync is left out: the test must find what that loses.
+    /// Every other sync is ignored: the test must find the losses.
     careless: bool,
-    /// What the device had when the machine was started, and what was asked for since.
+    /// Contents of the device when the machine was started, and the operations since.
     base: Disk,
     asked: Vec<Asked>,
     boot: u128,
-    /// How much had been asked for when the store was last open.
+    /// Number of operations when the store had last been opened.
     opened: usize,
-    /// What the store held after each change, and how much had been asked for when it began.
+    /// Contents of the store after each change, and the number of operations when it began.
     states: Vec<Contents>,
     begun: Vec<usize>,
-    /// From when on which state is the least after a power loss, and after a kill.
+    /// Pairs of a number of operations and the earliest state allowed from then on, after a power
+    /// loss, and after a kill.
     on_device: Vec<(usize, usize)>,
     in_kernel: Vec<(usize, usize)>,
 }
@@ -101,13 +102,13 @@ impl Life {
         opened.map_err(|error| format!("refused: {error}"))
     }
 
-    /// Uses the store for some changes, in a third of the cases beside checkpoints.
+    /// Makes some changes, in a third of the cases beside checkpoints.
     fn run(&mut self, rng: &mut Rng) -> Result<(), String> {
         let files = MemoryFiles::resume(self.base.clone(), self.asked.clone(), self.boot);
         let (store, _) = self.open(&files)?;
         let (stop, crowded) = (AtomicBool::new(false), rng.one_in(3));
         self.opened = files.asked_count();
-        // What was read is on the device by now.
+        // Recovery has synced the logs that it read.
         self.promise(&files, true);
         std::thread::scope(|scope| {
             if crowded {
@@ -157,7 +158,7 @@ impl Life {
         }
     }
 
-    /// Stops the store at a moment of its record, and goes on with what is left.
+    /// Stops the store at a moment of its record, and continues with the resulting state.
     fn stop(&mut self, rng: &mut Rng, from: usize, goes_on: bool) -> Result<(), String> {
         let at = from + rng.index(self.asked.len() + 1 - from);
         let survives = [Survives::All, Survives::Nothing, Survives::Prefix, Survives::Sectors];
@@ -172,7 +173,7 @@ impl Life {
         if let Stop::Power(_) = stop {
             self.stop_again(rng, &next, &files.asked(), &contents).map_err(what)?;
         } else if at >= self.opened && !found.damage.is_empty() {
-            // While it is opened, what an earlier power loss left is still there.
+            // While it is being opened, the traces of an earlier power loss are still there.
             return Err(what(format!("damaged: {found:?}")));
         }
         drop(store);
@@ -192,7 +193,7 @@ impl Life {
         Ok(())
     }
 
-    /// The state that the next process finds, where this one was started after `from`.
+    /// Returns the state that the next process finds, if this one was started after `from`.
     fn stopped(&self, rng: &mut Rng, from: usize, at: usize, stop: Stop) -> Self {
         let mut next = Self {
             base: self.base.clone(),
@@ -205,7 +206,7 @@ impl Life {
         };
         match stop {
             Stop::Kill => {
-                // What an earlier process wrote stays.
+                // The writes of earlier processes stay whole.
                 if let Some(Asked::Write { bytes, .. }) = next.asked[from..].last_mut() {
                     bytes.truncate(rng.index(bytes.len() + 1));
                 }
@@ -220,9 +221,9 @@ impl Life {
         next
     }
 
-    /// Which state this is, of those that may be.
+    /// Returns the number of this state, among those that are allowed.
     fn find(&self, found: &Contents, at: usize, stop: Stop) -> Result<usize, String> {
-        // The last write of a process that was killed may not have come to its end.
+        // The last write of a killed process may be incomplete.
         let (promises, known) = match stop {
             Stop::Kill => (&self.in_kernel, at.saturating_sub(1)),
             Stop::Power(_) => (&self.on_device, at),
@@ -236,7 +237,7 @@ impl Life {
             .ok_or_else(|| format!("no state of {least} to {last}, but {:?}: {found:?}", earlier()))
     }
 
-    /// The power is lost again while the store is being opened.
+    /// Loses the power again while the store is being opened.
     fn stop_again(
         &self,
         rng: &mut Rng,
@@ -275,7 +276,7 @@ fn change(store: &ObjectStore, now: &mut Contents, rng: &mut Rng, crowded: bool)
             let id = store.create_with(&bytes).expect("room");
             now.insert(id, bytes);
         }
-        // Several changes are one batch where no other thread writes the log meanwhile.
+        // Several changes are one batch if no other thread writes the log meanwhile.
         2 if !crowded => {
             let first = store.create_consecutive(&[&bytes, b"second"]).expect("room");
             now.insert(first, bytes);
@@ -302,7 +303,7 @@ fn change(store: &ObjectStore, now: &mut Contents, rng: &mut Rng, crowded: bool)
     }
 }
 
-/// What a device has after a power loss, of what it had before and was asked for since.
+/// Returns the contents of a device after a power loss, from those before and the operations since.
 fn after_power_loss(
     base: &Disk,
     asked: &[Asked],
@@ -310,7 +311,7 @@ fn after_power_loss(
     careless: bool,
     rng: &mut Rng,
 ) -> Disk {
-    // Every other sync by its place in the record, so that the same ones are left out each time.
+    // Every other sync by its place in the record, so that the same ones are ignored each time.
     let counts =
         |at: usize| !careless || (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 0;
     let is_name_sync = |(at, asked): &(usize, &Asked)| **asked == Asked::SyncNames && counts(*at);
@@ -360,7 +361,7 @@ fn write_sectors(disk: &mut Disk, file: usize, offset: usize, bytes: &[u8], rng:
     }
 }
 
-/// So many states after a stop; what was wrong with some.
+/// Tries `count` states after a stop. Returns the errors of the wrong ones.
 fn stops(rng: &mut Rng, count: usize, careless: bool) -> Vec<String> {
     let (mut tried, mut wrong) = (0, Vec::new());
     while tried < count {
@@ -392,10 +393,10 @@ fn nothing_acknowledged_is_lost_and_nothing_half_done_shows() {
     });
 }
 
-/// The states would tell of a store that forgets to sync.
+/// The test detects a store that forgets syncs.
 #[test]
 fn a_store_with_half_of_its_syncs_loses_changes() {
-    // How many depends on how the threads of the workload take turns.
+    // Their number depends on the schedule of the workload's threads.
     let mut random = Rng::new(1);
     let (mut wrong, mut rounds) = (Vec::new(), 0);
     let lost = |wrong: &[String]| wrong.iter().any(|error| error.contains("no state of"));

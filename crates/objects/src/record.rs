@@ -1,13 +1,14 @@
-//! How groups and changes are written down, in dumps and logs.
+//! Record format of groups and changes, in dumps and logs.
 //!
-//! Numbers are little-endian, lengths have seven bits to a byte and the eighth when more follow.
+//! Numbers are little-endian. Lengths have seven bits to a byte; the eighth is set if more bytes
+//! follow.
 //!
 //! ```text
 //! group    number 8, present 8, reserved 8, read-only 8, generations 64 if ids have them, lengths,
 //!          bytes
-//! lengths  0 and a length: that of all objects; or 1 and the length of each
+//! lengths  0 and the length of all objects; or 1 and the length of each
 //! end      number 2^64 - 1, objects 8, bytes 8
-//! change   kind 1, id 8, and what the kind has
+//! change   kind 1, id 8, and the fields of the kind
 //! ```
 
 use std::collections::TryReserveError;
@@ -19,27 +20,28 @@ use crate::id::ObjectId;
 use crate::slabs::Slabs;
 use crate::store::OBJECT_BYTES_MAX;
 
-/// Objects of more bytes are written and read by pieces of so many.
+/// Largest piece in which the bytes of an object are written and read.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
-/// Stands for the number of a group behind the last one.
+/// Stands in place of a group's number behind the last group.
 const END: u64 = u64::MAX;
-/// Bytes of a group beside those of its objects, at most.
+/// Most bytes of a group's record beside those of its objects.
 pub(crate) const GROUP_BYTES_MAX: usize = 32 + 64 + 1 + 64 * 10;
 
-/// Makes room in a buffer for so many bytes more.
+/// Makes room in a buffer for so many more bytes.
 pub(crate) type Room<'a, E> = dyn FnMut(&mut Vec<u8>, usize) -> Result<(), E> + 'a;
 
-/// What a latched group holds, to be written down before the latch is given up.
+/// Contents of a latched group, to be written to a dump before the latch is released.
 pub(crate) struct Holding {
     objects: Vec<Found>,
-    /// Bytes of them.
+    /// Bytes of all objects.
     pub(crate) bytes: usize,
     read_only: u64,
     is_uniform: bool,
 }
 
 impl Holding {
-    /// None where an object is nowhere: the memory of the store does not say what it was told.
+    /// Collects the objects of a latched group. Returns `None` if the location of an object is
+    /// invalid, which means that the store's memory is damaged.
     pub(crate) fn of(slabs: &Slabs, view: &View) -> Result<Option<Self>, TryReserveError> {
         let is_uniform = matches!(view.word.kind(), Kind::Uniform(_));
         let mut all = Self { objects: Vec::new(), bytes: 0, read_only: 0, is_uniform };
@@ -57,7 +59,7 @@ impl Holding {
         self.objects.len()
     }
 
-    /// Appends it, by pieces that `room` is asked to have room for.
+    /// Appends the group's record in pieces, for each of which `room` makes room first.
     pub(crate) fn append<E>(
         &self,
         number: u64,
@@ -76,7 +78,7 @@ impl Holding {
         to.push(u8::from(!equal));
         let lens = if equal { &self.objects[..self.count().min(1)] } else { &self.objects };
         lens.iter().for_each(|found| put_len(to, found.len));
-        // Objects of one length lie behind one another.
+        // Objects of one length are contiguous.
         if let (true, Some(found)) = (self.is_uniform, self.objects.first()) {
             return copy(found.at, self.bytes, to, room);
         }
@@ -91,13 +93,13 @@ fn copy<E>(from: *const u8, len: usize, to: &mut Vec<u8>, room: &mut Room<'_, E>
         room(to, piece)?;
         let at = to.len();
         to.resize(at + piece, 0);
-        // SAFETY: the caller has the latch of the group whose objects, or one of them, these are.
+        // SAFETY: the caller has the latch of the group that these objects belong to.
         unsafe { bytes::read(from.wrapping_add(done), &mut to[at..]) };
     }
     Ok(())
 }
 
-/// Appends what is behind the last group.
+/// Appends the record that follows the last group.
 pub(crate) fn end(objects: u64, object_bytes: u64, to: &mut Vec<u8>) {
     for word in [END, objects, object_bytes] {
         to.extend_from_slice(&word.to_le_bytes());
@@ -116,16 +118,16 @@ fn put_len(to: &mut Vec<u8>, len: usize) {
     }
 }
 
-/// Where records are read from.
+/// Source of bytes that records are read from.
 pub(crate) trait Source {
-    /// Why there are no more bytes.
+    /// Error of a read.
     type Error: From<Nonsense>;
 
     /// Fills `to`.
     fn fill(&mut self, to: &mut [u8]) -> Result<(), Self::Error>;
 }
 
-/// Bytes that are no record, and why.
+/// Invalid record, and the reason.
 #[derive(Debug)]
 pub(crate) struct Nonsense(pub(crate) &'static str);
 
@@ -163,17 +165,17 @@ fn len<S: Source>(from: &mut S) -> Result<usize, S::Error> {
     Err(Nonsense("a length does not end").into())
 }
 
-/// What comes next in a dump.
+/// Next record of a dump.
 pub(crate) enum Next {
     Group(GroupRecord),
-    /// So many objects and bytes came before.
+    /// Number of objects and bytes in the groups before.
     End {
         objects: u64,
         object_bytes: u64,
     },
 }
 
-/// What is known of a group; the bytes of its objects follow in the order of their slots.
+/// Record of a group, without the bytes of its objects, which follow in the order of their slots.
 pub(crate) struct GroupRecord {
     pub(crate) number: u64,
     pub(crate) reserved: u64,
@@ -183,7 +185,7 @@ pub(crate) struct GroupRecord {
     pub(crate) objects: Vec<(u32, usize)>,
 }
 
-/// Reads up to the bytes of the next group.
+/// Reads a record, up to the bytes of the group's objects.
 pub(crate) fn next<S: Source>(from: &mut S, generations: bool) -> Result<Next, S::Error> {
     let number = word(from)?;
     if number == END {
@@ -216,24 +218,24 @@ pub(crate) fn next<S: Source>(from: &mut S, generations: bool) -> Result<Next, S
     Ok(Next::Group(GroupRecord { number, reserved, read_only, generations, objects }))
 }
 
-/// A change of one object, or of ids.
+/// Change of an object, or of the state of ids, as a log record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change<'a> {
-    /// The object is there and holds these bytes.
+    /// The object exists and holds these bytes.
     Put { id: ObjectId, bytes: &'a [u8] },
-    /// The object is there and holds so many zeros.
+    /// The object exists and holds so many zeros.
     Zeros { id: ObjectId, len: usize },
-    /// Bytes of it from `offset` on are these.
+    /// The object's bytes from `offset` on are these.
     Write { id: ObjectId, offset: usize, bytes: &'a [u8] },
-    /// It is so long; what came to it is zero.
+    /// The object has this length; bytes added to it are zero.
     Resize { id: ObjectId, len: usize },
-    /// It is gone.
+    /// The object is removed.
     Remove { id: ObjectId },
-    /// It may only be read, or be changed again.
+    /// The object becomes read-only or writable.
     ReadOnly { id: ObjectId, read_only: bool },
     /// So many ids from this one on are reserved.
     Reserve { id: ObjectId, count: u64 },
-    /// The id is not reserved any more.
+    /// The id is no longer reserved.
     Release { id: ObjectId },
 }
 
@@ -248,7 +250,7 @@ const RESERVE: u8 = 8;
 const RELEASE: u8 = 9;
 
 impl<'a> Change<'a> {
-    /// What it changes, or the first of those.
+    /// Returns the id that the change applies to, or the first one.
     pub(crate) fn id(self) -> ObjectId {
         match self {
             Self::Put { id, .. }
@@ -262,7 +264,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Bytes that it takes at most.
+    /// Upper bound of the record's bytes.
     pub(crate) fn bytes_max(self) -> usize {
         32 + match self {
             Self::Put { bytes, .. } | Self::Write { bytes, .. } => bytes.len(),
@@ -270,7 +272,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Appends it.
+    /// Appends the record.
     pub(crate) fn append(self, to: &mut Vec<u8>) {
         let mut head = |kind: u8, id: ObjectId| {
             to.push(kind);
@@ -308,7 +310,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Takes one from the beginning of `from`.
+    /// Reads a record from the beginning of `from` and advances it.
     pub(crate) fn take(from: &mut &'a [u8]) -> Result<Self, Nonsense> {
         let kind = byte(from)?;
         let id = ObjectId::from_bits(word(from)?);

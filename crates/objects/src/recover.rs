@@ -1,32 +1,33 @@
-//! Stores with a log: opened again, with everything that was acknowledged.
+//! Recovery: opens a store with a log, with every change that was acknowledged.
 //!
-//! A directory has dumps and logs with numbers. Dump `n` has every change of the logs before log
-//! `n`, and some of those after; so the newest dump and the logs from its number on are the store.
-//! A checkpoint begins the next log first and dumps then: whenever it ends, what is there is whole.
-//! The log is synced between the moment of the dump and its name: a dump with a change that the log
-//! lacks would have the change before made again upon it, and become a state that never was.
+//! A directory has numbered dumps and logs. Dump `n` has every change of the logs before log `n`,
+//! and some of those after; so the newest dump and the logs from its number on are the store. A
+//! checkpoint begins the next log first and dumps then, so that a crash at any time leaves a whole
+//! store. The log is synced between the moment of the dump and its name: if the dump had a change
+//! that the log lacks, redo would apply earlier changes over it, and reach a state that the store
+//! never had.
 //!
-//! A start writes to no log of before. It reads each up to the first batch that is not whole or
-//! does not continue the chain of batches, and tells by what follows why it ends there. The first
-//! of these that holds is the reason:
+//! Recovery does not write to existing logs. It reads each log up to the first batch that is
+//! incomplete or does not continue the chain of batches, and infers from what follows why the log
+//! ends there. The first of these that holds is the reason:
 //!
-//! 1. A later log says in its head that it follows the batch before, or begins with a batch that
-//!    does: an earlier start has ended the log there, and what follows it in the log is no part of
-//!    the store.
-//! 2. A batch that follows, in this log or a later one, says that the place was on the device: the
-//!    log is damaged.
-//! 3. Batches follow, and the machine was not started since: the log is damaged. A process that
-//!    stops leaves its last batch unfinished and no hole; another has written to the log, or it was
-//!    changed.
-//! 4. Batches follow, and the machine was started since: they were never synced, by their own word,
-//!    and some before them were not on the device when the machine stopped. All of it is left out
-//!    and kept in files that begin with `damaged-`.
-//! 5. No batch follows: this is the end of what was being written.
+//! 1. A later log records in its head that it follows the batch before, or begins with a batch
+//!    that does: an earlier recovery has ended the log there, and what follows it in the log is no
+//!    part of the store.
+//! 2. A batch that follows, in this log or a later one, records that this offset was on the device:
+//!    the log is damaged.
+//! 3. Batches follow, and the machine was not restarted since: the log is damaged. A process that
+//!    is killed leaves its last batch incomplete and no hole; another process has written to the
+//!    log, or it was altered.
+//! 4. Batches follow, and the machine was restarted since: by their own record they were never
+//!    synced, and some before them were not on the device when the machine crashed. All of it is
+//!    left out and kept in files that begin with `damaged-`.
+//! 5. No batch follows: this is a torn write at the end of the log.
 //!
 //! Damage is an error, unless the caller accepts it; then the files are kept in the same way. They
-//! get their new names before a dump stands for what was read, and lose the old ones afterwards.
-//! Heads of batches are looked for once, in one pass over what follows, so that a start takes time
-//! in proportion to the bytes of the logs, whatever they are (`LogReader::heads`).
+//! get their new names before a dump replaces what was read, and lose the old ones afterwards.
+//! Heads of batches are searched for once, in one pass over the rest of the log, so that the time
+//! of recovery is proportional to the bytes of the logs, whatever they are (`LogReader::heads`).
 
 mod home;
 mod reader;
@@ -48,42 +49,41 @@ use crate::store::ObjectStore;
 pub(crate) use home::Home;
 use reader::LogReader;
 
-/// What a store was made of when it was opened.
+/// Result of recovery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// Whether there was a dump.
+    /// True if there was a dump.
     pub dump: bool,
-    /// Logs that were read.
+    /// Number of logs read.
     pub logs: u64,
-    /// Changes that they had.
+    /// Number of changes in these logs.
     pub changes: u64,
-    /// Bytes at the end of the logs that were being written when the process stopped, or were not
-    /// on the device when the machine did, from the first batch on that is not whole.
+    /// Bytes of torn writes at the end of the logs, from the first incomplete batch on: those in
+    /// progress when the process stopped, or not on the device when the machine did.
     pub torn_bytes: u64,
-    /// What was left out: changes that nobody had synced when the machine stopped, and were found
-    /// behind others that are lost; and what was damaged, if [`LogConfig::accepts_damage`] let the
-    /// store be opened nevertheless. The files are kept beside under names that begin with
-    /// `damaged-`.
+    /// Parts that were left out: changes that were not synced when the machine stopped, and were
+    /// found behind others that are lost; and damaged parts, if [`LogConfig::accepts_damage`] let
+    /// the store be opened nevertheless. The files are kept under names that begin with `damaged-`.
     pub damage: Vec<String>,
 }
 
 impl ObjectStore {
-    /// A store whose changes go to a log, with everything that the log's directory has; an empty
+    /// Opens a store whose changes go to a log, with the contents of the log's directory; an empty
     /// directory is an empty store.
     ///
-    /// An operation that changes something returns when the change is as durable as
-    /// [`LogConfig::durability`] says. Others may have seen it before.
+    /// A change returns when it is as durable as [`LogConfig::durability`] says. Other threads may
+    /// have seen it before.
     ///
-    /// A child process (fork) may read what it has a copy of; what changes something is
-    /// [`ObjectError::Forked`] there, and the child's end writes nothing.
+    /// A child process (fork) may read its copy of the store; changes are [`ObjectError::Forked`]
+    /// there, and dropping the copy writes nothing.
     ///
     /// # Errors
     /// As [`ObjectStore::new`]; [`ObjectError::File`], also when another process has the directory;
-    /// [`ObjectError::Corrupt`] when a dump or a log is damaged, other than by a last batch that is
-    /// not whole: nothing is changed then, and [`LogConfig::accepts_damage`] opens what is whole;
+    /// [`ObjectError::Corrupt`] when a dump or a log is damaged, other than by an incomplete last
+    /// batch: nothing is changed then, and [`LogConfig::accepts_damage`] opens the undamaged part;
     /// [`ObjectError::Version`] for files of another version; [`ObjectError::OutOfMemory`] and
     /// [`ObjectError::OutOfIds`] when the store has less memory than the objects take: one that was
-    /// full to the last may lack some, as objects do not come to lie where they lay. Nothing is
+    /// completely full may lack some, as objects are placed differently than before. Nothing is
     /// changed then, and with more memory it opens.
     pub fn open(config: ObjectConfig, log: LogConfig) -> Result<(Self, Recovered), ObjectError> {
         Self::open_in(Arc::new(SystemFiles), config, log)
@@ -110,7 +110,7 @@ impl ObjectStore {
         let Reading { found, aside, link, .. } = reading;
         home.tidy()?;
         store.list_all();
-        // What is damaged is ended for good by the dump that stands for the rest.
+        // Damaged parts are excluded for good by the dump that replaces the rest.
         let file = store.begin_log(&home, last + 1, link.filter(|_| aside.is_empty()))?;
         store.log = Some(Log::new(file.follow(link.unwrap_or_default()), log.durability));
         store.home = Some(home);
@@ -118,7 +118,7 @@ impl ObjectStore {
         Ok((store, found))
     }
 
-    /// Begins a log; `after`: the batch before it, where that is the last for good.
+    /// Begins a log. `after` is the batch before it, if that is the last one for good.
     fn begin_log(
         &self,
         home: &Home,
@@ -129,8 +129,8 @@ impl ObjectStore {
         LogFile::create(&*home.files, home.path("log", number), head)
     }
 
-    /// Keeps files under other names, and puts everything that was read into a dump: no start reads
-    /// them again.
+    /// Keeps files under other names, and writes everything that was read to a dump, so that
+    /// recovery does not read the files again.
     fn set_aside(&self, aside: &[PathBuf]) -> Result<(), ObjectError> {
         let Some(home) = self.home.as_ref().filter(|_| !aside.is_empty()) else { return Ok(()) };
         aside.iter().try_for_each(|path| home.keep(path))?;
@@ -138,14 +138,14 @@ impl ObjectStore {
         self.checkpoint().map(|_| ())
     }
 
-    /// Writes everything to a dump and begins a log anew: the next start reads less, and the device
-    /// has less. Others go on meanwhile: they wait for a group of objects that is copied, see
-    /// [`ObjectStore::dump`], and for no sync. After an error of the log, this makes the store take
-    /// changes again.
+    /// Writes the whole store to a dump and begins a new log: recovery has less to read, and the
+    /// device less to store. Other threads continue meanwhile: they wait for a group of objects
+    /// that is copied, see [`ObjectStore::dump`], and for no sync. After an error of the log, this
+    /// makes the store accept changes again.
     ///
     /// # Errors
     /// [`ObjectError::Config`] when the store has no log; [`ObjectError::File`],
-    /// [`ObjectError::OutOfMemory`]: what was there before stays as it was. [`ObjectError::Log`]
+    /// [`ObjectError::OutOfMemory`]: the existing files stay as they were. [`ObjectError::Log`]
     /// when the log could not be written meanwhile. [`ObjectError::Forked`].
     pub fn checkpoint(&self) -> Result<Dumped, ObjectError> {
         let (Some(log), Some(home)) = (&self.log, &self.home) else {
@@ -157,13 +157,13 @@ impl ObjectStore {
             let was_broken = log.is_sound().is_err();
             log.turn_over(self.begin_log(home, log.place().0 + 1, None)?);
             // A log that failed before is followed by one that is empty until it is mended, so the
-            // dump has all changes that there are. Where it has failed since, the next one may have
-            // some of them and lack those that came after.
+            // dump has every change made. If the log has failed since, the next one may have some
+            // changes and lack later ones.
             if was_broken || log.is_sound().is_ok() {
                 let (number, after) = log.place();
                 let path = home.path("dump", number);
-                // A start makes the changes of the log again upon the dump. That ends at a state
-                // the store had only if the log has all changes that the dump has.
+                // Recovery redoes the changes of the log upon the dump. That ends at a state the
+                // store had only if the log has all changes that the dump has.
                 let ready = || if was_broken { Ok(()) } else { log.sync() };
                 let dumped = self.dump_as(&*home.files, &path, number, Some(after), ready)?;
                 if was_broken {
@@ -178,7 +178,7 @@ impl ObjectStore {
     }
 
     /// Waits until every change made before this call is on the device, whatever the log's
-    /// durability; without a log it does nothing.
+    /// durability; does nothing without a log.
     ///
     /// # Errors
     /// [`ObjectError::Log`], [`ObjectError::Forked`].
@@ -186,60 +186,60 @@ impl ObjectStore {
         self.log.as_ref().map_or(Ok(()), Log::sync)
     }
 
-    /// Ends the store once every change is on the device. A store that is dropped does the same,
-    /// and can tell `tracing` alone when it fails. In a child of the process that opened the store
-    /// (fork) nothing is written, and that is no error.
+    /// Closes the store once every change is on the device. Dropping a store does the same, but
+    /// reports a failure only to `tracing`. In a child of the process that opened the store (fork)
+    /// nothing is written, and that is no error.
     ///
     /// # Errors
-    /// [`ObjectError::Log`]: changes may be lost that were not synced before.
+    /// [`ObjectError::Log`]: changes that were not synced before may be lost.
     pub fn close(self) -> Result<(), ObjectError> {
         self.log.as_ref().map_or(Ok(()), Log::close)
     }
 
-    /// Bytes of the log since the last checkpoint that was made, or since the store was opened; 0
-    /// without a log, and in a child of the process that opened it.
+    /// Bytes of the log since the last checkpoint, or since the store was opened; 0 without a log,
+    /// and in a child of the process that opened it.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {
         self.log.as_ref().map_or(0, Log::len)
     }
 }
 
-/// A store that is being read.
+/// Recovery in progress.
 struct Reading<'a> {
     store: &'a ObjectStore,
     home: &'a Home,
     accepts_damage: bool,
     boot: u128,
     found: Recovered,
-    /// What is to be kept under another name, once a dump stands for all that was read.
+    /// Files to be kept under another name, once a dump has replaced all that was read.
     aside: Vec<PathBuf>,
-    /// The batch that was read last; none where it is not known what came before.
+    /// The batch that was read last; `None` if the batch before is unknown.
     link: Option<Link>,
 }
 
-/// What follows a log that was read.
+/// Continuation after a log that was read.
 enum Next {
-    /// The log with this number, if there is one. Those before it are no part of the store.
+    /// The log with this number, if there is one. Logs in between are no part of the store.
     Log(u64),
-    /// Nothing: what is there is no part of the store.
+    /// None: the logs that follow are no part of the store.
     End,
-    /// Nothing, and the log itself was being made and has nothing.
+    /// None, and the log itself was still being created and is empty.
     Unborn,
 }
 
-/// What is behind the place where a log cannot be read on.
+/// Contents behind the offset at which reading a log stopped.
 #[derive(Default)]
 struct Behind {
     batches: u64,
     bytes: u64,
-    /// One of them says that the place was on the device before.
+    /// A batch records that this offset was on the device before.
     was_synced: bool,
-    /// One of them is in a log that was begun since the machine was started.
+    /// A batch is in a log that was begun since the machine was started.
     of_this_boot: bool,
 }
 
 impl Reading<'_> {
-    /// Reads everything; the number of the last log.
+    /// Reads the dump and the logs. Returns the number of the last log.
     fn read(&mut self) -> Result<u64, ObjectError> {
         let dump = self.home.numbers("dump")?.last().copied();
         let first = dump.unwrap_or(1);
@@ -251,7 +251,7 @@ impl Reading<'_> {
             self.found.dump = true;
             self.link = self.accept(loaded, &path)?.flatten();
         }
-        // A checkpoint begins its log before its dump, so that with the dump the log is there.
+        // A checkpoint begins its log before its dump, so a dump always has its log.
         let least = dump.unwrap_or(first - 1);
         let last = self.home.numbers("log")?.last().map_or(least, |last| least.max(*last));
         let mut number = first;
@@ -273,7 +273,7 @@ impl Reading<'_> {
                     return Ok(number - 1);
                 }
                 None => {
-                    // What comes after lost changes may build on them.
+                    // Changes that come after lost ones may depend on them.
                     self.put_aside(number + 1, last);
                     break;
                 }
@@ -286,7 +286,7 @@ impl Reading<'_> {
         self.aside.extend((first..=last).map(|number| self.home.path("log", number)));
     }
 
-    /// Passes over damage where that is allowed.
+    /// Skips damage if that is allowed.
     fn accept<T>(
         &mut self,
         read: Result<T, ObjectError>,
@@ -337,7 +337,7 @@ impl Reading<'_> {
             let reason = "changes before it are missing that were on the device";
             return Err(damaged(&log.path, 0, reason));
         }
-        // Batches of the next log say that this one is on the device.
+        // Batches of the next log record that this one is on the device.
         log.sync()?;
         let mut place = Place { salt: head.salt, offset: to_u64(HEAD_BYTES) };
         while place.offset < log.len {
@@ -361,7 +361,7 @@ impl Reading<'_> {
         Ok(Next::Log(number + 1))
     }
 
-    /// Whether a batch follows the one that was read last.
+    /// True if a batch follows the one that was read last.
     fn continues(&self, batch: BatchHead) -> bool {
         self.link.is_none_or(|last| last == batch.after)
     }
@@ -377,8 +377,8 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Tells why a log cannot be read on from a place, where there may be a batch that does not
-    /// continue the chain.
+    /// Determines why a log ends at a position, where `strange` is a batch that does not continue
+    /// the chain, if there is one.
     fn stop(
         &mut self,
         log: &LogReader,
@@ -416,7 +416,7 @@ impl Reading<'_> {
         Ok(Next::End)
     }
 
-    /// The log that follows the batch that was read last, by its head or its first batch.
+    /// Returns the log that follows the batch read last, by its head or its first batch.
     fn goes_on(&self, later: std::ops::RangeInclusive<u64>) -> Result<Option<u64>, ObjectError> {
         for number in later {
             let log = self.log(number)?;
@@ -452,8 +452,8 @@ impl Reading<'_> {
         Ok(behind)
     }
 
-    /// Counts the batches of a log from a place on; `was_synced`: what one of them says of the
-    /// place where reading stopped.
+    /// Counts the batches of a log from an offset on. `was_synced` tells if a batch records that
+    /// the offset at which reading stopped was on the device.
     fn look(
         &self,
         log: &LogReader,
@@ -471,7 +471,7 @@ impl Reading<'_> {
     }
 }
 
-/// Whether a file is the one that its name says.
+/// Checks that the number in a file is that of its name.
 fn is_named(path: &Path, sequence: u64, number: u64) -> Result<(), ObjectError> {
     let reason = format!("it is number {sequence} by what it says itself");
     if sequence == number { Ok(()) } else { Err(damaged(path, 0, &reason)) }

@@ -1,10 +1,9 @@
-//! Changes that are made again, from dumps and logs, in a store that nobody else uses yet.
+//! Redo of the changes in dumps and logs, in a store that no other thread uses yet.
 //!
-//! A log begins before the dump that it follows: what the store holds may be of later than the
-//! change that comes next. Such a change was followed by those that led there. They are in the log
-//! as well, which is synced before the dump gets its name. So it is enough that every change sets
-//! what it sets whatever there was before, and that one which does not suit what is there is passed
-//! over.
+//! A log begins before the dump that it belongs to, so the store may already be in a later state
+//! than the next change. The changes that led to that state follow in the log as well, which is
+//! synced before the dump gets its name. So it is enough that redo is idempotent: every change sets
+//! its result whatever the state before, and a change that does not fit the state is skipped.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -20,7 +19,7 @@ use crate::store::{ObjectStore, signed};
 use crate::table::{generation_of, slot_of};
 
 impl ObjectStore {
-    /// Does again what a log says was done.
+    /// Redoes a change of the log.
     pub(crate) fn replay(&self, change: Change<'_>) -> Result<(), ObjectError> {
         let id = change.id();
         let group = self.group_for_load(self.group_of(id))?;
@@ -57,7 +56,7 @@ impl ObjectStore {
         }
     }
 
-    /// The group that an id of a dump or log is in; it counts as given out.
+    /// Returns the group of an id in a dump or log; the id counts as given out.
     pub(crate) fn group_for_load(&self, number: u64) -> Result<&Group, ObjectError> {
         let Some(n) = self.table.own_number(number) else { return self.other_group(number) };
         let given_out = self.groups.load(Ordering::SeqCst);
@@ -67,7 +66,7 @@ impl ObjectStore {
         Ok(self.own_group(n))
     }
 
-    /// Gives an id an object with this content, whatever it had.
+    /// Sets the content of an object, which is created if it does not exist.
     pub(crate) fn set<'a>(
         &self,
         group: &Group,
@@ -105,7 +104,7 @@ impl ObjectStore {
                         made?;
                         continue;
                     };
-                    // What it had makes room, as nobody asks for the object meanwhile.
+                    // The old object is removed to make room, as no other thread uses the store.
                     let latched = self.latch_to_change(self.group_of(id), group);
                     self.editor(latched.group).remove(slot);
                     self.count_removed(found.len);
@@ -171,23 +170,24 @@ impl ObjectStore {
         Ok(())
     }
 
-    /// The id in a latched group is not reserved any more, if it was `before`; its place may have
-    /// been worn out by what a dump has of later than the log.
+    /// Ends the reservation of an id in a latched group, if it was reserved `before`. Its slot may
+    /// have been retired by a dump that is later than the log.
     pub(crate) fn unreserve(&self, id: ObjectId, group: &Group, before: &View) {
-        // Of an object the mark says that it is locked or pinned.
+        // If the slot has an object, the mark says that it is locked or pinned.
         if before.reserved_slots() >> slot_of(id) & 1 != 0 {
             group.set_marked(slot_of(id), false);
             self.count_unused(id).fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    /// The count that the place of an id belongs to, which is marked and has no object.
+    /// Returns the counter of the id's slot, which is marked and has no object: reserved or
+    /// retired.
     fn count_unused(&self, id: ObjectId) -> &AtomicI64 {
         let worn_out = self.table.is_worn_out(self.group_of(id), slot_of(id));
         if worn_out { &self.count().retired } else { &self.count().reserved }
     }
 
-    /// Lists all groups with free ids, as nobody makes objects in any of them yet.
+    /// Lists all groups with free ids, as none has an owner yet.
     pub(crate) fn list_all(&self) {
         for n in 0..self.groups.load(Ordering::SeqCst) {
             let latched = self.latch(self.own_group(n));

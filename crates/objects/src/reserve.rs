@@ -1,4 +1,4 @@
-//! Ids without objects: reserved ones, those of other nodes, and consecutive ones.
+//! Reservation of ids, objects with ids of other nodes, and objects with consecutive ids.
 
 use std::collections::VecDeque;
 use std::sync::PoisonError;
@@ -16,12 +16,12 @@ use crate::record::Change;
 use crate::store::{OBJECT_BYTES_MAX, ObjectStore, Trouble, signed};
 use crate::table::{generation_of, slot_of};
 
-/// Rows of groups without objects that are looked at for one that has no reserved ids either.
+/// Rows of empty groups that are examined for one without reserved ids, too.
 const GROUPS_TRIED: usize = 8;
 
 impl ObjectStore {
-    /// Reserves an id without an object: [`ObjectStore::create_reserved`] gives it one, and
-    /// [`ObjectStore::release`] gives it back.
+    /// Reserves an id without an object: [`ObjectStore::create_reserved`] creates its object, and
+    /// [`ObjectStore::release`] releases the id.
     ///
     /// # Errors
     /// [`ObjectError::OutOfIds`]; [`ObjectError::OutOfMemory`] when the budget has no room for more
@@ -46,7 +46,7 @@ impl ObjectStore {
         }
     }
 
-    /// Gives a reserved id back.
+    /// Releases a reserved id.
     ///
     /// # Errors
     /// [`ObjectError::NotReserved`].
@@ -69,7 +69,7 @@ impl ObjectStore {
         self.commit(position)
     }
 
-    /// Gives an id back whose reservation is not in the log.
+    /// Releases an id whose reservation could not be logged.
     fn unreserve_unheard(&self, id: ObjectId) {
         let Some(group) = self.table.get(self.group_of(id)) else { return };
         let latched = self.latch_to_change(self.group_of(id), group);
@@ -82,10 +82,10 @@ impl ObjectStore {
         }
     }
 
-    /// Makes an object with a reserved id, or with an id of another node that no object has here:
-    /// that is how objects come from elsewhere. Where ids have generations, no id has the last one;
-    /// an id of another node may come again after its object was removed, as that node knows what
-    /// it names.
+    /// Creates an object with a reserved id, or with an id of another node that no object has here:
+    /// this is how objects come from other nodes. If ids have generations, no id has the last one;
+    /// an id of another node may be used again after its object was removed, as that node decides
+    /// what it names.
     ///
     /// # Errors
     /// [`ObjectError::NotReserved`]; [`ObjectError::OutOfMemory`], [`ObjectError::TooLong`].
@@ -128,14 +128,15 @@ impl ObjectStore {
         }
     }
 
-    /// A group for ids of other nodes; it is made, and paid for, if it is not there yet.
+    /// Returns a group for ids of other nodes, which is made and charged to the budget if it does
+    /// not exist yet.
     pub(crate) fn other_group(&self, number: u64) -> Result<&Group, ObjectError> {
         if let Some(group) = self.table.get(number) {
             return Ok(group);
         }
         let part_bytes = self.table.part_bytes();
         self.account.pay_table(part_bytes).map_err(|_| self.out_of_memory(part_bytes))?;
-        // `check` latches all groups that there are: none comes to them meanwhile.
+        // `check` latches all existing groups, so no group may be added meanwhile.
         let _building = self.building.read().unwrap_or_else(PoisonError::into_inner);
         let (made, group) = self.table.get_or_make(number);
         if !made {
@@ -144,12 +145,12 @@ impl ObjectStore {
         Ok(group)
     }
 
-    /// Makes objects of some bytes each with consecutive ids; the first id, or that of zero bits,
-    /// which names nothing, when there are none. Nobody sees any of them before there is room for
-    /// all, and up to 64 appear at once.
+    /// Creates objects with these bytes and consecutive ids. Returns the first id, or the id of
+    /// zero bits, which names nothing, if there are no objects. None of the objects is visible
+    /// before there is room for all, and up to 64 appear at once.
     ///
     /// # Errors
-    /// As [`ObjectStore::create`]; there is none of them then.
+    /// As [`ObjectStore::create`]; none of the objects exists then.
     pub fn create_consecutive(&self, objects: &[&[u8]]) -> Result<ObjectId, ObjectError> {
         self.is_here()?;
         if let Some(long) = objects.iter().find(|bytes| bytes.len() > OBJECT_BYTES_MAX) {
@@ -177,8 +178,8 @@ impl ObjectStore {
         }
     }
 
-    /// Makes objects in one group, all or none, as one step; none where somebody guessed one of the
-    /// ids and took it.
+    /// Creates objects in one group, all or none, as one step. Returns `None` if another caller
+    /// guessed one of the ids and used it.
     fn fill_part(
         &self,
         first: ObjectId,
@@ -214,7 +215,8 @@ impl ObjectStore {
         }
     }
 
-    /// Makes objects in whole groups that have none: first where nobody sees them. None as above.
+    /// Creates objects in whole empty groups, which are built before they become visible. Returns
+    /// `None` as above.
     fn fill_groups(
         &self,
         first: ObjectId,
@@ -252,7 +254,7 @@ impl ObjectStore {
         Ok(Some(position))
     }
 
-    /// Puts objects into a group that nobody else sees.
+    /// Inserts objects into a group that no other thread can see.
     fn build(&self, group: &Group, objects: &[&[u8]]) -> Result<(), ObjectError> {
         for (slot, bytes) in (0..).zip(objects) {
             let mut tries = 0;
@@ -263,7 +265,7 @@ impl ObjectStore {
         Ok(())
     }
 
-    /// Reserves so many consecutive ids; the first, as [`ObjectStore::create_consecutive`].
+    /// Reserves `count` consecutive ids. Returns the first, as [`ObjectStore::create_consecutive`].
     ///
     /// # Errors
     /// As [`ObjectStore::reserve`].
@@ -275,22 +277,22 @@ impl ObjectStore {
         Ok(first)
     }
 
-    /// Gives consecutive ids back that nothing was made of.
+    /// Releases consecutive ids without objects.
     fn give_back(&self, first: ObjectId, count: usize) {
         let ids = first.to_bits()..first.to_bits() + to_u64(count);
         ids.clone().for_each(|id| self.unreserve_unheard(ObjectId::from_bits(id)));
         self.leave_row(first, to_u64(count));
     }
 
-    /// Leaves the whole groups that consecutive ids were cut from.
+    /// Ends the ownership of the whole groups that consecutive ids were cut from.
     fn leave_row(&self, first: ObjectId, count: u64) {
         let first = self.table.own_number(self.group_of(first)).filter(|_| count > GROUP_SLOTS);
         let row = first.map(|first| first..first + count.div_ceil(GROUP_SLOTS));
         row.into_iter().flatten().for_each(|n| self.leave_group(n));
     }
 
-    /// Reserves consecutive ids: of one group when that has so many, else of whole groups, which
-    /// are the caller's to leave.
+    /// Reserves consecutive ids: in one group if it has so many, otherwise in whole groups, which
+    /// the caller owns and has to leave.
     fn cut_ids(&self, maker: &mut Maker, count: u64) -> Result<(ObjectId, Position), ObjectError> {
         if count == 0 {
             return Ok((ObjectId::from_bits(0), 0));
@@ -327,13 +329,14 @@ impl ObjectStore {
         Ok((first, position))
     }
 
-    /// Consecutive ids of the maker's group for them, or of another that has no objects.
+    /// Takes consecutive ids from the maker's group for them, or from another group without
+    /// objects.
     fn cut_span(&self, maker: &mut Maker, count: u64) -> Result<u64, ObjectError> {
         while maker.span.end - maker.span.start < count {
             let old = maker.span.clone();
             let n = self.claim_groups(1)?;
             maker.span = n * GROUP_SLOTS..(n + 1) * GROUP_SLOTS;
-            // Nothing has the id 0.
+            // No object has the id 0.
             maker.span.start += u64::from(self.table.own(n) == 0);
             if old.end > 0 {
                 self.leave_group(old.end / GROUP_SLOTS - 1);
@@ -344,13 +347,13 @@ impl ObjectStore {
         Ok(start)
     }
 
-    /// So many groups in a row without objects and reserved ids become the caller's: such as lost
-    /// theirs, or new ones.
+    /// Takes ownership of `count` consecutive groups without objects and reserved ids, which are
+    /// former groups that lost their objects, or new ones. Returns the first.
     fn claim_groups(&self, count: u64) -> Result<u64, ObjectError> {
         let mut refused = Vec::new();
         let found =
             std::iter::from_fn(|| self.unlist_empty(count)).take(GROUPS_TRIED).find(|row| {
-                // Reserved ids may be some, or have become objects, nothing has the id 0, and ids
+                // Some ids may be reserved or have objects again, no object has the id 0, and ids
                 // of different generations are not consecutive.
                 let first = row.first().map_or(0, |n| self.table.generation(self.table.own(*n), 0));
                 let is_equal = |all: [u8; 64]| all.iter().all(|it| *it == first);
@@ -369,7 +372,7 @@ impl ObjectStore {
         }
         let mut first = self.fresh_groups(count)?;
         if count > 1 && self.table.own(first) == 0 {
-            // Nothing has the id 0, so that the first group of all is no whole one.
+            // No object has the id 0, so the first group of all cannot be used whole.
             (first..first + count).for_each(|n| self.own(n));
             (first..first + count).for_each(|n| self.leave_group(n));
             first = self.fresh_groups(count)?;
@@ -379,14 +382,15 @@ impl ObjectStore {
     }
 }
 
-/// Whether ids of a latched group are as they were left when they were reserved: whoever guesses
-/// one may have made an object with it, or given it back.
+/// True if ids of a latched group are still reserved and without objects: a caller that guessed one
+/// may have created its object or released it.
 fn are_untouched(view: &View, first: ObjectId, count: usize) -> bool {
     let slots = u64::MAX >> (64 - count.min(64)) << slot_of(first);
     view.present & slots == 0 && view.reserved_slots() & slots == slots
 }
 
-/// Groups of objects that nobody sees yet. Those that are left when it is dropped are given back.
+/// Groups of objects that are not visible yet. The objects of those left are removed when this is
+/// dropped.
 struct Built<'a> {
     store: &'a ObjectStore,
     groups: VecDeque<Group>,

@@ -1,24 +1,25 @@
-//! Where the bytes of objects come from: runs of 64-byte granules in slabs of 2 MiB.
+//! Allocator of object memory: runs of 64-byte granules in slabs of 2 MiB.
 //!
-//! A run has no header and no neighbour that knows it: what is used stands in a bitmap beside the
-//! data, 4 KiB for a slab, and whoever has a run knows how long it is. Free runs join by
-//! themselves. A slab is taken from the budget when the first run of it is, and its memory goes
-//! back when the last one does.
+//! A run has no header and no boundary tags: a bitmap beside the data, 4 KiB per slab, marks the
+//! used granules, and the owner of a run keeps its length. Adjacent free runs coalesce without any
+//! work. A slab is charged to the budget when its first run is allocated, and its memory is
+//! returned when its last run is freed.
 //!
 //! ```text
 //! Empty -> Open       a thread takes it to allocate from
-//! Open -> Idle        it has no run of the length asked for
-//! Idle -> Open        enough of it was given back
-//! Idle -> Draining    defragmentation moves what is left of it
-//! Draining -> Idle    something could not be moved
-//! Idle, Draining -> Empty    nothing of it is used
-//! Empty -> Large -> Empty    with its neighbours, it holds a run of more than a slab
+//! Open -> Idle        it has no free run of the requested length
+//! Idle -> Open        enough of it was freed
+//! Idle -> Draining    defragmentation moves the remaining runs out of it
+//! Draining -> Idle    some run could not be moved
+//! Idle, Draining -> Empty    none of its granules is used
+//! Empty -> Large -> Empty    with its neighbours, it holds one run longer than a slab
 //! ```
 //!
-//! Of each slab it is known how long its longest free run is at most, so that nobody looks where
-//! nothing is.
+//! Each slab keeps an upper bound of the length of its longest free run, so that allocations skip
+//! slabs that cannot serve them.
 //!
-//! Locking order: an open slab's lock, then the shelf's. Nothing else is locked under them.
+//! Locking order: the lock of an open slab's place, then the shelf's. No other lock is taken under
+//! them.
 
 mod check;
 
@@ -34,54 +35,55 @@ use crate::bitmap::Bitmap;
 use crate::error::ObjectError;
 use crate::memory::Memory;
 
-/// The unit of allocation in bytes. Short under loom, which explores every byte.
+/// Unit of allocation in bytes. Short under loom, which explores every byte.
 pub(crate) const GRANULE_BYTES: usize = if cfg!(loom) { 4 } else { 64 };
-/// The unit in which memory is taken from the budget, in bytes.
+/// Unit in which memory is charged to the budget, in bytes.
 pub(crate) const SLAB_BYTES: usize = if cfg!(any(miri, loom)) { 128 << 10 } else { 2 << 20 };
 /// Granules of a slab.
 pub(crate) const SLAB_GRANULES: usize = SLAB_BYTES / GRANULE_BYTES;
 const SLAB_WORDS: usize = SLAB_GRANULES / 64;
-/// A slab is looked at again when so much of it is free: a sixteenth.
+/// Free granules from which on a slab is allocated from or drained again: a sixteenth of it.
 const WORTH_GRANULES: usize = SLAB_GRANULES / 16;
 
 /// Consecutive granules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// The first granule.
+    /// First granule.
     pub start: u64,
-    /// How many.
+    /// Number of granules.
     pub len: u64,
 }
 
 impl Run {
-    /// The granules that hold `bytes`.
+    /// Number of granules that hold `bytes`.
     pub(crate) fn granules(bytes: usize) -> u64 {
         to_u64(bytes.div_ceil(GRANULE_BYTES))
     }
 }
 
-/// Why slabs are drained.
+/// Reason to drain slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Memory goes back where that is cheap.
+    /// Memory is returned to the budget where that is cheap.
     Tidiness,
-    /// Somebody found no run of so many granules: holes are joined even where much is moved for it.
+    /// An allocation of so many granules failed: holes are joined even at the price of many moves.
     Room(u64),
 }
 
-/// Slabs that are drained for somebody who waits for a run of a slab or less: some milliseconds.
+/// Most slabs drained at once for a caller that waits for a run of at most a slab: some
+/// milliseconds of work.
 const HURRIED_SLABS: usize = 8;
 
-/// Where a run may come from.
+/// Slabs that a run may come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Supply {
-    /// Any slab; one more is paid for where those in use have no such run.
+    /// Any slab; a new one is charged to the budget if no slab in use has such a run.
     All,
-    /// The slabs that are in use.
+    /// Only the slabs in use.
     Held,
 }
 
-/// There is no run of so many granules.
+/// No free run of so many granules exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoRoom(pub u64);
 
@@ -95,13 +97,14 @@ enum State {
     Large = 4,
 }
 
-/// What is known of a slab beside its bitmap. Zero bytes are an empty slab.
+/// State of a slab beside its bitmap. Zero bytes are an empty slab.
 struct Slab {
     state: AtomicU32,
-    /// Granules that nobody claimed or is about to claim; meaningless while the slab is empty.
+    /// Granules that are neither claimed nor about to be claimed; meaningless while the slab is
+    /// empty.
     free: AtomicI32,
-    /// How many runs were given back, in the upper half, and in the lower one no less than the
-    /// granules of its longest free run.
+    /// Upper half: number of runs freed so far. Lower half: upper bound of the length of the
+    /// longest free run, in granules.
     longest: AtomicU64,
 }
 
@@ -118,18 +121,19 @@ impl Slab {
         usize::try_from(self.free.load(Ordering::SeqCst)).unwrap_or(0)
     }
 
-    /// Whether a run of `len` may be free in it.
+    /// True if a run of `len` granules may be free in this slab.
     fn may_have(&self, len: usize) -> bool {
         let longest = self.longest.load(Ordering::SeqCst) & LENGTH;
         self.free() >= len && longest >= to_u64(len)
     }
 
-    /// Whether it is worth allocating from.
+    /// True if this slab is idle and worth allocating `len` granules from.
     fn promises(&self, len: usize) -> bool {
         self.is(State::Idle) && self.free() >= WORTH_GRANULES && self.may_have(len)
     }
 
-    /// A run was given back, and so many granules are free there with what is beside it.
+    /// Notes that a run was freed and forms, with its free neighbours, a free run of `len`
+    /// granules.
     fn has_run(&self, len: usize) {
         let more = |word: u64| {
             Some((word & !LENGTH).wrapping_add(GIVEN) | (word & LENGTH).max(to_u64(len)))
@@ -137,8 +141,9 @@ impl Slab {
         let _ = self.longest.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more);
     }
 
-    /// All of it was searched for a run of `len` in vain; `before`: the word as it was then. If
-    /// something was given back since, that may be such a run.
+    /// Notes that a search of the whole slab found no run of `len` granules. `before` is the word
+    /// as it was before the search: if a run was freed since, it may be such a run, and nothing is
+    /// noted.
     fn has_no_run(&self, before: u64, len: usize) {
         let longest = (before & LENGTH).min(to_u64(len) - 1);
         let now = before & !LENGTH | longest;
@@ -146,11 +151,11 @@ impl Slab {
     }
 }
 
-/// What of the word is a length, and the first bit of the count.
+/// The part of the word that is a length, and the lowest bit of the count.
 const LENGTH: u64 = u32::MAX as u64;
 const GIVEN: u64 = 1 << 32;
 
-/// The slab that some threads allocate from, and where they look next.
+/// The slab that a group of threads allocates from, and the granule where its next search begins.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Place {
@@ -158,41 +163,41 @@ struct Place {
     cursor: usize,
 }
 
-/// Which slabs are in use.
+/// Extent of the slabs in use.
 #[derive(Debug, Default)]
 struct Shelf {
-    /// Slabs from here on were never used.
+    /// First slab that was never used.
     next: usize,
-    /// Slabs below `next` that are empty.
+    /// Number of empty slabs below `next`.
     empty: usize,
 }
 
-/// An address that is the same for all threads.
+/// Base address of the slabs, shared by all threads.
 struct Start(*mut u8);
 
-// SAFETY: the address is that of memory that `Slabs` owns; whoever uses it answers for races.
+// SAFETY: the address is that of memory that `Slabs` owns; each user of it answers for races.
 unsafe impl Send for Start {}
 // SAFETY: as above.
 unsafe impl Sync for Start {}
 
-/// All slabs of a store.
+/// The slab allocator of a store.
 pub(crate) struct Slabs {
-    /// Where `memory` begins.
+    /// Base address of `memory`.
     start: Start,
     memory: Memory,
-    /// An array of [`Slab`], then the words of the bitmaps.
+    /// Array of [`Slab`], then the words of the bitmaps.
     about: Mapping,
     count: usize,
     places: Vec<Mutex<Place>>,
     shelf: Mutex<Shelf>,
     account: Arc<Account>,
     used: AtomicU64,
-    /// Granules that were ever given back.
+    /// Granules freed since the store was made.
     given: AtomicU64,
 }
 
 impl Slabs {
-    /// Slabs over all of `memory`, for so many groups of threads.
+    /// Makes the slabs over all of `memory`, with `places` groups of threads to allocate from them.
     pub(crate) fn new(
         memory: Memory,
         places: usize,
@@ -217,34 +222,34 @@ impl Slabs {
         })
     }
 
-    /// Bytes that slabs in use hold.
+    /// Bytes held by slabs in use.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.used.load(Ordering::Relaxed) * to_u64(SLAB_BYTES)
     }
 
-    /// Bytes of all granules that are used.
+    /// Bytes of all used granules.
     pub(crate) fn used_bytes(&self) -> u64 {
         let in_use = (0..self.high()).filter(|n| !self.slab(*n).is(State::Empty));
         let granules: usize = in_use.map(|n| SLAB_GRANULES - self.slab(n).free()).sum();
         to_u64(granules * GRANULE_BYTES)
     }
 
-    /// Granules that were given back since the store was made.
+    /// Number of granules freed since the store was made.
     pub(crate) fn given(&self) -> u64 {
         self.given.load(Ordering::Relaxed)
     }
 
-    /// Granules there are, used or not.
+    /// Number of granules in all slabs, used or not.
     pub(crate) fn granules(&self) -> u64 {
         to_u64(self.count * SLAB_GRANULES)
     }
 
-    /// The address of a granule.
+    /// Returns the address of a granule.
     #[inline]
     pub(crate) fn address(&self, granule: u64) -> *mut u8 {
         debug_assert!(granule < self.granules());
-        // Wrapping, as the number may have been read while somebody changed it; whoever reads
-        // through the pointer checks the number first.
+        // Wrapping, as the number may have been read during a concurrent change; a caller that
+        // reads through the pointer checks the number first.
         let offset = granule.wrapping_mul(to_u64(GRANULE_BYTES));
         self.start.0.wrapping_add(terrace_sys::size::to_usize(offset))
     }
@@ -271,12 +276,12 @@ impl Slabs {
         lock(&self.shelf).next
     }
 
-    /// Takes a run for a thread of group `place`.
+    /// Allocates a run for a thread of group `place`.
     pub(crate) fn take(&self, place: usize, len: u64) -> Result<Run, NoRoom> {
         self.take_from(Supply::All, place, len)
     }
 
-    /// As [`Slabs::take`], from slabs that may have to be in use.
+    /// As [`Slabs::take`], from new slabs too or only from those in use.
     pub(crate) fn take_from(&self, from: Supply, place: usize, len: u64) -> Result<Run, NoRoom> {
         let Ok(wanted) = usize::try_from(len) else { return Err(NoRoom(len)) };
         if wanted > SLAB_GRANULES {
@@ -308,7 +313,7 @@ impl Slabs {
 
     fn take_between(&self, n: usize, range: Range<usize>, len: usize) -> Option<usize> {
         let (slab, bitmap) = (self.slab(n), self.bitmap(n));
-        // The count goes first: a slab whose count is whole has nobody who is about to claim.
+        // The count is lowered first: a slab whose count is whole has no thread about to claim.
         let count = i32::try_from(len).unwrap_or(i32::MAX);
         let before = slab.longest.load(Ordering::SeqCst);
         if slab.free.fetch_sub(count, Ordering::SeqCst) >= count {
@@ -317,7 +322,7 @@ impl Slabs {
                 if bitmap.claim(start, len) {
                     return Some(start);
                 }
-                // Somebody else may have found nothing because of what was claimed for a moment.
+                // Another thread may have missed a run because of what was claimed for a moment.
                 slab.has_run(bitmap.around(start, 0));
                 from = start + 1;
             }
@@ -329,7 +334,7 @@ impl Slabs {
         None
     }
 
-    /// Finds another slab for a place, and a run in it.
+    /// Chooses another slab for a place and allocates a run in it.
     fn open(&self, from: Supply, place: &mut Place, len: usize) -> Option<(usize, usize)> {
         let mut shelf = lock(&self.shelf);
         if let Some(old) = place.slab.take() {
@@ -345,14 +350,15 @@ impl Slabs {
             *place = Place { slab: Some(n), cursor: start + len };
             return found;
         }
-        // No slab of one's own: whatever has a run left, whoever allocates from it.
+        // No slab is left to open: takes a run from any slab that has one, shared with its threads.
         for n in 0..shelf.next {
             let slab = self.slab(n);
             if (slab.is(State::Idle) || slab.is(State::Open)) && slab.may_have(len) {
                 if let Some(start) = self.take_in(n, 0, len) {
                     return Some((n, start));
                 }
-                // Who gave its last run back meanwhile may have seen it counted as used.
+                // A thread that freed its last run meanwhile may have seen the slab counted as
+                // used.
                 self.empty_if_unused(&mut shelf, n);
             }
         }
@@ -364,7 +370,7 @@ impl Slabs {
         self.empty_if_unused(shelf, n);
     }
 
-    /// Nobody allocates from any slab for now: those that are unused go back to the budget.
+    /// Closes the slabs of all places, so that unused ones return to the budget.
     pub(crate) fn close_all(&self) {
         for place in &self.places {
             let mut place = lock(place);
@@ -374,7 +380,7 @@ impl Slabs {
         }
     }
 
-    /// A slab that nobody uses, paid for.
+    /// Takes an empty slab and charges it to the budget.
     fn fresh(&self, shelf: &mut Shelf) -> Option<usize> {
         let n = if shelf.empty > 0 {
             (0..shelf.next).find(|n| self.slab(*n).is(State::Empty))?
@@ -405,7 +411,7 @@ impl Slabs {
         slab.set(state);
     }
 
-    /// Gives a slab's memory back if nothing of it is used and nobody allocates from it.
+    /// Returns a slab's memory if none of it is used and no thread allocates from it.
     fn empty_if_unused(&self, shelf: &mut Shelf, n: usize) {
         let slab = self.slab(n);
         let idle = slab.is(State::Idle) || slab.is(State::Draining);
@@ -438,7 +444,7 @@ impl Slabs {
         Some(run(first, 0, len))
     }
 
-    /// The first of so many empty slabs in a row.
+    /// Returns the first of `slabs` consecutive empty slabs.
     fn neighbours(&self, shelf: &Shelf, slabs: usize) -> Option<usize> {
         let mut first = 0;
         for n in 0..shelf.next {
@@ -451,7 +457,7 @@ impl Slabs {
         (self.count - first >= slabs).then_some(first)
     }
 
-    /// Makes a run longer where it is, if what follows is free.
+    /// Extends a run in place, if the granules after it are free.
     pub(crate) fn extend(&self, run: Run, len: u64) -> bool {
         let (Ok(start), Ok(old), Ok(new)) =
             (usize::try_from(run.start), usize::try_from(run.len), usize::try_from(len))
@@ -477,7 +483,7 @@ impl Slabs {
         false
     }
 
-    /// Gives back a run, or the end of one that is no longer than a slab.
+    /// Frees a run, or the end of one that is no longer than a slab.
     pub(crate) fn give(&self, run: Run) {
         let start = terrace_sys::size::to_usize(run.start);
         let len = terrace_sys::size::to_usize(run.len);
@@ -489,7 +495,7 @@ impl Slabs {
         }
         let bitmap = self.bitmap(n);
         bitmap.release(start, len);
-        // Of two who give neighbours back, one sees both.
+        // Of two threads that free adjacent runs, at least one sees both as free.
         fence(Ordering::SeqCst);
         slab.has_run(bitmap.around(start, len));
         let count = i32::try_from(len).unwrap_or(i32::MAX);
@@ -500,8 +506,8 @@ impl Slabs {
         }
     }
 
-    /// Chooses slabs to move everything out of: the emptiest, as long as the others have room for
-    /// what is in them. Nothing is allocated from them until [`Slabs::end_draining`].
+    /// Chooses slabs to evacuate: the emptiest, as long as the others have room for their contents.
+    /// No run is allocated from them until [`Slabs::end_draining`].
     pub(crate) fn drain(&self, need: Need) -> Vec<usize> {
         let (worth, parts) = match need {
             Need::Tidiness => (WORTH_GRANULES, 4),
@@ -521,9 +527,10 @@ impl Slabs {
         let mut drained = Vec::new();
         while let Some((free, n)) = idle.pop() {
             let used = SLAB_GRANULES - free;
-            // Holes are never filled to the last granule: some of the room is left out.
+            // Holes are never filled to the last granule, so part of the room is not counted.
             let left = room.checked_sub(free + used + used / parts);
-            // Of one slab the holes can be joined in any case, by moving to lower ones of its own.
+            // A single slab can be compacted in any case, by moving runs to lower granules of the
+            // same slab.
             let lone = need != Need::Tidiness && drained.is_empty();
             if free < worth || (left.is_none() && !lone) || drained.len() == most {
                 break;
@@ -535,7 +542,7 @@ impl Slabs {
         drained
     }
 
-    /// Takes a run as long as another in front of it in its slab, which is drained.
+    /// Allocates a run as long as `other` below it in the same slab, which is being drained.
     pub(crate) fn take_lower(&self, other: Run) -> Option<Run> {
         let (start, len) =
             (terrace_sys::size::to_usize(other.start), terrace_sys::size::to_usize(other.len));
@@ -543,13 +550,13 @@ impl Slabs {
         self.take_between(n, 0..end, len).map(|start| run(n, start, len))
     }
 
-    /// Whether everything is to be moved out of the slab of a granule.
+    /// True if the slab of a granule is being drained.
     pub(crate) fn is_draining(&self, granule: u64) -> bool {
         let n = terrace_sys::size::to_usize(granule) / SLAB_GRANULES;
         self.slab(n).is(State::Draining)
     }
 
-    /// Ends what [`Slabs::drain`] began.
+    /// Ends the draining of slabs chosen by [`Slabs::drain`].
     pub(crate) fn end_draining(&self, drained: &[usize]) {
         let mut shelf = lock(&self.shelf);
         for n in drained.iter().filter(|n| self.slab(**n).is(State::Draining)) {
@@ -560,7 +567,7 @@ impl Slabs {
 }
 
 impl Drop for Slabs {
-    /// What is left in a region is nobody's any more: it leaves memory without being written.
+    /// Discards the contents of a region's slabs: they leave memory without being written back.
     fn drop(&mut self) {
         self.memory.end(self.high() * SLAB_BYTES);
     }

@@ -1,16 +1,17 @@
-//! The store as it was at one moment, while everybody goes on.
+//! Snapshot of the store for a dump, without blocking changes.
 //!
-//! Every group has a flag, and the store has one that all groups with objects agree with. A dump
-//! turns the store's flag: that is its moment. Groups that disagree from then on are as they were;
-//! the dump copies them one after the other and turns their flags. Whoever is about to change one
-//! of them copies it first, under the latch that the change takes anyway, and turns its flag. A
-//! change that began under its latch before the moment is in the dump, one that began after it is
-//! not, and no change waits for the dump, unless what was copied for it is more than it may keep.
+//! Every group has a flag, and the store has one that the flags of all groups with objects equal. A
+//! dump turns the store's flag: this is the moment of the dump. Groups whose flags differ from then
+//! on are unchanged since that moment; the dump copies them one after the other and turns their
+//! flags. A thread that is about to change one of them copies it first, under the latch that the
+//! change takes anyway, and turns its flag (copy on write). A change that began under its latch
+//! before the moment is in the dump, one that began after it is not, and no change waits for the
+//! dump, unless the copies made for it exceed `KEPT_BYTES_MAX`.
 //!
-//! A group of long objects is not copied ahead, as nobody knows how long they are: the dump writes
-//! it by pieces, before others if somebody waits to change it. Its objects can be read meanwhile.
+//! A group of long objects is not copied by changes, as its length has no bound: the dump writes it
+//! in pieces, before others if a thread waits to change it. Its objects can be read meanwhile.
 //!
-//! Locking order: a group's latch, then what is kept. Nobody waits for room with a latch.
+//! Locking order: a group's latch, then the copies (`kept`). No thread waits for room with a latch.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,27 +23,27 @@ use crate::group::{Flag, Group, RunWord, View};
 use crate::record::{self, PIECE_BYTES};
 use crate::store::{Latched, ObjectStore};
 
-/// What changes may copy ahead of a dump, in bytes; whoever comes then waits for the dump, which
-/// takes as much at a time.
+/// Bytes of copies from which on changes wait for the dump, which takes all copies at a time.
 const KEPT_BYTES_MAX: usize = 4 << 20;
-/// A group whose objects have more bytes is written by the dump alone.
+/// Groups whose objects have more bytes are copied by the dump alone.
 const AHEAD_BYTES_MAX: usize = PIECE_BYTES;
 
-/// The store's flag, as a bit.
+/// Bit of the store's flag.
 const TURNED: u8 = 1;
-/// A dump is being made.
+/// Bit that is set while a dump is made.
 const DUMPING: u8 = 2;
 
-/// The flag that groups are compared with, and what was copied of those that changed too early.
+/// Flag that those of groups are compared with, and the copies of groups that changed before the
+/// dump came to them.
 pub(crate) struct Snapshot {
     state: AtomicU8,
     kept: Mutex<Kept>,
-    /// Somebody waits for the dump.
+    /// A thread waits for the dump.
     hurry: AtomicBool,
-    /// The group of long objects that is being written.
+    /// Number of the group of long objects that is being written.
     writing: AtomicU64,
     drained: Condvar,
-    /// One dump at a time.
+    /// Held by the dump, of which one is made at a time.
     alone: Mutex<()>,
 }
 
@@ -50,18 +51,18 @@ pub(crate) struct Snapshot {
 struct Kept {
     bytes: Vec<u8>,
     copied: Copied,
-    /// Groups of long objects that somebody waits to change.
+    /// Groups of long objects that threads wait to change.
     wanted: Vec<u64>,
-    /// There was no memory for a copy.
+    /// The allocation of a copy failed.
     failed: bool,
 }
 
-/// What a dump has copied.
+/// Statistics of a dump's copies.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Copied {
     pub(crate) objects: u64,
     pub(crate) object_bytes: u64,
-    /// Groups that others copied.
+    /// Groups copied by changes, ahead of the dump.
     pub(crate) kept_groups: u64,
 }
 
@@ -72,12 +73,12 @@ impl Copied {
     }
 }
 
-/// What the flags of groups are compared with.
+/// The store's flag, to compare those of groups with.
 #[derive(Clone, Copy)]
 pub(crate) struct Turn(u8);
 
 impl Turn {
-    /// Whether a group may be changed as it is.
+    /// True if a group with this word may be changed without a copy.
     #[inline]
     pub(crate) fn suits(self, word: RunWord) -> bool {
         word.has(Flag::Turned) == (self.0 & TURNED != 0)
@@ -96,12 +97,13 @@ impl Snapshot {
         }
     }
 
-    /// Whether a group cannot be changed for as long as a dump takes to write it.
+    /// True if the dump is writing this group, which cannot be changed meanwhile.
     pub(crate) fn is_writing(&self, number: u64) -> bool {
         self.writing.load(Ordering::SeqCst) == number
     }
 
-    /// What the flag of a group is to be before it is changed; asked under the group's latch.
+    /// Returns the flag that a group must have before it is changed. The caller holds the group's
+    /// latch.
     #[inline]
     pub(crate) fn turn(&self) -> Turn {
         Turn(self.state.load(Ordering::SeqCst))
@@ -111,20 +113,20 @@ impl Snapshot {
         lock(&self.kept)
     }
 
-    /// Copies a latched group that is about to change, if a dump has yet to come to it; false when
-    /// the dump has to come first.
+    /// Copies a latched group that is about to change, if a dump has yet to copy it. Returns false
+    /// if the change must wait for the dump.
     fn keep(&self, store: &ObjectStore, number: u64, group: &Group, turn: Turn) -> bool {
         let view = group.view();
         if turn.0 & DUMPING != 0 && store.is_worth_dumping(number, &view) {
             let holding = record::Holding::of(&store.slabs, &view);
             let mut kept = self.kept();
-            // A dump that failed meanwhile takes no copies any more.
+            // A dump that failed meanwhile takes no more copies.
             if !kept.failed && self.turn().0 == turn.0 {
                 let Ok(holding) = holding else {
                     kept.failed = true;
                     return false;
                 };
-                // What is damaged is for the dump to find, too.
+                // A damaged group is left to the dump, which reports it.
                 let short = holding.filter(|holding| holding.bytes <= AHEAD_BYTES_MAX);
                 if short.is_none() && !kept.wanted.contains(&number) {
                     kept.wanted.push(number);
@@ -145,7 +147,8 @@ impl Snapshot {
         true
     }
 
-    /// Waits until the dump has taken what was copied for it, and a group if it is wanted.
+    /// Waits until the dump has written the copies made for it, and this group if it is one of
+    /// `wanted`.
     fn wait_for_room(&self, number: u64) {
         let mut kept = self.kept();
         let waits = |kept: &Kept| {
@@ -165,7 +168,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A dump of which some groups are yet to be copied. Dropping it turns their flags.
+/// A dump in progress. Dropping it turns the flags of the groups that it has not copied.
 pub(crate) struct Cut<'a> {
     store: &'a ObjectStore,
     turn: Turn,
@@ -175,7 +178,7 @@ pub(crate) struct Cut<'a> {
 }
 
 impl ObjectStore {
-    /// Latches a group to change what it holds.
+    /// Latches a group for a change of its contents, after a copy for a dump if one is needed.
     #[inline]
     pub(crate) fn latch_to_change<'a>(&'a self, number: u64, group: &'a Group) -> Latched<'a> {
         loop {
@@ -189,22 +192,22 @@ impl ObjectStore {
         }
     }
 
-    /// Whether a latched group is anything else than one that nobody used.
+    /// True if a latched group has objects, reserved ids or generations.
     fn is_worth_dumping(&self, number: u64, view: &View) -> bool {
         let used = |generations: [u8; 64]| generations != [0; 64];
         view.present | view.marked != 0 || self.table.generations_of(number).is_some_and(used)
     }
 
-    /// Makes this the moment of a dump; waits for one that is being made.
+    /// Begins a dump of the store as it is now; waits for a dump in progress.
     pub(crate) fn cut(&self) -> Cut<'_> {
         let alone = lock(&self.snapshot.alone);
         let now = self.snapshot.state.load(Ordering::SeqCst);
         let mut bytes = Vec::new();
-        // Without it, there is no memory for the first copy either.
+        // If this allocation fails, that of the first copy does too.
         let _ = bytes.try_reserve_exact(KEPT_BYTES_MAX + AHEAD_BYTES_MAX);
         *self.snapshot.kept() = Kept { bytes, ..Kept::default() };
-        // Who makes a group that is not among these finds the flag turned: it counts the group
-        // before it looks at the flag, and here the flag is turned before groups are counted.
+        // A thread that makes a group which is not among these finds the flag turned: it counts the
+        // group before it reads the flag, and here the flag is turned before groups are counted.
         let turn = Turn(now ^ TURNED | DUMPING);
         self.snapshot.state.swap(turn.0, Ordering::SeqCst);
         let mut parts = self.table.numbers(self.groups.load(Ordering::SeqCst));
@@ -213,7 +216,7 @@ impl ObjectStore {
     }
 }
 
-/// Takes bytes of a dump.
+/// Writes bytes of a dump.
 pub(crate) type Sink<'a> = dyn FnMut(&[u8]) -> Result<(), ObjectError> + 'a;
 
 fn flush(bytes: &mut Vec<u8>, write: &mut Sink<'_>) -> Result<(), ObjectError> {
@@ -223,7 +226,7 @@ fn flush(bytes: &mut Vec<u8>, write: &mut Sink<'_>) -> Result<(), ObjectError> {
 }
 
 impl Cut<'_> {
-    /// Copies all groups as they were.
+    /// Copies all groups as they were at the moment of the dump.
     pub(crate) fn copy(&mut self, write: &mut Sink<'_>) -> Result<(), ObjectError> {
         let (mut to, mut spare) = (Vec::new(), Vec::new());
         let no_memory = |_| self.store.out_of_memory(dump_bytes());
@@ -236,7 +239,7 @@ impl Cut<'_> {
             }
             if self.store.snapshot.hurry.swap(false, Ordering::SeqCst) {
                 self.copy_wanted(&mut to, write)?;
-                // The last group in it may be written in part.
+                // The last group in the buffer may be written in part.
                 flush(&mut to, write)?;
                 self.take_kept(&mut spare, write)?;
             }
@@ -271,7 +274,7 @@ impl Cut<'_> {
             let room = &mut |to: &mut Vec<u8>, bytes| to.try_reserve(bytes).map_err(no_memory);
             return holding.append(number, generations, &view, to, room);
         }
-        // Nobody changes the group until all of it is written, which may be a while.
+        // The group cannot change until all of it is written, which may take a while.
         self.store.snapshot.writing.store(number, Ordering::SeqCst);
         let _held = latched.downgrade();
         let mut room = |to: &mut Vec<u8>, bytes| {
@@ -285,7 +288,7 @@ impl Cut<'_> {
         written
     }
 
-    /// Copies groups that somebody waits to change.
+    /// Copies the groups of long objects that threads wait to change.
     fn copy_wanted(&mut self, to: &mut Vec<u8>, write: &mut Sink<'_>) -> Result<(), ObjectError> {
         loop {
             let Some(number) = self.store.snapshot.kept().wanted.last().copied() else {
@@ -297,7 +300,7 @@ impl Cut<'_> {
         }
     }
 
-    /// Everything is copied; what that was.
+    /// Ends the dump and returns the statistics of its copies.
     pub(crate) fn end(self) -> Copied {
         let kept = self.store.snapshot.kept().copied;
         Copied {
@@ -317,7 +320,7 @@ impl Cut<'_> {
         }
     }
 
-    /// Writes what others have copied, who go on with an empty buffer meanwhile.
+    /// Writes the copies made by changes, which continue with an empty buffer meanwhile.
     fn take_kept(&self, spare: &mut Vec<u8>, write: &mut Sink<'_>) -> Result<(), ObjectError> {
         let mut kept = self.store.snapshot.kept();
         if kept.failed {
@@ -333,15 +336,15 @@ impl Cut<'_> {
 impl Drop for Cut<'_> {
     fn drop(&mut self) {
         let snapshot = &self.store.snapshot;
-        // Whatever bytes were given to may have panicked.
+        // The sink may have panicked.
         snapshot.writing.store(u64::MAX, Ordering::SeqCst);
         let mut kept = snapshot.kept();
         snapshot.state.fetch_and(!DUMPING, Ordering::SeqCst);
         *kept = Kept::default();
         drop(kept);
         snapshot.drained.notify_all();
-        // A dump that failed leaves groups behind. Nobody copies them any more, and a later dump
-        // is not to take them for groups that it has come to.
+        // A failed dump leaves groups uncopied. They must not count as unchanged any more, nor as
+        // already copied by a later dump.
         while let Some(number) = self.next() {
             if let Some(group) = self.store.table.get(number) {
                 let latched = self.store.latch(group);
@@ -351,11 +354,11 @@ impl Drop for Cut<'_> {
     }
 }
 
-/// A piece, and a group that others could copy.
+/// Most bytes in the buffer: a piece, and a group that changes could copy.
 const TO_BYTES_MAX: usize = PIECE_BYTES + AHEAD_BYTES_MAX + record::GROUP_BYTES_MAX;
 
-/// Bytes that a dump takes of the store's budget while it is made: what others copy, twice, and
-/// what it copies itself.
+/// Bytes of the store's budget that a dump takes while it is made: two buffers for the copies of
+/// changes, and one for its own.
 pub(crate) fn dump_bytes() -> u64 {
     to_u64(2 * (KEPT_BYTES_MAX + AHEAD_BYTES_MAX) + TO_BYTES_MAX)
 }

@@ -1,4 +1,4 @@
-//! What a store holds, and whether it is in order.
+//! Statistics of a store, and its consistency check.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -8,52 +8,53 @@ use crate::group::{GROUP_SLOTS, Group, Kind, View};
 use crate::id::ObjectId;
 use crate::store::{Latched, ObjectStore};
 
-/// What a store holds, at one moment.
+/// Contents of a store at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectStats {
-    /// Its name.
+    /// Name of the store.
     pub name: String,
-    /// Where the bytes of objects live: `dram`, `node` or `region`.
+    /// Memory of the objects: `dram`, `node` or `region`.
     pub memory: &'static str,
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
-    /// Bytes of them.
+    /// Bytes of all objects.
     pub object_bytes: u64,
-    /// Ids that are reserved and have no object.
+    /// Reserved ids without an object.
     pub reserved: u64,
-    /// Places of ids that 255 objects wore out, where ids have generations: no object has them
-    /// again, and each keeps 1.5 bytes of the table. See
+    /// Retired slots of ids, of stores whose ids have generations: each had 255 objects, gets no
+    /// other, and keeps 1.5 bytes of the table. See
     /// [`ObjectConfig::generations`](crate::ObjectConfig::generations).
     pub retired: u64,
-    /// Ids of its own that were given out at some time; they are used again.
+    /// Ids of this store in its table, of all groups that were ever made; free ones are used again.
     pub ids: u64,
-    /// Bytes of the table, the generations of ids included.
+    /// Bytes of the table, including the generations of ids.
     pub table_bytes: u64,
     /// Bytes of the runs that hold the objects.
     pub used_bytes: u64,
-    /// Bytes of the slabs that the runs are in.
+    /// Bytes of the slabs that hold the runs.
     pub held_bytes: u64,
     /// Objects that are locked or pinned.
     pub held: u64,
 }
 
-/// What [`ObjectStore::check`] found.
+/// Result of [`ObjectStore::check`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Objects.
+    /// Number of objects.
     pub objects: u64,
-    /// Bytes of them.
+    /// Bytes of all objects.
     pub object_bytes: u64,
-    /// Groups of objects of one length each.
+    /// Groups whose objects have one length.
     pub uniform: u64,
     /// Groups of objects of several lengths.
     pub mixed: u64,
-    /// Groups of objects with runs of their own.
+    /// Groups whose objects have runs of their own.
     pub remote: u64,
 }
 
 impl ObjectStore {
-    /// What the store holds. Counts of threads are read one after the other.
+    /// Returns the statistics of the store. The counters of threads are read one after the other,
+    /// so they may not be of exactly one moment.
     #[must_use]
     pub fn stats(&self) -> ObjectStats {
         let sum = |of: fn(&crate::store::Counters) -> i64| {
@@ -75,13 +76,14 @@ impl ObjectStore {
         }
     }
 
-    /// Walks everything: that every object lies in memory that is marked as used, that no two share
-    /// any, that nothing is marked which no object has, and that the counts are right.
+    /// Walks the whole store and checks that every object lies in memory that is marked as used,
+    /// that no two objects overlap, that all memory marked as used belongs to an object, and that
+    /// the counters are right.
     ///
     /// All operations wait until it has ended, some 10 ms for a million objects.
     ///
     /// # Errors
-    /// [`ObjectError::Damaged`] with the first thing that is not as it must be.
+    /// [`ObjectError::Damaged`] with the first inconsistency found.
     pub fn check(&self) -> Result<Checked, ObjectError> {
         let _built = self.building.write().unwrap_or_else(PoisonError::into_inner);
         let _still = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +103,7 @@ impl ObjectStore {
         self.check_latched(&latched, runs).map_err(ObjectError::Damaged)
     }
 
-    /// `runs`: those of objects that no group has yet.
+    /// Checks the latched groups. `runs` are those of objects that no group has yet.
     fn check_latched(
         &self,
         groups: &[(u64, Latched<'_>)],
@@ -154,15 +156,15 @@ impl ObjectStore {
         Ok(())
     }
 
-    /// The ids of all objects from `from` on, in the order of their places, at most `max`: those
-    /// that were there when their group was looked at.
+    /// Returns the ids of at most `max` objects, in the order of their groups and slots and from
+    /// that of `from` on: of each group, the objects present when the group was read.
     #[must_use]
     pub fn ids(&self, from: ObjectId, max: usize) -> Vec<ObjectId> {
         self.ids_in_order(self.table.order_of(from), max)
     }
 
-    /// The ids of objects behind `last`, as [`ObjectStore::ids`] gives them: with the last id of
-    /// one call, the next goes on.
+    /// Returns the ids of objects behind `last`, in the order of [`ObjectStore::ids`]: the last id
+    /// of one call continues the iteration in the next.
     #[must_use]
     pub fn ids_after(&self, last: ObjectId, max: usize) -> Vec<ObjectId> {
         let next = self.table.order_of(last).checked_add(1);
@@ -190,7 +192,7 @@ impl ObjectStore {
         ids
     }
 
-    /// The ids of all objects as ranges, both ends included, in order.
+    /// Returns the ids of all objects as ranges, both ends included, in order.
     #[must_use]
     pub fn id_ranges(&self) -> Vec<(ObjectId, ObjectId)> {
         let mut ranges: Vec<(ObjectId, ObjectId)> = Vec::new();
@@ -211,7 +213,7 @@ impl ObjectStore {
         ranges
     }
 
-    /// What a group holds between two changes.
+    /// Returns a consistent view of a group, not one of a change in progress.
     fn settled(&self, group: &Group) -> View {
         let look = || {
             let seen = group.latch.version()?;

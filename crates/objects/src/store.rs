@@ -30,11 +30,11 @@ use crate::table::{Table, slot_of};
 /// The longest object in bytes: 1 TiB.
 pub const OBJECT_BYTES_MAX: usize = 1 << 40;
 
-/// Looks without the latch before a reader takes it.
+/// Most optimistic reads before a reader takes the latch.
 const LOOKS: u32 = 64;
-/// Bytes that a reader copies in vain before it takes the latch.
+/// Most bytes that a reader copies in failed optimistic reads before it takes the latch.
 const WASTED_BYTES_MAX: usize = 64 << 10;
-/// Times that an operation asks for room.
+/// Most defragmentations of an operation that finds no free run.
 const ROOM_TRIES: u32 = 3;
 
 /// A store of small objects. See the crate's documentation.
@@ -50,10 +50,10 @@ pub struct ObjectStore {
     pub(crate) makers: Vec<Mutex<Maker>>,
     /// Runs of long objects that no group has yet.
     pub(crate) placed: Vec<Mutex<Vec<Run>>>,
-    /// Held by those who build groups that nobody sees, shared.
+    /// Held shared by threads that build groups no other thread can see yet.
     pub(crate) building: RwLock<()>,
     pub(crate) free: FreeGroups,
-    /// Groups of the store's own ids that were given out.
+    /// Number of groups made for the store's own ids.
     pub(crate) groups: AtomicU64,
     pub(crate) counters: Vec<Counters>,
     pub(crate) moving: Mutex<()>,
@@ -61,11 +61,11 @@ pub struct ObjectStore {
     pub(crate) snapshot: Snapshot,
     pub(crate) log: Option<Log>,
     pub(crate) home: Option<Home>,
-    /// One checkpoint at a time.
+    /// Held during a checkpoint, of which one runs at a time.
     pub(crate) checkpoints: Mutex<()>,
 }
 
-/// What threads count, apart from each other.
+/// Counters of a group of threads, on a cache line of their own.
 #[repr(align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -75,7 +75,7 @@ pub(crate) struct Counters {
     pub(crate) bytes: AtomicI64,
 }
 
-/// Why a change of a latched group was not made.
+/// Reason that a change of a latched group failed.
 pub(crate) enum Trouble {
     NoRoom(u64),
     Error(ObjectError),
@@ -93,12 +93,12 @@ impl From<ObjectError> for Trouble {
     }
 }
 
-/// Whom an operation is for.
+/// Tells if the caller of an operation already holds the object's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// Waits while the object is locked.
+    /// The caller does not hold the lock and waits while the object is locked.
     Anybody,
-    /// Has the object's lock.
+    /// The caller holds the object's lock.
     Holder,
 }
 
@@ -116,7 +116,7 @@ impl Drop for Latched<'_> {
 }
 
 impl<'a> Latched<'a> {
-    /// Keeps the group from changing, while others may read it.
+    /// Downgrades to a shared hold: the group cannot change, but others may read it.
     pub(crate) fn downgrade(self) -> Held<'a> {
         let latched = ManuallyDrop::new(self);
         latched.group.latch.downgrade(latched.lot);
@@ -124,7 +124,7 @@ impl<'a> Latched<'a> {
     }
 }
 
-/// A group that nobody changes while this lives.
+/// A group that cannot change while this lives, by a shared hold of its latch.
 pub(crate) struct Held<'a> {
     group: &'a Group,
     lot: &'a ParkingLot,
@@ -137,10 +137,10 @@ impl Drop for Held<'_> {
 }
 
 impl ObjectStore {
-    /// An empty store.
+    /// Makes an empty store.
     ///
     /// # Errors
-    /// [`ObjectError::Config`] for settings that cannot be, [`ObjectError::Memory`] when the kernel
+    /// [`ObjectError::Config`] for invalid settings, [`ObjectError::Memory`] when the kernel
     /// refuses addresses or the node.
     pub fn new(config: ObjectConfig) -> Result<Self, ObjectError> {
         let memory = Memory::new(&config.memory, config.huge_pages)?;
@@ -149,7 +149,8 @@ impl ObjectStore {
         let in_region = matches!(config.memory, ObjectMemory::Region { .. });
         let account = Account::new(config.ledger.as_ref(), &config.name, !in_region);
         let account = Arc::new(account);
-        // No store has more objects than bytes, but for those of no bytes and ids reserved ahead.
+        // A store has at most as many objects as bytes, except for empty objects and ids reserved
+        // ahead.
         let groups = (to_u64(memory.len()) / GROUP_SLOTS).max(GROUPS_MIN);
         let table = Table::new(&config, groups)?;
         Ok(Self {
@@ -174,22 +175,22 @@ impl ObjectStore {
         })
     }
 
-    /// Its name.
+    /// Returns the store's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.config.name
     }
 
-    /// The node that its ids name.
+    /// Returns the node in the store's ids.
     #[must_use]
     pub fn node(&self) -> u16 {
         self.config.node
     }
 
-    /// Copies an object to the beginning of `to`; how many bytes it has.
+    /// Copies an object to the beginning of `to` and returns its length in bytes.
     ///
-    /// It waits while somebody has locked the object for writing. Nothing is written: readers do
-    /// not slow each other down.
+    /// Waits while another thread has the object locked for writing. The read writes no shared
+    /// memory, so that readers do not slow each other down.
     ///
     /// # Errors
     /// [`ObjectError::NotFound`]; [`ObjectError::Buffer`] when `to` is too short;
@@ -216,7 +217,7 @@ impl ObjectStore {
         self.look(id, By::Anybody, |found| copy_out(id, found, to))?
     }
 
-    /// A copy of an object.
+    /// Returns a copy of an object.
     ///
     /// # Errors
     /// [`ObjectError::NotFound`], [`ObjectError::LockTimeout`].
@@ -227,7 +228,7 @@ impl ObjectStore {
     /// Copies the bytes of an object from `offset` on, as many as `to` has.
     ///
     /// # Errors
-    /// [`ObjectError::NotFound`]; [`ObjectError::Length`] when the object ends before the range;
+    /// [`ObjectError::NotFound`]; [`ObjectError::Length`] when the range exceeds the object;
     /// [`ObjectError::LockTimeout`].
     pub fn read_at(&self, id: ObjectId, offset: usize, to: &mut [u8]) -> Result<(), ObjectError> {
         self.read_at_by(By::Anybody, id, offset, to)
@@ -248,7 +249,7 @@ impl ObjectStore {
         })?
     }
 
-    /// Bytes of an object. Nobody waits.
+    /// Returns the length of an object in bytes, without waiting for its lock.
     ///
     /// # Errors
     /// [`ObjectError::NotFound`].
@@ -256,13 +257,13 @@ impl ObjectStore {
         self.look(id, By::Holder, |found| found.len)
     }
 
-    /// Whether an object has this id. Nobody waits.
+    /// True if an object has this id. Does not wait for its lock.
     #[must_use]
     pub fn exists(&self, id: ObjectId) -> bool {
         self.size(id).is_ok()
     }
 
-    /// Whether an object may only be read. Nobody waits.
+    /// True if an object is read-only. Does not wait for its lock.
     ///
     /// # Errors
     /// [`ObjectError::NotFound`].
@@ -270,8 +271,8 @@ impl ObjectStore {
         self.look(id, By::Holder, |found| found.read_only)
     }
 
-    /// Reads of an object without the latch, if that can be; what `work` says of nonsense is thrown
-    /// away.
+    /// Reads an object, without the latch if possible. The result of `work` is discarded if the
+    /// group changed meanwhile.
     #[inline]
     pub(crate) fn look<T>(
         &self,
@@ -300,7 +301,8 @@ impl ObjectStore {
                 break;
             }
             let Some(found) = view.find(&self.slabs, slot) else { continue };
-            // What is far may be long, and where it is was read from memory.
+            // An object with a run of its own may be long, and its location was read from the
+            // group's run.
             if found.far.is_some() && !group.is_still(seen) {
                 continue;
             }
@@ -308,7 +310,7 @@ impl ObjectStore {
             if group.is_still(seen) {
                 return Ok(value);
             }
-            // Long objects are not copied again and again beside others who change the group.
+            // Long objects are not copied again and again while other threads change the group.
             wasted += found.len;
             if wasted > WASTED_BYTES_MAX {
                 break;
@@ -340,19 +342,20 @@ impl ObjectStore {
         }
     }
 
-    /// The number of the group that an id is in.
+    /// Returns the number of the group that an id is in.
     #[inline]
     pub(crate) fn group_of(&self, id: ObjectId) -> u64 {
         self.table.group_of(id)
     }
 
-    /// The id at a place of a group now.
+    /// Returns the current id of a slot.
     pub(crate) fn id_at(&self, group: u64, slot: u32) -> ObjectId {
         self.table.id_at(group, slot)
     }
 
-    /// The id at a place of a latched group names nothing any more. Its place is used again unless
-    /// it had too many; of places of other nodes these know.
+    /// Ends the id of a slot in a latched group, so that it names no object any more. The slot is
+    /// used again, or retired if its generations are used up; only slots of the store's own ids are
+    /// marked and counted as retired.
     pub(crate) fn end_id(&self, number: u64, group: &Group, slot: u32) {
         let goes_on = self.table.end_generation(number, slot);
         if !goes_on && self.table.own_number(number).is_some() {
@@ -368,12 +371,12 @@ impl ObjectStore {
         Latched { group, lot: &self.lot }
     }
 
-    /// An editor of a group that the caller has latched.
+    /// Returns an editor of a group that the caller has latched.
     pub(crate) fn editor<'a>(&'a self, group: &'a Group) -> Editor<'a> {
         Editor { slabs: &self.slabs, group, place: place(), supply: Supply::All }
     }
 
-    /// Changes an object under its group's latch, when no lock keeps the caller out.
+    /// Changes an object under its group's latch, once no lock of another thread prevents it.
     #[inline]
     pub(crate) fn change<T>(
         &self,
@@ -411,32 +414,34 @@ impl ObjectStore {
         }
     }
 
-    /// Whether this process may change the store: a child of the one that opened its log may not.
-    /// Asked before anything is locked that a thread of the parent may hold for ever here.
+    /// Checks that this process may change the store: a child of the process that opened its log
+    /// may not. Called before any lock is taken that a thread of the parent may have held at the
+    /// fork, and which then is never released here.
     #[inline]
     pub(crate) fn is_here(&self) -> Result<(), ObjectError> {
         self.log.as_ref().map_or(Ok(()), Log::is_here)
     }
 
-    /// Whether the log, if there is one, takes changes; asked under the latch of what is changed.
+    /// Checks that the log, if there is one, accepts changes. The caller holds the latch of what it
+    /// changes.
     #[inline]
     pub(crate) fn is_loggable(&self) -> Result<(), ObjectError> {
         self.log.as_ref().map_or(Ok(()), Log::is_sound)
     }
 
-    /// Tells the log of a change, under the latch of what was changed.
+    /// Appends a change to the log, under the latch of what was changed.
     #[inline]
     pub(crate) fn note(&self, change: Change<'_>) -> Position {
         self.log.as_ref().map_or(0, |log| log.append(change))
     }
 
-    /// Waits for the log, as long as its durability asks for.
+    /// Waits until the log has made the change as durable as configured.
     #[inline]
     pub(crate) fn commit(&self, position: Position) -> Result<(), ObjectError> {
         self.log.as_ref().map_or(Ok(()), |log| log.commit(position))
     }
 
-    /// Sees to free runs after an operation found none, or says that there are none.
+    /// Defragments after an operation found no free run, or returns an error if that is no use.
     pub(crate) fn make_room(&self, granules: u64, tries: &mut u32) -> Result<(), ObjectError> {
         *tries += 1;
         if !self.is_exhausted(granules) {
@@ -458,10 +463,10 @@ impl ObjectStore {
     }
 }
 
-/// A store has addresses for so many groups at least: 4 Mi ids, 2 MiB of addresses.
+/// Least number of groups that a store has addresses for: 4 Mi ids, 2 MiB of addresses.
 const GROUPS_MIN: u64 = if cfg!(miri) { 256 } else { 1 << 16 };
 
-/// How long one operation still waits.
+/// Time limit of one operation's waits.
 pub(crate) struct Wait {
     pub(crate) patience: Duration,
     since: Option<Instant>,
@@ -472,7 +477,7 @@ impl Wait {
         Self { patience, since: None }
     }
 
-    /// When it is over; the clock starts with the first question.
+    /// Returns the deadline. The clock starts with the first call.
     pub(crate) fn deadline(&mut self) -> Option<Instant> {
         let since = *self.since.get_or_insert_with(Instant::now);
         since.checked_add(self.patience)
@@ -491,7 +496,7 @@ pub(crate) fn copy_out(id: ObjectId, found: Found, to: &mut [u8]) -> Result<usiz
         return Err(ObjectError::Buffer { id, has: found.len, room });
     };
     // SAFETY: `find` checked that the object lies in the slabs, which are mapped as long as the
-    // store; who writes to them does so through `bytes`.
+    // store; concurrent writes to them go through `bytes`.
     unsafe { bytes::read(found.at, to) };
     Ok(found.len)
 }
@@ -503,7 +508,7 @@ pub(crate) fn copy_whole(found: Found) -> Vec<u8> {
     to
 }
 
-/// The address of a range of an object.
+/// Returns the address of a range of an object.
 pub(crate) fn part(
     id: ObjectId,
     found: Found,
@@ -528,7 +533,8 @@ thread_local! {
     static PLACE: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// Which of the places of a store the thread uses: threads take turns.
+/// Returns the number of the calling thread, which its places in stores follow from: threads are
+/// numbered in order of their first call.
 pub(crate) fn place() -> usize {
     PLACE.get().unwrap_or_else(|| {
         let place = THREADS.fetch_add(1, Ordering::Relaxed);

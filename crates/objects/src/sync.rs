@@ -1,8 +1,7 @@
-//! What loom explores of this crate in place of the standard library's: the words of a group, and
-//! the bytes of objects.
+//! Atomics of the standard library, or of loom: the words of a group, and the bytes of objects.
 //!
-//! Under `--cfg loom` words are loom's atomics. Bytes that lie in mapped memory cannot be, so each
-//! byte that a program uses has an atomic beside it, found by its address.
+//! Under `--cfg loom` words are loom's atomics. Bytes in mapped memory cannot be, so each byte that
+//! a program uses has an atomic beside it, found by its address.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
@@ -16,25 +15,25 @@ pub(crate) mod bytes {
 
     use loom::sync::atomic::AtomicU8;
 
-    /// The first address, and the bytes from there on.
+    /// Atomics of the program's bytes, and the address of the first one.
     struct Bytes {
         start: usize,
         all: Vec<AtomicU8>,
     }
 
-    // Loom runs all threads of a program on one thread of the system.
+    // Loom runs all threads of a program on one thread of the operating system.
     thread_local! {
         static BYTES: RefCell<Option<Rc<Bytes>>> = const { RefCell::new(None) };
     }
 
-    /// Makes `len` bytes from `start` on those of the program that runs.
+    /// Makes `len` bytes from `start` on the memory of the running program.
     #[cfg(test)]
     pub(crate) fn use_memory(start: *const u8, len: usize) {
         let all = (0..len).map(|_| AtomicU8::new(0)).collect();
         BYTES.set(Some(Rc::new(Bytes { start: start.addr(), all })));
     }
 
-    /// Does something with the byte at an address; another thread may run meanwhile.
+    /// Runs `work` on the byte at an address; another thread may run meanwhile.
     pub(crate) fn with<T>(at: *const u8, work: impl FnOnce(&AtomicU8) -> T) -> T {
         let bytes = BYTES.with_borrow(Clone::clone);
         let bytes = bytes.unwrap_or_else(|| panic!("the program uses no memory"));

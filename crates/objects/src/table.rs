@@ -1,8 +1,8 @@
-//! From the number of a group to the group.
+//! Table of groups, by number.
 //!
 //! The store's own ids are numbered from zero without gaps, so their groups lie in one flat array
 //! of addresses that is filled as ids are given out. Ids of other nodes, and those far beyond what
-//! was given out, are few or come in bunches: their groups lie in parts that are made on demand.
+//! was given out, are few or clustered: their groups lie in parts that are made on demand.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,39 +17,39 @@ use crate::error::ObjectError;
 use crate::group::{GROUP_SLOTS, Group};
 use crate::id::{LOCAL_BITS, ObjectId};
 
-/// Groups of a part: 4 KiB of them, and 8 KiB of generations where ids have those.
+/// Groups of a part: 4 KiB of them, and 8 KiB of generations if ids have those.
 const PART_GROUPS: u64 = 128;
 
-/// The groups of a store.
+/// Groups of a store.
 pub(crate) struct Table {
     own: Mapping,
     own_groups: u64,
-    /// As many, or none where ids have generations.
+    /// As many as `own_groups`, or none if ids have generations.
     plain_groups: u64,
-    /// The first group of the store's own ids.
+    /// Number of the first group of the store's own ids.
     base: u64,
     others: RwLock<HashMap<u64, Part>>,
-    /// Of each of the store's own ids, how many objects had it before.
+    /// For each of the store's own ids, the number of objects that had its slot before.
     generations: Option<Mapping>,
-    /// What of an id says where its object is.
+    /// Mask of an id without its generation.
     place_bits: u64,
 }
 
-/// Some groups for ids of other nodes, and the generations of these if there are any.
+/// Some groups of ids of other nodes, with the generations of the ids if there are any.
 struct Part {
     groups: Box<[Group]>,
     generations: Box<[AtomicU8]>,
 }
 
-/// The place of an id in its group.
+/// Returns the slot of an id in its group.
 #[inline]
 pub(crate) fn slot_of(id: ObjectId) -> u32 {
     (id.to_bits() % GROUP_SLOTS) as u32
 }
 
-/// Where the generation of an id begins, in stores whose ids have one.
+/// Lowest bit of the generation, in stores whose ids have one.
 const GENERATION_SHIFT: u32 = 40;
-/// The generation of places that are not used any more; no id has it.
+/// Generation of retired slots; no id has it.
 const RETIRED: u8 = u8::MAX;
 
 impl Table {
@@ -72,30 +72,30 @@ impl Table {
         })
     }
 
-    /// The number of the group that an id is in, among those of all nodes.
+    /// Returns the number of the group that an id is in, among those of all nodes.
     #[inline]
     pub(crate) fn group_of(&self, id: ObjectId) -> u64 {
         (id.to_bits() & self.place_bits) / GROUP_SLOTS
     }
 
-    /// An id's place in the order of ids, whatever its generation.
+    /// Returns an id's position in the order of ids, whatever its generation.
     pub(crate) fn order_of(&self, id: ObjectId) -> u64 {
         id.to_bits() & self.place_bits
     }
 
-    /// The id at a place of a group now.
+    /// Returns the current id of a slot.
     pub(crate) fn id_at(&self, group: u64, slot: u32) -> ObjectId {
         let place = group * GROUP_SLOTS + u64::from(slot);
         let generation = u64::from(self.generation(group, slot));
         ObjectId::from_bits(place | generation << GENERATION_SHIFT)
     }
 
-    /// Whether ids have generations.
+    /// True if ids have generations.
     pub(crate) fn has_generations(&self) -> bool {
         self.generations.is_some()
     }
 
-    /// Whether an id is of the generation that its place has now.
+    /// True if the generation of an id is the current one of its slot.
     #[inline]
     pub(crate) fn is_current(&self, id: ObjectId) -> bool {
         self.generations.is_none() || {
@@ -104,12 +104,12 @@ impl Table {
         }
     }
 
-    /// The generation of a place; zero where there are none.
+    /// Returns the generation of a slot; zero if there are none.
     pub(crate) fn generation(&self, group: u64, slot: u32) -> u8 {
         self.with_generation(group, slot, |generation| generation.load(Ordering::Relaxed))
     }
 
-    /// Sets the generation of a place to that of an id, under the latch of its group.
+    /// Sets the generation of an id's slot, under the latch of its group.
     pub(crate) fn set_generation(&self, id: ObjectId, generation: u8) {
         self.with_generation(self.group_of(id), slot_of(id), |it| {
             it.store(generation, Ordering::Relaxed);
@@ -117,8 +117,8 @@ impl Table {
         });
     }
 
-    /// An id names nothing any more: its place goes to the next generation, under the latch of its
-    /// group. Whether it has one.
+    /// Ends the current id of a slot: the slot gets the next generation, under the latch of its
+    /// group. Returns false if it has none, which retires the slot.
     pub(crate) fn end_generation(&self, group: u64, slot: u32) -> bool {
         let ended = self.with_generation(group, slot, |generation| {
             let next = generation.load(Ordering::Relaxed).saturating_add(1);
@@ -128,17 +128,17 @@ impl Table {
         ended < RETIRED
     }
 
-    /// Whether no object has the place of a group again: the ids of 255 objects wore it out.
+    /// True if a slot is retired, after the ids of 255 objects.
     pub(crate) fn is_worn_out(&self, group: u64, slot: u32) -> bool {
         self.has_generations() && self.generation(group, slot) == RETIRED
     }
 
-    /// Whether an id is of a place that is not used any more.
+    /// True if an id has the generation of retired slots.
     pub(crate) fn is_retired(&self, id: ObjectId) -> bool {
         self.has_generations() && generation_of(id) == RETIRED
     }
 
-    /// The generations of all places of a group, if there are any.
+    /// Returns the generations of all slots of a group, if there are any.
     pub(crate) fn generations_of(&self, group: u64) -> Option<[u8; 64]> {
         let all = || {
             let mut all = [0; 64];
@@ -153,8 +153,8 @@ impl Table {
         let n = group.wrapping_sub(self.base);
         if n < self.own_groups {
             let at = to_usize(n * GROUP_SLOTS) + slot as usize;
-            // SAFETY: the mapping has a byte for each place of the `own_groups` groups, zero at
-            // first, which are touched as atomics alone.
+            // SAFETY: the mapping has a byte for each slot of the `own_groups` groups, zero at
+            // first, which are accessed as atomics alone.
             return work(unsafe { &*generations.as_ptr().add(at).cast::<AtomicU8>() });
         }
         let parts = self.others.read().unwrap_or_else(PoisonError::into_inner);
@@ -163,22 +163,22 @@ impl Table {
         part.and_then(|part| part.generations.get(place)).map_or(0, work)
     }
 
-    /// The number of the store's own group `n`.
+    /// Returns the number of the store's own group `n`.
     pub(crate) fn own(&self, n: u64) -> u64 {
         self.base + n
     }
 
-    /// Which of the store's own groups this is.
+    /// Returns the index of a group among the store's own.
     pub(crate) fn own_number(&self, group: u64) -> Option<u64> {
         group.checked_sub(self.base).filter(|n| *n < self.own_groups)
     }
 
-    /// How many groups of its own the store can have.
+    /// Most groups of its own that the store can have.
     pub(crate) fn own_groups(&self) -> u64 {
         self.own_groups
     }
 
-    /// A group, if an object can be in it.
+    /// Returns a group, if it exists.
     #[inline]
     pub(crate) fn get(&self, group: u64) -> Option<&Group> {
         let n = group.wrapping_sub(self.base);
@@ -194,13 +194,13 @@ impl Table {
         to_u64(size_of::<Group>()) + if self.has_generations() { GROUP_SLOTS } else { 0 }
     }
 
-    /// Bytes of the part that groups beyond the store's own are made in.
+    /// Bytes of a part of groups beyond the store's own.
     pub(crate) fn part_bytes(&self) -> u64 {
         PART_GROUPS * self.group_bytes()
     }
 
-    /// The group of one of the store's own ids, if ids have no generations: what most operations
-    /// need, and no more than that.
+    /// Returns the group of one of the store's own ids, if ids have no generations: the fast path
+    /// of most operations.
     #[inline]
     pub(crate) fn plain(&self, id: ObjectId) -> Option<&Group> {
         let n = (id.to_bits() / GROUP_SLOTS).wrapping_sub(self.base);
@@ -208,7 +208,8 @@ impl Table {
         (n < self.plain_groups).then(|| unsafe { group_at(&self.own, n) })
     }
 
-    /// Asks for the memory of a group ahead of its use.
+    /// Returns the address of a group to prefetch; of groups beyond the store's own, that of
+    /// another.
     #[inline]
     pub(crate) fn address(&self, group: u64) -> *const Group {
         let n = group.wrapping_sub(self.base).min(self.own_groups - 1);
@@ -225,7 +226,7 @@ impl Table {
         Some(unsafe { &*std::ptr::from_ref(group) })
     }
 
-    /// A group, and whether a part was made for it.
+    /// Returns a group, which is made if it does not exist, and true if a part was made for it.
     pub(crate) fn get_or_make(&self, group: u64) -> (bool, &Group) {
         let mut made = false;
         if self.get(group).is_none() {
@@ -243,7 +244,7 @@ impl Table {
         (made, self.get(group).unwrap_or_else(|| unreachable!("made just now")))
     }
 
-    /// The numbers of all groups that were ever used, given how many of the store's own were.
+    /// Returns the numbers of all groups that were ever used, if `own` of the store's own were.
     pub(crate) fn numbers(&self, own: u64) -> Vec<std::ops::Range<u64>> {
         let parts = self.others.read().unwrap_or_else(PoisonError::into_inner);
         let mut starts: Vec<u64> = parts.keys().map(|part| part * PART_GROUPS).collect();
@@ -252,15 +253,15 @@ impl Table {
         std::iter::once(self.base..self.base + own).chain(others).collect()
     }
 
-    /// Bytes of groups and of the generations of their ids, given how many of the store's own
-    /// groups were used.
+    /// Bytes of groups and of the generations of their ids, if `own` of the store's own groups were
+    /// used.
     pub(crate) fn bytes(&self, own: u64) -> u64 {
         let parts = self.others.read().unwrap_or_else(PoisonError::into_inner);
         (own + to_u64(parts.len()) * PART_GROUPS) * self.group_bytes()
     }
 }
 
-/// The generation that an id has, in stores whose ids have one.
+/// Returns the generation in an id, for stores whose ids have one.
 pub(crate) fn generation_of(id: ObjectId) -> u8 {
     id.to_bits().to_le_bytes()[5]
 }
@@ -270,7 +271,7 @@ fn mapped(bytes: usize, huge: bool) -> Result<Mapping, ObjectError> {
         |source| ObjectError::Memory { what: "addresses for the table".to_owned(), source };
     let mapping = Mapping::reserve(bytes).map_err(failed)?;
     if huge {
-        // Without them the table is walked more slowly, and right.
+        // Without huge pages everything works, but walks of the table are slower.
         let _ = mapping.advise_huge(true);
     }
     Ok(mapping)

@@ -1,8 +1,8 @@
-//! Objects that are values of a type.
+//! Typed objects.
 //!
-//! Types of a fixed layout, which say so by the derives of `zerocopy`, are kept as they are in
-//! memory: nothing is encoded, and a value can be looked at in its place. Everything else that
-//! `serde` knows is kept as `postcard` writes it (feature `serde`).
+//! Types of a fixed layout, which derive the traits of `zerocopy`, are stored as they are in
+//! memory: nothing is encoded, and a value can be borrowed in place. All other types that implement
+//! the traits of `serde` are stored in the format of `postcard` (feature `serde`).
 //!
 //! ```
 //! use terrace_objects::{ObjectConfig, ObjectMemory, ObjectStore};
@@ -45,23 +45,23 @@ use crate::guard::{Pin, ReadGuard};
 use crate::id::ObjectId;
 use crate::store::ObjectStore;
 
-/// The id of an object that is a value of a type, so that ids of different types are not mixed up.
+/// Id of an object that is a value of a type, so that ids of different types are not mixed up.
 ///
-/// Nothing of the type is kept with the object: [`Id::of`] takes whoever says so at their word, and
-/// bytes that are no such value are found when they are read.
+/// The type is not stored with the object: [`Id::of`] does not check it, and bytes that are no such
+/// value are found when they are read.
 pub struct Id<T> {
     object: ObjectId,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T> Id<T> {
-    /// The id of an object that is said to be such a value.
+    /// Makes a typed id. The caller states that the object is such a value.
     #[must_use]
     pub const fn of(object: ObjectId) -> Self {
         Self { object, of: PhantomData }
     }
 
-    /// The object.
+    /// Returns the id of the object.
     #[must_use]
     pub const fn object(self) -> ObjectId {
         self.object
@@ -114,22 +114,22 @@ impl<T> fmt::Display for Id<T> {
     }
 }
 
-/// How values of a type are kept as bytes.
+/// Encoding of the values of a type as bytes.
 pub trait Codec<T> {
     /// Calls `work` with a value's bytes.
     ///
     /// # Errors
-    /// Why the value has none.
+    /// The reason that the value cannot be encoded.
     fn encode<R>(value: &T, work: impl FnOnce(&[u8]) -> R) -> Result<R, String>;
 
-    /// The value that bytes are.
+    /// Returns the value that the bytes encode.
     ///
     /// # Errors
-    /// Why they are none.
+    /// The reason that they encode none.
     fn decode(bytes: &[u8]) -> Result<T, String>;
 }
 
-/// Values are kept as they are in memory.
+/// Values are stored as they are in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct InPlace;
 
@@ -144,7 +144,7 @@ impl<T: FromBytes + IntoBytes + Immutable> Codec<T> for InPlace {
     }
 }
 
-/// Values are kept as `postcard` writes them.
+/// Values are stored in the format of `postcard`.
 #[cfg(feature = "serde")]
 #[derive(Clone, Copy, Debug)]
 pub struct Postcard;
@@ -161,7 +161,7 @@ impl<T: serde::Serialize + serde::de::DeserializeOwned> Codec<T> for Postcard {
     }
 }
 
-/// The objects of a store that are values of one type.
+/// Objects of a store that are values of one type.
 pub struct Typed<'a, T, C = InPlace> {
     store: &'a ObjectStore,
     of: PhantomData<fn() -> (T, C)>,
@@ -182,13 +182,13 @@ impl<T, C> fmt::Debug for Typed<'_, T, C> {
 }
 
 impl ObjectStore {
-    /// The store's objects that are values of a fixed layout.
+    /// Returns the store's objects that are values of a type with a fixed layout.
     #[must_use]
     pub fn typed<T: FromBytes + IntoBytes + Immutable>(&self) -> Typed<'_, T> {
         Typed { store: self, of: PhantomData }
     }
 
-    /// The store's objects that are values of a type that `serde` knows.
+    /// Returns the store's objects that are values of a type with the traits of `serde`.
     #[cfg(feature = "serde")]
     #[must_use]
     pub fn encoded<T>(&self) -> Typed<'_, T, Postcard>
@@ -200,7 +200,7 @@ impl ObjectStore {
 }
 
 impl<'a, T, C: Codec<T>> Typed<'a, T, C> {
-    /// Makes an object of a value.
+    /// Creates an object from a value.
     ///
     /// # Errors
     /// As [`ObjectStore::create_with`]; [`ObjectError::Type`] for a value that cannot be encoded.
@@ -209,7 +209,7 @@ impl<'a, T, C: Codec<T>> Typed<'a, T, C> {
         created.map_err(|reason| wrong::<T>(None, reason))?.map(Id::of)
     }
 
-    /// Makes objects of values, all or none.
+    /// Creates objects from values, all or none.
     ///
     /// # Errors
     /// As [`Typed::create`].
@@ -221,7 +221,7 @@ impl<'a, T, C: Codec<T>> Typed<'a, T, C> {
         Ok(self.store.create_many(&slices)?.into_iter().map(Id::of).collect())
     }
 
-    /// A copy of a value.
+    /// Returns a copy of a value.
     ///
     /// # Errors
     /// As [`ObjectStore::get_vec`]; [`ObjectError::Type`] when the object is no such value.
@@ -234,8 +234,8 @@ impl<'a, T, C: Codec<T>> Typed<'a, T, C> {
         }
     }
 
-    /// Copies of values, as [`ObjectStore::get_many`] reads them; `batch` keeps its memory from one
-    /// call to the next.
+    /// Returns copies of values, as [`ObjectStore::get_many`] reads them; `batch` keeps its memory
+    /// from one call to the next.
     pub fn get_many(&self, ids: &[Id<T>], batch: &mut Batch) -> Vec<Result<T, ObjectError>> {
         let objects: Vec<ObjectId> = ids.iter().map(|id| id.object).collect();
         self.store.get_many(&objects, batch);
@@ -254,8 +254,8 @@ impl<'a, T, C: Codec<T>> Typed<'a, T, C> {
         put.map_err(|reason| wrong(Some(id), reason))?
     }
 
-    /// Changes a value under its write lock: nobody else changes it between `change` being called
-    /// with it and the new one being there.
+    /// Changes a value under its write lock: no other thread changes it between the read of the old
+    /// value and the write of the new one.
     ///
     /// # Errors
     /// As [`Typed::get`] and [`Typed::put`].
@@ -276,7 +276,7 @@ impl<'a, T, C: Codec<T>> Typed<'a, T, C> {
         self.store.remove(id.object)
     }
 
-    /// The store.
+    /// Returns the store.
     #[must_use]
     pub fn store(&self) -> &'a ObjectStore {
         self.store
@@ -292,9 +292,9 @@ fn wrong<T>(id: Option<Id<T>>, reason: String) -> ObjectError {
     ObjectError::Type { id, type_name: std::any::type_name::<T>(), reason }
 }
 
-/// A value in its place: it is read-locked and pinned until this is dropped.
+/// A borrowed value: its object is read-locked and pinned until this is dropped.
 pub struct Look<'a, T> {
-    // No reference: it would be one still while the pin and the lock are given back.
+    // Not a reference, which would have to stay valid while the pin and the lock are released.
     value: NonNull<T>,
     _pin: Pin<'a>,
     lock: ReadGuard<'a>,
@@ -304,8 +304,8 @@ impl<'a, T> Typed<'a, T>
 where
     T: FromBytes + IntoBytes + Immutable + KnownLayout,
 {
-    /// Looks at a value where it is, without a copy. Others may look and read meanwhile; who wants
-    /// to change the value waits.
+    /// Borrows a value in place, without a copy. Other threads may read it meanwhile; changes of
+    /// the value wait.
     ///
     /// # Errors
     /// As [`ObjectStore::read_lock`] and [`ObjectStore::pin`]; [`ObjectError::Type`] when the
@@ -315,9 +315,9 @@ where
         let store = self.store;
         let lock = store.read_lock(id.object, store.config.patience)?;
         let pin = store.pin(id.object)?;
-        // SAFETY: the pin keeps the bytes where they are until it is dropped. All that changes an
-        // object waits while it is read-locked; who writes to the address of a pin of its own
-        // answers for that by its `unsafe` block. Memory of a store is initialized.
+        // SAFETY: the pin keeps the bytes at their address until it is dropped. All operations that
+        // change an object wait while it is read-locked; code that writes to the address of another
+        // pin answers for that by its `unsafe` block. Memory of a store is initialized.
         let bytes = unsafe { std::slice::from_raw_parts(pin.as_ptr(), pin.len()) };
         let value = T::ref_from_bytes(bytes).map(NonNull::from).map_err(|_| {
             wrong(Some(id), format!("it has {} bytes, not {}", bytes.len(), size_of::<T>()))
@@ -327,7 +327,7 @@ where
 }
 
 impl<T> Look<'_, T> {
-    /// The object.
+    /// Returns the id of the object.
     #[must_use]
     pub fn id(&self) -> Id<T> {
         Id::of(self.lock.id())
@@ -338,8 +338,8 @@ impl<T> Deref for Look<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: it was made of a reference to bytes that the pin and the lock, which live as long
-        // as this, keep in place and as they are.
+        // SAFETY: the pointer was made from a reference to bytes that the pin and the lock, which
+        // live as long as this, keep in place and unchanged.
         unsafe { self.value.as_ref() }
     }
 }

@@ -1,4 +1,4 @@
-//! The walk over everything, beside those who use the store.
+//! The consistency check, beside other users of the store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use terrace_objects::{ObjectConfig, ObjectId, ObjectMemory, ObjectStore};
 use terrace_testkit::soak_time;
 
 const MIB: usize = 1 << 20;
-/// Objects of other nodes that live at a time, each in a part of the table of its own.
+/// Objects of other nodes that exist at a time, each in a part of the table of its own.
 const ALIVE: u64 = 64;
 
-/// Ids of other nodes make groups that no check before knew of.
+/// Ids of other nodes make groups that did not exist at the check before.
 #[test]
 fn a_sound_store_passes_beside_ids_of_other_nodes() {
     let memory = ObjectMemory::Dram { bytes: 64 * MIB };
@@ -29,7 +29,7 @@ fn a_sound_store_passes_beside_ids_of_other_nodes() {
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }
-                    // Parts are never given back: some thousands are enough.
+                    // Parts are never freed: some thousands are enough.
                     std::thread::sleep(Duration::from_micros(50));
                 }
             });

@@ -1,4 +1,4 @@
-//! What other stores of this kind got wrong: a test for each.
+//! Regression tests for the defects of other stores of this kind.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -257,7 +257,7 @@ fn what_is_pinned_is_neither_resized_nor_removed() {
     ids.iter().filter(|id| **id != ids[9]).for_each(|id| store.remove(*id).expect("free"));
     store.defragment();
     store.put(ids[9], &[8; 48]).expect("of the same length");
-    // SAFETY: the pin keeps the object there, and nobody else runs.
+    // SAFETY: the pin keeps the object at its address, and no other thread runs.
     assert!(unsafe { std::slice::from_raw_parts(at, 48) }.iter().all(|byte| *byte == 8));
     let second = store.pin(ids[9]).expect("pinned already");
     assert_eq!(second.as_ptr(), at);

@@ -1,4 +1,4 @@
-//! Dumps: whole, of one moment, and checked.
+//! Dumps: complete, of one moment, and checksummed.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ fn store(bytes: usize) -> ObjectStore {
     ObjectStore::new(config(bytes)).expect("memory")
 }
 
-/// Everything that a dump is to have.
+/// Contents that a dump must have.
 #[derive(Debug, PartialEq)]
 struct Contents {
     objects: BTreeMap<ObjectId, (Vec<u8>, bool)>,
@@ -35,7 +35,7 @@ fn contents(store: &ObjectStore) -> Contents {
     Contents { objects: ids.into_iter().map(object).collect(), reserved: store.stats().reserved }
 }
 
-/// Objects of all kinds.
+/// Creates objects of all kinds.
 fn fill(store: &ObjectStore, rng: &mut Rng) {
     let mut bytes = |len: usize| {
         let mut bytes = vec![0; len];
@@ -74,7 +74,7 @@ fn a_store_is_restored_as_it_was() {
         fill(&store, &mut Rng::new(seed));
         let before = contents(&store);
         let held = before.objects.keys().next().copied().expect("objects");
-        // Locks and pins are not part of it.
+        // Locks and pins are not part of a dump.
         let _pin = store.pin(held).expect("there");
         let _locked = store.write_lock(held, Duration::ZERO).expect("free");
         let dumped = store.dump(&path).expect("written");
@@ -88,7 +88,7 @@ fn a_store_is_restored_as_it_was() {
             assert_eq!(contents(&restored), before);
             restored.check().expect("in order");
             assert_eq!(restored.held(), 0);
-            // Free ids serve again, and the others are nobody's.
+            // Free ids are used again, and all others are in use.
             let ids = restored.stats().ids;
             for _ in 0..50 {
                 let id = restored.create(32).expect("room");
@@ -151,14 +151,14 @@ fn damage_is_found_and_what_is_before_it_is_restored() {
     assert!(error.to_string().contains("does not begin"), "{error}");
 }
 
-/// A pair of objects, far from each other, that count together: the second never leads.
+/// Pairs of counters, far from each other, that count together: the second is never ahead.
 struct Pairs {
     store: ObjectStore,
     pairs: Vec<(ObjectId, ObjectId)>,
 }
 
 const PAIRS: usize = 20_000;
-/// The last pairs are long: nobody copies their groups but the dump.
+/// Number of long pairs, the last ones, whose groups are copied by the dump alone.
 const LONG: usize = 64;
 
 impl Pairs {
@@ -172,7 +172,7 @@ impl Pairs {
         Self { store, pairs }
     }
 
-    /// Counts pairs of its own, in an order that has nothing to do with that of a dump.
+    /// Counts with the pairs of one thread, in an order unrelated to that of a dump.
     fn count(&self, own: usize, of: usize, rng: &mut Rng) {
         let n = if rng.one_in(8) { PAIRS - of + own } else { rng.index(PAIRS / of) * of + own };
         let (first, second) = self.pairs[n];
@@ -193,7 +193,7 @@ impl Pairs {
         .expect("there");
     }
 
-    /// How many dumped pairs the dump fell between.
+    /// Number of pairs whose counters differ in the dump.
     fn between(&self, dump: &[u8]) -> u64 {
         let restored = ObjectStore::restore_from(config(64 * MIB), dump).expect("whole");
         restored.check().expect("in order");
@@ -211,7 +211,7 @@ impl Pairs {
     }
 }
 
-/// A file that takes its time.
+/// A slow file.
 struct Slow(Vec<u8>);
 
 impl Write for Slow {
@@ -226,7 +226,7 @@ impl Write for Slow {
     }
 }
 
-/// Ends the writers, also after a panic.
+/// Stops the writers, also after a panic.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -273,7 +273,7 @@ fn a_dump_is_of_one_moment() {
     });
 }
 
-/// Fails after so many bytes.
+/// A writer that fails after so many bytes.
 struct Full(usize);
 
 impl Write for Full {
@@ -316,10 +316,10 @@ fn a_dump_that_failed_is_forgotten() {
     assert!(error.to_string().contains("/nowhere/at/all"), "{error}");
 }
 
-/// Changes come faster than the dump can be written: they wait for it.
+/// Changes that are faster than the dump can be written wait for it.
 #[test]
 fn changes_wait_for_a_dump_that_keeps_too_much() {
-    // Of the second, nobody copies groups but the dump.
+    // In the second round, groups are copied by the dump alone.
     for (count, len) in [(3000, 10_000), (300, 100_000)] {
         let store = store(256 * MIB);
         let ids: Vec<ObjectId> = (0..count).map(|_| store.create(len).expect("room")).collect();
@@ -340,7 +340,7 @@ fn changes_wait_for_a_dump_that_keeps_too_much() {
     }
 }
 
-/// Of a dump while it is written: what comes at a time, and what others do meanwhile.
+/// A dump being written, with a callback for each write.
 struct Meanwhile<'a> {
     file: Vec<u8>,
     longest: usize,
@@ -399,7 +399,7 @@ fn long_objects_are_written_by_pieces_and_can_be_read_meanwhile() {
     ids.iter().for_each(|id| assert!(restored.get_vec(*id).expect("there") == old, "{id}"));
 }
 
-/// Nobody waits for the device who reads short objects.
+/// Readers of short objects do not wait for the device.
 #[test]
 fn short_objects_can_be_read_while_a_piece_is_written() {
     let store = store(64 * MIB);
@@ -414,7 +414,7 @@ fn short_objects_can_be_read_while_a_piece_is_written() {
                 say.send(read.count()).expect("somebody waits");
             }
         });
-        // The reader ends with the one who asks.
+        // The reader stops when its requests end.
         let mut look = move |written| {
             if written % MIB < 100 {
                 ask.send(()).expect("somebody reads");

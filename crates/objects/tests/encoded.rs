@@ -1,4 +1,4 @@
-//! Objects that are values of any type that `serde` knows.
+//! Typed objects of any type with the traits of `serde`.
 
 #![cfg(feature = "serde")]
 

@@ -1,4 +1,4 @@
-//! Full stores, failing operations, and what others see of them.
+//! Full stores, failing operations, and their visibility to other threads.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ fn store(bytes: usize) -> ObjectStore {
     ObjectStore::new(config(bytes)).expect("memory")
 }
 
-/// Fills a store with objects of 16 to 128 bytes.
+/// Returns a store that is full of objects of 16 to 128 bytes.
 fn filled(bytes: usize, rng: &mut Rng) -> (ObjectStore, Vec<ObjectId>) {
     let (store, mut ids) = (store(bytes), Vec::new());
     loop {
@@ -29,7 +29,7 @@ fn filled(bytes: usize, rng: &mut Rng) -> (ObjectStore, Vec<ObjectId>) {
     }
 }
 
-/// Not a measurement: it took minutes where every operation looked at every slab and group.
+/// Not a measurement: this takes minutes if every operation walks all slabs and groups.
 #[test]
 fn operations_on_a_full_store_are_answered_soon() {
     let mut rng = Rng::new(1);
@@ -42,7 +42,7 @@ fn operations_on_a_full_store_are_answered_soon() {
     for id in ids.iter().step_by(64).take(5000) {
         assert!(matches!(store.resize(*id, 900), Ok(()) | Err(ObjectError::OutOfMemory { .. })));
     }
-    // A tenth of the objects goes, and others come in their place for a while.
+    // A tenth of the objects is removed, and others replace them for a while.
     let removed = ids.len() / 10;
     for _ in 0..removed {
         let id = ids.swap_remove(rng.index(ids.len()));
@@ -100,7 +100,7 @@ fn consecutive_ids_are_used_again() {
     store.check().expect("in order");
 }
 
-/// Whoever looks for new objects and holds them cannot make a failing batch half done.
+/// A thread that searches for new objects and locks them cannot leave a failed batch half done.
 #[test]
 fn nobody_sees_consecutive_objects_that_there_is_no_room_for() {
     let store = store(6 * MIB);
@@ -180,7 +180,7 @@ fn what_guards_hold_is_given_back_by_them_alone() {
     assert_eq!(store.held(), 0);
 }
 
-/// Readers who come and go do not keep a change waiting.
+/// A stream of readers does not starve a writer.
 #[test]
 fn changes_go_before_readers_that_come_later() {
     let store =
@@ -207,7 +207,7 @@ fn changes_go_before_readers_that_come_later() {
     assert_eq!(store.held(), 0);
 }
 
-/// A long object is copied before anything of its group is latched.
+/// A long object is copied before its group is latched.
 #[test]
 fn short_objects_do_not_wait_for_long_ones() {
     let store = store(640 * MIB);
@@ -241,7 +241,7 @@ fn reads_of_pinned_objects_disturb_nobody_and_they_come_home() {
     let store = store(4 * MIB);
     let ids: Vec<ObjectId> = (0..300).map(|_| store.create(32).expect("room")).collect();
     let before = store.check().expect("in order");
-    // Groups that are being filled are left alone.
+    // Defragmentation skips groups that are being filled.
     let full = &ids[80..200];
     let pins: Vec<_> = full.iter().step_by(5).map(|id| store.pin(*id).expect("there")).collect();
     ids.iter().for_each(|id| assert_eq!(store.get_vec(*id).expect("there"), [0; 32]));
@@ -304,7 +304,7 @@ fn threads_use_objects_to_their_end() {
     assert!(!store.exists(id));
 }
 
-/// What an operation is refused for does not depend on whether there is room.
+/// The reason of a refusal does not depend on free room.
 #[test]
 fn full_stores_refuse_for_the_reason_there_is() {
     let store = store(8 * MIB);
@@ -328,8 +328,8 @@ fn full_stores_refuse_for_the_reason_there_is() {
     store.check().expect("in order");
 }
 
-/// What fits no hole of the slabs in use stays where it is: a slab of its own would be one more, as
-/// the old one has a pinned object.
+/// A run that fits no hole of the slabs in use stays where it is: moving it would take one more
+/// slab, as a pinned object keeps the old one in use.
 #[test]
 fn defragmentation_never_holds_more_than_before() {
     let store = store(32 * MIB);
@@ -346,12 +346,12 @@ fn defragmentation_never_holds_more_than_before() {
     store.check().expect("in order");
 }
 
-/// Two threads that make objects side by side share no line of the processor's cache.
+/// Two threads that create objects concurrently share no cache line.
 #[test]
 fn threads_make_objects_in_groups_apart() {
     let store = store(16 * MIB);
     let turns = std::sync::Barrier::new(2);
-    // Of each object, the line that its group is in.
+    // The cache line of each object's group.
     let make = || {
         let one = |_| {
             turns.wait();
@@ -366,7 +366,7 @@ fn threads_make_objects_in_groups_apart() {
     assert!(one.iter().all(|line| !two.contains(line)), "{one:?} and {two:?}");
 }
 
-/// A store of 64 MiB on which `work` goes on in another thread for as long as `look` does.
+/// Runs `work` on a store of 64 MiB in another thread for as long as `look` runs.
 fn beside(work: impl Fn(&ObjectStore) + Sync, look: impl FnOnce(&ObjectStore)) {
     let (store, done) = (store(64 * MIB), AtomicBool::new(false));
     (0..1000).for_each(|_| assert!(store.create(100).is_ok()));
@@ -383,7 +383,7 @@ fn beside(work: impl Fn(&ObjectStore) + Sync, look: impl FnOnce(&ObjectStore)) {
     store.check().expect("in order");
 }
 
-/// What is placed ahead of its object, or built where nobody sees it, is no damage.
+/// Runs placed ahead of their objects, and groups not yet visible, are no damage.
 #[test]
 fn stores_are_in_order_beside_everything() {
     let checked = |store: &ObjectStore| {
@@ -405,7 +405,7 @@ fn stores_are_in_order_beside_everything() {
     beside(rows, checked);
 }
 
-/// Consecutive ids are cut before there are objects for them, and anybody can name them.
+/// Consecutive ids are reserved before their objects exist, and any thread can guess them.
 #[test]
 fn ids_that_are_guessed_do_no_harm() {
     for count in [20, 130_u8] {

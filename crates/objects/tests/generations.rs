@@ -1,4 +1,4 @@
-//! Stores whose ids name one object ever.
+//! Stores whose ids have generations, so that an id never names a second object.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn store() -> ObjectStore {
     ObjectStore::new(config()).expect("memory")
 }
 
-/// Whatever is asked with the id of an object that is gone finds nothing.
+/// Checks that all operations with the id of a removed object find nothing.
 fn assert_stale(store: &ObjectStore, id: ObjectId) {
     let mut bytes = [0; 64];
     let mut batch = Batch::new();
@@ -90,7 +90,7 @@ fn an_id_names_one_object_ever() {
         assert_stale(&store, stale[rng.index(stale.len())]);
     }
     live.iter().for_each(|id| assert!(store.exists(*id), "{id}"));
-    // 255 objects had the same place, one after the other, before the next one was used.
+    // 255 objects had the same slot, one after the other, before the next one was used.
     assert!(store.stats().ids < 3000, "{:?}", store.stats());
     assert_eq!(store.ids(ObjectId::from_bits(0), usize::MAX).len(), live.len());
     let held = store.write_lock(live[0], Duration::ZERO).expect("free");
@@ -132,7 +132,7 @@ fn ids_of_other_nodes_have_generations_too() {
     store.create_reserved(id(9), b"ninth").expect("nobody has it");
     assert_eq!(store.get_vec(id(9)).expect("there"), b"ninth");
     assert_eq!(store.ids(ObjectId::new(9, 0), 10), [id(9)]);
-    // The last of a node: one more would be another generation.
+    // The last generation, which no id has.
     let no_id = ObjectId::new(9, (255 << 40) | 5);
     assert!(matches!(store.create_reserved(no_id, b""), Err(ObjectError::NotReserved(_))));
     let oldest = ObjectId::new(9, (254 << 40) | 5);
@@ -149,7 +149,7 @@ fn ids_of_other_nodes_have_generations_too() {
     assert_eq!(store.id_ranges(), [(id(9), id(9)), (last, last)]);
 }
 
-/// What a store of no other consumers has counted against its budget.
+/// Returns the bytes that a store, the only consumer, has charged to its budget.
 fn granted(generations: bool, fill: impl Fn(&ObjectStore)) -> (u64, u64) {
     let ledger = Ledger::new(1 << 30);
     let config = ObjectConfig { generations, ledger: Some(ledger.clone()), ..config() };
@@ -175,7 +175,7 @@ fn generations_count_against_the_budget() {
     }
 }
 
-/// A place serves 255 objects, is counted from then on, and stays counted.
+/// A slot serves 255 objects, is then counted as retired, and stays counted.
 #[test]
 fn places_that_are_worn_out_are_counted() {
     const ROUNDS: u64 = 40 * 255;
@@ -188,7 +188,7 @@ fn places_that_are_worn_out_are_counted() {
             store.remove(id).expect("there");
         }
     };
-    // A length that has yet to come often has another place.
+    // A length that is not yet frequent uses another slot.
     turn(15);
     turn(ROUNDS);
     let kept = store.reserve().expect("ids");
@@ -198,7 +198,7 @@ fn places_that_are_worn_out_are_counted() {
     store.dump_to(&mut dump).expect("memory");
     let restored = ObjectStore::restore_from(config(), &dump[..]).expect("whole");
     assert_eq!(counted(&restored), (40, 1));
-    // The dump has of later than the log that is read after it.
+    // The dump has later changes than the beginning of the log that is read after it.
     std::thread::scope(|scope| {
         let turning = scope.spawn(|| turn(ROUNDS));
         while !turning.is_finished() {

@@ -1,4 +1,4 @@
-//! Stores that are kept in order by a thread of their own.
+//! Stores with a keeper, the background thread for defragmentation and checkpoints.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -82,7 +82,7 @@ fn changes_that_nobody_waits_for_are_written_soon() {
     until("the log has that, too", || store.log_bytes() > 2 * before);
 }
 
-/// The last batch can be told from one that was being written once something follows it.
+/// A batch that records the sync tells the last batch from a torn write.
 #[test]
 fn what_is_synced_is_said_soon() {
     let scratch = tempfile::tempdir().expect("a directory");

@@ -1,5 +1,5 @@
-//! Single operations on an object are as if they came one after the other: histories of many
-//! threads are checked against an object that one thread uses.
+//! Linearizability of single operations: histories of many threads are checked against an object
+//! used by one thread.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,13 +8,13 @@ use std::time::Duration;
 use terrace_objects::{ObjectConfig, ObjectError, ObjectId, ObjectMemory, ObjectStore};
 use terrace_testkit::{Rng, soak_time, with_seed};
 
-/// Of many groups, so that some are moved.
+/// Number of objects, in many groups, so that some are moved.
 const OBJECTS: u64 = 24;
 const APART: u64 = 24;
 const THREADS: u64 = if cfg!(miri) { 3 } else { 8 };
-/// Objects that are made and removed to leave holes.
+/// Objects that are created and removed to leave holes.
 const HOLES: u64 = if cfg!(miri) { 40 } else { 3000 };
-/// In words. The last ones have runs of their own.
+/// Lengths in words. Objects of the last ones have runs of their own.
 const LENS: [usize; 6] = [1, 4, 5, 20, 126, 300];
 
 /// An object: words of one stamp, then zeros.
@@ -35,7 +35,7 @@ enum Op {
     Remove,
 }
 
-/// What an operation said.
+/// Result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     Done,
@@ -55,7 +55,7 @@ struct Call {
 }
 
 impl Op {
-    /// What an object is after the operation, if that can have said what it did.
+    /// Returns the state of the object after the operation, if its result is possible.
     fn apply(self, now: Option<State>, said: Said) -> Option<Option<State>> {
         match (self, now, said) {
             (Self::Get, Some(state), Said::Found(found)) if state == found => Some(now),
@@ -101,7 +101,7 @@ fn said(result: Result<(), ObjectError>) -> Said {
     }
 }
 
-/// Of another node, so that whoever removed an object may make it again.
+/// Returns an id of another node, so that a removed object may be created again.
 fn id(object: u64) -> ObjectId {
     ObjectId::new(7, 1000 + APART * object)
 }
@@ -153,7 +153,7 @@ impl World {
 }
 
 impl World {
-    /// Defragments until all is done; how many runs were moved.
+    /// Defragments until nothing is left to move. Returns the number of runs moved.
     fn move_about(&self) -> u64 {
         let mut moved = 0;
         while !self.done.load(Ordering::Relaxed) {
@@ -163,8 +163,8 @@ impl World {
         moved
     }
 
-    /// Makes objects that fill slabs and removes them, so that what else is in the slabs stands
-    /// alone.
+    /// Creates objects that fill slabs and removes them, which leaves the other objects in sparse
+    /// slabs.
     fn make_holes(&self) {
         while !self.done.load(Ordering::Relaxed) {
             let ids = (0..HOLES).map_while(|_| self.store.create(1000).ok());
@@ -174,7 +174,7 @@ impl World {
     }
 }
 
-/// Ends what goes on beside the calls, however they end.
+/// Stops the background work when the calls end, also after a panic.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -183,11 +183,11 @@ impl Drop for End<'_> {
     }
 }
 
-/// What may be so at a moment: what the object is, and which of the calls that are under way have
-/// had their effect.
+/// A possible state at a moment: that of the object, and the calls in progress that have taken
+/// effect.
 type Case = (Option<State>, BTreeSet<usize>);
 
-/// Follows the calls of one object through time, with all that may be so.
+/// Follows the calls of one object through time, with all possible states.
 fn check(calls: &[Call]) {
     let mut events: Vec<(u64, usize, bool)> = Vec::new();
     for (n, call) in calls.iter().enumerate() {
@@ -207,7 +207,7 @@ fn check(calls: &[Call]) {
     }
 }
 
-/// All cases in which call `n` has had its effect, which is forgotten then.
+/// Returns all cases in which call `n` has taken effect, without that call.
 fn after(
     cases: &BTreeSet<Case>,
     n: usize,

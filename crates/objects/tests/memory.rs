@@ -1,4 +1,4 @@
-//! Objects in memory of every kind, and under a budget.
+//! Objects in every kind of memory, and under a budget.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn bytes_of(id: ObjectId, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Fills a store with objects of many lengths that are told by their ids.
+/// Fills a store with objects of many lengths. Returns their ids and lengths.
 fn fill(store: &ObjectStore, bytes: usize, rng: &mut Rng) -> Vec<(ObjectId, usize)> {
     let (mut objects, mut sum) = (Vec::new(), 0);
     while sum < bytes {
@@ -89,7 +89,7 @@ fn stores_share_a_region() {
     assert!(error.to_string().contains("33554432"), "{error}");
 }
 
-/// No byte is two stores', nor a store's and a heap's.
+/// No byte of a region belongs to two stores, or to a store and a heap.
 #[test]
 fn a_part_of_a_region_is_one_store_s() {
     if !needs::regions() {

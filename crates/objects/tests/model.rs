@@ -1,4 +1,4 @@
-//! The store against a plain map: whatever is done in whatever order.
+//! The store against a plain map: random operations in random order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -143,7 +143,7 @@ impl Model {
     fn pin(&mut self, id: ObjectId) {
         let Ok(pin) = self.store.pin(id) else { return };
         let expected = &self.objects[&id];
-        // SAFETY: the pin holds the object where it is, and nobody else runs.
+        // SAFETY: the pin keeps the object at its address, and no other thread runs.
         let found = unsafe { std::slice::from_raw_parts(pin.as_ptr(), pin.len()) };
         assert_eq!(found, expected);
         if !self.read_only.contains(&id) {
@@ -192,7 +192,7 @@ impl Model {
         }
         let checked = self.store.check().expect("in order");
         assert_eq!(checked.objects, self.objects.len() as u64);
-        // In the order of their places, which with generations is not that of the ids.
+        // In the order of their slots, which with generations is not that of the ids.
         let mut found = self.store.ids(ObjectId::from_bits(0), usize::MAX);
         found.sort_unstable();
         assert!(found.iter().eq(self.objects.keys()), "{} of {}", found.len(), self.objects.len());

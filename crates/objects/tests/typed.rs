@@ -1,4 +1,4 @@
-//! Objects that are values of a fixed layout.
+//! Typed objects of a fixed layout.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,5 @@
-//! What a fix costs: by hint, by page table, optimistic; and an eviction with its load.
+//! Measures the cost of a fix (by hint, by page table, optimistic), and of an eviction with its
+//! load.
 //!
 //! `cargo run --release -p terrace-pool --example fix`
 
@@ -43,7 +44,7 @@ fn main() -> Result<(), PoolError> {
     miss(256 << 10)
 }
 
-/// Seconds that `work` takes when each of `threads` does it whole.
+/// Returns the seconds that `work` takes when each of `threads` runs it in full.
 fn time(threads: usize, work: impl Fn() + Sync) -> f64 {
     let start = Instant::now();
     std::thread::scope(|scope| {
@@ -80,7 +81,7 @@ fn read_optimistically(space: &Space, mut pages: Vec<PageRef>) {
     }
 }
 
-/// Reads pages that are never there, from a store in memory: the pool's own share of a miss.
+/// Reads pages that are never in memory, from a store in memory: the pool's own share of a miss.
 fn miss(len: usize) -> Result<(), PoolError> {
     let bytes = 256 << 20;
     let store = Store::open(Arc::new(MemoryBlocks::new(2 * bytes)), "memory", 2 * bytes)?;

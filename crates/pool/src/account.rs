@@ -1,4 +1,4 @@
-//! A memory tier's bytes: what its frames hold of the tier's ledger.
+//! Accounting of a memory tier: the bytes that its frames hold of the tier's ledger.
 
 use std::sync::Mutex;
 
@@ -15,7 +15,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Registers `name` with `ledger` and takes the floor, or says what was available.
+    /// Registers `name` with `ledger` and takes the floor, or returns the ledger's denial.
     pub(crate) fn open(
         ledger: &Ledger,
         name: &str,
@@ -26,7 +26,7 @@ impl Account {
         Ok(Self { consumer, floor, used: Mutex::new(0) })
     }
 
-    /// Takes `bytes` more for a frame. False when the ledger has no room.
+    /// Takes `bytes` more for a frame. False if the ledger has no room.
     pub(crate) fn take(&self, bytes: u64) -> bool {
         let mut used = lock(&self.used);
         let more = (*used + bytes).max(self.floor) - (*used).max(self.floor);
@@ -37,8 +37,8 @@ impl Account {
         true
     }
 
-    /// Takes `bytes` more for a frame, on debt where the ledger has no room; false when it would
-    /// owe more than `limit` then.
+    /// Takes `bytes` more for a frame, as a debt if the ledger has no room. False if the ledger's
+    /// debt would exceed `limit`.
     pub(crate) fn owe(&self, bytes: u64, limit: u64) -> bool {
         let mut used = lock(&self.used);
         let more = (*used + bytes).max(self.floor) - (*used).max(self.floor);
@@ -50,17 +50,18 @@ impl Account {
         true
     }
 
-    /// What the ledger owes for frames of this tier.
+    /// Bytes of debt for frames of this tier.
     pub(crate) fn owed(&self) -> u64 {
         self.consumer.debt()
     }
 
-    /// What the ledger owes for whatever there is.
+    /// Bytes of debt of the whole ledger.
     pub(crate) fn debt(&self) -> u64 {
         self.consumer.ledger().debt()
     }
 
-    /// Gives back `bytes` of frames; how many of them the ledger got, those above the floor.
+    /// Gives back `bytes` of frames. Returns the bytes that went back to the ledger, those above
+    /// the floor.
     pub(crate) fn give(&self, bytes: u64) -> u64 {
         let mut used = lock(&self.used);
         debug_assert!(*used >= bytes, "more bytes given back than taken");
@@ -71,18 +72,18 @@ impl Account {
         less
     }
 
-    /// Bytes of frames now.
+    /// Bytes of frames in use or warm.
     pub(crate) fn used(&self) -> u64 {
         *lock(&self.used)
     }
 
-    /// Bytes a frame could take right now.
+    /// Bytes available to a frame at this moment.
     pub(crate) fn room(&self) -> u64 {
         let used = *lock(&self.used);
         self.consumer.ledger().available() + self.floor.saturating_sub(used)
     }
 
-    /// Bytes that the ledger has left for anybody.
+    /// Unused bytes of the ledger, available to any consumer.
     pub(crate) fn available(&self) -> u64 {
         self.consumer.ledger().available()
     }
@@ -92,7 +93,7 @@ impl Account {
         lock(&self.used).saturating_sub(self.floor)
     }
 
-    /// What the other consumers of the ledger hold.
+    /// Bytes held by the other consumers of the ledger, with their names.
     pub(crate) fn others(&self) -> impl Iterator<Item = (String, u64)> {
         let others = self.consumer.ledger().consumers().into_iter();
         let others =
@@ -104,7 +105,7 @@ impl Account {
         self.consumer.ledger().budget()
     }
 
-    /// Changes the budget of the ledger; false while more than that is held.
+    /// Changes the budget of the ledger. False while more than that is held.
     pub(crate) fn set_budget(&self, bytes: u64) -> bool {
         self.consumer.ledger().set_budget(bytes).is_ok()
     }

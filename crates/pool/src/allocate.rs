@@ -1,4 +1,5 @@
-//! Finding a frame: what is free, then what is warm elsewhere, then by eviction, then by waiting.
+//! Frame allocation: takes a free frame, else reclaims warm frames of other classes, else evicts,
+//! else waits.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,43 +13,46 @@ use crate::evict::{Effort, WRITE_BATCH_BYTES};
 use crate::page::{FrameId, PAGE_MIN_BYTES, PageId, class_of};
 use crate::pool::Inner;
 
-/// How long a waiter sleeps before it looks again by itself: bytes that a query gives back to the
-/// ledger wake nobody.
+/// Sleep of a waiter between two retries: bytes that a query gives back to the ledger wake no
+/// waiter.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// How long a caller waits for other pages to come free while the store refuses dirty ones.
+/// Time that a caller waits for other pages to come free while the store refuses dirty ones.
 const STORE_GRACE: Duration = Duration::from_millis(200);
 
-/// How long a caller finds no frame before the ledger owes it one, and the part of the pool's
-/// patience that this is at most.
+/// Time without a frame after which a caller gets one beyond the budget, and the part of the pool's
+/// timeout that this is at most (1 / `OWE_AFTER_SHARE`).
 const OWE_AFTER: Duration = Duration::from_secs(2);
 const OWE_AFTER_SHARE: u32 = 2;
 
-/// Bytes that an eviction makes room for at least.
+/// Minimum number of bytes that an eviction makes room for.
 const ROOM_MIN: u64 = 64 << 10;
 
-/// One part in this many of DRAM stays evictable, so that stored pages can always be read.
+/// Share of DRAM that stays evictable (1 / `READ_RESERVE_SHARE`), so that stored pages can always
+/// be read.
 const READ_RESERVE_SHARE: u64 = 8;
 
-/// The share of a tier that the background worker keeps free: 1/64 wakes it, 1/32 contents it.
+/// Watermarks of a tier's free bytes: below 1/64 the background worker is woken, and it evicts up
+/// to 1/32.
 const LOW_SHARE: u64 = 64;
 const HIGH_SHARE: u64 = 32;
 const HEADROOM_MAX: u64 = 256 << 20;
 
 impl Inner {
-    /// Headroom in a tier below which the background worker is woken.
+    /// Low watermark: headroom in a tier below which the background worker is woken.
     pub(crate) fn low_water(&self, tier: usize) -> u64 {
         (self.tiers[tier].account.budget() / LOW_SHARE).min(HEADROOM_MAX / 2)
     }
 
-    /// Headroom in a tier that the background worker restores.
+    /// High watermark: headroom in a tier that the background worker restores.
     pub(crate) fn high_water(&self, tier: usize) -> u64 {
         (self.tiers[tier].account.budget() / HIGH_SHARE).min(HEADROOM_MAX)
     }
 
-    /// A frame of the fastest tier, or of the next that has one while all of DRAM is held.
+    /// Takes a frame of the fastest tier, or of the next tier that has one while all of DRAM is
+    /// held.
     ///
-    /// Waits at most until `deadline`; then the error names who holds the memory.
+    /// Waits at most until `deadline`; then the error names the holders of the memory.
     pub(crate) fn take_frame(
         self: &Arc<Self>,
         page: PageId,
@@ -65,7 +69,7 @@ impl Inner {
                 return Ok(taken);
             }
             let made = self.make_room(0, self.room_for(len), Effort::Write, Some(class_of(len)));
-            // What it freed is tried before the clock is asked.
+            // The freed frames are tried before the clock is read, which is slower.
             let tiers = if made > 0 { 0..1 } else { 1..self.tiers.len() };
             if let Some(taken) = tiers.into_iter().find_map(|tier| self.take_from(tier, page, len))
             {
@@ -96,8 +100,8 @@ impl Inner {
         }
     }
 
-    /// A frame of the fastest tier for a page that nobody waits for: what is free, or what clean
-    /// pages leave.
+    /// Takes a frame of the fastest tier for a page that no caller waits for: a free frame, or one
+    /// made by dropping clean pages.
     pub(crate) fn take_spare(self: &Arc<Self>, page: PageId, len: usize) -> Option<Taken> {
         self.take_from(0, page, len).or_else(|| {
             let made = self.make_room(0, self.room_for(len), Effort::Clean, Some(class_of(len)));
@@ -105,7 +109,7 @@ impl Inner {
         })
     }
 
-    /// A frame of DRAM beyond the budget, while the ledger may owe that much.
+    /// Takes a frame of DRAM beyond the budget, if the debt stays within the overdraft.
     fn owe_frame(&self, page: PageId, len: usize) -> Option<Taken> {
         let taken = self.tiers[0].owe(&self.frames, 0, page, len, self.overdraft)?;
         let debt_bytes = self.tiers[0].account.debt();
@@ -115,7 +119,7 @@ impl Inner {
         Some(taken)
     }
 
-    /// Pays what the ledger owes for frames of the pool, with pages that nobody holds.
+    /// Repays the pool's debt to the ledger by evicting pages that are not held.
     pub(crate) fn pay_debt(self: &Arc<Self>) {
         let debt = self.tiers[0].account.owed();
         if debt > 0 {
@@ -123,31 +127,31 @@ impl Inner {
         }
     }
 
-    /// Bytes of all memory that pages have or may have.
+    /// Bytes of all memory tiers, in use by pages or available to them.
     fn memory_bytes(&self) -> u64 {
         self.tiers.iter().map(|tier| tier.account.used() + tier.account.room()).sum()
     }
 
-    /// Bytes of new pages that memory may have beside those it has, before too little would be left
-    /// that can leave it. Every page that the store does not have must stay when the store fails or
-    /// is full, and stored pages could then not be read any more.
+    /// Bytes of unbacked pages that memory may hold in addition to the present ones, before fewer
+    /// than `reserve` bytes would be left evictable. Unbacked pages cannot be evicted while the
+    /// store fails or is full, and stored pages could then no longer be read.
     fn room_for_unbacked(&self, reserve: u64) -> u64 {
         self.memory_bytes().saturating_sub(self.unbacked.load(Ordering::Relaxed) + reserve)
     }
 
-    /// Bytes of new pages that memory has beyond those.
+    /// Bytes of unbacked pages beyond that limit.
     fn unbacked_beyond(&self, reserve: u64) -> u64 {
         (self.unbacked.load(Ordering::Relaxed) + reserve).saturating_sub(self.memory_bytes())
     }
 
-    /// One part of DRAM in so many.
+    /// Bytes of DRAM that stay evictable.
     fn read_reserve(&self) -> u64 {
         self.tiers[0].account.budget() / READ_RESERVE_SHARE
     }
 
-    /// Writes a batch of new pages to the store, where they are, when they take more of memory than
-    /// leaves the reserve and half as much again; whether more is to be written. For the background
-    /// worker.
+    /// Writes a batch of unbacked pages to the store and keeps them in memory, if fewer bytes than
+    /// one and a half times the reserve are evictable. Returns true if more is to be written. For
+    /// the background worker.
     pub(crate) fn keep_reserve(self: &Arc<Self>) -> bool {
         let reserve = self.read_reserve() * 3 / 2;
         let short = self.unbacked_beyond(reserve).min(self.batch_bytes(WRITE_BATCH_BYTES) as u64);
@@ -157,8 +161,8 @@ impl Inner {
             && self.unbacked_beyond(reserve) > 0
     }
 
-    /// Makes sure that a new page leaves something to evict, by writing others, or refuses it with
-    /// what the store said.
+    /// Admission control for a new page: makes sure that something evictable is left beside it, by
+    /// writing other pages, or refuses it with the store's error.
     pub(crate) fn admit_new(self: &Arc<Self>, len: usize) -> Result<(), PoolError> {
         let Some(store) = &self.store else { return Ok(()) };
         let (reserve, len) = (self.read_reserve(), len as u64);
@@ -178,7 +182,8 @@ impl Inner {
                 continue;
             }
             let refused = self.refused_since(start);
-            // What others are writing has its extents, and makes room in memory when it is done.
+            // Pages that other threads are writing have their extents, and become evictable when
+            // the write completes.
             if refused.is_none()
                 || self.writing.load(Ordering::SeqCst) == 0
                 || start.elapsed() > STORE_GRACE
@@ -191,8 +196,8 @@ impl Inner {
                 return Ok(());
             }
         }
-        // All that could be written is held or being written: the page may come, and finds a frame
-        // when the others let go, if the store has room for all of them in the end.
+        // Every writable page is held or being written. The new page is admitted if the store has
+        // room for all of them in the end; it finds a frame when the holders release theirs.
         let stats = store.stats();
         let free_bytes = stats.capacity_bytes.saturating_sub(stats.used_bytes);
         if free_bytes >= len + reserve {
@@ -208,8 +213,8 @@ impl Inner {
         Err(error.into())
     }
 
-    /// Bytes to evict for a page of `len`: some more than it needs, since one sample of the frames
-    /// finds several victims for the price of one.
+    /// Bytes to evict for a page of `len`: somewhat more than it needs, since one sample of the
+    /// frames finds several victims for the price of one.
     fn room_for(&self, len: usize) -> u64 {
         (len as u64).max(ROOM_MIN.min(self.tiers[0].account.budget() / LOW_SHARE))
     }
@@ -227,7 +232,7 @@ impl Inner {
         }
     }
 
-    /// Bytes of pages in DRAM that are latched or pinned. Looks at every frame.
+    /// Bytes of pages in DRAM that are latched or pinned. Visits every frame.
     fn held_bytes(&self) -> u64 {
         let frames = (0..self.tiers[0].begun()).filter_map(|n| self.tiers[0].nth(n));
         let frames = frames.map(|id| &self.frames[id]);
@@ -235,7 +240,7 @@ impl Inner {
         held.map(|frame| frame.len() as u64).sum()
     }
 
-    /// A frame of one tier without evicting anything.
+    /// Takes a frame of one tier without evicting anything.
     pub(crate) fn take_from(&self, tier: usize, page: PageId, len: usize) -> Option<Taken> {
         let frames = &self.tiers[tier];
         // There are at most MEMORY_TIERS_MAX tiers.
@@ -248,9 +253,10 @@ impl Inner {
         Some(taken)
     }
 
-    /// Makes the frame the page's, under the exclusive hold that this takes.
+    /// Assigns the frame to the page, under the exclusive latch, which this acquires and keeps.
     ///
-    /// A reader with a stale hint may hold the frame for a moment, to find that its page is gone.
+    /// A reader with a stale hint may hold the latch for a moment, until it finds that the page is
+    /// gone.
     pub(crate) fn occupy(&self, id: FrameId, page: PageId, space: u32, len: usize, cold: bool) {
         let frame = &self.frames[id];
         frame.latch.exclusive(&self.lot);
@@ -265,12 +271,12 @@ impl Inner {
         self.spaces.came(space, len as u64);
     }
 
-    /// Gives warm frames of a tier back and evicts pages for somebody else's bytes; the bytes that
-    /// the ledger got.
+    /// Reclaims memory for other consumers of the ledger: releases warm frames of a tier and evicts
+    /// pages. Returns the bytes that the ledger got.
     pub(crate) fn release(self: &Arc<Self>, tier: usize, bytes: u64, effort: Effort) -> u64 {
         let frames = &self.tiers[tier];
         let mut given = 0;
-        // A round gives frames back or makes some to give, a page of the smallest size at least.
+        // A round releases warm frames or makes some, of at least one page of the smallest size.
         let rounds = 2 + 2 * bytes.min(frames.account.surplus()) / PAGE_MIN_BYTES as u64;
         for _ in 0..rounds {
             let want = bytes.saturating_sub(given).min(frames.account.surplus());
@@ -285,14 +291,16 @@ impl Inner {
                 if evicted == 0 {
                     break;
                 }
-                // Framed, what was evicted is warm now.
+                // In a framed pool, the evicted pages' frames are warm now, and the next round
+                // releases them.
                 given += if self.range.is_some() { evicted.min(surplus) } else { 0 };
             }
         }
         given
     }
 
-    /// Makes bytes available in a tier: warm frames of other classes first, then pages.
+    /// Makes bytes available in a tier: releases warm frames of other classes first, then evicts
+    /// pages. Returns the bytes freed.
     pub(crate) fn make_room(
         self: &Arc<Self>,
         tier: usize,

@@ -1,16 +1,16 @@
-//! Frame arenas: the room of one memory tier, by size class, under one account.
+//! Frame arenas: the frames of one memory tier, by size class, under one account.
 //!
 //! Each size class has a reserved range with room for as many of its shortest pages as fit the
-//! tier, so any mix of sizes fits without compaction; only touched memory is resident, and only it
-//! is counted. A frame is counted by the length of the page that it holds, not by its class, so a 5
-//! MiB page costs 5 MiB.
+//! tier, so any mix of sizes fits without compaction; only touched memory is resident, and only
+//! that is charged. A frame is charged by the length of the page that it holds, not by its class,
+//! so a 5 MiB page costs 5 MiB.
 //!
 //! In a mapped pool a page has its own addresses and frame for life; an arena is a table of slots
-//! with the pages that are in the tier: what to draw victims from, and how many there may be.
+//! that hold the tier's pages: the candidates for eviction, and the limit of their number.
 //!
-//! A released frame stays *warm*: counted, its memory kept for the next page of its class, which
-//! then costs no page faults. Warm frames are the first to be given back when anybody needs bytes.
-//! Mapped frames are given back at once.
+//! A released frame stays *warm*: charged, its memory kept for the next page of its class, which
+//! then costs no page faults. Warm frames are the first to be reclaimed when any consumer needs
+//! bytes. Mapped frames are decommitted at once.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -26,7 +26,7 @@ use crate::frame::{Frame, FrameTable};
 use crate::page::{CLASSES, FrameId, PageId, class_bytes, class_len_min, class_of};
 use crate::sync::lock;
 
-/// Where the pages of one size class in one tier are.
+/// Location of the pages of one size class in one tier.
 #[derive(Debug)]
 enum Room {
     /// Framed: index `i` is frame `first + i`, whose bytes are the `i`th part of the mapping.
@@ -44,14 +44,14 @@ unsafe impl Zeroed for AtomicU32 {}
 struct Arena {
     room: Room,
     class: usize,
-    /// Frames or slots that there is room for.
+    /// Number of frames or slots reserved.
     count: u32,
-    /// Indexes handed out at least once.
+    /// Number of indexes handed out at least once.
     begun: AtomicU32,
-    /// Frames that hold a page.
+    /// Number of frames that hold a page.
     in_use: AtomicU32,
     warm: Mutex<Vec<FrameId>>,
-    /// Indexes handed out before and free now.
+    /// Indexes handed out before and free now, without memory.
     cold: Mutex<Vec<u32>>,
 }
 
@@ -86,7 +86,7 @@ impl Arena {
         (frame.0 - first) as usize * class_bytes(self.class)
     }
 
-    /// The frame of an index; a slot may have none.
+    /// Returns the frame of an index; `None` for an empty slot.
     fn frame(&self, index: u32) -> Option<FrameId> {
         match &self.room {
             Room::Frames { first, .. } => Some(FrameId(first + index)),
@@ -97,7 +97,7 @@ impl Arena {
         }
     }
 
-    /// An index without a page: one used before, or the next.
+    /// Takes a free index: one used before, or the next.
     fn pop_cold(&self) -> Option<u32> {
         if let Some(index) = lock(&self.cold).pop() {
             return Some(index);
@@ -106,7 +106,7 @@ impl Arena {
         self.begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, begin).ok()
     }
 
-    /// The frame of an index that was taken for `page`.
+    /// Returns the frame of an index that was taken for `page`; a slot is set to it.
     fn assign(&self, index: u32, page: PageId, frames: &FrameTable) -> FrameId {
         match &self.room {
             Room::Frames { first, .. } => FrameId(first + index),
@@ -122,30 +122,31 @@ impl Arena {
     }
 }
 
-/// A frame is counted by the length of its page: a huge page would be memory that no account knows
-/// of. A kernel without huge pages refuses the advice and needs none.
+/// Declines huge pages for a mapping. A frame is charged by the length of its page: a huge page
+/// would be resident memory that no account is charged for. A kernel without huge pages refuses the
+/// advice and needs none.
 pub(crate) fn decline_huge_pages(mapping: &Mapping, whose: &str) {
     if let Err(error) = mapping.advise_huge(false) {
         tracing::debug!(whose, %error, "huge pages were not declined");
     }
 }
 
-/// A frame for a page, and how many of its first bytes may hold an older page.
+/// A frame taken for a page, and the number of its first bytes that may hold an older page.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) frame: FrameId,
     pub(crate) stale: usize,
 }
 
-/// Frames that go back to the kernel in one call.
+/// Maximum number of frames returned to the kernel in one call.
 const RELEASE_BATCH: usize = 256;
 
-/// Bytes of frames that were given back.
+/// Bytes of warm frames returned to the kernel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Released {
-    /// All of them.
+    /// All bytes returned.
     pub(crate) bytes: u64,
-    /// Those that the ledger got; the rest is the pool's floor.
+    /// Bytes that went back to the ledger; the rest belongs to the pool's floor.
     pub(crate) to_ledger: u64,
 }
 
@@ -154,27 +155,27 @@ pub(crate) struct Released {
 pub(crate) struct TierFrames {
     pub(crate) tier: MemoryTier,
     pub(crate) account: Account,
-    /// What the tier may grow to.
+    /// Maximum size that the tier may grow to.
     pub(crate) most_bytes: u64,
     arenas: Vec<Arena>,
     warm_bytes: AtomicU64,
     page_bytes: AtomicU64,
 }
 
-/// How many frames of each class a tier of `capacity` bytes may need: pages are counted by their
-/// length, and the shortest of a class are little more than half of its frames.
+/// Number of frames of each class that a tier of `capacity` bytes may need: pages are charged by
+/// their length, and the shortest pages of a class are little more than half of its frames.
 fn counts(capacity: u64) -> impl Iterator<Item = u64> {
     (0..CLASSES).map(move |class| (capacity / class_len_min(class) as u64).max(1))
 }
 
 impl TierFrames {
-    /// Frames that a tier of `capacity` bytes adds to the frame table.
+    /// Number of frames that a tier of `capacity` bytes adds to the frame table.
     pub(crate) fn frames(capacity: u64) -> u64 {
         counts(capacity).sum()
     }
 
-    /// The frames of a tier that may grow to `most_bytes`, the first of which is `first`; or in a
-    /// mapped pool, whose pages are at addresses of `range`, the room for as many.
+    /// Reserves the frames of a tier that may grow to `most_bytes`, the first of which is `first`;
+    /// in a mapped pool, whose pages are at addresses of `range`, reserves as many slots.
     pub(crate) fn reserve(
         tier: MemoryTier,
         account: Account,
@@ -195,7 +196,8 @@ impl TierFrames {
         Ok(Self { tier, account, most_bytes, arenas, warm_bytes, page_bytes })
     }
 
-    /// A frame for `page`, which has `len` bytes, out of what the tier has left, or `None`.
+    /// Takes a frame for `page`, which has `len` bytes, within the tier's account; `None` if the
+    /// tier has no room.
     pub(crate) fn take(
         &self,
         frames: &FrameTable,
@@ -210,7 +212,7 @@ impl TierFrames {
         Some(self.hand_out(frames, arena, tier, len, taken))
     }
 
-    /// A frame that the ledger may owe, up to `limit` in all, or `None`.
+    /// Takes a frame on debt, up to a debt of `limit` in all; `None` beyond it.
     pub(crate) fn owe(
         &self,
         frames: &FrameTable,
@@ -243,7 +245,7 @@ impl TierFrames {
         frame.set_data(unsafe { mapping.as_ptr().add(offset) });
         frame.set_committed(len.max(taken.stale).max(frame.committed()));
         frame.tier.store(tier, Ordering::Relaxed);
-        // There are 13 classes.
+        // There are 13 classes, so a class fits a byte.
         frame.class.store(u8::try_from(arena.class).unwrap_or(u8::MAX), Ordering::Relaxed);
         self.came(arena, len);
         taken
@@ -259,7 +261,8 @@ impl TierFrames {
         self.page_bytes.fetch_sub(len as u64, Ordering::Relaxed);
     }
 
-    /// Room for the page of a mapped frame that is to come from another tier: its place, or `None`.
+    /// Reserves a slot and bytes for the page of a mapped frame that moves here from another tier;
+    /// `None` if the tier has no room.
     pub(crate) fn reserve_place(&self, frame: &Frame) -> Option<u32> {
         let len = frame.len() as u64;
         if !self.account.take(len) {
@@ -272,13 +275,13 @@ impl TierFrames {
         place
     }
 
-    /// Gives back the room for a page that did not come.
+    /// Cancels the reservation for a page that did not move.
     pub(crate) fn cancel_place(&self, frame: &Frame, place: u32) {
         lock(&self.arenas[frame.class()].cold).push(place);
         self.account.give(frame.len() as u64);
     }
 
-    /// Puts the page of a mapped frame, which the caller holds exclusively, into its place here.
+    /// Enters the page of a mapped frame, which the caller holds exclusively, into its slot here.
     pub(crate) fn enter(&self, frames: &FrameTable, tier: u8, id: FrameId, place: u32) {
         let frame = &frames[id];
         let arena = &self.arenas[frame.class()];
@@ -287,8 +290,8 @@ impl TierFrames {
         self.came(arena, frame.len());
     }
 
-    /// Ends the stay of the page of a mapped frame, which the caller holds exclusively. Its memory
-    /// is elsewhere by now, or given back.
+    /// Removes the page of a mapped frame, which the caller holds exclusively, from this tier. Its
+    /// memory is in another tier by now, or decommitted.
     pub(crate) fn leave(&self, frames: &FrameTable, id: FrameId) {
         let frame = &frames[id];
         let (arena, len) = (&self.arenas[frame.class()], frame.len());
@@ -312,7 +315,7 @@ impl TierFrames {
             self.keep_warm(frame, arena, id);
             return None;
         }
-        // A tail of up to an eighth stays: giving it back costs more than it is worth.
+        // A tail of up to an eighth stays committed: decommitting it costs more than it is worth.
         if had - had.min(len) > had / 8 && self.decommit(arena, id, len, had - len) {
             frame.set_committed(len);
             self.account.give((had - len) as u64);
@@ -336,7 +339,7 @@ impl TierFrames {
             return None;
         };
         let frame = arena.assign(index, page, frames);
-        // A mapped frame has older bytes only where the kernel did not take them back.
+        // A mapped frame has older bytes only if the kernel failed to decommit them.
         let stale = frames[frame].committed().min(len);
         Some(Taken { frame, stale })
     }
@@ -355,7 +358,7 @@ impl TierFrames {
         lock(&arena.warm).push(id);
     }
 
-    /// Takes back a frame whose page is gone and whose latch is free or held by the caller.
+    /// Takes back a frame whose page is gone, as warm. Its latch is free or held by the caller.
     pub(crate) fn release(&self, frames: &FrameTable, id: FrameId, len: usize) {
         let frame = &frames[id];
         let arena = &self.arenas[frame.class()];
@@ -363,7 +366,7 @@ impl TierFrames {
         self.keep_warm(frame, arena, id);
     }
 
-    /// Gives at least `bytes` of warm frames back, or all there are.
+    /// Returns at least `bytes` of warm frames to the kernel, or all there are.
     pub(crate) fn release_warm(&self, frames: &FrameTable, bytes: u64) -> Released {
         let mut all = Released::default();
         for arena in self.arenas.iter().rev() {
@@ -379,7 +382,8 @@ impl TierFrames {
         all
     }
 
-    /// Gives warm frames of one class back by one call of the kernel, where it has such a call.
+    /// Returns warm frames of one class to the kernel, batched into one system call if the kernel
+    /// has one for that.
     fn release_some(&self, frames: &FrameTable, arena: &Arena, wanted: u64) -> Released {
         let Room::Frames { mapping, first } = &arena.room else { return Released::default() };
         let (mut taken, mut ranges, mut bytes) = (Vec::new(), Vec::new(), 0);
@@ -407,7 +411,7 @@ impl TierFrames {
         Released { bytes, to_ledger: self.account.give(bytes) }
     }
 
-    /// Bytes that a page could have without evicting one.
+    /// Bytes available to a page without an eviction.
     pub(crate) fn headroom(&self) -> u64 {
         self.account.room() + self.warm_bytes()
     }
@@ -421,7 +425,7 @@ impl TierFrames {
         self.page_bytes.load(Ordering::Relaxed)
     }
 
-    /// Where the page of frame 0 begins.
+    /// Returns the address of the page of frame 0.
     pub(crate) fn first_data(&self) -> *const u8 {
         match &self.arenas[0].room {
             Room::Frames { mapping, .. } => mapping.as_ptr().cast_const(),
@@ -429,17 +433,18 @@ impl TierFrames {
         }
     }
 
-    /// Pages in this tier.
+    /// Number of pages in this tier.
     pub(crate) fn pages(&self) -> u64 {
         self.arenas.iter().map(|arena| u64::from(arena.in_use.load(Ordering::Relaxed))).sum()
     }
 
-    /// Frames begun so far, over all classes: the range of [`TierFrames::nth`].
+    /// Number of frames or slots handed out at least once, over all classes: the range of
+    /// [`TierFrames::nth`].
     pub(crate) fn begun(&self) -> u64 {
         self.arenas.iter().map(|arena| u64::from(arena.begun.load(Ordering::Relaxed))).sum()
     }
 
-    /// The `n`th frame begun, counted through the classes, unless its place is empty.
+    /// Returns the `n`th frame of those, counted through the classes; `None` for an empty slot.
     pub(crate) fn nth(&self, mut n: u64) -> Option<FrameId> {
         for arena in &self.arenas {
             let begun = u64::from(arena.begun.load(Ordering::Relaxed));
@@ -452,7 +457,7 @@ impl TierFrames {
         None
     }
 
-    /// Lets the delay of an emulated tier pass, as long as a fix of remote memory takes longer.
+    /// Spins for the latency of an emulated tier: the extra time of a fix in remote memory.
     pub(crate) fn delay(&self) {
         if self.tier.latency_ns == 0 {
             return;
@@ -463,8 +468,8 @@ impl TierFrames {
         }
     }
 
-    /// A random frame begun, of `class` or drawn by bytes in use: a class with twice the bytes is
-    /// drawn twice as often. `None` when no frame holds a page, or this place none.
+    /// Draws a random frame, of `class` or weighted by bytes in use: a class with twice the bytes
+    /// is drawn twice as often. `None` if no frame holds a page, or the drawn slot is empty.
     pub(crate) fn draw(&self, random: u64, class: Option<usize>) -> Option<FrameId> {
         let begun_of = |arena: &Arena| {
             let begun = arena.begun.load(Ordering::Relaxed).max(1);

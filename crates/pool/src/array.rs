@@ -1,4 +1,4 @@
-//! Arrays that are reserved whole and cost memory only where they were touched.
+//! Arrays in reserved address space, which cost memory only where they were touched.
 
 use std::io;
 use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! A count that threads keep without sharing a cache line.
+//! Sharded counter, whose threads do not share a cache line.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -9,12 +9,12 @@ const SHARDS: usize = 16;
 #[repr(align(64))]
 struct Shard(AtomicU64);
 
-/// A number that many threads add to and take from, in shards that keep them off each other's cache
-/// lines.
+/// Sharded counter that many threads add to and subtract from, each in a shard on its own cache
+/// line.
 #[derive(Debug, Default)]
 pub struct Counter([Shard; SHARDS]);
 
-/// The calling thread's shard.
+/// Returns the index of the calling thread's shard.
 fn shard() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static SHARD: Cell<usize> = const { Cell::new(usize::MAX) });
@@ -31,14 +31,15 @@ impl Counter {
         self.0[shard()].0.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Takes what some thread has added. A shard may fall below zero, and wraps; the sum does not.
+    /// Subtracts `n`, which any thread may have added. A shard may wrap below zero; the sum does
+    /// not.
     #[inline]
     pub fn take(&self, n: u64) {
         self.0[shard()].0.fetch_sub(n, Ordering::Relaxed);
     }
 
-    /// The sum, never below zero: a look at the shards may miss what was added in one of them
-    /// and see what was taken in another.
+    /// Returns the sum, never below zero: a concurrent read may miss an addition to one shard and
+    /// see the subtraction from another.
     #[must_use]
     pub fn get(&self) -> u64 {
         let shards = self.0.iter().map(|shard| shard.0.load(Ordering::Relaxed));

@@ -1,4 +1,4 @@
-//! What can go wrong in a pool.
+//! Errors of a pool.
 
 use std::io;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use crate::page::{PAGE_MAX_BYTES, PageId};
 /// An error of the buffer pool.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
-    /// Every frame that could make room stayed latched for the whole patience of the pool.
+    /// No frame came free: every frame that could make room stayed latched for the pool's whole
+    /// timeout.
     #[error(
         "pool {pool}: no frame for {} within {waited:?}: every page is latched, pinned, or dirty \
          without a store to go to. Of {} of DRAM the pool has: {}{}; others have: {}",
@@ -23,19 +24,19 @@ pub enum PoolError {
         pool: String,
         /// Bytes of the page that found no frame.
         asked_bytes: u64,
-        /// How long the pool tried.
+        /// Time that the pool tried.
         waited: Duration,
         /// Bytes of DRAM that the pool shares with the other consumers of its ledger.
         dram_bytes: u64,
         /// Spaces with resident bytes, largest first.
         holders: Vec<(String, u64)>,
-        /// Bytes of pages in DRAM that were latched or pinned; not looked up for those who did not
-        /// wait.
+        /// Bytes of pages in DRAM that were latched or pinned; `None` if the caller did not wait,
+        /// since counting them visits every frame.
         held_bytes: Option<u64>,
         /// Other consumers that hold bytes, largest first.
         others: Vec<(String, u64)>,
     },
-    /// A memory tier did not become as small as it should.
+    /// A memory tier could not be shrunk to the requested size.
     #[error(
         "pool {pool}: {tier} did not shrink to {} within {waited:?} and has {}: its other pages \
          are latched, pinned, or dirty without a store to go to, or come as fast as they go",
@@ -46,14 +47,14 @@ pub enum PoolError {
         pool: String,
         /// The tier.
         tier: String,
-        /// What it should have.
+        /// Requested size.
         asked_bytes: u64,
-        /// What it has come to.
+        /// Size reached.
         has_bytes: u64,
-        /// How long nothing was won.
+        /// Time without any progress.
         waited: Duration,
     },
-    /// A page longer than any frame, or longer than the pool's memory, or empty.
+    /// A page is longer than any frame or than the pool's memory, or is empty.
     #[error(
         "pool {pool}: a page of {asked_bytes} bytes cannot be: pages have 1 byte to {}",
         format_bytes(*.limit_bytes)
@@ -61,20 +62,20 @@ pub enum PoolError {
     PageSize {
         /// The pool's name.
         pool: String,
-        /// The length asked for.
+        /// Requested length.
         asked_bytes: u64,
         /// The largest length that fits.
         limit_bytes: u64,
     },
-    /// The page was freed, or never was.
+    /// The page was freed, or never existed.
     #[error("pool {pool}: page {page} does not exist (freed, or of another pool)")]
     NoSuchPage {
         /// The pool's name.
         pool: String,
-        /// The page asked for.
+        /// The requested page.
         page: PageId,
     },
-    /// The page belongs to another space than the one that was asked.
+    /// The page belongs to another space than the one that was called.
     #[error(
         "pool {pool}: page {page} belongs to {owner}, not to {space}: the reference is of another \
          space, or of a page that was freed; ask the space that made it"
@@ -82,31 +83,31 @@ pub enum PoolError {
     WrongSpace {
         /// The pool's name.
         pool: String,
-        /// The page asked for.
+        /// The requested page.
         page: PageId,
-        /// The space that was asked.
+        /// The space that was called.
         space: String,
-        /// The space that the page belongs to.
+        /// The space that owns the page.
         owner: String,
     },
-    /// The page is durable: a directory outside the pool names its bytes.
+    /// The page is durable, hence immutable: a directory outside the pool refers to its bytes.
     #[error("pool {pool}: page {page} is durable and cannot be written; write a new page instead")]
     Durable {
         /// The pool's name.
         pool: String,
-        /// The page asked for.
+        /// The requested page.
         page: PageId,
     },
-    /// The page's latch stayed busy.
+    /// The page's latch was not free within the timeout.
     #[error("pool {pool}: page {page} of {space} stayed latched for {waited:?}")]
     LatchTimeout {
         /// The pool's name.
         pool: String,
-        /// The page asked for.
+        /// The requested page.
         page: PageId,
         /// The page's owner.
         space: String,
-        /// How long the caller waited.
+        /// Time that the caller waited.
         waited: Duration,
     },
     /// All page ids are in use.
@@ -114,7 +115,7 @@ pub enum PoolError {
     PageIds {
         /// The pool's name.
         pool: String,
-        /// How many there are.
+        /// Number of page ids of the pool.
         limit: u64,
     },
     /// The pool has no store, which the operation needs.
@@ -126,22 +127,22 @@ pub enum PoolError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The pool cannot be set up like this.
+    /// The configuration is invalid.
     #[error("pool {pool}: {reason}")]
     Config {
         /// The pool's name.
         pool: String,
-        /// What is wrong and what would be right.
+        /// The problem, and what would be valid.
         reason: String,
     },
-    /// The kernel refused something the pool needs.
+    /// A system call that the pool needs failed.
     #[error("pool {pool}: {what}: {source}")]
     System {
         /// The pool's name.
         pool: String,
-        /// What was being done.
+        /// The operation that failed.
         what: &'static str,
-        /// The kernel's word.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The pool is shutting down.
@@ -152,7 +153,7 @@ pub enum PoolError {
     },
 }
 
-/// The eight that hold most.
+/// The eight largest holders, largest first.
 pub(crate) fn largest(holders: impl Iterator<Item = (String, u64)>) -> Vec<(String, u64)> {
     let mut holders: Vec<_> = holders.filter(|(_, bytes)| *bytes > 0).collect();
     holders.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));

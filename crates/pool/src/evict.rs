@@ -1,9 +1,8 @@
-//! Making room: which pages go, and where.
+//! Eviction: selection of victims, and demotion, write-back or dropping of each.
 //!
 //! A page leaves a tier in one of three ways: it is demoted (copied to the next memory tier), it is
-//! dropped because the store has its bytes, or it is written first and then dropped. All three take
-//! the frame's latch only if it is free at once, so nobody ever waits for an evictor and an evictor
-//! for nobody.
+//! dropped because the store has its bytes, or it is written first and then dropped. All three only
+//! try the frame's latch, so an evictor never waits for a latch.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,15 +15,15 @@ use crate::residency::PageView;
 use crate::state::PageState;
 use crate::write_back::Haste;
 
-/// What an eviction may do to make room.
+/// Operations that an eviction may use to make room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effort {
-    /// Drop pages that the store has, and demote: no I/O.
+    /// Drop clean pages, and demote: no I/O.
     Clean,
     /// Also write dirty pages.
     Write,
-    /// Also have the kernel move pages to other nodes, which holds them for as long as it takes:
-    /// what a worker does ahead of those who wait.
+    /// Also let the kernel move pages to other nodes, which holds the pages for the duration of the
+    /// move: for the background worker, ahead of demand.
     Keep,
 }
 
@@ -38,23 +37,26 @@ impl Effort {
     }
 }
 
-/// Frames drawn for one decision, and looks spent at most to find them.
+/// Frames drawn for one decision, and the maximum number of draws to find them.
 const SAMPLE: usize = 32;
 const LOOKS_MAX: usize = 4 * SAMPLE;
-/// The lowest share of a sample goes.
+/// Share of a sample that is evicted, lowest scores first (1 / `VICTIM_SHARE`).
 const VICTIM_SHARE: usize = 4;
-/// Pages that an eviction or a promotion holds at a time, some more or less: as many as one call of
-/// the kernel takes back or moves for little more than the price of one.
+/// Approximate number of pages that an eviction or a promotion holds at a time: as many as one
+/// system call releases or moves for little more than the price of one.
 const VICTIMS_MAX: usize = 64;
-/// Bytes that a promotion holds at a time, but for a page that is longer.
+/// Maximum bytes that a promotion holds at a time, except for a single longer page.
 const PROMOTION_BATCH_BYTES: usize = 8 << 20;
-/// Frames looked at in one sweep, which begins anywhere: more wait for the next call.
+/// Maximum number of frames visited by one sweep, which begins at a random frame; the rest is left
+/// to the next call.
 const SWEEP_LOOKS_MAX: u64 = 1 << 16;
-/// Decisions in one call, so that a call ends even while others take what it frees.
+/// Maximum number of decisions of one call, so that a call ends even while other threads take what
+/// it frees.
 const ROUNDS_MAX: usize = 64;
-/// Decisions in a row that may free nothing, as when the store refuses to take dirty pages.
+/// Maximum number of decisions in a row that free nothing, as when the store refuses dirty pages.
 const IDLE_ROUNDS_MAX: usize = 4;
-/// Bytes written in one batch: enough to keep the device busy, few enough to be held briefly.
+/// Maximum bytes written in one batch: enough to keep the device busy, few enough to be held
+/// briefly.
 pub(crate) const WRITE_BATCH_BYTES: usize = 8 << 20;
 
 #[derive(Clone, Copy)]
@@ -66,7 +68,7 @@ struct Candidate {
     dirty: bool,
 }
 
-/// A number that differs from call to call and thread to thread.
+/// Returns a pseudo-random number that differs between calls and threads.
 pub(crate) fn random() -> u64 {
     use std::cell::Cell;
     thread_local!(static STATE: Cell<u64> = const { Cell::new(0) });
@@ -82,7 +84,7 @@ pub(crate) fn random() -> u64 {
 }
 
 impl Inner {
-    /// What a policy sees of the page in a frame.
+    /// Builds the policy's view of the page in a frame.
     pub(crate) fn view(&self, frame: &Frame) -> PageView {
         PageView {
             tier: frame.tier(),
@@ -111,10 +113,11 @@ impl Inner {
         Some(Candidate { id, page, score, len: view.len_bytes, dirty: view.dirty })
     }
 
-    /// Frees at least `bytes` of a tier, or as much as can be; the bytes of the pages that left.
+    /// Evicts at least `bytes` from a tier, or as much as possible. Returns the bytes of the pages
+    /// that left.
     ///
-    /// `class` is the size class whose frames the caller wants: half of the draws look there, so
-    /// that a frame comes back warm.
+    /// `class` is the size class whose frames the caller needs: half of the draws are from it, so
+    /// that one of its frames becomes warm.
     pub(crate) fn evict(
         self: &Arc<Self>,
         tier: usize,
@@ -125,7 +128,7 @@ impl Inner {
         let mut freed = 0;
         let mut idle_rounds = 0;
         for _ in 0..ROUNDS_MAX {
-            // A store that takes no dirty pages must not keep the clean ones here.
+            // If the store refuses dirty pages, clean pages must still be evicted.
             let effort = if idle_rounds == 0 { effort } else { Effort::Clean };
             let victims = self.victims(tier, effort, class, bytes - freed, |_| true);
             if victims.is_empty() {
@@ -141,7 +144,7 @@ impl Inner {
         freed
     }
 
-    /// Pages worth least, of about `bytes`, few enough to be held at a time.
+    /// Selects the pages with the lowest scores, of about `bytes`, few enough to be held at a time.
     fn victims(
         &self,
         tier: usize,
@@ -166,8 +169,8 @@ impl Inner {
         if all.is_empty() { self.sweep(tier, effort, &wanted) } else { all }
     }
 
-    /// Writes pages that the store does not have, lowest score first, about `bytes` of them, and
-    /// leaves them where they are; the bytes written.
+    /// Writes pages that have no copy on the store, lowest score first, about `bytes` of them, and
+    /// keeps them in memory. Returns the bytes written.
     pub(crate) fn write_some(self: &Arc<Self>, bytes: u64) -> u64 {
         let unbacked = |found: &Candidate| found.dirty && self.pages[found.page].stored().is_none();
         let write = |tier| {
@@ -184,7 +187,7 @@ impl Inner {
         (0..self.tiers.len()).map(write).find(|written| *written > 0).unwrap_or(0)
     }
 
-    /// The lowest-scored quarter of a random sample, lowest first.
+    /// Returns the lowest-scored quarter of a random sample, lowest first.
     fn sample(
         &self,
         tier: usize,
@@ -209,7 +212,7 @@ impl Inner {
         found
     }
 
-    /// Frames of the tier one after the other, for when chance found nothing that can go.
+    /// Visits the frames of the tier one after the other, for when sampling found no victim.
     fn sweep(
         &self,
         tier: usize,
@@ -227,7 +230,8 @@ impl Inner {
             .collect()
     }
 
-    /// Takes the first of `victims` out of the tier, until `bytes` are free; the bytes freed.
+    /// Evicts the first of `victims` from the tier, until `bytes` are free. Returns the bytes
+    /// freed.
     fn evict_these(
         self: &Arc<Self>,
         tier: usize,
@@ -259,8 +263,8 @@ impl Inner {
         freed + self.drop_clean(tier, &clean) + self.write_and_drop(tier, &dirty, effort)
     }
 
-    /// Takes the exclusive hold of a page that is in this frame and this tier, if it is free. A
-    /// mapped frame keeps its page when it goes to another tier.
+    /// Tries to acquire the exclusive hold of a page that is in this frame and this tier. The tier
+    /// must be checked, since a mapped frame keeps its page when it moves to another tier.
     pub(crate) fn try_hold_in_tier(
         self: &Arc<Self>,
         id: FrameId,
@@ -277,7 +281,7 @@ impl Inner {
         is_there
     }
 
-    /// Drops those pages that are still in the tier, unheld and clean; their bytes.
+    /// Drops those pages that are still in the tier, not held, and clean. Returns their bytes.
     fn drop_clean(self: &Arc<Self>, tier: usize, clean: &[(FrameId, PageId)]) -> u64 {
         let held = clean.iter().copied().filter(|(id, page)| {
             let held = self.try_hold_in_tier(*id, *page, tier);
@@ -290,7 +294,7 @@ impl Inner {
         self.drop_held(&held.collect::<Vec<_>>())
     }
 
-    /// Drops clean pages that the caller holds exclusively; their bytes.
+    /// Drops clean pages that the caller holds exclusively. Returns their bytes.
     fn drop_held(self: &Arc<Self>, held: &[(FrameId, PageId)]) -> u64 {
         let tiers_and_lens = held.iter().map(|(id, _)| {
             let frame = &self.frames[*id];
@@ -304,7 +308,7 @@ impl Inner {
             debug_assert!(stepped.is_some(), "{page:?} left {id:?} under an exclusive hold");
             self.vacate(*id);
             self.tier_counters[*tier].evicted.add(1);
-            // Whoever dooms a page and finds it held leaves it to the holder.
+            // A thread that dooms a held page leaves freeing it to the holder.
             if let Some(seen) = stepped.filter(|seen| seen.is_doomed()) {
                 self.free_doomed(*page, seen);
             }
@@ -333,11 +337,11 @@ impl Inner {
         self.drop_held(&held)
     }
 
-    /// Moves pages to the next memory tier, if there is one and the policy wants them there; which
-    /// of them it moved.
+    /// Demotes pages to the next memory tier, if there is one and the policy admits them. Returns
+    /// true for each page moved.
     fn demote(self: &Arc<Self>, tier: usize, victims: &[Candidate], effort: Effort) -> Vec<bool> {
         let lower = tier + 1;
-        // Who waits for a frame does not wait for the kernel to move pages.
+        // A caller that waits for a frame must not wait for the kernel to move pages.
         let by_kernel = self.nodes.is_some() && effort != Effort::Keep;
         let Some(frames) = self.tiers.get(lower).filter(|_| !by_kernel) else {
             return vec![false; victims.len()];
@@ -367,8 +371,8 @@ impl Inner {
         result
     }
 
-    /// Moves pages from one tier to another; which of them it moved. The others are held, gone, or
-    /// the tier has no room for them.
+    /// Moves pages from one tier to another. Returns true for each page moved; the others are held
+    /// or gone, or the tier has no room for them.
     fn relocate(
         self: &Arc<Self>,
         pages: &[(FrameId, PageId)],
@@ -381,8 +385,8 @@ impl Inner {
         }
     }
 
-    /// Copies a page into a frame of another tier and repoints it. False when it is held, gone, or
-    /// the tier has no frame.
+    /// Copies a page into a frame of another tier and updates its state. False if the page is held
+    /// or gone, or the tier has no frame.
     fn move_page(self: &Arc<Self>, from: FrameId, page: PageId, tier: usize) -> bool {
         let source = &self.frames[from];
         let len = self.pages[page].len();
@@ -399,7 +403,7 @@ impl Inner {
         }
         let entry = &self.pages[page];
         let space = entry.owner().0;
-        // A page that has just been moved down is cold until somebody wants it again.
+        // A page that was just demoted is cold until it is fixed again.
         let cold = tier > source.tier();
         self.occupy(taken.frame, page, space, len, cold);
         let target = &self.frames[taken.frame];
@@ -415,17 +419,18 @@ impl Inner {
         true
     }
 
-    /// Ends the exclusive hold of a page that has just come into a frame.
+    /// Releases the exclusive hold of a page that has just come into a frame.
     pub(crate) fn settle(self: &Arc<Self>, id: FrameId, page: PageId) {
-        // After the state says where the page is: whoever dooms it later finds this frame.
+        // Must come after the state change: a thread that dooms the page later finds this frame.
         if self.pages[page].state.look().is_doomed() {
             self.frames[id].doom();
         }
         self.release_exclusive(id);
     }
 
-    /// Moves pages that slower memory serves again and again to the next faster tier, if that has
-    /// room to spare. One that finds none must be wanted again as often before it is asked for.
+    /// Promotes pages that are fixed often in slower memory to the next faster tier, if that has
+    /// room to spare. A page that finds no room must be fixed as often again before it is queued
+    /// again.
     pub(crate) fn promote(self: &Arc<Self>, pages: &[PageId]) {
         for upper in 0..self.tiers.len().saturating_sub(1) {
             let here = pages.iter().filter_map(|page| {
@@ -444,7 +449,7 @@ impl Inner {
         }
     }
 
-    /// How many of the first pages are promoted together, one at least.
+    /// Number of pages from the front that are promoted together, at least one.
     fn promotion_batch(&self, pages: &[(FrameId, PageId)]) -> usize {
         let mut bytes = 0;
         let fits = pages.iter().take(VICTIMS_MAX).take_while(|(_, page)| {

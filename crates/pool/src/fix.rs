@@ -1,7 +1,7 @@
-//! Fixing pages: by hint, by page table, by loading; and letting them go.
+//! Fixing and releasing pages: by hint, through the page table, or by loading.
 //!
-//! Expected cost of a fix in DRAM: with a right hint one exchange on the frame's latch word, about
-//! 20 ns; through the page table one more cache line.
+//! Expected cost of a fix in DRAM: with a right hint one atomic exchange on the frame's latch word,
+//! about 20 ns; through the page table one more cache line.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,7 +17,7 @@ use crate::residency::Access;
 use crate::space::Owner;
 use crate::state::{PageState, Seen};
 
-/// How a page is wanted.
+/// Latch mode of a fix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hold {
     Shared,
@@ -44,11 +44,11 @@ impl Inner {
         PoolError::LatchTimeout { pool, page, space, waited }
     }
 
-    /// An error for a page that belongs to another space than `owner`. One that is free belongs to
-    /// none.
+    /// Returns an error for a page that belongs to another space than `owner`. A free page belongs
+    /// to no space.
     pub(crate) fn check_owner(&self, page: PageId, owner: Owner) -> Result<(), PoolError> {
         let Some(entry) = self.pages.find(page) else { return Ok(()) };
-        // A new page has its owner before its state says that it is there.
+        // The owner of a new page is set before its state leaves `Free`.
         if entry.state.get() == PageState::Free || entry.owner() == owner {
             return Ok(());
         }
@@ -72,8 +72,8 @@ impl Inner {
         self.fix_until(page, owner, hold, None)
     }
 
-    /// Fixes a page of `owner` and repairs its hint. Waits until `deadline`, without one for the
-    /// pool's patience.
+    /// Fixes a page of `owner` and repairs its hint. Waits until `deadline`, or without one for the
+    /// pool's timeout.
     pub(crate) fn fix_until(
         self: &Arc<Self>,
         page: &mut PageRef,
@@ -88,7 +88,7 @@ impl Inner {
         }
         self.counters.look_ups.add(1);
         let frame = self.fix_by_id(page.id(), owner, hold, deadline)?;
-        // Under the hold the page stays the one that it is.
+        // Under the hold the page cannot be freed and its id not reused, so this check is final.
         if self.pages[page.id()].owner() != owner {
             self.let_go(frame, hold);
             return Err(self.wrong_space(page.id(), owner));
@@ -98,8 +98,9 @@ impl Inner {
         Ok(frame)
     }
 
-    /// The frame that the hint names, held, if a page of `owner` is there and the latch free to
-    /// take. The page is looked at before, which spares most wrong hints the latch, and under it.
+    /// Fixes the page in the frame that the hint names, if that frame has the page of `owner` and
+    /// its latch is free. The page is checked before the latch is taken, which avoids the latch for
+    /// most wrong hints, and again under the latch.
     fn fix_by_hint(self: &Arc<Self>, page: PageRef, owner: Owner, hold: Hold) -> Option<FrameId> {
         let id = page.hint()?;
         let frame = self.frames.find(id).filter(|frame| frame.holds(page.id()))?;
@@ -113,7 +114,7 @@ impl Inner {
         Some(id)
     }
 
-    /// Tries the latch of `id`, and keeps it only if the frame has `page` then.
+    /// Tries the latch of `id`, and keeps the hold only if the frame has `page` then.
     pub(crate) fn try_hold(self: &Arc<Self>, id: FrameId, hold: Hold, page: PageId) -> bool {
         self.try_hold_in(&self.frames[id], id, hold, page)
     }
@@ -134,8 +135,8 @@ impl Inner {
         right
     }
 
-    /// Gives back a hold on a page that was not the one looked for. It may have been in the way of
-    /// somebody who dooms that page, like any other hold.
+    /// Releases a hold on a page that was not the one looked for. Like any other hold it may have
+    /// kept a thread that doomed that page from freeing it.
     #[cold]
     fn let_go(self: &Arc<Self>, id: FrameId, hold: Hold) {
         match hold {
@@ -152,9 +153,9 @@ impl Inner {
         deadline: Option<Instant>,
     ) -> Result<FrameId, PoolError> {
         let entry = self.pages.find(page).ok_or_else(|| self.no_such_page(page))?;
-        // Before anything is waited for or loaded that belongs to others.
+        // Before any wait or load on behalf of a page of another space.
         self.check_owner(page, owner)?;
-        // The clock costs as much as the fix: it is asked only by those who have to wait.
+        // Reading the clock costs as much as the fix: it is read only if the caller has to wait.
         if let PageState::Resident(id) = entry.state.get()
             && self.try_hold(id, hold, page)
         {
@@ -183,7 +184,7 @@ impl Inner {
         }
     }
 
-    /// Waits for the latch of `id`; false when the page had left the frame by then, `None` when
+    /// Waits for the latch of `id`. False if the page had left the frame by then, `None` if
     /// `deadline` passed.
     pub(crate) fn hold_in(
         self: &Arc<Self>,
@@ -201,7 +202,7 @@ impl Inner {
         taken.map(|taken| taken && self.keep_if(frame, id, hold, page))
     }
 
-    /// Counts the fix, makes the page recent, and lets a slow tier take its time.
+    /// Counts the fix, updates the page's recency, and emulates the latency of a slow tier.
     pub(crate) fn after_fix(&self, id: FrameId, access: Access) {
         let frame = &self.frames[id];
         frame.touch(self.now(), self.heat.epoch());
@@ -218,7 +219,7 @@ impl Inner {
         counters.fixed_bytes.add(fixes * len as u64);
     }
 
-    /// Lets a page of slower memory take its time, and asks for its promotion if it is worth one.
+    /// Injects the slow tier's emulated latency, and requests promotion if the policy wants it.
     #[cold]
     pub(crate) fn serve_slowly(&self, id: FrameId, tier: usize, access: Access) {
         self.tiers[tier].delay();
@@ -233,7 +234,7 @@ impl Inner {
         }
     }
 
-    /// Gives a shared hold back; with the last one goes a doomed page.
+    /// Releases a shared hold. If it was the last one, a doomed page is freed.
     pub(crate) fn release_shared(self: &Arc<Self>, id: FrameId) {
         let frame = &self.frames[id];
         if frame.latch.release_shared(&self.lot) {
@@ -241,7 +242,7 @@ impl Inner {
         }
     }
 
-    /// Gives the exclusive hold back; a doomed page goes with it.
+    /// Releases the exclusive hold. A doomed page is freed.
     pub(crate) fn release_exclusive(self: &Arc<Self>, id: FrameId) {
         self.frames[id].latch.release_exclusive(&self.lot);
         self.after_release(id);
@@ -254,7 +255,7 @@ impl Inner {
         self.progress.notify();
     }
 
-    /// Frees the page of a frame that was released if it is doomed and nobody holds it.
+    /// Frees the page of a frame that was released, if the page is doomed and not held.
     #[cold]
     fn look_for_doom(self: &Arc<Self>, id: FrameId) {
         let Some(page) = self.frames[id].page() else { return };
@@ -264,7 +265,8 @@ impl Inner {
         }
     }
 
-    /// Frees a page. One that is held goes with its last hold, one that is loading when loaded.
+    /// Frees a page: at once, or if it is held with its last hold, or if it is loading after the
+    /// load.
     pub(crate) fn free(self: &Arc<Self>, page: PageId) {
         let Some(entry) = self.pages.find(page) else { return };
         if let Some(doomed) = entry.state.doom() {
@@ -272,8 +274,8 @@ impl Inner {
         }
     }
 
-    /// Frees the page that was `seen` doomed, wherever it is by now. Its id may name another page
-    /// already, if somebody else was faster: that one is left alone.
+    /// Frees the page that was `seen` doomed, in whatever state it is by now. If another thread was
+    /// faster, the id may have been reused (ABA): the new page is not touched.
     pub(crate) fn free_doomed(self: &Arc<Self>, page: PageId, mut seen: Seen) {
         let entry = &self.pages[page];
         loop {
@@ -281,7 +283,7 @@ impl Inner {
             match seen.state() {
                 PageState::Free | PageState::Loading => return,
                 PageState::Stored => {
-                    // Read before the id is free for another page to overwrite.
+                    // Read before the id is free: another page may then overwrite the entry.
                     let (extent, owner) = (self.extent_to_free(page), entry.owner());
                     if entry.state.end(&self.lot, seen) {
                         self.free_extent(extent);
@@ -305,13 +307,13 @@ impl Inner {
         }
     }
 
-    /// Frees `page` if it is in frame `id`, doomed, and nobody holds it; whether it did.
+    /// Frees `page` if it is in frame `id`, doomed, and not held. Returns true if it did.
     fn try_free_resident(self: &Arc<Self>, id: FrameId, page: PageId) -> bool {
         if !self.try_hold(id, Hold::Exclusive, page) {
             return false;
         }
-        // Somebody else may have freed the page, and its id may name a new one here by now. Under
-        // the hold its word changes no more, but for being doomed.
+        // Another thread may have freed the page, and its id may name a new page here by now (ABA).
+        // Under the hold its word cannot change any more, except that it may be doomed.
         let doomed = self.pages[page].state.look().is_doomed();
         if doomed {
             self.free_held(id, page);
@@ -336,7 +338,7 @@ impl Inner {
         self.return_id(owner, page);
     }
 
-    /// The page's extent, unless a directory outside the pool goes on naming it.
+    /// Returns the page's extent, unless a directory outside the pool still refers to it.
     fn extent_to_free(&self, page: PageId) -> Option<Extent> {
         let entry = &self.pages[page];
         entry.stored().filter(|_| !entry.is_forgotten()).map(|stored| stored.extent)
@@ -348,11 +350,11 @@ impl Inner {
         }
     }
 
-    /// Gives the room of mapped frames back, all held exclusively by the caller, whose pages are
-    /// about to leave memory. Framed pages leave theirs in [`Inner::vacate`].
+    /// Decommits the memory of mapped frames, all held exclusively by the caller, whose pages are
+    /// about to leave memory. Framed pages release theirs in [`Inner::vacate`].
     ///
-    /// It must come before the page's state says that the page is gone: its frame is the same when
-    /// it comes back, and somebody may bring it back at once.
+    /// Must be called before the page's state changes: a mapped page has the same frame when it is
+    /// loaded again, and another thread may load it at once.
     pub(crate) fn give_room(&self, ids: &[FrameId]) {
         let Some(range) = &self.range else { return };
         let ranges: Vec<_> =
@@ -370,7 +372,8 @@ impl Inner {
         }
     }
 
-    /// Takes the page out of a frame held exclusively, and gives frame and hold back.
+    /// Removes the page from a frame held exclusively, releases the hold, and frees a framed pool's
+    /// frame.
     pub(crate) fn vacate(self: &Arc<Self>, id: FrameId) {
         let frame = &self.frames[id];
         let (tier, len) = (frame.tier(), frame.len());

@@ -1,4 +1,4 @@
-//! Frames: the descriptor of each, and the table of all.
+//! Frame descriptors and the table of all frames.
 
 use std::io;
 use std::sync::atomic::{
@@ -10,22 +10,23 @@ use crate::page::{FrameId, PAGE_MIN_BYTES, PageId};
 use crate::space::Owner;
 use terrace_latch::Latch;
 
-/// What the pool knows of a frame, in one cache line. All zero bytes are a frame never used.
+/// Descriptor of a frame, in one cache line. All zero bytes are a frame never used.
 ///
-/// `page` and everything below it change only under the exclusive latch, except the marks that
-/// say so.
+/// `page` and all fields below it change only under the exclusive latch, with two exceptions. The
+/// thread that writes the page back changes `dirty` and `writing` under a shared hold. Fields
+/// called marks are hints that any thread may set, with or without the latch, so a mark may stem
+/// from the frame's previous page.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Frame {
     pub(crate) latch: Latch,
-    /// Page id + 1, or 0. Read without the latch to check a hint.
+    /// Page id + 1, or 0 if the frame is empty. Read without the latch to check a hint.
     page: AtomicU64,
     data: AtomicPtr<u8>,
-    /// When the page was last fixed, in MiB of frames handed out. Set by whoever looks at the page,
-    /// held or not, like the other marks below that say so: a mark may be that of the page before.
+    /// Time of the last fix, in MiB of frames handed out. A mark, also set by optimistic readers.
     pub(crate) last_fix: AtomicU32,
     pub(crate) space: AtomicU32,
-    /// Place in the tier's arena, of a mapped frame.
+    /// Index of the frame's slot in the tier's arena, in a mapped pool.
     pub(crate) slot: AtomicU32,
     len_units: AtomicU16,
     committed_units: AtomicU16,
@@ -35,16 +36,16 @@ pub(crate) struct Frame {
     pub(crate) fixes: AtomicU8,
     /// The epoch of the last fix, modulo 256. A mark.
     epoch: AtomicU8,
-    /// The page differs from its copy on the store, or has none.
+    /// True if the page differs from its copy on the store, or has none.
     pub(crate) dirty: AtomicBool,
-    /// Brought in by a scan and not fixed again since: the first to go. A mark.
+    /// True if a scan brought the page in and it was not fixed again: a preferred victim. A mark.
     pub(crate) cold: AtomicBool,
-    /// The page waits to be promoted. A mark.
+    /// True if the page is queued for promotion. A mark.
     pub(crate) asked: AtomicBool,
-    /// The page may be doomed, as its word says: whoever gives the last hold back looks. Set
-    /// without the latch, so possibly when the page it was meant for has just left.
+    /// True if the page's state word may be doomed: the thread that releases the last hold checks.
+    /// Set without the latch, so possibly when the page it was meant for has just left.
     doomed: AtomicBool,
-    /// Somebody is writing the page to the store, under a shared hold.
+    /// True while a thread writes the page to the store, under a shared hold.
     pub(crate) writing: AtomicBool,
 }
 
@@ -66,8 +67,8 @@ impl Frame {
         self.page.load(Ordering::SeqCst) == page.0 + 1
     }
 
-    /// Whether the frame's page belongs to this space, as far as its id tells. Ids are used again
-    /// when the last page of a dropped space has left memory.
+    /// True if the frame's page belongs to this space, judged by the space's id alone. Ids are
+    /// reused when the last page of a dropped space has left memory.
     #[inline]
     pub(crate) fn is_of(&self, owner: Owner) -> bool {
         self.space.load(Ordering::Relaxed) == owner.0
@@ -77,7 +78,7 @@ impl Frame {
         self.page.store(page.map_or(0, |page| page.0 + 1), Ordering::SeqCst);
     }
 
-    /// Asks whoever releases the last hold to look whether the page is doomed.
+    /// Makes the thread that releases the last hold check whether the page is doomed.
     pub(crate) fn doom(&self) {
         self.doomed.store(true, Ordering::SeqCst);
     }
@@ -108,7 +109,7 @@ impl Frame {
         self.len_units.store(units(bytes), Ordering::Relaxed);
     }
 
-    /// Bytes of this frame that are counted against its tier.
+    /// Bytes of this frame that are charged to its tier.
     pub(crate) fn committed(&self) -> usize {
         usize::from(self.committed_units.load(Ordering::Relaxed)) * PAGE_MIN_BYTES
     }
@@ -126,14 +127,15 @@ impl Frame {
         usize::from(self.class.load(Ordering::Relaxed))
     }
 
-    /// Lets the page ask for promotion again when it was fixed as often again. Marks alone: when
-    /// the frame has another page by now, that one asks a little later.
+    /// Resets the count of fixes, so that the page can be queued for promotion once it was fixed as
+    /// often again. Changes marks only: if the frame has another page by now, that page is promoted
+    /// a little later.
     pub(crate) fn forget_promotion(&self) {
         self.fixes.store(0, Ordering::Relaxed);
         self.asked.store(false, Ordering::Relaxed);
     }
 
-    /// Notes a fix at `now`, in `epoch`.
+    /// Records a fix at time `now`, in `epoch`.
     #[inline]
     pub(crate) fn touch(&self, now: u32, epoch: u8) {
         if self.last_fix.load(Ordering::Relaxed) != now {
@@ -147,7 +149,7 @@ impl Frame {
         if fixes == u8::MAX && before == u8::MAX {
             return;
         }
-        // A lost count between two readers does no harm: the number only has to tell pages fixed
+        // An update lost between two readers does no harm: the count only has to tell pages fixed
         // again from pages fixed once.
         self.fixes.store(fixes.saturating_add(1), Ordering::Relaxed);
         if fixes >= 1 && self.cold.load(Ordering::Relaxed) {
@@ -155,33 +157,33 @@ impl Frame {
         }
     }
 
-    /// Fixes as they count in `epoch`: half as much for every epoch that passed, but a page that
-    /// was fixed stays one.
+    /// Number of fixes as of `epoch`: halved for every epoch that has passed, but at least 1 for a
+    /// page that was fixed.
     pub(crate) fn fixes_by(&self, epoch: u8) -> u8 {
         let fixes = self.fixes.load(Ordering::Relaxed);
         let passed = epoch.wrapping_sub(self.epoch.load(Ordering::Relaxed));
         fixes.checked_shr(u32::from(passed)).unwrap_or(0).max(fixes.min(1))
     }
 
-    /// Begins to count the fixes of a page that came at `now`, in `epoch`.
+    /// Starts the count of fixes of a page that came at time `now`, in `epoch`.
     pub(crate) fn begin_fixes(&self, now: u32, epoch: u8) {
         self.last_fix.store(now, Ordering::Relaxed);
         self.fixes.store(0, Ordering::Relaxed);
         self.epoch.store(epoch, Ordering::Relaxed);
     }
 
-    /// The page's bytes, for whoever holds the latch.
+    /// Returns the page's bytes.
     ///
     /// # Safety
     /// The caller holds the latch shared or exclusive, for at least `'a`, while the frame has a
-    /// page; nobody writes the bytes meanwhile.
+    /// page; no thread writes the bytes meanwhile.
     pub(crate) unsafe fn bytes<'a>(&self) -> &'a [u8] {
         // SAFETY: `data` points at this frame's room in its arena, whose mapping lives as long as
         // the pool; `len` never exceeds the room; the hold keeps the page and writers away.
         unsafe { std::slice::from_raw_parts(self.data(), self.len()) }
     }
 
-    /// The page's bytes to write, for whoever holds the latch exclusively.
+    /// Returns the page's bytes for writing.
     ///
     /// # Safety
     /// The caller holds the latch exclusively for at least `'a` and makes no other reference to
@@ -192,7 +194,7 @@ impl Frame {
     }
 }
 
-/// The descriptors of every frame of every tier.
+/// Descriptors of all frames of all tiers.
 #[derive(Debug)]
 pub(crate) struct FrameTable(ZeroedArray<Frame>);
 
@@ -201,7 +203,7 @@ impl FrameTable {
         Ok(Self(ZeroedArray::reserve(frames)?))
     }
 
-    /// The frame with this id, or `None` for an id that no frame has, as in a made-up hint.
+    /// Returns the frame with this id, or `None` if there is no such frame, as for a forged hint.
     #[inline]
     pub(crate) fn find(&self, frame: FrameId) -> Option<&Frame> {
         self.0.get(frame.0 as usize)
@@ -212,7 +214,7 @@ impl std::ops::Index<FrameId> for FrameTable {
     type Output = Frame;
 
     /// # Panics
-    /// When the pool itself made up an id.
+    /// If the id is out of range, which only a bug in the pool can cause.
     #[inline]
     fn index(&self, frame: FrameId) -> &Frame {
         match self.find(frame) {

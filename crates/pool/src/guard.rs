@@ -1,4 +1,4 @@
-//! Holds on fixed pages.
+//! Guards and pins of fixed pages.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -8,21 +8,22 @@ use crate::frame::Frame;
 use crate::page::{FrameId, PageId, PageRef};
 use crate::pool::Inner;
 
-/// A page fixed for reading. Readers share it; nobody writes, moves or evicts it meanwhile.
+/// A page fixed for reading. Readers share it; it is not written, moved or evicted meanwhile.
 pub struct ReadGuard<'a> {
     pool: &'a Arc<Inner>,
     frame: FrameId,
 }
 
-/// A page fixed for writing, by this holder alone.
+/// A page fixed for writing, exclusively.
 pub struct WriteGuard<'a> {
     pool: &'a Arc<Inner>,
     frame: FrameId,
 }
 
-/// A page held for reading for as long as this lives, on whichever thread. Clones share the hold.
+/// A pin for reading: holds the page for as long as the pin lives, on any thread. Clones share the
+/// hold.
 ///
-/// This is what a zero-copy batch keeps: the page stays at its address until the last clone goes.
+/// A zero-copy batch keeps a pin: the page stays at its address until the last clone is dropped.
 #[derive(Clone)]
 pub struct Pinned(Arc<Hold>);
 
@@ -31,14 +32,14 @@ struct Hold {
     frame: FrameId,
 }
 
-/// A page held for writing, by this holder alone, for as long as this lives, on whichever thread.
+/// A pin for writing: holds the page exclusively for as long as the pin lives, on any thread.
 ///
-/// Operators keep the pages they fill this way between two batches. The page neither moves nor
-/// leaves memory, and nobody else reads it, until this is dropped.
+/// Operators keep the pages that they are filling this way between two batches. The page neither
+/// moves nor leaves memory, and no other thread reads it, until the pin is dropped.
 pub struct PinnedMut {
     pool: Arc<Inner>,
     frame: FrameId,
-    /// The hold went to another guard.
+    /// True if the hold was passed on to another guard.
     is_passed_on: bool,
 }
 
@@ -52,31 +53,31 @@ impl<'a> ReadGuard<'a> {
         &self.pool.frames[self.frame]
     }
 
-    /// Makes the hold one that may outlive the space it came from and change threads.
+    /// Converts the guard into a pin, which may outlive the space it came from and change threads.
     pub fn pin(self) -> Pinned {
         let this = std::mem::ManuallyDrop::new(self);
         Pinned::new(Arc::clone(this.pool), this.frame)
     }
 
-    /// Index of the memory tier that the page is in.
+    /// Returns the index of the memory tier that the page is in.
     pub fn tier(&self) -> usize {
         self.frame().tier()
     }
 
-    /// Puts `page`, whose hint a fix has repaired, over the reference to the same page at `offset`
-    /// of this one: 8 bytes, little-endian. False where something else is there, or where others
-    /// hold this page too; then the hint stays wrong until the next who follows it.
+    /// Overwrites the reference to `page` at `offset` of this page with `page`, whose hint a fix
+    /// has repaired: 8 bytes, little-endian. False if `offset` does not hold a reference to `page`,
+    /// or if other threads hold this page too; then the hint stays wrong until a later repair.
     ///
-    /// The page does not become dirty by it: a copy on the store with the old hint is not wrong,
-    /// and writing a page again for a hint would cost more than the hint saves. A writer of pages
-    /// to the store is a holder, so the bytes that it sums up and writes stay the same.
+    /// The page does not become dirty: its copy on the store with the old hint is not wrong, and
+    /// writing a page again for a hint would cost more than the hint saves. A write-back of the
+    /// page is a holder, so the bytes that it checksums and writes stay the same.
     pub fn repair(&mut self, offset: usize, page: PageRef) -> bool {
         let frame = self.frame();
         if !frame.latch.try_upgrade() {
             return false;
         }
-        // SAFETY: the upgrade made this the only hold, and `&mut self` keeps references that this
-        // guard gave away from being alive.
+        // SAFETY: the upgrade made this the only hold, and `&mut self` excludes live references
+        // that this guard gave out.
         let bytes = unsafe { frame.bytes_mut() };
         let right = put_hint(bytes, offset, page);
         frame.latch.downgrade(&self.pool.lot);
@@ -84,7 +85,7 @@ impl<'a> ReadGuard<'a> {
     }
 }
 
-/// Overwrites a reference to `page` at `offset`; false where there is none.
+/// Overwrites a reference to `page` at `offset`; false if there is none.
 pub(crate) fn put_hint(bytes: &mut [u8], offset: usize, page: PageRef) -> bool {
     let place = offset.checked_add(8).and_then(|end| bytes.get_mut(offset..end));
     let Some(place) = place else { return false };
@@ -122,14 +123,14 @@ impl<'a> WriteGuard<'a> {
         &self.pool.frames[self.frame]
     }
 
-    /// Lets readers in and writers out, without a gap.
+    /// Downgrades to a shared hold without releasing the latch in between.
     pub fn downgrade(self) -> ReadGuard<'a> {
         let this = std::mem::ManuallyDrop::new(self);
         this.frame().latch.downgrade(&this.pool.lot);
         ReadGuard::new(this.pool, this.frame)
     }
 
-    /// Makes the hold one that may outlive the space it came from and change threads.
+    /// Converts the guard into a pin, which may outlive the space it came from and change threads.
     pub fn pin(self) -> PinnedMut {
         let this = std::mem::ManuallyDrop::new(self);
         PinnedMut { pool: Arc::clone(this.pool), frame: this.frame, is_passed_on: false }
@@ -140,7 +141,7 @@ impl Deref for WriteGuard<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: this guard is the exclusive hold; `&self` keeps `deref_mut` away meanwhile.
+        // SAFETY: this guard is the exclusive hold; `&self` excludes `deref_mut` meanwhile.
         unsafe { self.frame().bytes() }
     }
 }
@@ -164,12 +165,12 @@ impl Pinned {
         Self(Arc::new(Hold { pool, frame }))
     }
 
-    /// The page, which stays the same for as long as it is pinned.
+    /// Returns the page's id, which does not change while the page is pinned.
     pub fn id(&self) -> Option<PageId> {
         self.0.pool.frames[self.0.frame].page()
     }
 
-    /// Index of the memory tier that the page is in.
+    /// Returns the index of the memory tier that the page is in.
     pub fn tier(&self) -> usize {
         self.0.pool.frames[self.0.frame].tier()
     }
@@ -201,12 +202,12 @@ impl PinnedMut {
         &self.pool.frames[self.frame]
     }
 
-    /// Index of the memory tier that the page is in.
+    /// Returns the index of the memory tier that the page is in.
     pub fn tier(&self) -> usize {
         self.frame().tier()
     }
 
-    /// Lets readers in and writers out, without a gap.
+    /// Downgrades to a shared hold without releasing the latch in between.
     pub fn downgrade(mut self) -> Pinned {
         self.frame().latch.downgrade(&self.pool.lot);
         self.is_passed_on = true;
@@ -218,7 +219,7 @@ impl Deref for PinnedMut {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: this pin is the exclusive hold; `&self` keeps `deref_mut` away meanwhile.
+        // SAFETY: this pin is the exclusive hold; `&self` excludes `deref_mut` meanwhile.
         unsafe { self.frame().bytes() }
     }
 }
@@ -238,7 +239,7 @@ impl Drop for PinnedMut {
     }
 }
 
-/// What every guard prints: the page and its length, not its bytes.
+/// Debug format of every guard: the page and its length, not its bytes.
 fn describe(f: &mut fmt::Formatter<'_>, kind: &str, frame: &Frame) -> fmt::Result {
     let page = frame.page().unwrap_or(PageId(0));
     write!(f, "{kind}(page {page}, {} bytes)", frame.len())
@@ -268,6 +269,6 @@ impl fmt::Debug for PinnedMut {
     }
 }
 
-// A pin is read-only bytes and an atomic count: a panic elsewhere leaves neither half changed.
+// A pin is read-only bytes and an atomic count, neither of which a panic leaves half changed.
 impl std::panic::RefUnwindSafe for Pinned {}
 impl std::panic::UnwindSafe for Pinned {}

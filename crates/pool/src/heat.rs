@@ -1,12 +1,12 @@
-//! How often pages are fixed, and how often the mean page of each tier is: what makes a page of
-//! slower memory worth a promotion.
+//! Heat: the fixes of each page and of the mean page of each tier, which decide whether a page of
+//! slower memory is promoted.
 //!
-//! A frame counts the fixes of its page. Counts of long ago must not weigh like those of now, and
-//! nobody has the time to visit all frames, so time passes in *epochs*: one ends when the pages of
-//! DRAM have been fixed [`EPOCH_FIXES`] times in the mean, and a frame halves its count for every
-//! epoch that has passed when it is next looked at. A page is then compared with the mean of the
-//! tier above, counted and halved the same way: what is hot is relative. (Epochs count to 256. A
-//! page that slept for just that long has its old count back, once.)
+//! A frame counts the fixes of its page. Old counts must weigh less than new ones, and visiting all
+//! frames to age them would take too long, so time passes in *epochs*. An epoch ends when the pages
+//! of DRAM have been fixed [`EPOCH_FIXES`] times in the mean; a frame halves its count for every
+//! epoch that has passed when it is next accessed. A page is compared with the mean of the next
+//! faster tier, counted and halved the same way, so heat is relative. (Epochs wrap at 256: a page
+//! that was not accessed for exactly that long has its old count back, once.)
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -15,21 +15,22 @@ use crate::pool::MEMORY_TIERS_MAX;
 /// Fixes of the mean page of DRAM after which an epoch ends: few enough to fit a byte many times
 /// over, enough to tell a page fixed twice as often from chance.
 const EPOCH_FIXES: f64 = 8.0;
-/// Epochs that can pass between two looks: after as many a count is what chance makes it.
+/// Maximum number of epochs that pass between two updates: after that many, old counts have lost
+/// their meaning.
 const PASSED_MAX: u8 = 16;
 
-/// The epoch, and the means of the tiers in it.
+/// The current epoch, and the mean fixes of the tiers in it.
 #[derive(Debug, Default)]
 pub(crate) struct Heat {
     epoch: AtomicU8,
-    /// Bits of `f32`s.
+    /// Means as the bits of `f32`s.
     mean_fixes: [AtomicU32; MEMORY_TIERS_MAX],
 }
 
-/// What the keeper remembers of each tier between two looks.
+/// The background worker's counters of each tier between two updates.
 #[derive(Debug, Default)]
 pub(crate) struct HeatClock {
-    /// Fixes counted when the epoch began, and what earlier epochs still count for.
+    /// Fixes counted when the epoch began, and the decayed mean of earlier epochs.
     tiers: [(u64, f64); MEMORY_TIERS_MAX],
 }
 
@@ -39,12 +40,13 @@ impl Heat {
         self.epoch.load(Ordering::Relaxed)
     }
 
-    /// The fixes of the mean page of a tier.
+    /// Returns the fixes of the mean page of a tier.
     pub(crate) fn mean_fixes(&self, tier: usize) -> f32 {
         f32::from_bits(self.mean_fixes[tier].load(Ordering::Relaxed))
     }
 
-    /// Notes how many fixes each tier has had so far, and how many pages it has.
+    /// Updates the means from the fixes so far and the number of pages of each tier, and advances
+    /// the epoch.
     pub(crate) fn note(&self, clock: &mut HeatClock, tiers: &[(u64, u64)]) {
         let of_epoch = |(begun, _): &(u64, f64), (fixes, pages): &(u64, u64)| {
             fixes.saturating_sub(*begun) as f64 / (*pages).max(1) as f64

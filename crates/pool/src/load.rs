@@ -1,4 +1,4 @@
-//! Bringing pages into memory: for the fix that waits, and ahead of time in batches.
+//! Loading of pages from the store: on a miss, for fetches, and for readahead in batches.
 
 mod queue;
 
@@ -25,41 +25,42 @@ use crate::sync::lock;
 use queue::Job;
 pub(crate) use queue::LoadQueue;
 
-/// Bytes and pages read in one batch: beyond these the device has nothing more to overlap.
+/// Maximum bytes and pages of one read batch: beyond these the device has nothing more to overlap.
 const READ_BATCH_BYTES: usize = 16 << 20;
 const READ_BATCH_PAGES: usize = 64;
-/// A batch that can wait takes about this part of a second, so that what is wanted next does not
-/// wait for it for long.
+/// Background batches are sized to take about this part of a second, so that a foreground read does
+/// not queue behind one for long.
 const BATCHES_PER_SECOND: f64 = 400.0;
-/// Bytes of a batch at least, however slow the device is.
+/// Minimum bytes of a batch, however slow the device is.
 const BATCH_MIN_BYTES: usize = 512 << 10;
-/// How long a fetch waits for frames. It is short of the pool's patience because a fetch holds
-/// what it has while it waits for the rest, and its caller can always fix pages one by one.
+/// Time that a fetch waits for frames. Shorter than the pool's timeout, because a fetch holds the
+/// pages it has while it waits for the rest, and its caller can always fix pages one by one.
 pub(crate) const FETCH_PATIENCE: Duration = Duration::from_secs(1);
-/// How long one waits that cannot do with less: until frames beyond the budget are given.
+/// Time that a fetch waits whose caller cannot proceed with fewer pages: long enough to get frames
+/// beyond the budget.
 pub(crate) const NEED_PATIENCE: Duration = Duration::from_secs(3);
-/// How long a fetch waits for what others are loading: their own wait for frames, and a batch from
-/// a slow device.
+/// Time that a fetch waits for pages that other threads are loading: their own wait for frames, and
+/// a batch from a slow device.
 const OTHERS_PATIENCE: Duration = Duration::from_secs(5);
-/// One in this many pages that a scan brings in is treated as wanted again (bimodal insertion): a
-/// scan larger than memory then keeps a part of itself instead of chasing its own tail.
+/// One in this many pages that a scan brings in is inserted as warm (bimodal insertion): a scan
+/// larger than memory then keeps a part of its pages instead of evicting each before its reuse.
 const WARM_INSERTION: u64 = 32;
 
-/// What a page is brought in for.
+/// Purpose of a load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Purpose {
-    /// A fix by its owner.
+    /// A fix by the page's owner.
     Fix,
-    /// A scan: cold until it is wanted again.
+    /// A scan: the page is cold until it is fixed again.
     Scan,
-    /// A scan that will come to it.
+    /// Readahead for a scan that has not reached the page yet.
     Ahead,
 }
 
 #[derive(Debug, Default)]
 struct Progress {
     pinned: Vec<Option<Pinned>>,
-    /// Set once: all pages are pinned, or what went wrong.
+    /// Set once: success if all pages are pinned, or the error.
     done: Option<Result<(), PoolError>>,
     waker: Option<Waker>,
     abandoned: bool,
@@ -68,24 +69,23 @@ struct Progress {
 #[derive(Debug)]
 struct FetchState {
     pages: Vec<PageId>,
-    /// The space that was asked.
+    /// The space that was called.
     owner: Owner,
-    /// How long it waits for frames.
+    /// Time that the fetch waits for frames.
     patience: Duration,
     progress: Mutex<Progress>,
 }
 
-/// Pages on their way into memory; resolves to a pin on each, in the order asked for.
+/// Future of pages that are being loaded; resolves to a pin on each, in the order requested.
 ///
-/// The loader threads read them in batches, so awaiting a fetch never blocks a thread. Dropping it
-/// gives up what is pinned so far.
+/// The loader threads read the pages in batches, so awaiting a fetch never blocks a thread.
+/// Dropping the future releases the pages pinned so far.
 ///
 /// # Errors
-/// [`PoolError::Exhausted`] when frames for all pages at once did not come free within a second, or
-/// three for [`crate::Space::fetch_needed`]; one after the other they may still.
-/// [`PoolError::LatchTimeout`] when another loader or a writer kept a page for five seconds, or for
-/// the pool's patience if that is less.
-/// Otherwise as [`crate::Space::read`].
+/// [`PoolError::Exhausted`] if frames for all pages at once did not come free within a second, or
+/// three for [`crate::Space::fetch_needed`]; one by one the pages may still be fixed.
+/// [`PoolError::LatchTimeout`] if another loader or a writer kept a page for five seconds, or for
+/// the pool's timeout if that is less. Otherwise as [`crate::Space::read`].
 #[derive(Debug)]
 pub struct Fetch(Arc<FetchState>);
 
@@ -111,7 +111,7 @@ impl Fetch {
     /// Blocks the calling thread until the pages are pinned.
     ///
     /// # Errors
-    /// As awaiting it.
+    /// As awaiting the fetch.
     pub fn wait(self) -> Result<Vec<Pinned>, PoolError> {
         struct Unpark(std::thread::Thread);
         impl std::task::Wake for Unpark {
@@ -134,8 +134,8 @@ impl Future for Fetch {
     type Output = Result<Vec<Pinned>, PoolError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // A waker may do anything when it is cloned, woken or dropped, even drop this fetch: none
-        // of that happens under the lock.
+        // A waker may run any code when it is cloned, woken or dropped, and may even drop this
+        // fetch: none of that happens under the lock.
         let mut waker = Some(context.waker().clone());
         let mut progress = lock(&self.0.progress);
         match progress.done.take() {
@@ -172,7 +172,7 @@ impl FetchState {
         if !progress.abandoned {
             progress.pinned[index] = Some(pin);
         }
-        // Given up pins go after the lock, which was taken later.
+        // If the fetch was abandoned, `pin` is dropped after the lock, which was taken later.
     }
 
     fn missing(&self) -> Vec<usize> {
@@ -197,7 +197,7 @@ impl FetchState {
 }
 
 impl Inner {
-    /// A pin on a page of `owner` that is in memory and free to read right now.
+    /// Pins a page of `owner` if it is resident and its latch can be shared at once.
     fn pin_resident(self: &Arc<Self>, page: PageId, owner: Owner) -> Option<Pinned> {
         let entry = self.pages.find(page)?;
         let PageState::Resident(id) = entry.state.get() else { return None };
@@ -227,7 +227,7 @@ impl Inner {
         self.loads.push(Job::Prefetch(pages, owner));
     }
 
-    /// A loader thread's life.
+    /// Main loop of a loader thread.
     pub(crate) fn run_loader(self: &Arc<Self>) {
         while let Some(job) = self.loads.take(&self.closed) {
             match job {
@@ -237,7 +237,7 @@ impl Inner {
         }
     }
 
-    /// Reads one batch. The rest goes back to the queue, where fetches are before it.
+    /// Reads one batch of a prefetch. The rest goes back to the queue, where fetches come first.
     fn serve_prefetch(self: &Arc<Self>, mut pages: Vec<PageId>, owner: Owner) {
         let (most, mut bytes) = (self.batch_bytes(READ_BATCH_BYTES), 0);
         let fits = |page: &&PageId| {
@@ -251,7 +251,8 @@ impl Inner {
         }
         let claims = |page: &PageId| self.claim_of(*page, owner);
         let claimed: Vec<_> = pages.iter().copied().filter(claims).collect();
-        // A page that cannot be read goes back to the store's side; its fix reports why.
+        // A page that cannot be read goes back to `Stored`; the fix that needs it reports the
+        // error.
         self.load(&claimed, Purpose::Ahead, None, |_, loaded| {
             if let Ok(id) = loaded {
                 self.frames[id].fixes.store(0, Ordering::Relaxed);
@@ -276,7 +277,7 @@ impl Inner {
                 failed.get_or_insert(error);
             }
         });
-        // The rest is there by now, or on its way by another loader.
+        // The remaining pages are resident by now, or another loader is loading them.
         let deadline = Instant::now() + OTHERS_PATIENCE.min(self.patience);
         for index in fetch.missing() {
             if failed.is_some() {
@@ -293,8 +294,8 @@ impl Inner {
         }
     }
 
-    /// Bytes of a batch that can wait: fewer than `most` where the store is slow, so that a page
-    /// that is waited for is not behind a batch for longer than some milliseconds.
+    /// Size in bytes of a background batch: less than `most` if the store is slow, so that a
+    /// foreground read does not queue behind a batch for longer than some milliseconds.
     pub(crate) fn batch_bytes(&self, most: usize) -> usize {
         let rate = self.store.as_ref().and_then(|store| store.bytes_per_second());
         #[expect(clippy::cast_possible_truncation, reason = "the cast saturates, which is meant")]
@@ -302,18 +303,19 @@ impl Inner {
         rate.map_or(most, |rate| (rate / BATCHES_PER_SECOND) as usize).clamp(BATCH_MIN_BYTES, most)
     }
 
-    /// Takes a page that is on the store alone as this thread's to load.
+    /// Claims a page in state `Stored`, so that this thread loads it. Returns false if the page is
+    /// in another state.
     pub(crate) fn claim(&self, page: PageId) -> bool {
         let (from, to) = (PageState::Stored, PageState::Loading);
         self.pages.find(page).is_some_and(|entry| entry.state.step(&self.lot, from, to).is_some())
     }
 
-    /// As [`Inner::claim`], of a page of `owner` alone.
+    /// Like [`Inner::claim`], but only for a page of `owner`.
     pub(crate) fn claim_of(self: &Arc<Self>, page: PageId, owner: Owner) -> bool {
         if self.check_owner(page, owner).is_err() || !self.claim(page) {
             return false;
         }
-        // While it is claimed the page stays the one that it is.
+        // While it is claimed, the id cannot be freed and reused, so this check is final.
         let is_its_own = self.pages[page].owner() == owner;
         if !is_its_own {
             self.unclaim_page(page);
@@ -321,7 +323,7 @@ impl Inner {
         is_its_own
     }
 
-    /// Loads a page for a fix that found it on the store alone; somebody else may be faster.
+    /// Loads a page for a fix that missed; does nothing if another thread claimed the page first.
     pub(crate) fn load_now(
         self: &Arc<Self>,
         page: PageId,
@@ -359,9 +361,9 @@ impl Inner {
         result
     }
 
-    /// Loads claimed pages, as many at a time as find frames; each comes to `done` with its index,
-    /// held shared, or with its error and back in state `Stored`. Without a deadline the pages that
-    /// find no frame at once go back and come to nobody.
+    /// Loads claimed pages, as many at a time as find frames. Calls `done` for each with its index
+    /// and its frame, held shared, or its error, after which the page is `Stored` again. Without a
+    /// deadline, pages that find no frame at once go back to `Stored` without a call.
     fn load(
         self: &Arc<Self>,
         pages: &[PageId],
@@ -392,8 +394,8 @@ impl Inner {
         }
     }
 
-    /// Frames for the first of `pages`, waiting for it alone, and for as many more as have room.
-    /// None when there is no deadline to wait for and no room.
+    /// Takes frames for a prefix of `pages`: waits for that of the first page only, and takes as
+    /// many more as there is room for. Empty if there is no deadline and no room.
     fn take_group(
         self: &Arc<Self>,
         pages: &[PageId],
@@ -410,7 +412,7 @@ impl Inner {
             },
         };
         let Some(first) = first else { return Ok(Vec::new()) };
-        // Pages of one batch come to one tier.
+        // Pages of one batch are placed in one tier.
         let tier = self.frames[first.frame].tier();
         let mut group = vec![first];
         for page in &pages[1..pages.len().min(READ_BATCH_PAGES)] {
@@ -429,7 +431,7 @@ impl Inner {
         Ok(group)
     }
 
-    /// A frame of a slower tier, as it is or made by dropping clean pages; none of DRAM.
+    /// Takes a frame of a slower tier, dropping clean pages if necessary; `None` for DRAM.
     fn take_below(self: &Arc<Self>, tier: usize, page: PageId, len: usize) -> Option<Taken> {
         if tier == 0 {
             return None;
@@ -456,8 +458,8 @@ impl Inner {
             let Some(stored) = entry.stored() else {
                 unreachable!("{page:?} is on the store alone and has no extent");
             };
-            // SAFETY: `occupy` took the exclusive hold, which lasts until `publish`, and each frame
-            // of the group is another one.
+            // SAFETY: `occupy` took the exclusive hold, which lasts until `publish`, and the frames
+            // of the group are distinct.
             let data = unsafe { self.frames[taken.frame].bytes_mut() };
             reads.push(Read { stored, data });
         }
@@ -481,13 +483,13 @@ impl Inner {
             .collect()
     }
 
-    /// Makes a page that was read resident, and its exclusive hold a shared one.
+    /// Makes a page resident after its read and downgrades its exclusive hold to a shared one.
     fn publish(self: &Arc<Self>, page: PageId, id: FrameId) -> FrameId {
         let (entry, frame) = (&self.pages[page], &self.frames[id]);
         self.counters.loads.add(1);
         self.counters.loaded_bytes.add(frame.len() as u64);
         entry.state.step(&self.lot, PageState::Loading, PageState::Resident(id));
-        // After the state says where the page is: whoever dooms it later finds this frame.
+        // Must come after the state change: a thread that dooms the page later finds this frame.
         if entry.state.look().is_doomed() {
             frame.doom();
         }
@@ -495,7 +497,7 @@ impl Inner {
         id
     }
 
-    /// Puts a page that could not be loaded back, or frees it if that was asked for meanwhile.
+    /// Returns a page that could not be loaded to `Stored`, or frees it if it was doomed meanwhile.
     pub(crate) fn unclaim_page(self: &Arc<Self>, page: PageId) {
         let state = &self.pages[page].state;
         let stored = state.step(&self.lot, PageState::Loading, PageState::Stored);

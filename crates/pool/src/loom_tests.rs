@@ -1,4 +1,4 @@
-//! Every interleaving of a page's state word, explored by loom.
+//! Loom model of a page's state word: explores every interleaving.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p terrace-pool --release --lib loom_tests`
 
@@ -47,8 +47,8 @@ fn a_failed_load_lets_the_waiter_try() {
     });
 }
 
-/// The steps of an evictor that finds out that its page is doomed, beside the steps of whoever
-/// dooms it and makes the next page of the same id.
+/// An evictor finds that its page is doomed, while another thread dooms the page, frees it and
+/// creates the next page with the same id (ABA).
 #[test]
 fn who_frees_a_page_leaves_the_next_of_its_id_alone() {
     loom::model(|| {

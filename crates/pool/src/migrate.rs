@@ -1,4 +1,5 @@
-//! Moving pages of a mapped pool between tiers: the kernel moves what is behind their addresses.
+//! Migration of a mapped pool's pages between tiers: the kernel moves the memory behind their
+//! addresses.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,16 +13,16 @@ use terrace_tier::mover::{Mover, Outcome};
 use crate::page::{FrameId, PageId};
 use crate::pool::Inner;
 
-/// The nodes of a mapped pool's tiers, and how pages get from one to another.
+/// NUMA nodes of a mapped pool's tiers, and the mechanism that moves pages between them.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     mover: Mover,
-    /// The node of tiers that name none: the first with processors.
+    /// Node of the tiers that name none: the first with processors.
     home: u32,
 }
 
 impl Nodes {
-    /// `None` where all tiers are wherever the kernel likes.
+    /// Returns the nodes of the tiers, or `None` if no tier names a node.
     pub(crate) fn find(pool: &str, tiers: &[MemoryTier]) -> Option<Self> {
         if tiers.iter().all(|tier| tier.node.is_none()) {
             return None;
@@ -40,10 +41,10 @@ impl Nodes {
 }
 
 impl Inner {
-    /// Moves pages from one tier to another, in one batch; which of them it moved.
+    /// Moves pages from one tier to another, in one batch. Returns true for each page moved.
     ///
-    /// Who only looks at a page looks again afterwards, as after any other exclusive hold, although
-    /// neither its address nor a byte of it changes.
+    /// An optimistic read of a moved page is invalid, as after any other exclusive hold, although
+    /// neither the page's address nor its bytes change.
     pub(crate) fn migrate(
         self: &Arc<Self>,
         range: &Mapping,
@@ -78,7 +79,8 @@ impl Inner {
         finish.collect()
     }
 
-    /// Moves the memory of held frames to the tier's node; which of them is there as a whole.
+    /// Moves the memory of held frames to the tier's node. Returns true for each frame that is
+    /// there as a whole.
     fn move_memory(&self, range: &Mapping, ids: &[FrameId], tier: usize) -> Vec<bool> {
         let Some(nodes) = &self.nodes else { return vec![true; ids.len()] };
         let there = nodes.of(&self.tiers[tier].tier);
@@ -92,9 +94,9 @@ impl Inner {
         outcomes.into_iter().map(|outcome| outcome == Outcome::Moved).collect()
     }
 
-    /// While it lives, memory that this thread touches first comes from the node of `tier`. A page
-    /// is placed by its thread's policy: one of its own would split the range until the kernel
-    /// refuses more.
+    /// Returns a guard; while it lives, memory that this thread touches first comes from the node
+    /// of `tier`. The thread's policy places the page: a policy of the page's own would split the
+    /// range until the kernel refuses more.
     pub(crate) fn prefer(&self, tier: usize) -> Option<PreferredNode> {
         let nodes = self.nodes.as_ref()?;
         let entered = PreferredNode::enter(nodes.of(&self.tiers[tier].tier));
@@ -103,7 +105,7 @@ impl Inner {
             .ok()
     }
 
-    /// Touches the page of a new mapped frame, so that its memory is on the tier's node.
+    /// Populates the page of a new mapped frame, so that its memory is on the tier's node.
     pub(crate) fn settle_memory(&self, id: FrameId, len: usize) {
         let Some(range) = self.range.as_ref().filter(|_| self.nodes.is_some()) else { return };
         let _node = self.prefer(self.frames[id].tier());
@@ -118,7 +120,7 @@ impl Inner {
         self.tiers[from].leave(&self.frames, id);
         // There are at most MEMORY_TIERS_MAX tiers.
         self.tiers[tier].enter(&self.frames, u8::try_from(tier).unwrap_or(u8::MAX), id, place);
-        // A page that has just been moved down is cold until somebody wants it again.
+        // A page that was just demoted is cold until it is fixed again.
         frame.cold.store(tier > from, Ordering::Relaxed);
         frame.forget_promotion();
     }
@@ -138,7 +140,8 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// With several nodes the pages really move; with one the kernel answers that they are there.
+    /// With several nodes the pages really move; with one the kernel reports that they are there
+    /// already.
     #[test]
     fn pages_lie_on_the_nodes_of_their_tiers() {
         let store = Store::open(Arc::new(MemoryBlocks::new(64 * MIB)), "memory", 64 * MIB);

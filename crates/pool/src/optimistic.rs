@@ -1,18 +1,19 @@
-//! Optimistic reads: look without holding, then check that no writer came between.
+//! Optimistic reads: read without holding the latch, then validate that no writer intervened.
 //!
-//! A reader may load a byte while a writer, who has the page as a plain `&mut [u8]`, stores to it.
-//! Rust's memory model, like that of C++, gives such a race no meaning, so this is outside of what
-//! the language promises; every optimistic latch over plain memory is (crossbeam's `AtomicCell`
-//! reads the same way). What is relied on instead:
+//! A reader may load a byte while a writer, which has the page as a plain `&mut [u8]`, stores to
+//! it. Rust's memory model, like that of C++, makes such a race undefined, so this is outside of
+//! what the language promises; so is every optimistic latch over plain memory (crossbeam's
+//! `AtomicCell` reads the same way). The implementation relies on the following instead:
 //!
 //! - The reader's loads are atomic, aligned and at most 8 bytes wide. On the processors that Linux
 //!   runs on in 64 bits such a load returns some value and has no other effect, and the compiler
 //!   neither repeats it nor reasons about the value.
-//! - Nobody gets a reference to the bytes: they are copied out, in bounds whatever they say.
-//! - The writer's stores cannot be moved before its exclusive hold, nor behind its release: the
-//!   latch has the fences of a sequence lock on both sides (Boehm, "Can seqlocks get along with
-//!   programming language memory models?", MSPC 2012, section 4). A reader that saw any of them
-//!   therefore finds another version, and discards what it read.
+//! - No caller gets a reference to the bytes: they are copied out, within bounds whatever their
+//!   values are.
+//! - The writer's stores cannot be moved before the acquisition of its exclusive hold, nor behind
+//!   the release: the latch has the fences of a sequence lock on both sides (Boehm, "Can seqlocks
+//!   get along with programming language memory models?", MSPC 2012, section 4). A reader that saw
+//!   any of them therefore finds another version, and discards what it read.
 
 use std::cell::Cell;
 use std::cmp::Ordering as Compared;
@@ -32,14 +33,15 @@ use crate::space::Owner;
 use crate::state::PageState;
 use terrace_latch::Version;
 
-/// Optimistic looks that one count stands for: counting each would cost more than the look.
+/// Optimistic reads per update of the counters: counting each would cost more than the read.
 const COUNT_EVERY: u64 = 64;
 
-/// A page looked at without holding it (vmcache, SIGMOD 2023, section 3.3).
+/// An optimistic read of a page, without holding it (vmcache, SIGMOD 2023, section 3.3).
 ///
-/// What its methods return is to be believed only when [`OptimisticGuard::is_valid`] says
-/// afterwards that nobody has written, moved or evicted the page since. Until then values may be of
-/// two versions; offsets among them may lead anywhere, which the methods answer with `None`.
+/// The values that its methods return may be used only if [`OptimisticGuard::is_valid`] says
+/// afterwards that the page has not been written, moved or evicted since. Until then values may mix
+/// two versions; an offset read from the page may be arbitrary, and the methods answer one out of
+/// bounds with `None`.
 pub struct OptimisticGuard<'a> {
     pool: &'a Arc<Inner>,
     frame: &'a Frame,
@@ -80,49 +82,49 @@ impl<'a> OptimisticGuard<'a> {
         Self { pool, frame, id, page, seen, data: frame.data(), len: frame.len() }
     }
 
-    /// Whether everything read so far was of one version, and the page is where it was.
+    /// True if everything read so far is of one version, and the page is still in its frame.
     #[inline]
     pub fn is_valid(&self) -> bool {
         self.frame.latch.is_still(self.seen)
     }
 
-    /// The page.
+    /// Returns the page's id.
     pub fn id(&self) -> PageId {
         self.page
     }
 
-    /// The page's length in bytes.
+    /// Returns the page's length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no bytes, as of a page that went away.
+    /// True if the page has no bytes, as an invalid read of a page that went away may find.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     load_at! {
-        /// The byte at `offset`; `None` beyond the page.
+        /// Returns the byte at `offset`; `None` beyond the page.
         u8_at, u8, AtomicU8
     }
     load_at! {
-        /// The little-endian number at `offset`, a multiple of 2; `None` beyond the page.
+        /// Returns the little-endian number at `offset`, a multiple of 2; `None` beyond the page.
         u16_at, u16, AtomicU16
     }
     load_at! {
-        /// The little-endian number at `offset`, a multiple of 4; `None` beyond the page.
+        /// Returns the little-endian number at `offset`, a multiple of 4; `None` beyond the page.
         u32_at, u32, AtomicU32
     }
     load_at! {
-        /// The little-endian number at `offset`, a multiple of 8; `None` beyond the page.
+        /// Returns the little-endian number at `offset`, a multiple of 8; `None` beyond the page.
         u64_at, u64, AtomicU64
     }
 
-    /// How many of `count` little-endian numbers from `offset` on, a multiple of 8, are below
-    /// `bound`; `None` when they are not all within the page.
+    /// Counts those of `count` little-endian numbers, from `offset` on, a multiple of 8, that are
+    /// below `bound`; `None` if they are not all within the page.
     ///
-    /// The loads do not depend on each other, so that their cache misses overlap.
+    /// The loads are independent of each other, so that their cache misses overlap.
     #[inline]
     pub fn count_below(&self, offset: usize, count: usize, bound: u64) -> Option<usize> {
         let end = count.checked_mul(size_of::<u64>())?.checked_add(offset)?;
@@ -138,8 +140,8 @@ impl<'a> OptimisticGuard<'a> {
         Some(below)
     }
 
-    /// Up to 8 bytes from `offset` on, the first in the lowest byte. `offset + len` is within the
-    /// page and `len` between 1 and 8; bytes above `len` may be anything.
+    /// Returns up to 8 bytes from `offset` on, the first in the lowest byte. `offset + len` is
+    /// within the page and `len` between 1 and 8; bytes above `len` are arbitrary.
     #[inline]
     fn bytes_at(&self, offset: usize, len: usize) -> u64 {
         let (start, shift) = (offset & !7, (offset & 7) * 8);
@@ -156,13 +158,14 @@ impl<'a> OptimisticGuard<'a> {
         offset.checked_add(len).is_some_and(|end| end <= self.len)
     }
 
-    /// Copies bytes from `offset` on into `into`. False when they are not all within the page.
+    /// Copies the bytes from `offset` on to `into`. False if they are not all within the page.
     #[inline]
     pub fn copy(&self, offset: usize, into: &mut [u8]) -> bool {
         if !self.has(offset, into.len()) {
             return false;
         }
-        // Whole words are stored as words: a copy of a length that is not known is a call.
+        // Whole words are stored as words: a copy of a length unknown at compile time is a function
+        // call.
         let (words, rest) = into.as_chunks_mut::<8>();
         let shift = (offset & 7) * 8;
         let mut at = offset & !7;
@@ -190,13 +193,14 @@ impl<'a> OptimisticGuard<'a> {
         true
     }
 
-    /// The word at `offset`, which is in the page and a multiple of 8.
+    /// Returns the word at `offset`, which is in the page and a multiple of 8.
     #[inline]
     fn word_at(&self, offset: usize) -> u64 {
         self.u64_at(offset).unwrap_or(0)
     }
 
-    /// Starts to bring bytes from `offset` on into the processor's caches, for who reads them soon.
+    /// Prefetches the bytes from `offset` on into the processor's caches, for a read that follows
+    /// soon.
     #[inline]
     pub fn approach(&self, offset: usize, len: usize) {
         for at in (0..len).step_by(LINE_BYTES) {
@@ -204,8 +208,8 @@ impl<'a> OptimisticGuard<'a> {
         }
     }
 
-    /// Compares `len` bytes from `offset` on with `other`, as byte strings. `None` when they are
-    /// not all within the page.
+    /// Compares `len` bytes from `offset` on with `other`, as byte strings. `None` if they are not
+    /// all within the page.
     #[inline]
     pub fn compare(&self, offset: usize, len: usize, other: &[u8]) -> Option<Compared> {
         if !self.has(offset, len) {
@@ -232,9 +236,9 @@ impl<'a> OptimisticGuard<'a> {
         Some(len.cmp(&other.len()))
     }
 
-    /// Puts `page`, whose hint a fix has repaired, over the reference to the same page at `offset`,
-    /// as [`ReadGuard::repair`] does. False when somebody holds the page or wrote it since, or
-    /// something else is there.
+    /// Overwrites the reference to `page` at `offset` with `page`, whose hint a fix has repaired,
+    /// like [`ReadGuard::repair`]. False if another thread holds the page or wrote it since, or if
+    /// `offset` does not hold a reference to `page`.
     pub fn repair(&self, offset: usize, page: PageRef) -> bool {
         if !self.frame.latch.try_exclusive_if(self.seen) {
             return false;
@@ -246,13 +250,13 @@ impl<'a> OptimisticGuard<'a> {
         right
     }
 
-    /// Index of the memory tier that the page was in.
+    /// Returns the index of the memory tier that the page was in.
     pub fn tier(&self) -> usize {
         self.frame.tier()
     }
 
-    /// The page held for reading, if nobody has written or moved it since. Waits for a writer that
-    /// has precedence, and then for its write: what was seen is gone by then.
+    /// Converts the read into a shared hold; `None` if the page was written or moved since. Waits
+    /// for a writer that has precedence, and in that case gives `None` once it has written.
     pub fn hold(&self) -> Option<ReadGuard<'a>> {
         let deadline = Instant::now() + self.pool.patience;
         let taken =
@@ -264,12 +268,12 @@ impl<'a> OptimisticGuard<'a> {
         self.is_valid().then_some(held)
     }
 
-    /// The page held for writing, if nobody has written, moved or freed it since. Waits for
-    /// readers: who holds another page meanwhile must hold it before this one in an order that all
-    /// keep to.
+    /// Converts the read into an exclusive hold; `None` if the page was written, moved or freed
+    /// since. Waits for readers, so a caller that holds another page meanwhile must acquire the two
+    /// in an order that all callers keep, or they may deadlock.
     ///
     /// # Errors
-    /// [`PoolError::LatchTimeout`] when readers stay for the pool's patience;
+    /// [`PoolError::LatchTimeout`] if readers hold the page for the pool's timeout;
     /// [`PoolError::Durable`] for a durable page.
     pub fn upgrade(&self) -> Result<Option<WriteGuard<'a>>, PoolError> {
         if !self.frame.latch.try_exclusive_if(self.seen) && !self.wait_to_upgrade()? {
@@ -281,7 +285,8 @@ impl<'a> OptimisticGuard<'a> {
         self.pool.begin_write(self.page, self.id).map(Some)
     }
 
-    /// Waits for readers to let go; whether the exclusive hold was had of what was seen.
+    /// Waits for readers to release the page. Returns true if the exclusive hold was acquired on
+    /// the version that was read.
     #[cold]
     fn wait_to_upgrade(&self) -> Result<bool, PoolError> {
         if !self.is_valid() {
@@ -307,11 +312,11 @@ impl fmt::Debug for OptimisticGuard<'_> {
     }
 }
 
-/// Starts to bring the cache line of an address into the processor's caches, wherever it leads.
+/// Prefetches the cache line of an address, valid or not, into the processor's caches.
 #[inline(always)]
 fn approach_line(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and faults nowhere, whatever the address.
+    // SAFETY: a prefetch reads nothing and never faults, whatever the address.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(address.cast());
@@ -320,8 +325,8 @@ fn approach_line(address: *const u8) {
     let _ = address;
 }
 
-/// Bytes of a cache line, and lines at the beginning of a page that whoever looks at it wants
-/// first: its header and where it says what is.
+/// Bytes of a cache line, and number of lines prefetched at the beginning of a page: its header and
+/// directory, which a reader needs first.
 const LINE_BYTES: usize = 64;
 const FIRST_LINES: usize = 4;
 
@@ -346,7 +351,8 @@ impl Inner {
         if let Some(guard) = self.optimistic_resident(page, owner) {
             return Ok(guard);
         }
-        // Absent, or being written: a fix waits for both, and while it is held no writer comes.
+        // The page is absent or being written: a fix waits for both, and no writer can come while
+        // the page is held.
         let id = self.fix(page, owner, Hold::Shared)?;
         let _hold = ReadGuard::new(self, id);
         let frame = &self.frames[id];
@@ -355,15 +361,15 @@ impl Inner {
 
     /// See [`crate::Space::optimistic_resident`].
     ///
-    /// Small enough to be part of the caller's loop: a guard that is returned through memory costs
-    /// as much as the rest of the look.
+    /// Inlined into the caller's loop: a guard that is returned through memory costs as much as the
+    /// rest of the read.
     #[inline(always)]
     pub(crate) fn optimistic_resident<'a>(
         self: &'a Arc<Self>,
         page: &mut PageRef,
         owner: Owner,
     ) -> Option<OptimisticGuard<'a>> {
-        // The page's own lines are on their way while the frame says whether it is there.
+        // The page's cache lines are fetched while the frame is checked.
         self.approach(*page);
         if let Some(id) = page.hint()
             && let Some((frame, seen)) = self.seen_in(id, page.id(), owner)
@@ -374,7 +380,7 @@ impl Inner {
         self.optimistic_by_id(page, owner)
     }
 
-    /// As [`Inner::optimistic_resident`], by the page table.
+    /// Like [`Inner::optimistic_resident`], but through the page table.
     #[cold]
     #[inline(never)]
     fn optimistic_by_id<'a>(
@@ -385,7 +391,7 @@ impl Inner {
         let entry = self.pages.find(page.id())?;
         let PageState::Resident(id) = entry.state.get() else { return None };
         let (frame, seen) = self.seen_in(id, page.id(), owner)?;
-        // The page is the one that was seen as long as the guard is valid.
+        // As long as the guard is valid, the page is the one that was checked.
         if entry.owner() != owner {
             return None;
         }
@@ -395,7 +401,8 @@ impl Inner {
         Some(OptimisticGuard::new(self, frame, id, page.id(), seen))
     }
 
-    /// The frame, and the version of its latch, if it has the page of `owner` and no writer.
+    /// Returns the frame and the version of its latch, if it holds the page of `owner` and no
+    /// writer has it.
     #[inline(always)]
     fn seen_in(&self, id: FrameId, page: PageId, owner: Owner) -> Option<(&Frame, Version)> {
         let frame = self.frames.find(id)?;
@@ -403,7 +410,7 @@ impl Inner {
         (frame.holds(page) && frame.is_of(owner)).then_some((frame, seen))
     }
 
-    /// As [`Inner::after_fix`], counted by samples.
+    /// Like [`Inner::after_fix`], but counts one read in [`COUNT_EVERY`].
     #[inline(always)]
     fn after_look(&self, frame: &Frame, id: FrameId, by_hint: bool) {
         thread_local!(static LOOKS: Cell<u64> = const { Cell::new(0) });

@@ -1,28 +1,28 @@
-//! Names of pages and frames: ids, references with hints, size classes.
+//! Ids of pages and frames, references with hints, and size classes.
 
 use std::fmt;
 
-/// Bytes of the smallest page, and the unit that page lengths are multiples of.
+/// Bytes of the smallest page, and the unit of page lengths.
 pub const PAGE_MIN_BYTES: usize = 4096;
 /// Bytes of the largest page.
 pub const PAGE_MAX_BYTES: usize = 16 << 20;
-/// Size classes: frames of 4 KiB x 2^k up to [`PAGE_MAX_BYTES`].
+/// Number of size classes: frames of 4 KiB x 2^k up to [`PAGE_MAX_BYTES`].
 pub(crate) const CLASSES: usize = 13;
 
-/// Bits of a frame id.
+/// Number of bits of a frame id.
 pub(crate) const FRAME_BITS: u32 = 28;
 const FRAME_MASK: u64 = (1 << FRAME_BITS) - 1;
-/// Page ids have 36 bits: 64 Gi pages, 256 TiB of 4 KiB pages.
+/// Number of page ids. They have 36 bits: 64 Gi pages, 256 TiB of 4 KiB pages.
 pub(crate) const PAGE_IDS_MAX: u64 = 1 << (64 - FRAME_BITS);
-/// Frame ids have 28 bits less the one that means "none": 1 TiB of 4 KiB frames.
+/// Number of frame ids. They have 28 bits, and one value means "none": 1 TiB of 4 KiB frames.
 pub(crate) const FRAMES_MAX: u64 = FRAME_MASK;
 
-/// A page's name for life.
+/// Id of a page, the same for as long as the page lives.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PageId(pub(crate) u64);
 
 impl PageId {
-    /// The id as a number.
+    /// Returns the id as a number.
     pub fn number(self) -> u64 {
         self.0
     }
@@ -40,12 +40,12 @@ impl fmt::Display for PageId {
     }
 }
 
-/// A frame's place in the frame table.
+/// Index of a frame in the frame table.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct FrameId(pub(crate) u32);
 
 impl PageId {
-    /// The frame of the page for life, in a mapped pool.
+    /// Returns the page's frame in a mapped pool, the same for life.
     pub(crate) fn mapped_frame(self) -> FrameId {
         // A mapped pool has no more page ids than there are frame ids.
         FrameId(u32::try_from(self.0).unwrap_or(u32::MAX))
@@ -53,22 +53,22 @@ impl PageId {
 }
 
 impl FrameId {
-    /// The page whose frame this is for life, in a mapped pool.
+    /// Returns the page whose frame this is, in a mapped pool.
     pub(crate) fn mapped_page(self) -> PageId {
         PageId(u64::from(self.0))
     }
 
-    /// Where the page begins in the range of a mapped pool.
+    /// Returns the offset of the page in the range of a mapped pool.
     pub(crate) fn mapped_offset(self) -> usize {
         self.0 as usize * PAGE_MIN_BYTES
     }
 }
 
-/// How a page is reached: its id and the frame where it was last seen, in 8 bytes.
+/// Reference to a page: its id and the frame where it was last seen, in 8 bytes.
 ///
-/// The frame is a hint (LIPAH; Otaki et al., CIDR 2025, section 3): where it is right, a fix skips
-/// the page table; where it is wrong, the fix looks the page up and repairs the hint in place. It
-/// is never trusted, so a reference may be copied, stored and kept for as long as its page lives.
+/// The frame is a hint (LIPAH; Otaki et al., CIDR 2025, section 3): if it is right, a fix skips the
+/// page table; if it is wrong, the fix looks the page up and repairs the hint in place. The hint is
+/// never trusted, so a reference may be copied, stored and kept for as long as its page lives.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PageRef(u64);
 
@@ -78,7 +78,7 @@ impl PageRef {
         Self(id.0 << FRAME_BITS | hint)
     }
 
-    /// The page this refers to.
+    /// Returns the id of the page.
     #[inline]
     pub fn id(self) -> PageId {
         PageId(self.0 >> FRAME_BITS)
@@ -95,19 +95,19 @@ impl PageRef {
         self.0 = (self.0 & !FRAME_MASK) | u64::from(frame.0);
     }
 
-    /// The reference without a hint: whoever follows it looks the page up.
+    /// Returns the reference without a hint: a fix of it goes through the page table.
     #[must_use]
     pub fn without_hint(self) -> Self {
         Self(self.0 | FRAME_MASK)
     }
 
-    /// The reference as a word, to keep it in an atomic or in another page.
+    /// Returns the reference as a word, to keep it in an atomic or in another page.
     #[inline]
     pub fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// The reference that [`PageRef::to_bits`] wrote.
+    /// Returns the reference that [`PageRef::to_bits`] encoded.
     #[inline]
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)
@@ -123,24 +123,24 @@ impl fmt::Debug for PageRef {
     }
 }
 
-/// The length that a page of `bytes` has: the next multiple of 4 KiB, or `None` outside 1 byte to
+/// Returns the length of a page of `bytes`: the next multiple of 4 KiB, or `None` outside 1 byte to
 /// 16 MiB.
 pub(crate) fn page_len(bytes: usize) -> Option<usize> {
     (1..=PAGE_MAX_BYTES).contains(&bytes).then(|| bytes.next_multiple_of(PAGE_MIN_BYTES))
 }
 
-/// The smallest size class whose frames hold a page of `len` bytes.
+/// Returns the smallest size class whose frames hold a page of `len` bytes.
 pub(crate) fn class_of(len: usize) -> usize {
     let units = len.div_ceil(PAGE_MIN_BYTES).next_power_of_two();
     units.trailing_zeros() as usize
 }
 
-/// Bytes of a frame of `class`.
+/// Returns the bytes of a frame of `class`.
 pub(crate) fn class_bytes(class: usize) -> usize {
     PAGE_MIN_BYTES << class
 }
 
-/// Bytes of the shortest page of `class`.
+/// Returns the bytes of the shortest page of `class`.
 pub(crate) fn class_len_min(class: usize) -> usize {
     match class {
         0 => PAGE_MIN_BYTES,

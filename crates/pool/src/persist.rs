@@ -1,12 +1,13 @@
-//! Making pages durable: written in one batch, and held until all are what a directory may name.
+//! Persisting pages: writes them in one batch and holds all of them until they are durable, so that
+//! a directory may refer to them.
 //!
-//! A page in memory is held shared. A page on the store alone is claimed as if to be loaded, so
-//! that nobody brings it in and changes it between the look at its extent and the moment that it
-//! is durable.
+//! A page in memory is held shared. A page on the store only is claimed as if to be loaded, so that
+//! no thread loads and changes it between the read of its extent and the moment that it becomes
+//! durable.
 //!
-//! Two calls may name the same pages in any order and must not wait for each other in a circle. So
-//! pages are held in the order of their ids, and a call that waits for a write of somebody else
-//! first writes what it has claimed itself: it then keeps nobody from anything before that page.
+//! Two calls may name the same pages in any order and must not deadlock. So pages are held in the
+//! order of their ids, and a call that waits for another thread's write first writes the pages that
+//! it has claimed itself: it then blocks no other call on a page before that one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,17 +23,17 @@ use crate::space::Owner;
 use crate::table::PageEntry;
 use crate::write_back::{Haste, Pending};
 
-/// How long a call sleeps before it looks by itself whether a page has been written.
+/// Sleep of a call between two checks whether another thread has written a page.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// What one call holds.
+/// Holds and claims of one call.
 #[derive(Default)]
 struct Held {
     /// Frames held shared.
     frames: Vec<FrameId>,
-    /// Pages kept on the store alone.
+    /// Pages on the store only, claimed to keep other threads from loading them.
     claimed: Vec<PageId>,
-    /// Rights to write pages of these frames, not used yet.
+    /// Claimed rights to write pages of these frames, not used yet.
     pending: Vec<Pending>,
 }
 
@@ -77,7 +78,7 @@ impl Inner {
         self.write_claimed(store, held)
     }
 
-    /// Claims the right to write a dirty page, waiting while somebody else writes it.
+    /// Claims the right to write a dirty page, waiting while another thread writes it.
     fn claim_or_wait(
         &self,
         store: &Store,
@@ -103,7 +104,7 @@ impl Inner {
         }
     }
 
-    /// Writes in one batch what the call has the right to write; the first error, if any.
+    /// Writes in one batch the pages that the call has claimed. Returns the first error, if any.
     fn write_claimed(&self, store: &Store, held: &mut Held) -> Result<(), PoolError> {
         let pending = std::mem::take(&mut held.pending);
         if pending.is_empty() {
@@ -114,7 +115,7 @@ impl Inner {
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Makes pages durable that are all held and clean.
+    /// Marks pages durable that are all held and clean.
     fn make_durable(&self, pages: &[PageRef]) -> Result<Vec<Stored>, PoolError> {
         let entries = || pages.iter().map(|page| &self.pages[page.id()]);
         let stored: Option<Vec<_>> = entries().map(PageEntry::stored).collect();

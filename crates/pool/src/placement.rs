@@ -1,4 +1,5 @@
-//! Where pages are, and what every kind of pages offers.
+//! Framed and mapped page placement, and the [`Pages`] trait that index structures are written
+//! against.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -11,25 +12,25 @@ use crate::optimistic::OptimisticGuard;
 use crate::page::PageRef;
 use crate::space::Space;
 
-/// Where the pages of a pool are.
+/// Placement of a pool's pages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Placement {
-    /// A page sits in a frame of its tier's arenas and moves to another by being copied: no system
-    /// call, no flush of translation caches. Whoever looks for it follows a hint or asks the page
-    /// table (LIPAH; Otaki et al., CIDR 2025, section 3).
+    /// A page is in a frame of its tier's arenas and moves to another tier by being copied: no
+    /// system call, no TLB flush. A fix follows a hint or asks the page table (LIPAH; Otaki et al.,
+    /// CIDR 2025, section 3).
     #[default]
     Framed,
-    /// A page has one address for life, in one reserved range: its id is its place there. The
-    /// kernel takes its memory back when it is evicted, and moves it between nodes (vmcache, Leis
-    /// et al., SIGMOD 2023; vmcache^n, 2026). A pool of this kind has at most 1 TiB of pages.
+    /// A page has one address for life, in one reserved range: its id determines the address. The
+    /// kernel takes the memory back when the page is evicted, and moves it between nodes (vmcache,
+    /// Leis et al., SIGMOD 2023; vmcache^n, 2026). A pool of this kind has at most 1 TiB of pages.
     Mapped,
 }
 
 impl Placement {
-    /// Both.
+    /// All placements.
     pub const ALL: [Placement; 2] = [Placement::Framed, Placement::Mapped];
 
-    /// What it is called.
+    /// Returns the placement's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,9 +57,9 @@ impl fmt::Display for Placement {
 
 /// The pages of one owner.
 ///
-/// [`Space`] is the one of a pool, in either [`Placement`]; others change how pages are found, to
-/// be compared with it. Index structures are written against this trait. The methods promise what
-/// those of [`Space`] promise.
+/// [`Space`] implements this trait for a pool, in either [`Placement`]; other implementations find
+/// pages in another way, to be compared with it. Index structures are written against this trait.
+/// The methods keep the contracts of those of [`Space`].
 pub trait Pages: Clone + Send + Sync + 'static {
     /// A page held for reading.
     type Read<'a>: Deref<Target = [u8]>
@@ -69,13 +70,13 @@ pub trait Pages: Clone + Send + Sync + 'static {
     where
         Self: 'a;
 
-    /// Makes a page, all zero, held for writing. See [`Space::allocate`].
+    /// Allocates a page, all zero, held for writing. See [`Space::allocate`].
     ///
     /// # Errors
     /// As [`Space::allocate`].
     fn allocate(&self, len_bytes: usize) -> Result<(PageRef, Self::Write<'_>), PoolError>;
 
-    /// Makes a page of bytes that the store has. See [`Space::adopt`].
+    /// Creates a page for an extent that is on the store already. See [`Space::adopt`].
     ///
     /// # Errors
     /// As [`Space::adopt`].
@@ -93,31 +94,31 @@ pub trait Pages: Clone + Send + Sync + 'static {
     /// As [`Space::write`].
     fn write(&self, page: &mut PageRef) -> Result<Self::Write<'_>, PoolError>;
 
-    /// Repairs the hint of the reference to `page` at `offset` of a held page, if that is possible
-    /// at once. See [`ReadGuard::repair`].
+    /// Repairs the hint of the reference to `page` at `offset` of a held page, if the latch can be
+    /// upgraded at once. See [`ReadGuard::repair`].
     fn repair(&self, held: &mut Self::Read<'_>, offset: usize, page: PageRef) -> bool;
 
-    /// Looks at a page without holding it. See [`Space::optimistic`].
+    /// Starts an optimistic read of a page. See [`Space::optimistic`].
     ///
     /// # Errors
     /// As [`Space::optimistic`].
     fn optimistic(&self, page: &mut PageRef) -> Result<OptimisticGuard<'_>, PoolError>;
 
-    /// Looks at a page that is in memory. See [`Space::optimistic_resident`].
+    /// Starts an optimistic read of a page that is in memory. See [`Space::optimistic_resident`].
     fn optimistic_resident(&self, page: &mut PageRef) -> Option<OptimisticGuard<'_>>;
 
-    /// Starts to bring a page into the processor's caches. See [`Space::approach`].
+    /// Prefetches the beginning of a page into the processor's caches. See [`Space::approach`].
     fn approach(&self, page: PageRef) {
         let _ = page;
     }
 
-    /// Brings pages into memory by batches. See [`Space::load`].
+    /// Loads pages by batches of reads. See [`Space::load`].
     ///
     /// # Errors
     /// As [`Space::load`].
     fn load(&self, pages: &mut [PageRef]) -> Result<(), PoolError>;
 
-    /// Starts to bring pages into memory. See [`Space::prefetch`].
+    /// Readahead: starts to load pages. See [`Space::prefetch`].
     fn prefetch(&self, pages: &[PageRef]);
 
     /// Writes pages to the store and makes them durable. See [`Space::persist`].

@@ -1,10 +1,10 @@
-//! The pool: its configuration, its parts, its statistics.
+//! The buffer pool: configuration, shared state, statistics.
 //!
-//! Locking order, outermost first: a frame's latch, a space's ids, the blocks of dropped spaces,
-//! the pool's spaces, the loader's queue, the promotions, an arena's lists, an account, a parking
-//! bucket. What the store refused, the sleep of those who wait for frames and a policy's own state
-//! are locked under latches at most, and nothing under them. A page's state word is no lock: it is
-//! changed by whoever holds what [`crate::state`] says.
+//! Lock order, outermost first: a frame's latch, a space's ids, the blocks of dropped spaces, the
+//! pool's spaces, the loader's queue, the promotions, an arena's lists, an account, a parking
+//! bucket. The store's refusals, the wait for frames and a policy's own state are locked under
+//! latches at most, and no lock is taken under them. A page's state word is not a lock: only the
+//! thread named in [`crate::state`] may change it.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -37,10 +37,11 @@ use crate::worker::Workers;
 use crate::write_back::Refusals;
 use terrace_latch::ParkingLot;
 
-/// Memory tiers a pool can have; a frame names its tier in a byte, and eviction walks them all.
+/// Maximum number of memory tiers of a pool; a frame stores its tier in a byte, and eviction visits
+/// every tier.
 pub const MEMORY_TIERS_MAX: usize = 8;
 
-/// How a pool is set up.
+/// Configuration of a pool.
 #[derive(Debug)]
 pub struct PoolConfig {
     /// The pool's name, in statistics and errors.
@@ -49,29 +50,31 @@ pub struct PoolConfig {
     pub ledger: Ledger,
     /// The memory tiers, fastest first; the first is DRAM, bounded by the ledger.
     pub memory: Vec<MemoryTier>,
-    /// Where pages go that leave memory.
+    /// Store that holds the pages evicted from memory.
     pub store: Option<Arc<Store>>,
-    /// Bytes of DRAM that the pool takes at once and never gives back.
+    /// Bytes of DRAM that the pool reserves when it is created and never returns to the ledger.
     pub floor_bytes: u64,
-    /// How long a caller waits for a frame or a latch before it gets an error; a day at most.
+    /// Timeout of a caller that waits for a frame or a latch, at most a day; then it gets an error.
     pub patience: Duration,
-    /// Bytes of pages that the ledger may owe. Who has found no frame for two seconds may be
-    /// waiting for others that wait, too; a frame beyond the budget lets it go on. The debt is
-    /// paid as soon as pages can go.
+    /// Bytes by which the pool may exceed its budget to break a deadlock. A caller that has found
+    /// no frame for two seconds may be waiting for callers that wait as well; it gets a frame
+    /// beyond the budget. The debt is repaid as soon as pages can be evicted.
     pub overdraft_bytes: u64,
-    /// Threads that read pages ahead of those who will want them.
+    /// Number of loader threads, which serve fetches and readahead.
     pub loaders: usize,
-    /// Which pages stay.
+    /// Policy that decides which pages stay in which tier.
     pub residency: Arc<dyn Residency>,
-    /// Where pages are.
+    /// Placement of pages: in frames, or at one address for life.
     pub placement: Placement,
-    /// How many times its first size each memory tier may grow to, by [`Pool::resize`] or by the
-    /// ledger: addresses and tables are reserved for it. Less where there are not enough frame ids.
+    /// Factor by which each memory tier may grow beyond its initial size, by [`Pool::resize`] or by
+    /// the ledger: addresses and tables are reserved for it. Less if there are not enough frame
+    /// ids.
     pub growth: u64,
 }
 
 impl PoolConfig {
-    /// A pool of the ledger's whole budget of DRAM without a store, with the default policy.
+    /// Returns the configuration of a pool over the ledger's whole budget of DRAM, without a store
+    /// and with the default policy.
     pub fn new(name: impl Into<String>, ledger: Ledger) -> Self {
         let capacity_bytes = ledger.budget();
         let dram = MemoryTier { name: "dram".into(), capacity_bytes, node: None, latency_ns: 0 };
@@ -91,16 +94,16 @@ impl PoolConfig {
     }
 }
 
-/// A buffer pool over memory tiers and a store. Clones are the same pool.
+/// A buffer pool over memory tiers and a store. Clones share one pool.
 ///
-/// Its background threads end when the last clone, and with it the last [`Space`], is dropped.
+/// The background threads end when the last clone is dropped, and with it the last [`Space`].
 #[derive(Clone, Debug)]
 pub struct Pool {
     pub(crate) inner: Arc<Inner>,
     _workers: Arc<Workers>,
 }
 
-/// The parts of a pool, shared with guards and background threads.
+/// State of a pool, shared with guards and background threads.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) name: String,
@@ -108,12 +111,12 @@ pub(crate) struct Inner {
     pub(crate) frames: FrameTable,
     pub(crate) pages: PageTable,
     pub(crate) tiers: Vec<TierFrames>,
-    /// The addresses of all pages, in a mapped pool.
+    /// Address range of all pages; `None` unless the pool is mapped.
     pub(crate) range: Option<Arc<Mapping>>,
-    /// Where the page of frame 0 begins, and with a step of 4 KiB those of all mapped frames, or of
-    /// the smallest class in DRAM.
+    /// Address of the page of frame 0. Steps of 4 KiB from there give the pages of all mapped
+    /// frames, or of the frames of the smallest class in DRAM.
     first_data: FirstData,
-    /// Where a mapped pool's tiers are, if any is on a node of its own.
+    /// NUMA nodes of a mapped pool's tiers, if any tier names a node.
     pub(crate) nodes: Option<Nodes>,
     pub(crate) tier_counters: Vec<TierCounters>,
     pub(crate) counters: Counters,
@@ -125,31 +128,31 @@ pub(crate) struct Inner {
     pub(crate) names: Mutex<HashMap<u32, Weak<SpaceInner>>>,
     pub(crate) loads: LoadQueue,
     pub(crate) progress: Progress,
-    /// Pages of slower tiers that are worth a frame in a faster one.
+    /// Queue of pages of slower tiers to promote to a faster one.
     pub(crate) promotions: Mutex<VecDeque<(FrameId, PageId)>>,
     pub(crate) refusals: Mutex<Refusals>,
-    /// Bytes of pages in memory that have no extent yet.
+    /// Bytes of pages in memory that have no extent in the store yet.
     pub(crate) unbacked: AtomicU64,
-    /// Bytes of the longest page that there was.
+    /// Length in bytes of the longest page so far.
     pub(crate) longest: AtomicUsize,
-    /// Pages that are being written to the store.
+    /// Number of pages that are being written to the store.
     pub(crate) writing: AtomicUsize,
-    /// Bytes of frames handed out so far: the pool's clock.
+    /// Bytes of frames handed out so far; the pool's logical clock.
     pub(crate) handed_out: AtomicU64,
     pub(crate) heat: Heat,
     pub(crate) closed: AtomicBool,
 }
 
-/// An address that is only reckoned with, never read.
+/// Base address for pointer arithmetic; never dereferenced through this type.
 #[derive(Clone, Copy, Debug)]
 struct FirstData(*const u8);
 
-// SAFETY: nobody reads through the address.
+// SAFETY: the address is only computed with; nothing is read or written through it.
 unsafe impl Send for FirstData {}
 // SAFETY: as above.
 unsafe impl Sync for FirstData {}
 
-/// Where those wait who found no frame, and the background worker that makes room.
+/// Wait queues: callers without a frame wait for `frame`, the background worker for `work`.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     waiting: AtomicUsize,
@@ -159,7 +162,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Tells those who wait for a frame to look again.
+    /// Wakes every caller that waits for a frame, to retry.
     pub(crate) fn notify(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
             drop(lock(&self.lock));
@@ -167,7 +170,7 @@ impl Progress {
         }
     }
 
-    /// Waits until somebody freed a frame, `longest` at most.
+    /// Waits for a frame to be freed, for at most `longest`.
     pub(crate) fn wait(&self, longest: Duration) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let guard = lock(&self.lock);
@@ -180,7 +183,7 @@ impl Progress {
         self.work.notify_one();
     }
 
-    /// The background worker's sleep.
+    /// Puts the background worker to sleep until it is woken, for at most `longest`.
     pub(crate) fn idle(&self, longest: Duration) {
         let guard = lock(&self.lock);
         drop(self.work.wait_timeout(guard, longest));
@@ -188,11 +191,12 @@ impl Progress {
 }
 
 impl Pool {
-    /// Sets a pool up: reserves its address ranges, takes its floor, starts its threads.
+    /// Creates a pool: reserves its address ranges, takes its floor from the ledger, starts its
+    /// threads.
     ///
     /// # Errors
-    /// [`PoolError::Config`] for tiers that make no sense or a floor that the ledger does not have;
-    /// [`PoolError::System`] when the kernel refuses address space.
+    /// [`PoolError::Config`] if the tiers are invalid or the ledger cannot grant the floor;
+    /// [`PoolError::System`] if the kernel refuses address space or a thread.
     pub fn new(config: PoolConfig) -> Result<Self, PoolError> {
         let loaders = config.loaders.max(1);
         let inner = Arc::new(Inner::new(config)?);
@@ -200,10 +204,11 @@ impl Pool {
         Ok(Self { inner, _workers: Arc::new(workers) })
     }
 
-    /// Registers an owner of pages. Beyond `grant_bytes` of memory its pages are the first to go.
+    /// Registers an owner of pages. Once the owner holds more than `grant_bytes` of memory, its
+    /// pages are evicted before those of owners within their grants.
     ///
     /// # Errors
-    /// [`PoolError::Config`] when 65,535 spaces live already.
+    /// [`PoolError::Config`] if 65,535 spaces are alive.
     pub fn create_space(
         &self,
         name: impl Into<String>,
@@ -212,63 +217,64 @@ impl Pool {
         Space::create(self.clone(), name.into(), grant_bytes)
     }
 
-    /// Evicts clean pages until at least `bytes` went back to the ledger, or it finds none to
-    /// evict; the bytes that the ledger got. Does no I/O and stops at the pool's floor, so it may
-    /// be called from within a poll.
+    /// Evicts clean pages until at least `bytes` went back to the ledger, or until no clean page is
+    /// left to evict. Returns the bytes that went back. Does no I/O and stops at the pool's floor,
+    /// so it may be called from within a poll.
     pub fn release_clean(&self, bytes: u64) -> u64 {
         self.inner.release(0, bytes, Effort::Clean)
     }
 
-    /// As [`Pool::release_clean`], and writes dirty pages to the store where clean ones are not
-    /// enough. For callers that may wait for the store.
+    /// Like [`Pool::release_clean`], but also writes dirty pages to the store if clean ones are not
+    /// enough. For callers that may block on the store.
     pub fn release(&self, bytes: u64) -> u64 {
         self.inner.release(0, bytes, Effort::Write)
     }
 
-    /// Writes the pages that the store does not have as they are, and leaves them in memory; the
-    /// bytes written. Pages that somebody holds or writes at this moment are left out. What is in
-    /// the store then leaves memory without a write; it is safe once the store was synced.
+    /// Writes every dirty page to the store and keeps it in memory. Returns the bytes written.
+    /// Skips pages that are held by a writer or are being written. A page written this way can be
+    /// evicted without I/O; it survives a crash once the store was synced.
     ///
     /// # Errors
-    /// [`PoolError::Store`] when the store refused pages, which stay as they are;
-    /// [`PoolError::NoStore`].
+    /// [`PoolError::Store`] if the store refused pages, which stay dirty; [`PoolError::NoStore`] if
+    /// the pool has no store.
     pub fn flush(&self) -> Result<u64, PoolError> {
         self.inner.flush()
     }
 
-    /// Changes what a memory tier may hold while the pool is at work; tier 0 is DRAM, whose size is
-    /// the budget of the ledger that the pool shares with others. A tier that shrinks gives pages
-    /// up first, a little at a time, and has its new size when this returns.
+    /// Changes the capacity of a memory tier while the pool is in use. Tier 0 is DRAM, whose
+    /// capacity is the budget of the ledger that the pool shares with others. A tier that shrinks
+    /// first evicts pages in small steps, and has its new size when this returns.
     ///
     /// # Errors
-    /// [`PoolError::Config`] for a tier that there is not, below the pool's floor or its longest
-    /// page, and beyond what [`PoolConfig::growth`] reserved; [`PoolError::Resize`] when the tier
-    /// became no smaller for the pool's patience: it keeps the size that it has come to.
+    /// [`PoolError::Config`] if there is no such tier, or if `bytes` is below the pool's floor or
+    /// its longest page, or beyond what [`PoolConfig::growth`] reserved; [`PoolError::Resize`] if
+    /// the tier did not get any smaller for the pool's timeout: it keeps the size reached so far.
     pub fn resize(&self, tier: usize, bytes: u64) -> Result<(), PoolError> {
         self.inner.resize(tier, bytes)
     }
 
-    /// The pool's counters.
+    /// Returns the pool's counters.
     pub fn stats(&self) -> PoolStats {
         self.inner.stats()
     }
 
-    /// Bytes of DRAM, the first tier, that the pool holds: one look at a counter.
+    /// Returns the bytes of DRAM, the first tier, that the pool holds. Cheap: reads one counter
+    /// under a lock.
     pub fn dram_bytes(&self) -> u64 {
         self.inner.tiers[0].account.used()
     }
 
-    /// The spaces alive, by name.
+    /// Returns the statistics of all live spaces, sorted by name.
     pub fn spaces(&self) -> Vec<SpaceStats> {
         self.inner.space_stats()
     }
 
-    /// Where pages go that leave memory.
+    /// Returns the store that holds the pages evicted from memory, if the pool has one.
     pub fn store(&self) -> Option<&Arc<Store>> {
         self.inner.store.as_ref()
     }
 
-    /// Where the pool's pages are.
+    /// Returns the placement of the pool's pages.
     pub fn placement(&self) -> Placement {
         match self.inner.range {
             None => Placement::Framed,
@@ -276,7 +282,7 @@ impl Pool {
         }
     }
 
-    /// The pool's name.
+    /// Returns the pool's name.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
@@ -351,17 +357,17 @@ impl Inner {
         })
     }
 
-    /// Where the page of a frame most likely begins, without a look at the frame: that of a mapped
-    /// frame, or of one of the smallest class in DRAM. Anything for others.
+    /// Returns the likely address of a frame's page without reading the frame: right for a mapped
+    /// frame or one of the smallest class in DRAM, arbitrary for others.
     #[inline(always)]
     pub(crate) fn data_of(&self, id: FrameId) -> *const u8 {
         self.first_data.0.wrapping_add(id.mapped_offset())
     }
 
-    /// The pool's clock: MiB of frames handed out so far, modulo 2^32.
+    /// Returns the pool's logical clock: MiB of frames handed out so far, modulo 2^32.
     #[inline]
     pub(crate) fn now(&self) -> u32 {
-        // The clock wraps; ages are differences.
+        // The clock wraps; ages are wrapping differences.
         #[expect(clippy::cast_possible_truncation)]
         let now = (self.handed_out.load(Ordering::Relaxed) >> 20) as u32;
         now
@@ -389,7 +395,7 @@ impl Inner {
         stats
     }
 
-    /// Who holds the pool's memory, largest first.
+    /// Spaces that hold the pool's memory, largest first.
     pub(crate) fn holders(&self) -> Vec<(String, u64)> {
         let spaces = self.space_stats().into_iter();
         largest(spaces.map(|space| (space.name, space.resident_bytes)))
@@ -426,23 +432,24 @@ impl Inner {
     }
 }
 
-/// The longest patience: as good as for ever, and a time that clocks can add.
+/// Upper bound of timeouts; large enough to mean "forever" without overflowing `Instant`.
 const PATIENCE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Page ids a pool reserves entries for: 32 GiB of address space, touched as ids come into use.
+/// Maximum number of page ids that a pool reserves entries for: 32 GiB of address space, touched as
+/// ids come into use.
 const PAGES_MAX: u64 = 1 << 30;
 const _: () = assert!(PAGES_MAX <= PAGE_IDS_MAX);
 
-/// Addresses of a mapped pool over the bytes that it may have: pages of any length are aligned to
-/// the next power of two, and what is freed in one length serves none of another. Address space is
-/// free, up to the frame ids that there are.
+/// Ratio of a mapped pool's address range to the bytes that it may hold: pages of any length are
+/// aligned to the next power of two, and an address range freed at one length is not reused for
+/// another. Address space is free, up to the number of frame ids.
 const RANGE_FACTOR: u64 = 16;
 
-/// How many frames and page ids a pool has.
+/// Numbers of frames and page ids of a pool.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     placement: Placement,
-    /// How many times its first size each tier may have.
+    /// Factor by which each tier may grow beyond its initial size.
     growth: u64,
     frames: u64,
     pages: u64,
@@ -456,7 +463,7 @@ impl Plan {
         stored: u64,
     ) -> Result<Self, String> {
         let plan = |growth| Self::with_growth(placement, growth, memory, stored);
-        // What has too many frames when it has grown may have few enough with less.
+        // A pool with too many frames at full growth may fit with less growth.
         let mut growth = growth.max(1);
         loop {
             match plan(growth) {
@@ -498,7 +505,7 @@ impl Plan {
         Ok(Self { placement, growth, frames, pages })
     }
 
-    /// The addresses of all pages, in a mapped pool.
+    /// Reserves the address range of all pages; `None` unless the pool is mapped.
     fn reserve_range(&self, name: &str) -> io::Result<Option<Arc<Mapping>>> {
         if self.placement == Placement::Framed {
             return Ok(None);

@@ -1,14 +1,14 @@
-//! Which pages stay: the policy's trait and the policies there are.
+//! Residency policies: which pages stay in which tier. Defines the trait and its implementations.
 //!
-//! The pool draws frames at random and asks the policy for a score; the lowest go. Sampling needs
-//! no list that every fix would have to touch, works over any mix of page sizes, and 32 draws find
-//! a page in the lowest tenth with a probability of 97 %.
+//! The pool draws frames at random and asks the policy for a score; the lowest are the victims.
+//! Sampling needs no list that every fix would have to update, works over any mix of page sizes,
+//! and 32 draws find a page in the lowest tenth with a probability of 97 %.
 //!
-//! | policy | goes down | comes up | comes in |
+//! | policy | demotes | promotes | loads into |
 //! |---|---|---|---|
-//! | [`SampledScore`] | what is worth least | what is hotter than the mean above it | to DRAM |
-//! | [`Spitfire`] | as drawn | as drawn | as drawn |
-//! | [`Adaptive`] | as has paid | as has paid | to DRAM |
+//! | [`SampledScore`] | the lowest scores | pages hotter than the next faster tier's mean | DRAM |
+//! | [`Spitfire`] | at random | at random | a random tier |
+//! | [`Adaptive`] | at a learnt rate | at a learnt threshold | DRAM |
 
 use std::time::Duration;
 
@@ -20,42 +20,44 @@ pub use adaptive::Adaptive;
 pub use policy::Policy;
 pub use spitfire::Spitfire;
 
-/// What a fix wants of a page.
+/// Kind of access of a fix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Its bytes.
+    /// Reads the page's bytes.
     Read,
-    /// To change them.
+    /// Changes the page's bytes.
     Write,
 }
 
-/// What a policy sees of a page in a frame.
+/// A policy's view of a page in a frame.
 #[derive(Clone, Copy, Debug)]
 pub struct PageView {
-    /// Index of the memory tier that it is in; 0 is the fastest.
+    /// Index of the page's memory tier; 0 is the fastest.
     pub tier: usize,
-    /// The page's length.
+    /// Length of the page.
     pub len_bytes: usize,
-    /// MiB of frames handed out since its last fix.
+    /// MiB of frames handed out since the page's last fix.
     pub age_mib: u32,
-    /// Fixes since it came into this frame, up to 255; half as many with every epoch that passed.
+    /// Fixes since the page came into this frame, up to 255; halved with every epoch that has
+    /// passed.
     pub fixes: u8,
-    /// The fixes of the mean page of the tier above, counted the same way; in DRAM, of its own.
+    /// Mean number of fixes per page of the next faster tier, counted the same way; in DRAM, of
+    /// DRAM itself.
     pub mean_fixes: f32,
-    /// It differs from its copy on the store, or has none.
+    /// True if the page differs from its copy on the store, or has none.
     pub dirty: bool,
-    /// A scan brought it in and nobody fixed it again.
+    /// True if a scan brought the page in and it was not fixed again.
     pub cold: bool,
-    /// Resident bytes of its owner over the owner's grant; 0 without a grant.
+    /// Resident bytes of the page's owner divided by the owner's grant; 0 without a grant.
     pub grant_use: f64,
 }
 
-/// What a pool did in a short time, for policies that learn from it.
+/// Activity of a pool over a short time, for policies that learn from it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Interval {
-    /// How long it was.
+    /// Length of the interval.
     pub elapsed: Duration,
-    /// Fixes by memory tier, and the nanoseconds that a fix in the tier takes longer than in DRAM.
+    /// Fixes by memory tier, and the extra nanoseconds of a fix in that tier over one in DRAM.
     pub fixes: Vec<(u64, u64)>,
     /// Pages read from the store.
     pub loads: u64,
@@ -67,53 +69,55 @@ pub struct Interval {
 
 /// Decides which pages stay in which tier.
 ///
-/// All methods but [`Residency::observe`] are called under latches, on many threads, millions of
-/// times: they must be short arithmetic over what they are given, and must not block.
+/// All methods but [`Residency::observe`] are called under latches, by many threads, millions of
+/// times: they must be short arithmetic over their arguments, and must not block.
 pub trait Residency: Send + Sync + std::fmt::Debug {
-    /// What keeping this page in its tier is worth. The page with the lowest score is evicted or
-    /// demoted first; only the order matters.
+    /// Returns the value of keeping this page in its tier. The page with the lowest score is
+    /// evicted or demoted first; only the order of scores matters.
     fn score(&self, page: &PageView) -> f64;
 
-    /// Whether a page that leaves its tier is moved to the next memory tier, which holds
-    /// `lower_free` bytes free of `lower_capacity`, rather than dropped.
+    /// Admission to a slower tier: returns true if a victim is demoted to the next memory tier,
+    /// which has `lower_free` bytes free of `lower_capacity`, and false if it leaves memory.
     fn admit(&self, page: &PageView, lower_free: u64, lower_capacity: u64) -> bool;
 
-    /// Whether a page of a slower tier is worth a frame in the next faster one after this fix. It
-    /// is not asked while the page waits for one; when none came, its fixes count from 0 again.
+    /// Returns true if a page of a slower tier is to be promoted to the next faster one after this
+    /// fix. Not called while the page is queued for promotion; if the promotion fails, the page's
+    /// fixes are counted from 0 again.
     fn promote(&self, page: &PageView, access: Access) -> bool;
 
-    /// The tier of `tiers` that a page read from the store comes to: the fastest, if the policy
-    /// does not know better. Where that tier has no room, the page comes to the fastest.
+    /// Returns the tier of `tiers` that a page read from the store is placed in; the fastest by
+    /// default. If that tier has no room, the page is placed in the fastest.
     fn fetch_tier(&self, tiers: usize) -> usize {
         let _ = tiers;
         0
     }
 
-    /// Tells what the pool has done since the last time. One thread does so, fifty times a second
-    /// where it has nothing else to do, and whenever it is woken.
+    /// Reports the pool's activity since the last call. Called by one thread, fifty times a second
+    /// while that thread is otherwise idle, and whenever it is woken.
     fn observe(&self, interval: &Interval) {
         let _ = interval;
     }
 }
 
-/// Whether an event of this probability happens, drawn anew by every call.
+/// Returns true with this probability, drawn anew by every call.
 fn chance(probability: f64) -> bool {
-    // The upper 53 bits are a fraction that an f64 holds.
+    // The upper 53 bits make a fraction that an f64 represents exactly.
     let drawn = (crate::evict::random() >> 11) as f64 / (1_u64 << 53) as f64;
     drawn < probability
 }
 
-/// The default policy: what it costs to bring the page back, over how long it was not wanted.
+/// The default policy: cost of reading the page back, divided by the time since its last fix.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SampledScore;
 
-/// Nanoseconds to bring back a page, whatever its size: one request to the store.
+/// Fixed nanoseconds to read a page back, whatever its size: one request to the store.
 const BRING_BACK_NS: f64 = 30_000.0;
-/// Nanoseconds a byte: a store of 1.2 GiB/s.
+/// Nanoseconds per byte: a store of 1.2 GiB/s.
 const BRING_BACK_NS_PER_BYTE: f64 = 0.8;
-/// A dirty page is written before it goes: writes run at about three times the speed of reads.
+/// A dirty page must be written back before it is evicted: writes run at about three times the
+/// speed of reads.
 const DIRTY_FACTOR: f64 = 1.3;
-/// Pages of a scan that nobody wanted again go long before those that somebody did.
+/// Cold pages, which a scan brought in and which were not fixed again, go long before the others.
 const COLD_FACTOR: f64 = 1.0 / 16.0;
 /// Pages of an owner over its grant go before those of owners within theirs.
 const OVER_GRANT_FACTOR: f64 = 1.0 / 4.0;
@@ -136,9 +140,9 @@ impl Residency for SampledScore {
     }
 
     fn admit(&self, page: &PageView, lower_free: u64, lower_capacity: u64) -> bool {
-        // A full lower tier is for pages that somebody wanted twice: admitting every page of a
-        // scan that is larger than the tier would only copy bytes to be thrown away. What workers
-        // keep free does not make it less full.
+        // A full lower tier admits only pages that were fixed again: admitting every page of a scan
+        // that is larger than the tier would only copy bytes to be thrown away. Bytes that the
+        // background worker keeps free do not count as room.
         let kept_free = (lower_capacity / KEPT_FREE_SHARE).min(KEPT_FREE_BYTES_MAX);
         let spare = lower_free.saturating_sub(kept_free);
         spare >= page.len_bytes as u64 || !page.cold
@@ -149,21 +153,23 @@ impl Residency for SampledScore {
     }
 }
 
-/// One part in this many of a tier may be free because workers keep it so, and so many bytes.
+/// The background worker keeps this share of a tier free (1 / `KEPT_FREE_SHARE`), and at most
+/// `KEPT_FREE_BYTES_MAX`.
 const KEPT_FREE_SHARE: u64 = 32;
 const KEPT_FREE_BYTES_MAX: u64 = 256 << 20;
-/// Fixes that a page has by chance, and how much hotter than the mean page of DRAM it must be: two
-/// moves cost as much as some twenty fixes in place, and of pages that are all alike fewer than one
-/// in a thousand is found twice as hot in an epoch by chance.
+/// Thresholds of a promotion: fixes that a page has by chance, and the factor over the mean page of
+/// DRAM. Two moves cost about as much as twenty fixes in place, and if all pages are alike, fewer
+/// than one in a thousand reaches twice the mean in an epoch by chance.
 const PROMOTION_FIXES: f32 = 3.0;
 const PROMOTION_FACTOR: f32 = 2.0;
 
 const COUNT_MAX: f32 = 250.0;
 
-/// Whether a page has been fixed clearly more often than `factor` times the mean page above it.
+/// True if the page has been fixed clearly more often than `factor` times the mean page of the next
+/// faster tier.
 fn hotter_than_above(page: &PageView, factor: f32) -> bool {
     let enough = PROMOTION_FIXES + factor * page.mean_fixes;
-    // A count ends at 255.
+    // Counts saturate at 255.
     factor.is_finite() && f32::from(page.fixes) >= enough.min(COUNT_MAX)
 }
 
@@ -198,8 +204,8 @@ mod tests {
         assert!(over < score(PAGE) && score(PageView { grant_use: 3.0, ..PAGE }) < over);
     }
 
-    /// What promotes a page in a hundred in the time that pages are fixed eight times costs two
-    /// moves for 800 fixes.
+    /// A rate of one false promotion per hundred pages, in the time that pages are fixed eight
+    /// times, costs two moves for 800 fixes.
     #[test]
     fn of_pages_that_are_all_alike_few_pass_for_hot() {
         const PAGES: usize = 2_000;

@@ -1,4 +1,4 @@
-//! Tiers that grow and shrink while the pool is at work.
+//! Resizing of memory tiers while the pool is in use.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use crate::error::PoolError;
 use crate::evict::Effort;
 use crate::pool::{Inner, config_error};
 
-/// Bytes that a shrinking tier gives up at a time, and the least that a tier has.
+/// Bytes that a shrinking tier releases per step, and the minimum size of a tier.
 const STEP_BYTES: u64 = 1 << 20;
 
 impl Inner {
@@ -22,7 +22,7 @@ impl Inner {
         let mut since = Instant::now();
         loop {
             let now = account.budget();
-            // Whatever is free at this moment is taken: others look for room as well.
+            // Bytes that are free at this moment are taken at once: other threads compete for them.
             let next = bytes.max(now.saturating_sub(account.available()));
             if next != now && account.set_budget(next) {
                 since = Instant::now();
@@ -53,7 +53,7 @@ impl Inner {
             let names: Vec<&str> = self.tiers.iter().map(|tier| &*tier.tier.name).collect();
             return wrong(format!("there is no memory tier {tier}, but {}", names.join(", ")));
         };
-        // Every page must find a frame in DRAM.
+        // Every page must fit in DRAM.
         let longest = if tier == 0 { self.longest.load(Ordering::Relaxed) as u64 } else { 0 };
         let least = frames.account.floor().max(STEP_BYTES).max(longest);
         let name = &frames.tier.name;

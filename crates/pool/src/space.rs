@@ -19,12 +19,12 @@ use crate::pool::{Inner, Pool};
 use crate::state::PageState;
 use crate::sync::lock;
 
-/// Page ids that a space takes at a time, at least.
+/// Minimum number of page ids that a space takes at a time.
 const BLOCK_IDS: u64 = 64;
-/// Spaces a pool can have at once; a frame names its space in 32 bits, the table is small.
+/// Maximum number of spaces of a pool; a frame stores its space in 32 bits, and the table is small.
 const SPACES_MAX: usize = 1 << 16;
 
-/// What eviction needs to know of a space.
+/// Resident bytes and grant of a space, read by eviction.
 #[derive(Debug)]
 struct SpaceUse {
     resident: AtomicU64,
@@ -34,16 +34,16 @@ struct SpaceUse {
 // SAFETY: atomics alone, valid as zeroes, nothing to drop.
 unsafe impl Zeroed for SpaceUse {}
 
-/// Resident bytes and grants by space id, and the ids in use.
+/// Resident bytes and grants by space id, and allocation of space ids and blocks of page ids.
 #[derive(Debug)]
 pub(crate) struct SpaceTable {
     uses: ZeroedArray<SpaceUse>,
     begun: AtomicU32,
-    /// Ids of dropped spaces, to be used again when their last pinned page is gone.
+    /// Ids of dropped spaces, reused when their last pinned page is gone.
     free: Mutex<VecDeque<u32>>,
     serial: AtomicU32,
     next_id: AtomicU64,
-    /// Blocks of dropped spaces by stride, to be used again when all their pages are gone.
+    /// Blocks of dropped spaces by stride, reused when all their pages are gone.
     blocks: Mutex<[VecDeque<u64>; CLASSES]>,
 }
 
@@ -82,7 +82,7 @@ impl SpaceTable {
         self.of(space).grant.load(Ordering::Relaxed).checked_sub(1)
     }
 
-    /// Resident bytes over the grant, 0 without one.
+    /// Resident bytes divided by the grant; 0 without a grant.
     pub(crate) fn grant_use(&self, space: u32) -> f64 {
         let grant = self.grant(space);
         grant.map_or(0.0, |grant| self.resident(space) as f64 / grant.max(1) as f64)
@@ -95,7 +95,7 @@ impl SpaceTable {
 
     fn reuse(&self) -> Option<u32> {
         let mut free = lock(&self.free);
-        // Ids whose pages are still pinned take another turn of the queue, so that eight of them do
+        // Ids whose pages are still pinned go to the back of the queue, so that eight of them do
         // not hide the others for ever.
         for _ in 0..free.len().min(8) {
             let id = free.pop_front()?;
@@ -117,11 +117,12 @@ impl SpaceTable {
     }
 }
 
-/// A space's id and serial number, as a page's entry names its owner.
+/// A space's id and serial number, as stored in the page-table entry. The serial distinguishes
+/// spaces that reuse an id (ABA).
 pub(crate) type Owner = (u32, u32);
 
-/// How far apart the ids of pages of one length are: every id, or in a mapped pool, where an id is
-/// an address, as many as the length's class has units of 4 KiB.
+/// Distance between the ids of pages of one length, as a power of two: 1, or in a mapped pool,
+/// where an id determines the address, as many as the length's class has units of 4 KiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stride(usize);
 
@@ -130,7 +131,7 @@ impl Stride {
         1 << self.0
     }
 
-    /// Ids of a block, for one page or more.
+    /// Number of ids in a block, enough for one page or more.
     fn block(self) -> u64 {
         BLOCK_IDS.max(self.ids())
     }
@@ -140,31 +141,31 @@ impl Stride {
     }
 }
 
-/// The page ids of a space that are one stride apart.
+/// Page ids of a space with one stride.
 #[derive(Debug, Default)]
 struct Ids {
-    /// First ids of the blocks.
+    /// First id of each block.
     blocks: Vec<u64>,
-    /// Ids of the last block used so far.
+    /// Number of ids of the last block used so far.
     begun: u64,
     free: Vec<PageId>,
 }
 
-/// What the clones of a [`Space`] share.
+/// State shared by the clones of a [`Space`].
 #[derive(Debug)]
 pub(crate) struct SpaceInner {
     pub(crate) pool: Pool,
     pub(crate) id: u32,
     pub(crate) name: String,
-    /// Tells this space from earlier ones of the same id.
+    /// Distinguishes this space from earlier ones with the same id.
     serial: u32,
     ids: Mutex<[Ids; CLASSES]>,
 }
 
-/// A set of pages with an owner, a name and a grant. Clones are the same space.
+/// A set of pages with an owner, a name and a grant. Clones share one space.
 ///
-/// When the last clone is dropped, the space's pages that are not durable are freed, those still
-/// pinned with their last pin. Durable pages are only forgotten: their bytes stay on the store.
+/// Dropping the last clone frees the space's temporary pages, those still pinned with their last
+/// pin. Durable pages only leave memory: their bytes stay on the store.
 #[derive(Clone, Debug)]
 pub struct Space(Arc<SpaceInner>);
 
@@ -189,41 +190,42 @@ impl Space {
         (self.0.id, self.0.serial)
     }
 
-    /// The owner's name.
+    /// Returns the owner's name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The pool that the space's pages are in.
+    /// Returns the pool of the space's pages.
     pub fn pool_handle(&self) -> &Pool {
         &self.0.pool
     }
 
-    /// Bytes of this space's pages in memory.
+    /// Returns the bytes of this space's pages in memory.
     pub fn resident_bytes(&self) -> u64 {
         self.pool().spaces.resident(self.0.id)
     }
 
-    /// Changes what the space may hold before its pages are the first to go.
+    /// Changes the grant: the bytes that the space may hold in memory before its pages are
+    /// preferred as victims.
     pub fn set_grant(&self, grant_bytes: Option<u64>) {
         self.pool().spaces.set_grant(self.0.id, grant_bytes);
     }
 
-    /// Makes a page of `len_bytes`, rounded up to 4 KiB, all zero, held for writing.
+    /// Allocates a page of `len_bytes`, rounded up to 4 KiB, all zero, held for writing.
     ///
     /// # Errors
-    /// [`PoolError::PageSize`] outside 1 byte to 16 MiB; [`PoolError::Exhausted`] when no frame
-    /// comes free within the pool's patience; [`PoolError::Store`] when neither memory nor store
-    /// has room for one page more; [`PoolError::PageIds`].
+    /// [`PoolError::PageSize`] outside 1 byte to 16 MiB; [`PoolError::Exhausted`] if no frame comes
+    /// free within the pool's timeout; [`PoolError::Store`] if neither memory nor store has room
+    /// for one page more; [`PoolError::PageIds`] if all page ids are in use.
     pub fn allocate(&self, len_bytes: usize) -> Result<(PageRef, WriteGuard<'_>), PoolError> {
         self.allocate_until(len_bytes, self.pool().deadline())
     }
 
-    /// As [`Space::allocate`], without waiting for others to let go of frames. It may write pages
-    /// to the store for one.
+    /// Like [`Space::allocate`], but does not wait for other threads to release frames. It may
+    /// write pages to the store to get a frame.
     ///
     /// # Errors
-    /// As [`Space::allocate`]; [`PoolError::Exhausted`] at once where every frame is held.
+    /// As [`Space::allocate`]; [`PoolError::Exhausted`] at once if every frame is held.
     pub fn try_allocate(&self, len_bytes: usize) -> Result<(PageRef, WriteGuard<'_>), PoolError> {
         self.allocate_until(len_bytes, Instant::now())
     }
@@ -259,11 +261,11 @@ impl Space {
         Ok((PageRef::new(page, Some(taken.frame)), guard))
     }
 
-    /// Makes a page of bytes that are on the store already and that a directory names: durable,
-    /// clean, not in memory yet.
+    /// Creates a page for an extent that is on the store already and that a directory refers to:
+    /// durable, clean, not in memory yet.
     ///
     /// # Errors
-    /// [`PoolError::PageSize`] for an extent longer than a page; [`PoolError::NoStore`];
+    /// [`PoolError::PageSize`] if the extent does not have a page's length; [`PoolError::NoStore`];
     /// [`PoolError::PageIds`].
     pub fn adopt(&self, stored: Stored) -> Result<PageRef, PoolError> {
         let pool = self.pool();
@@ -282,18 +284,18 @@ impl Space {
         Ok(PageRef::new(page, None))
     }
 
-    /// Fixes a page for reading, bringing it into memory when it is not there.
+    /// Fixes a page for reading, loading it on a miss.
     ///
     /// # Errors
     /// [`PoolError::NoSuchPage`], [`PoolError::WrongSpace`] for a page of another space,
-    /// [`PoolError::Exhausted`], [`PoolError::LatchTimeout`], and [`PoolError::Store`] when the
-    /// bytes cannot be read or are not what was written.
+    /// [`PoolError::Exhausted`], [`PoolError::LatchTimeout`], and [`PoolError::Store`] if the bytes
+    /// cannot be read or differ from those written.
     pub fn read(&self, page: &mut PageRef) -> Result<ReadGuard<'_>, PoolError> {
         let frame = self.pool().fix(page, self.owner(), Hold::Shared)?;
         Ok(ReadGuard::new(self.pool(), frame))
     }
 
-    /// Fixes a page for writing, bringing it into memory when it is not there.
+    /// Fixes a page for writing, loading it on a miss.
     ///
     /// # Errors
     /// As [`Space::read`], and [`PoolError::Durable`] for a durable page.
@@ -303,7 +305,7 @@ impl Space {
         pool.begin_write(page.id(), frame)
     }
 
-    /// Looks at a page without holding it, bringing it into memory when it is not there; see
+    /// Starts an optimistic read of a page, without holding it, loading it on a miss; see
     /// [`OptimisticGuard`].
     ///
     /// # Errors
@@ -313,63 +315,65 @@ impl Space {
         self.pool().optimistic(page, self.owner())
     }
 
-    /// As [`Space::optimistic`], or `None` where that would wait or fail: the page is not in
-    /// memory, is being written, or belongs to another space.
+    /// Like [`Space::optimistic`], but gives `None` where that would wait or fail: the page is not
+    /// in memory, is being written, or belongs to another space.
     #[inline(always)]
     pub fn optimistic_resident(&self, page: &mut PageRef) -> Option<OptimisticGuard<'_>> {
         self.pool().optimistic_resident(page, self.owner())
     }
 
-    /// Starts to bring the beginning of a page into the processor's caches, if its hint is right
-    /// and it is in DRAM: for who has something else to do until it looks. Costs a few nanoseconds.
+    /// Prefetches the beginning of a page into the processor's caches, if the page's hint is right
+    /// and it is in DRAM: for callers with other work to do before they read the page. Costs a few
+    /// nanoseconds.
     #[inline]
     pub fn approach(&self, page: PageRef) {
         self.pool().approach(page);
     }
 
-    /// Brings those of the pages into memory that are not there and that nobody else brings, by
-    /// batches of reads that the calling thread waits for, and repairs their hints. Nothing keeps
-    /// them there: who comes later than their eviction brings them in again.
+    /// Loads those of the pages that are neither in memory nor being loaded, by batches of reads
+    /// that the calling thread waits for, and repairs their hints. The pages are not pinned: they
+    /// may be evicted before the caller fixes them, which then loads them again.
     ///
     /// # Errors
-    /// As [`Space::read`], for the first that failed; the others are brought in.
+    /// As [`Space::read`], for the first page that failed; the others are loaded.
     pub fn load(&self, pages: &mut [PageRef]) -> Result<(), PoolError> {
         self.pool().load_batch(pages, self.owner())
     }
 
-    /// Brings pages into memory by batched reads and pins them; see [`Fetch`].
+    /// Loads pages by batched reads and pins them; see [`Fetch`].
     pub fn fetch(&self, pages: &[PageRef]) -> Fetch {
         Fetch::start(self.pool(), pages, self.owner(), FETCH_PATIENCE)
     }
 
-    /// As [`Space::fetch`], for one page without which nothing goes on: waits three times as long
-    /// for its frame, so that it gets one that the pool's overdraft allows.
+    /// Like [`Space::fetch`], but for pages without which the caller cannot proceed: waits three
+    /// times as long for frames, long enough to get one from the pool's overdraft.
     pub fn fetch_needed(&self, pages: &[PageRef]) -> Fetch {
         Fetch::start(self.pool(), pages, self.owner(), NEED_PATIENCE)
     }
 
-    /// Starts to bring pages into memory and does not wait. Pages that cannot be read stay where
-    /// they are: the fix that wants them reports why.
+    /// Readahead: starts to load pages and does not wait. A page that cannot be read stays on the
+    /// store: the fix that needs it reports the error.
     pub fn prefetch(&self, pages: &[PageRef]) {
         self.pool().prefetch(pages, self.owner());
     }
 
-    /// Writes pages to the store in one batch and makes them durable; where each one is.
+    /// Writes pages to the store in one batch and makes them durable. Returns the location of each.
     ///
-    /// The bytes are safe once the store was synced. A durable page is immutable, and it outlives
-    /// its space.
+    /// The bytes survive a crash once the store was synced. A durable page is immutable, and it
+    /// outlives its space.
     ///
     /// # Errors
-    /// [`PoolError::Store`] when a write failed: then no page has become durable.
+    /// [`PoolError::Store`] if a write failed: then no page has become durable.
     /// [`PoolError::NoSuchPage`], [`PoolError::WrongSpace`], [`PoolError::NoStore`].
     pub fn persist(&self, pages: &mut [PageRef]) -> Result<Vec<Stored>, PoolError> {
         self.pool().persist(pages, self.owner())
     }
 
-    /// Frees a page and its extent, now or with its last pin. A page that is gone already stays so.
+    /// Frees a page and its extent, now or when its last pin is dropped. Does nothing if the page
+    /// is gone already.
     ///
     /// # Errors
-    /// [`PoolError::WrongSpace`] for a page of another space, which stays as it is.
+    /// [`PoolError::WrongSpace`] for a page of another space, which is not freed.
     pub fn free(&self, page: PageRef) -> Result<(), PoolError> {
         let pool = self.pool();
         pool.check_owner(page.id(), self.owner())?;
@@ -377,7 +381,7 @@ impl Space {
         Ok(())
     }
 
-    /// The memory tier that a page of this space is in at this moment, if it is in memory.
+    /// Returns the memory tier of a page of this space at this moment, if it is in memory.
     pub fn tier_of(&self, page: PageRef) -> Option<usize> {
         let pool = self.pool();
         pool.check_owner(page.id(), self.owner()).ok()?;
@@ -406,8 +410,8 @@ impl Space {
 }
 
 impl Inner {
-    /// A guard over the exclusive hold on the page's frame, which becomes dirty. Ends the hold of a
-    /// page that may not be written.
+    /// Turns the exclusive hold on the page's frame into a guard and marks the page dirty. Releases
+    /// the hold of a durable page, which must not be written.
     pub(crate) fn begin_write(
         self: &Arc<Self>,
         page: PageId,
@@ -431,10 +435,11 @@ impl Inner {
         Stride(if self.range.is_some() { class_of(len) } else { 0 })
     }
 
-    /// Ids for a space: a block whose pages are all gone, or one never used.
+    /// Allocates a block of ids: one whose pages are all gone, or one never used.
     fn take_block(&self, stride: Stride) -> Result<u64, PoolError> {
         let blocks = &mut lock(&self.spaces.blocks)[stride.0];
-        // Each look takes one turn of the queue, so a block with a pinned page costs a look a time.
+        // A block with a page still in use goes to the back of the queue, so it costs one check per
+        // call.
         for _ in 0..blocks.len().min(8) {
             let Some(block) = blocks.pop_front() else { break };
             if stride.pages_of(block).all(|page| self.pages[page].state.get() == PageState::Free) {
@@ -445,7 +450,7 @@ impl Inner {
         let limit = self.pages.capacity();
         let mut block = 0;
         let next = |id: u64| {
-            // Blocks begin at multiples of their length.
+            // Blocks are aligned to their length.
             block = id.next_multiple_of(stride.block());
             let end = block + stride.block();
             (end <= limit).then_some(end)
@@ -457,7 +462,7 @@ impl Inner {
         }
     }
 
-    /// A freed page's id goes back to its space, if the space is alive.
+    /// Returns a freed page's id to its space, if the space is alive.
     pub(crate) fn return_id(&self, (space, serial): Owner, page: PageId) {
         let space = lock(&self.names).get(&space).and_then(Weak::upgrade);
         if let Some(space) = space.filter(|space| space.serial == serial) {
@@ -472,7 +477,8 @@ impl Inner {
         space.map_or_else(|| "a dropped space".to_owned(), |space| space.name.clone())
     }
 
-    /// The name of a space, by its serial number: another may have its id by now.
+    /// Returns the name of a space, checked by its serial number: another space may have its id by
+    /// now.
     pub(crate) fn owner_name(&self, (space, serial): Owner) -> String {
         let space = lock(&self.names).get(&space).and_then(Weak::upgrade);
         let space = space.filter(|space| space.serial == serial);

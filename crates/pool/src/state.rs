@@ -1,4 +1,4 @@
-//! The state of a page: one word in its page-table entry, and every legal step between states.
+//! Page states: one word in the page-table entry, and every legal step between states.
 //!
 //! ```text
 //!            allocate                    evict
@@ -11,20 +11,21 @@
 //! ```
 //!
 //! A page in `Resident` is changed only by the exclusive holder of its frame's latch; a page in
-//! `Loading` only by the thread that brought it there. `Free` and `Stored` are left by whoever wins
-//! the exchange.
+//! `Loading` only by the thread that brought it there. A page leaves `Free` or `Stored` by a
+//! compare-and-exchange, which one thread wins.
 //!
 //! ```text
-//! bits 63..36  life, +1 whenever the page becomes free
+//! bits 63..36  life: generation of the id, +1 whenever the page becomes free
 //! bits 35..8   frame
-//! bit  3       doomed: to be freed as soon as nobody holds or loads the page
-//! bit  2       parked: somebody sleeps for this word
+//! bit  3       doomed: to be freed as soon as no thread holds or loads the page
+//! bit  2       parked: a thread sleeps on this word
 //! bits 1..0    the kind of state
 //! ```
 //!
-//! The id of a freed page names the next page at once. Doom is therefore a bit of the same word,
-//! which only a page that exists can get and which ends with it, and a thread that frees what it
-//! saw doomed names the life that it saw: neither can strike the page that has the id next.
+//! The id of a freed page may be reused at once (ABA). Doom is therefore a bit of the same word:
+//! only an existing page can be doomed, and the bit is cleared when the page is freed. A thread
+//! that frees a page it saw doomed compares the life that it saw. Neither a late doom nor a late
+//! free can hit the page that reuses the id.
 
 use std::time::Instant;
 
@@ -40,14 +41,14 @@ const FRAME_MASK: u64 = ((1 << FRAME_BITS) - 1) << FRAME_SHIFT;
 const LIFE_ONE: u64 = 1 << (FRAME_SHIFT + FRAME_BITS);
 const LIFE_MASK: u64 = !(LIFE_ONE - 1);
 
-/// Where a page is.
+/// State of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PageState {
     /// The id is not in use.
     Free,
-    /// On the store alone.
+    /// On the store only.
     Stored,
-    /// On its way from the store into a frame.
+    /// Being loaded from the store into a frame.
     Loading,
     /// In this frame; the store may have a copy.
     Resident(FrameId),
@@ -73,7 +74,7 @@ impl PageState {
         }
     }
 
-    /// Whether a page may go from this state to `to` in one step.
+    /// True if a page may go from this state to `to` in one step.
     pub(crate) fn leads_to(self, to: Self) -> bool {
         use PageState::{Free, Loading, Resident, Stored};
         match (self, to) {
@@ -90,7 +91,7 @@ impl PageState {
     }
 }
 
-/// One look at a page's word: where the page was, whether it was doomed, and in which life.
+/// Snapshot of a page's word: its state, its doom, and its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Seen(u64);
 
@@ -107,13 +108,14 @@ impl Seen {
         self.0 & DOOMED != 0
     }
 
-    /// Whether both looks saw the same page, rather than two that had its id one after the other.
+    /// True if both snapshots are of the same page, rather than of two pages that had the id one
+    /// after the other.
     pub(crate) fn same_life(self, other: Self) -> bool {
         (self.0 ^ other.0) & LIFE_MASK == 0
     }
 }
 
-/// What `word` becomes when its page goes to `to`.
+/// Returns the word that follows `word` when its page goes to `to`.
 fn word_after(word: u64, to: PageState) -> u64 {
     match to {
         PageState::Free => (word & LIFE_MASK).wrapping_add(LIFE_ONE),
@@ -121,7 +123,7 @@ fn word_after(word: u64, to: PageState) -> u64 {
     }
 }
 
-/// The word that holds a [`PageState`]. All zero bytes are `Free`.
+/// Atomic word that holds a [`PageState`]. All zero bytes are `Free`.
 #[derive(Debug)]
 pub(crate) struct StateWord(AtomicU64);
 
@@ -143,19 +145,19 @@ impl StateWord {
         Seen::of(self.0.load(Ordering::SeqCst))
     }
 
-    /// Takes the page from `from` to `to`, waking whoever waits for it to change; the word then.
-    /// `None` when it is not in `from`.
+    /// Moves the page from `from` to `to` and wakes the threads that wait for its state to change.
+    /// Returns the new word, or `None` if the page is not in `from`.
     pub(crate) fn step(&self, lot: &ParkingLot, from: PageState, to: PageState) -> Option<Seen> {
         debug_assert!(from.leads_to(to), "a page cannot go from {from:?} to {to:?}");
         let in_from = |word| PageState::of(word) == from;
         self.change(lot, in_from, |word| word_after(word, to))
     }
 
-    /// Dooms the page, if there is one; the word then.
+    /// Dooms the page, if there is one. Returns the new word.
     pub(crate) fn doom(&self) -> Option<Seen> {
         let mut word = self.0.load(Ordering::SeqCst);
         while PageState::of(word) != PageState::Free {
-            // Whoever sleeps goes on sleeping: where the page is does not change.
+            // Parked threads stay parked: the state does not change.
             let doomed = word | DOOMED;
             match self.0.compare_exchange(word, doomed, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) => return Some(Seen::of(doomed)),
@@ -165,7 +167,7 @@ impl StateWord {
         None
     }
 
-    /// Frees the page if all is as it was `seen`, in the same life; whether it did.
+    /// Frees the page if its word is still `seen`, in the same life. Returns true if it did.
     pub(crate) fn end(&self, lot: &ParkingLot, seen: Seen) -> bool {
         debug_assert!(seen.state().leads_to(PageState::Free), "{:?} cannot end", seen.state());
         let unchanged = |word| Seen::of(word) == seen;
@@ -194,7 +196,8 @@ impl StateWord {
         None
     }
 
-    /// Sleeps while the page is loading; its state after, or `None` when `deadline` passed.
+    /// Sleeps while the page is loading. Returns its state afterwards, or `None` if `deadline`
+    /// passed.
     pub(crate) fn loaded(&self, lot: &ParkingLot, deadline: Option<Instant>) -> Option<PageState> {
         lot.park(self.key(), deadline, || {
             loop {

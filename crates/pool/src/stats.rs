@@ -1,8 +1,8 @@
-//! What a pool counts.
+//! Statistics of a pool.
 
 use crate::counter::Counter;
 
-/// The counters of one memory tier.
+/// Counters of one memory tier.
 #[derive(Debug, Default)]
 pub(crate) struct TierCounters {
     pub(crate) fixes: Counter,
@@ -12,7 +12,7 @@ pub(crate) struct TierCounters {
     pub(crate) evicted: Counter,
 }
 
-/// The counters of a pool.
+/// Counters of a pool.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) hint_hits: Counter,
@@ -27,32 +27,32 @@ pub(crate) struct Counters {
     pub(crate) move_failures: Counter,
 }
 
-/// One memory tier of a pool, as counted.
+/// Statistics of one memory tier.
 #[derive(Clone, Debug)]
 pub struct TierStats {
     /// The tier's name.
     pub name: String,
-    /// Bytes the tier may hold: for DRAM, the ledger's budget.
+    /// Capacity in bytes: for DRAM, the ledger's budget.
     pub capacity_bytes: u64,
-    /// Bytes counted against the tier: pages and warm frames.
+    /// Bytes charged to the tier: pages and warm frames.
     pub used_bytes: u64,
     /// Bytes of pages.
     pub page_bytes: u64,
-    /// Bytes of frames without a page, kept for the next.
+    /// Bytes of frames without a page, kept for the next page of their class.
     pub warm_bytes: u64,
     /// Fixes served from this tier.
     pub fixes: u64,
-    /// Bytes of the pages so fixed.
+    /// Bytes of the pages of those fixes.
     pub fixed_bytes: u64,
     /// Pages promoted into this tier.
     pub promoted: u64,
     /// Pages demoted into this tier.
     pub demoted: u64,
-    /// Pages evicted from this tier, out of memory.
+    /// Pages evicted from this tier and thereby from memory.
     pub evicted: u64,
 }
 
-/// A pool, as counted.
+/// Statistics of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolStats {
     /// The pool's name.
@@ -65,29 +65,29 @@ pub struct PoolStats {
     pub look_ups: u64,
     /// Pages read from the store.
     pub loads: u64,
-    /// Bytes of the pages so read.
+    /// Bytes of the pages read from the store.
     pub loaded_bytes: u64,
     /// Pages written to the store.
     pub write_backs: u64,
-    /// Bytes of the pages so written.
+    /// Bytes of the pages written to the store.
     pub written_bytes: u64,
     /// Writes that the store refused; the pages stay in memory.
     pub write_failures: u64,
-    /// Times somebody had to wait for a frame.
+    /// Number of times that a caller waited for a frame.
     pub waits: u64,
-    /// Frames beyond the budget, given to those who had found none for a while.
+    /// Frames beyond the budget, given to callers that had found none for a while.
     pub owed_frames: u64,
-    /// Pages that the kernel did not move to another node when it was asked to.
+    /// Pages that the kernel failed to move to another node.
     pub move_failures: u64,
 }
 
-/// A space, as counted.
+/// Statistics of a space.
 #[derive(Clone, Debug)]
 pub struct SpaceStats {
     /// The owner's name.
     pub name: String,
     /// Bytes of the owner's pages in memory.
     pub resident_bytes: u64,
-    /// Bytes it may hold before its pages are the first to go.
+    /// Bytes that the space may hold in memory before its pages are preferred as victims.
     pub grant_bytes: Option<u64>,
 }

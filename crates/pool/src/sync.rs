@@ -1,4 +1,4 @@
-//! The synchronisation types of the state word, which loom explores, and how mutexes are locked.
+//! Synchronisation types of the state word, which loom explores, and locking of mutexes.
 //!
 //! Under `--cfg loom` the atomics are loom's, elsewhere the standard library's.
 

@@ -1,4 +1,4 @@
-//! The page table: by page id, where the page is and what the store has of it.
+//! The page table: maps a page id to the page's state and its copy on the store.
 
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -10,9 +10,9 @@ use crate::page::{PAGE_MIN_BYTES, PageId};
 use crate::space::Owner;
 use crate::state::StateWord;
 
-/// What the pool knows of a page. All zero bytes are an id not in use.
+/// Page-table entry. All zero bytes are an id not in use.
 ///
-/// `state` says who may change the rest: see [`crate::state`].
+/// `state` determines the thread that may change the other fields: see [`crate::state`].
 #[derive(Debug)]
 #[repr(align(32))]
 pub(crate) struct PageEntry {
@@ -40,7 +40,7 @@ impl PageEntry {
         usize::from(self.len_units.load(Ordering::Relaxed)) * PAGE_MIN_BYTES
     }
 
-    /// Makes the entry that of a new page, before its state leaves `Free`.
+    /// Initializes the entry for a new page, before its state leaves `Free`.
     pub(crate) fn reset(&self, space: u32, serial: u32, len: usize) {
         self.space.store(space, Ordering::Relaxed);
         self.serial.store(serial, Ordering::Relaxed);
@@ -50,12 +50,12 @@ impl PageEntry {
         self.set_stored(None);
     }
 
-    /// The space that the page belongs to.
+    /// Returns the space that owns the page.
     pub(crate) fn owner(&self) -> Owner {
         (self.space.load(Ordering::Relaxed), self.serial.load(Ordering::Relaxed))
     }
 
-    /// Whether a directory outside the pool names the extent: it is never written again.
+    /// True if a directory outside the pool refers to the extent: the page is never written again.
     pub(crate) fn is_durable(&self) -> bool {
         self.tenure.load(Ordering::SeqCst) != TEMPORARY
     }
@@ -64,7 +64,7 @@ impl PageEntry {
         self.tenure.store(DURABLE, Ordering::SeqCst);
     }
 
-    /// Whether the page goes without its extent, which the directory goes on naming.
+    /// True if freeing the page keeps its extent, since the directory still refers to it.
     pub(crate) fn is_forgotten(&self) -> bool {
         self.tenure.load(Ordering::SeqCst) == FORGOTTEN
     }
@@ -73,7 +73,7 @@ impl PageEntry {
         self.tenure.store(FORGOTTEN, Ordering::SeqCst);
     }
 
-    /// The page's copy on the store. It is stale while the page is dirty.
+    /// Returns the page's copy on the store. It is stale while the page is dirty.
     pub(crate) fn stored(&self) -> Option<Stored> {
         let unit = self.stored_at.load(Ordering::Acquire).checked_sub(1)?;
         let extent = Extent { offset_bytes: unit * UNIT, len_bytes: self.len() as u64 };
@@ -89,7 +89,7 @@ impl PageEntry {
     }
 }
 
-/// The entries of all page ids, touched as ids come into use.
+/// Entries of all page ids, touched as ids come into use.
 #[derive(Debug)]
 pub(crate) struct PageTable(ZeroedArray<PageEntry>);
 
@@ -102,7 +102,7 @@ impl PageTable {
         self.0.len() as u64
     }
 
-    /// The page's entry, or `None` for an id that this pool never gave.
+    /// Returns the page's entry, or `None` for an id that this pool never issued.
     pub(crate) fn find(&self, page: PageId) -> Option<&PageEntry> {
         usize::try_from(page.0).ok().and_then(|index| self.0.get(index))
     }
@@ -112,7 +112,7 @@ impl std::ops::Index<PageId> for PageTable {
     type Output = PageEntry;
 
     /// # Panics
-    /// When the pool itself made up an id.
+    /// If the id is out of range, which only a bug in the pool can cause.
     fn index(&self, page: PageId) -> &PageEntry {
         match self.find(page) {
             Some(entry) => entry,

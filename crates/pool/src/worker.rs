@@ -1,4 +1,4 @@
-//! The pool's background threads.
+//! Background threads of a pool: loaders and the background worker.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,19 +14,23 @@ use crate::pool::Inner;
 use crate::residency::Interval;
 use crate::sync::lock;
 
-/// How often the keeper looks by itself: queries that take from the ledger do not wake it.
+/// Sleep of the background worker between two rounds: queries that take bytes from the ledger do
+/// not wake it.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long the keeper evicts nothing after it found nothing that can go: whoever needs a frame
-/// looks as well.
+/// Back-off of the background worker after it found nothing to evict in a tier; a caller that needs
+/// a frame evicts by itself meanwhile.
 const REST: Duration = Duration::from_millis(100);
-/// What a fix in the memory of another node takes longer: four cache lines at 100 to 150 ns more.
+/// Extra nanoseconds of a fix in the memory of another node: four cache lines at 100 to 150 ns
+/// more.
 const NODE_EXTRA_NS: u64 = 500;
-/// Promotions that may wait; a page that is wanted again asks again.
+/// Maximum length of the promotion queue; a page left out is queued again by a later fix.
 const PROMOTIONS_MAX: usize = 1024;
 
-/// The threads of a pool: loaders, and one keeper that keeps frames free and promotes pages.
+/// The threads of a pool: loaders, and one background worker (`keeper`) that keeps frames free and
+/// promotes pages.
 ///
-/// They hold the pool's parts but not the pool, so dropping the last handle ends them.
+/// The threads hold the pool's state but no handle to the pool, so dropping the last handle ends
+/// them.
 #[derive(Debug)]
 pub(crate) struct Workers {
     pool: Arc<Inner>,
@@ -62,7 +66,8 @@ impl Drop for Workers {
         self.pool.loads.wake_all();
         self.pool.progress.ask();
         for thread in self.threads.drain(..) {
-            // The last handle may go inside a background thread, by a waker it calls.
+            // The last handle may be dropped inside a background thread, by a waker that it calls;
+            // a thread cannot join itself.
             if thread.thread().id() != std::thread::current().id() {
                 let panicked = thread.join().is_err();
                 debug_assert!(!panicked, "a pool thread panicked");
@@ -86,7 +91,7 @@ impl Inner {
             if Instant::now() >= rests_until[0] {
                 is_done = !self.keep_reserve();
             }
-            // From the slowest up: what leaves a tier finds room in the next.
+            // From the slowest tier up: a page demoted from a tier then finds room in the next.
             for tier in (0..self.tiers.len()).rev() {
                 if Instant::now() >= rests_until[tier] && !self.keep_headroom(tier) {
                     rests_until[tier] = Instant::now() + REST;
@@ -96,8 +101,8 @@ impl Inner {
         }
     }
 
-    /// Evicts when a tier is short of room, so that those who need a frame find one. False when it
-    /// should and nothing can go.
+    /// Evicts ahead of demand when a tier's headroom is below its low watermark, up to the high
+    /// one. False if it should evict and no page could be.
     fn keep_headroom(self: &Arc<Self>, tier: usize) -> bool {
         let headroom = self.tiers[tier].headroom();
         if headroom >= self.low_water(tier) || self.tiers[tier].page_bytes() == 0 {
@@ -109,7 +114,7 @@ impl Inner {
         gone > 0
     }
 
-    /// Asks the keeper to move the page of this frame to faster memory.
+    /// Queues the page of this frame for promotion to faster memory.
     pub(crate) fn ask_promotion(&self, id: FrameId) {
         let frame = &self.frames[id];
         let Some(page) = frame.page() else { return };
@@ -124,13 +129,13 @@ impl Inner {
 
     fn serve_promotions(self: &Arc<Self>) {
         let asked: Vec<(FrameId, PageId)> = lock(&self.promotions).drain(..).collect();
-        // The frame may have another page by now, which has not asked.
+        // The frame may have another page by now; clearing its mark does no harm.
         asked.iter().for_each(|(id, _)| self.frames[*id].asked.store(false, Ordering::Relaxed));
         self.promote(&asked.iter().map(|(_, page)| *page).collect::<Vec<_>>());
     }
 }
 
-/// What the keeper last saw of the counters.
+/// Counters as of the background worker's last round.
 #[derive(Debug)]
 struct Watch {
     clock: HeatClock,
@@ -143,7 +148,7 @@ impl Watch {
         Self { clock: HeatClock::default(), seen: pool.totals(), at: Instant::now() }
     }
 
-    /// Tells the clock of epochs and the policy what has happened since.
+    /// Advances the epoch clock and reports the activity since the last round to the policy.
     fn look(&mut self, pool: &Inner) {
         let (now, totals) = (Instant::now(), pool.totals());
         let tiers = totals.fixes.iter().zip(&pool.tiers);
@@ -163,7 +168,7 @@ impl Watch {
 }
 
 impl Inner {
-    /// All that was counted so far.
+    /// Returns the totals of the counters so far.
     fn totals(&self) -> Interval {
         let tiers = self.tiers.iter().zip(&self.tier_counters);
         let extra = |tier: &TierFrames| match (tier.tier.latency_ns, tier.tier.node) {

@@ -1,4 +1,4 @@
-//! Writing dirty pages to the store, under shared holds, in batches.
+//! Write-back of dirty pages to the store, under shared holds, in batches.
 
 use std::mem::Discriminant;
 use std::sync::Arc;
@@ -14,40 +14,40 @@ use crate::page::{FrameId, PageId};
 use crate::pool::Inner;
 use crate::sync::lock;
 
-/// A dirty page held shared, with the right to write it, and where it goes.
+/// A dirty page held shared, with the right to write it, and its target extent.
 pub(crate) struct Pending {
     pub(crate) id: FrameId,
     page: PageId,
     extent: Extent,
-    /// The extent was allocated for this write and goes back if it fails.
+    /// True if the extent was allocated for this write; it is freed if the write fails.
     fresh: bool,
 }
 
-/// The moment of a write.
+/// Priority of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Haste {
-    /// At once: the frame, or the durability of the page, is waited for.
+    /// Foreground: a caller waits for the frame, or for the page's durability.
     Now,
-    /// After what is waited for.
+    /// Background: after foreground requests.
     Later,
 }
 
-/// How long the same kind of refusal is not logged again: a store that stays full refuses thousands
+/// Interval in which a refusal of the same kind is not logged again: a full store refuses thousands
 /// of pages a second.
 const TELL_AGAIN: Duration = Duration::from_secs(10);
 
-/// What the store said when it refused dirty pages.
+/// Errors with which the store refused dirty pages.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
-    /// The last refusal and its time, until a write succeeds again.
+    /// The last refusal and its time; cleared by the next successful write.
     last: Option<(StoreError, Instant)>,
-    /// The kind that was logged last, and when.
+    /// The kind that was logged last, and its time.
     told: Option<(Discriminant<StoreError>, Instant)>,
 }
 
 impl Inner {
-    /// Writes pages of these frames that are still there, dirty and unheld by writers; those that
-    /// are clean now, each under a shared hold that the caller gives back.
+    /// Writes those pages that are still in their frames, dirty, and not held by a writer. Returns
+    /// the pages that are clean now, each under a shared hold that the caller releases.
     pub(crate) fn write_back(
         self: &Arc<Self>,
         dirty: &[(FrameId, PageId)],
@@ -56,7 +56,8 @@ impl Inner {
         self.write_back_all(dirty, haste, &mut None)
     }
 
-    /// As [`Inner::write_back`]; `refused` is the first refusal of all that it was passed to.
+    /// Like [`Inner::write_back`]; `refused` keeps the first refusal of all calls that it is passed
+    /// to.
     fn write_back_all(
         self: &Arc<Self>,
         dirty: &[(FrameId, PageId)],
@@ -116,7 +117,7 @@ impl Inner {
         refused.map_or(Ok(written), |error| Err(error.into()))
     }
 
-    /// Writes pages after what is waited for, and leaves them where they are; the bytes written.
+    /// Writes pages in the background and keeps them in memory. Returns the bytes written.
     pub(crate) fn write_and_keep(
         self: &Arc<Self>,
         dirty: &[(FrameId, PageId)],
@@ -131,8 +132,8 @@ impl Inner {
         written.sum()
     }
 
-    /// The right to write a page that the caller holds shared, with an extent for it; `None` when
-    /// it is clean or somebody else is writing it.
+    /// Claims the right to write a page that the caller holds shared, with an extent for it; `None`
+    /// if the page is clean or another thread is writing it.
     pub(crate) fn claim_write(
         &self,
         store: &Store,
@@ -165,7 +166,7 @@ impl Inner {
         }
     }
 
-    /// Writes in one batch. The holds stay, the rights to write end.
+    /// Writes in one batch. The shared holds stay; the rights to write end.
     pub(crate) fn write_pending(
         &self,
         store: &Store,
@@ -177,7 +178,7 @@ impl Inner {
             .map(|write| Write {
                 extent: write.extent,
                 // SAFETY: the frame is held shared until after the batch, which keeps its page in
-                // place and writers out.
+                // place and excludes writers.
                 data: unsafe { self.frames[write.id].bytes() },
             })
             .collect();
@@ -213,12 +214,12 @@ impl Inner {
         if done.iter().any(|(_, result)| result.is_ok()) {
             lock(&self.refusals).last = None;
         }
-        // Whoever waits for the right to write one of these looks again.
+        // Wakes the threads that wait for the right to write one of these pages.
         self.progress.notify();
         done
     }
 
-    /// Keeps the store's word for the caller who finds no frame because of it.
+    /// Records the store's error, for a caller that finds no frame because of it.
     fn note_write_error(&self, error: StoreError) {
         let (now, kind) = (Instant::now(), std::mem::discriminant(&error));
         let mut refusals = lock(&self.refusals);
@@ -230,14 +231,14 @@ impl Inner {
         refusals.last = Some((error, now));
     }
 
-    /// What the store said if it refused a dirty page after `start`. An older word may be about
-    /// room that has come back meanwhile.
+    /// Returns the store's error if it refused a dirty page after `start`. An older error may be
+    /// about space that has come free meanwhile.
     pub(crate) fn refused_since(&self, start: Instant) -> Option<StoreError> {
         let refusals = lock(&self.refusals);
         refusals.last.as_ref().filter(|(_, at)| *at >= start).map(|(error, _)| error.clone())
     }
 
-    /// Gives rights to write back that were not used.
+    /// Releases rights to write that were not used.
     pub(crate) fn unclaim_writes(&self, store: &Store, pending: Vec<Pending>) {
         self.writing.fetch_sub(pending.len(), Ordering::SeqCst);
         for write in pending {

@@ -1,4 +1,4 @@
-//! The suite over frames.
+//! The suite over framed pages.
 
 mod suite;
 

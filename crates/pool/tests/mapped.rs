@@ -1,4 +1,4 @@
-//! The suite over pages that have one address for life.
+//! The suite over mapped pages.
 
 mod suite;
 

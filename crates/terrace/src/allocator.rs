@@ -1,8 +1,8 @@
-//! The allocator of the program, tuned so that freed memory leaves the process.
+//! Allocator of the program, configured to return freed memory to the kernel.
 //!
-//! Query operators allocate on the heap under grants of the ledger. What they free must leave the
-//! resident set soon, or the process would hold more than its budget: unused pages go back to the
-//! kernel after a tenth of a second, by a thread of the allocator's own.
+//! Query operators allocate on the heap under grants of the ledger. Memory that they free must
+//! leave the resident set soon, or the process would exceed its budget: jemalloc's background
+//! thread returns unused pages after a tenth of a second.
 
 use std::ffi::c_char;
 

@@ -18,8 +18,8 @@ use crate::tpch::chosen;
 /// Runs the command.
 ///
 /// # Errors
-/// When there is no such experiment, or it gives no finding; [`CliError::Said`] when queries of
-/// ours failed: the finding has named them by then.
+/// If the experiment does not exist or fails; [`CliError::Said`] if queries of this engine failed,
+/// which the finding has named.
 pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<()> {
     let Some(name) = &args.name else { return list() };
     let experiment = Experiment::named(name)?;
@@ -55,7 +55,7 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &BenchArgs) -> Result<(
             picture.draw(&file.with_extension(format!("{}.svg", picture.name())))?;
         }
     }
-    // Queries that failed fail the run whoever reads on.
+    // Failed queries fail the run even if the output was closed.
     if finding.failed > 0 { Err(CliError::Said) } else { printed }
 }
 

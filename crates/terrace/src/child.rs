@@ -1,4 +1,4 @@
-//! Hidden commands: work that other processes of this program do for it.
+//! Hidden commands: work in child processes of this program.
 
 use std::io::{BufReader, stdin, stdout};
 
@@ -17,7 +17,7 @@ use crate::settings::Settings;
 /// Writes generated tables to standard output.
 ///
 /// # Errors
-/// When the reader is gone.
+/// If the output is closed.
 pub fn generate(args: &GenerateArgs) -> Result<()> {
     match args.generator.benchmark {
         Benchmark::TpcH => stream::<tpch::table::Table>(args),
@@ -35,7 +35,7 @@ fn stream<T: Generated>(args: &GenerateArgs) -> Result<()> {
 /// Writes generated tables to a directory.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// If a file cannot be written.
 pub fn export(args: &ExportArgs) -> Result<()> {
     let (scale, threads) = (args.generator.scale, args.generator.generator_threads);
     match args.generator.benchmark {
@@ -48,7 +48,7 @@ pub fn export(args: &ExportArgs) -> Result<()> {
 /// Writes reference answers to standard output.
 ///
 /// # Errors
-/// When the input is no texts or the reader is gone.
+/// If the input is not a list of queries or the output is closed.
 pub fn reference(runtime: &Runtime, args: &GeneratorArgs) -> Result<()> {
     match args.benchmark {
         Benchmark::TpcH => answer::<tpch::table::Table>(runtime, args),
@@ -62,12 +62,12 @@ fn answer<T: Generated>(runtime: &Runtime, args: &GeneratorArgs) -> Result<()> {
     Ok(runtime.block_on(Box::pin(answers))?)
 }
 
-/// Answers queries on standard input until it ends.
+/// Answers queries from standard input until it ends.
 ///
 /// # Errors
-/// When the engine or the tables cannot be opened.
+/// If the engine or the tables cannot be opened.
 pub fn peer(runtime: &Runtime, settings: &Settings, args: &PeerArgs) -> Result<()> {
-    // Not the lock of standard input: another thread reads.
+    // Not the lock of standard input, as another thread reads it.
     let (input, output) = (BufReader::new(stdin()), stdout());
     let config = settings.engine();
     let served = async {

@@ -1,4 +1,4 @@
-//! The configuration file: the global options as TOML.
+//! Configuration file: the global options as TOML.
 
 use std::env;
 use std::fs;
@@ -16,7 +16,7 @@ use terrace_tier::TierSpec;
 use crate::dram::Dram;
 use crate::error::{CliError, Result};
 
-/// What a configuration file may say.
+/// Contents of a configuration file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -46,7 +46,7 @@ pub struct Config {
     pub settings: Assignments,
 }
 
-/// Settings of a session: text, or a value whose text is meant.
+/// Settings of a session. A value that is not a string is converted to text.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(try_from = "toml::Table")]
 pub struct Assignments(pub Vec<(String, String)>);
@@ -62,7 +62,7 @@ impl TryFrom<toml::Table> for Assignments {
 }
 
 impl Assignments {
-    /// Takes `a.b = 1` written either way, with the name in quotation marks or as tables.
+    /// Collects settings; `a.b = 1` may be written as a quoted name or as nested tables.
     fn take(&mut self, prefix: &str, table: toml::Table) -> std::result::Result<(), String> {
         for (key, value) in table {
             let name = format!("{prefix}{key}");
@@ -103,11 +103,11 @@ impl TryFrom<OneOrMany> for Tiers {
 }
 
 impl Config {
-    /// The file that was named, or the user's own where there is one, or nothing.
+    /// Loads the given file, or the user's own if it exists; otherwise returns the defaults.
     ///
     /// # Errors
-    /// [`CliError::Config`] when a file that was named, or that exists, cannot be read or says
-    /// something that is no option.
+    /// [`CliError::Config`] if a file that was given, or that exists, cannot be read or has an
+    /// unknown key or an invalid value.
     pub fn load(named: Option<&Path>) -> Result<Config> {
         match named {
             Some(path) => Config::read(path),
@@ -128,7 +128,7 @@ impl Config {
     }
 }
 
-/// `terrace/config.toml` below the user's configuration directory.
+/// Path of `terrace/config.toml` in the user's configuration directory.
 fn user_file() -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")))?;

@@ -1,4 +1,4 @@
-//! `terrace doctor`: what this machine offers.
+//! `terrace doctor`: report about the capabilities of this machine.
 
 use std::fs;
 use std::io::{Write, stdout};
@@ -13,7 +13,7 @@ use crate::settings::Settings;
 /// Runs the command.
 ///
 /// # Errors
-/// When the report cannot be written. What is missing on this machine is part of the report.
+/// If the report cannot be written. Missing features are part of the report.
 pub fn run(settings: &Settings, args: &DoctorArgs) -> Result<()> {
     let temporary = std::env::temp_dir();
     let directory = settings.data.as_deref().filter(|path| path.is_dir()).unwrap_or(&temporary);

@@ -1,4 +1,4 @@
-//! The budget of DRAM, as it is named.
+//! Budget of DRAM, as given on the command line and in configuration files.
 
 use std::str::FromStr;
 
@@ -8,16 +8,16 @@ use terrace_sys::size::parse_bytes;
 /// A budget of DRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dram {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
-    /// Three quarters of what this process may use, for a program that has its machine or its
-    /// control group to itself. The rest is for what is not in the budget: code, plans, the
-    /// buffers of connections.
+    /// Three quarters of the memory that this process may use, for a program that has its machine
+    /// or its control group to itself. The rest is for memory outside of the budget: code, plans,
+    /// the buffers of connections.
     Auto,
 }
 
 impl Dram {
-    /// The budget in bytes.
+    /// Returns the budget in bytes.
     pub fn bytes(self, probe: &Probe) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -25,7 +25,7 @@ impl Dram {
         }
     }
 
-    /// Half of what this process may use, which is the budget where none is named.
+    /// Returns the default budget: half of the memory that this process may use.
     pub fn default_bytes(probe: &Probe) -> u64 {
         whole_mib(usable_bytes(probe) / 2)
     }
@@ -42,7 +42,7 @@ impl FromStr for Dram {
     }
 }
 
-/// Memory that this process may use: that of its control group, or the machine's.
+/// Returns the memory that this process may use: that of its control group, or the machine's.
 pub fn usable_bytes(probe: &Probe) -> u64 {
     probe.memory_limit_bytes.unwrap_or(u64::MAX).min(probe.memory_bytes)
 }

@@ -1,4 +1,4 @@
-//! What the program says when it cannot go on.
+//! Errors of the program.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,66 +13,66 @@ use thiserror::Error;
 /// The error of a command.
 #[derive(Debug, Error)]
 pub enum CliError {
-    /// The configuration file.
+    /// The configuration file cannot be read or parsed.
     #[error("configuration {path}: {message}", path = path.display())]
     Config {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the error.
         message: String,
     },
-    /// Something on the command line that only the command itself can judge.
+    /// An argument that only the command itself can check, after the command line was parsed.
     #[error("{0}")]
     Usage(String),
-    /// A file that cannot be read or written.
+    /// A file cannot be read or written.
     #[error("{path}: {source}", path = path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
-    /// The terminal or the pipe that the output goes to.
+    /// The output, a terminal or a pipe, cannot be written.
     #[error("write the output: {0}")]
     Output(#[from] io::Error),
-    /// The line editor.
+    /// Error of the line editor.
     #[error("read the terminal: {0}")]
     Terminal(#[from] rustyline::error::ReadlineError),
-    /// The engine.
+    /// Error of the engine.
     #[error(transparent)]
     Sql(#[from] SqlError),
-    /// The server.
+    /// Error of the server.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// The certificate of the server.
+    /// Error of the server's certificate.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// An experiment.
+    /// Error of an experiment.
     #[error(transparent)]
     Bench(#[from] BenchError),
-    /// A tier.
+    /// Error of a tier.
     #[error(transparent)]
     Tier(#[from] TierError),
-    /// Everything has been said already; only the exit code is left.
+    /// The errors were printed already; only the exit code is left.
     #[error("failed")]
     Said,
-    /// The reader of the output left before the last statement ran.
+    /// The output was closed before the last statement ran.
     #[error("the reader of the output is gone; {left} more statements did not run")]
     Unread {
-        /// Statements that did not run.
+        /// Number of statements that did not run.
         left: usize,
     },
-    /// The user interrupted.
+    /// The user interrupted the command.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// Result of everything here.
+/// Result of operations of the program.
 pub type Result<T, E = CliError> = std::result::Result<T, E>;
 
 impl CliError {
-    /// Whether the reader of the output is gone, as `head` is after its lines.
+    /// True if the output was closed by its reader, as `head` does after its lines.
     pub fn is_broken_pipe(&self) -> bool {
         let error = match self {
             CliError::Output(error) => error,

@@ -1,12 +1,12 @@
-//! Ctrl-C for commands that run one long piece of work.
+//! Ctrl-C for commands that run one long operation.
 
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::error::{CliError, Result};
 
-/// Runs `work` to its end or to a Ctrl-C. What is interrupted is dropped, and with it the
-/// temporary directories and processes that it keeps.
+/// Runs `work` until it ends or Ctrl-C interrupts it. An interrupted operation is dropped, and with
+/// it its temporary directories and processes.
 ///
 /// # Errors
 /// [`CliError::Interrupted`], or those of the work.

@@ -1,10 +1,10 @@
-//! Messages of the program's insides, and where they go.
+//! Log messages of the program and their destination.
 //!
-//! The terminal of `terrace sql` shows what the user asked for: results and errors. Warnings of the
-//! engine are for who looks into a problem, and go to the file `terrace/log` below the user's
-//! directory of state (`XDG_STATE_HOME`, or `~/.local/state`). `-v` shows them on standard error
-//! instead, and more with `-vv`. Experiments always show theirs: a warning belongs to their report.
-//! A server logs to standard error, which systemd and others collect.
+//! The terminal of `terrace sql` shows only results and errors. Warnings of the engine go to the
+//! file `terrace/log` in the user's state directory (`XDG_STATE_HOME`, or `~/.local/state`), for
+//! the analysis of problems. `-v` shows them on standard error instead, and `-vv` shows more.
+//! Experiments always show theirs, as a warning belongs to their report. A server logs to standard
+//! error, which systemd and others collect.
 
 mod json;
 
@@ -19,8 +19,8 @@ use json::Json;
 use tracing::Level;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Length at which a log becomes `log.old` when a program opens it, and bytes that one program
-/// writes at most.
+/// Length at which a log is renamed to `log.old` when a program opens it, and maximum number of
+/// bytes that one program writes.
 const LOG_BYTES_MAX: u64 = 4 << 20;
 
 /// The form of the messages of a server.
@@ -32,18 +32,18 @@ pub enum LogFormat {
     Json,
 }
 
-/// The place of messages.
+/// Destination of log messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The file, or with `-v` standard error.
+    /// The log file, or standard error with `-v`.
     File,
     /// Standard error.
     Terminal,
-    /// Standard error, with the time and one level more: whoever runs a server reads its log.
+    /// Standard error, with the time and one more level of detail, for operators of a server.
     Server(LogFormat),
 }
 
-/// Sends messages to their place; `verbose`: how often the user has asked for more.
+/// Starts logging to a destination; `verbose` is the number of `-v` options.
 pub fn start(verbose: u8, place: Place) {
     let level = match verbose + u8::from(matches!(place, Place::Server(_))) {
         0 => Level::WARN,
@@ -67,15 +67,15 @@ pub fn start(verbose: u8, place: Place) {
     }
 }
 
-/// A file in `terrace` below the user's directory of state; none where there is no such directory.
+/// Path of a file in `terrace` in the user's state directory; `None` if there is no such directory.
 pub fn state_file(name: &str) -> Option<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = set("XDG_STATE_HOME").or_else(|| Some(set("HOME")?.join(".local/state")))?;
     Some(base.join("terrace").join(name))
 }
 
-/// A file that programs append to, opened with the first message. One that cannot be written takes
-/// nothing: there is no other place to say so.
+/// A log file that programs append to, opened with the first message. If it cannot be written,
+/// messages are dropped: there is no other place to report it.
 struct Log {
     path: PathBuf,
     state: Mutex<State>,
@@ -87,7 +87,7 @@ enum State {
         file: File,
         left_bytes: u64,
     },
-    /// It cannot be written, or this program has written enough.
+    /// The file cannot be written, or this program has written its maximum.
     Closed,
 }
 
@@ -110,7 +110,7 @@ impl<'a> MakeWriter<'a> for Log {
 }
 
 impl Write for &Log {
-    /// Appends a message in one write, so that those of several programs do not mix.
+    /// Appends a message in one write, so that messages of several programs do not mix.
     fn write(&mut self, message: &[u8]) -> io::Result<usize> {
         let mut state = self.state();
         if matches!(*state, State::Unopened) {

@@ -1,4 +1,4 @@
-//! The command line of Terrace: it composes everything and holds no logic of its own.
+//! Command line of Terrace: composes the crates and has no logic of its own.
 
 mod allocator;
 mod answers;
@@ -33,7 +33,7 @@ use tokio::runtime::{Builder, Runtime};
 const INTERRUPTED: u8 = 130;
 const PIPE_CLOSED: u8 = 141;
 
-/// How long the program waits at its end for tasks that were cancelled.
+/// Maximum time to wait for cancelled tasks at the end of the program.
 const SHUTDOWN: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
@@ -46,11 +46,11 @@ fn main() -> ExitCode {
     log::start(cli.options.verbose, place);
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read the output has seen enough of it.
+        // The reader has closed the output; this is not an error.
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(CliError::Said) => ExitCode::FAILURE,
         Err(error) => {
-            // Standard error may be gone too; there is no other place to say so.
+            // Standard error may be closed too; there is no other place to report it.
             let _ = writeln!(stderr(), "error: {error}");
             match error {
                 CliError::Interrupted => ExitCode::from(INTERRUPTED),
@@ -65,8 +65,8 @@ fn run(cli: &Cli) -> Result<()> {
     let settings = Settings::resolve(&cli.options)?;
     let runtime = runtime("terrace-query", &settings)?;
     let result = dispatch(cli, &runtime, &settings);
-    // An operator that was cancelled ends at its next await, which a join without keys may not
-    // reach for long; nobody waits for what it would say.
+    // A cancelled operator ends at its next await, which a join without keys may not reach for
+    // long. Its result is not needed.
     runtime.shutdown_timeout(SHUTDOWN);
     result
 }
@@ -86,7 +86,7 @@ fn dispatch(cli: &Cli, runtime: &Runtime, settings: &Settings) -> Result<()> {
     }
 }
 
-/// Threads that run queries, named for whoever looks at them.
+/// Creates the runtime whose threads run queries; the name is that of its threads.
 fn runtime(name: &str, settings: &Settings) -> Result<Runtime> {
     let runtime = Builder::new_multi_thread()
         .worker_threads(settings.threads.get())

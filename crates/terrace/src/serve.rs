@@ -68,18 +68,18 @@ pub struct ServeArgs {
     pub log_statements: Option<f64>,
 }
 
-/// Threads that let clients in, wait for them, and answer what takes no time.
+/// Maximum number of threads that accept clients, wait for them, and run short requests.
 const CLIENT_THREADS_MAX: usize = 8;
 
-/// Serves clients until SIGINT or SIGTERM. Statements run in `statements`, and those of sessions
-/// with a priority in as many threads more; clients have threads of their own, so that nothing but
-/// their statements waits for the operators of others.
+/// Serves clients until SIGINT or SIGTERM. Statements run on `statements`, and those of sessions
+/// with a priority on as many further threads. Clients have threads of their own, so that only
+/// their statements wait for operators of other clients.
 ///
 /// # Errors
-/// An engine that does not open, an address that is taken or refused, and what is not written when
-/// the engine closes.
+/// An engine that does not open, an address that is in use or refused, or data that cannot be
+/// written when the engine closes.
 pub fn run(statements: &Runtime, settings: &Settings, args: &ServeArgs) -> Result<()> {
-    // Nothing but this engine is in the process, and jemalloc is its allocator.
+    // The process runs only this engine, and jemalloc is its allocator.
     let process_memory = ProcessMemory::Allocator;
     let engine = Engine::open(&EngineConfig { process_memory, ..settings.engine() })?;
     let clients = Builder::new_multi_thread()
@@ -132,7 +132,7 @@ async fn serve(
     Ok(())
 }
 
-/// The server, with HTTP at an address if there is one.
+/// Adds HTTP at an address, if there is one, to the server.
 async fn with_http(server: Server, address: Option<SocketAddr>) -> Result<Server> {
     let Some(address) = address else { return Ok(server) };
     let listener = HttpListener::tcp(address).await?;
@@ -141,7 +141,7 @@ async fn with_http(server: Server, address: Option<SocketAddr>) -> Result<Server
     Ok(server.with_http(listener))
 }
 
-/// The server, with Arrow Flight SQL at an address if there is one.
+/// Adds Arrow Flight SQL at an address, if there is one, to the server.
 async fn with_flight(server: Server, address: Option<SocketAddr>) -> Result<Server> {
     let Some(address) = address else { return Ok(server) };
     let listener = FlightListener::tcp(address, &server).await?;
@@ -151,7 +151,7 @@ async fn with_flight(server: Server, address: Option<SocketAddr>) -> Result<Serv
     Ok(server.with_flight(listener))
 }
 
-/// The address of a listener, and the command that connects psql to it.
+/// Returns the address of a listener, and the command that connects psql to it.
 fn connects(listener: &Listener) -> io::Result<String> {
     Ok(match listener {
         Listener::Tcp(listener) => {
@@ -165,7 +165,7 @@ fn connects(listener: &Listener) -> io::Result<String> {
     })
 }
 
-/// Reads the certificate again at each SIGHUP.
+/// Reloads the certificate on each SIGHUP.
 fn reloads(tls: Arc<Tls>) -> io::Result<JoinHandle<()>> {
     let mut hangups = signal(SignalKind::hangup())?;
     Ok(tokio::spawn(async move {
@@ -178,7 +178,7 @@ fn reloads(tls: Arc<Tls>) -> io::Result<JoinHandle<()>> {
     }))
 }
 
-/// The signals that ask for the end of the server.
+/// Returns a stream of the signals that stop the server.
 fn interrupts() -> io::Result<impl Stream<Item = ()>> {
     let signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     Ok(stream::unfold(signals, async |mut signals| {

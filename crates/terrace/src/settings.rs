@@ -1,4 +1,4 @@
-//! The options in force: the command line over the configuration file over the defaults.
+//! Effective options: the command line overrides the configuration file, which overrides defaults.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -16,38 +16,38 @@ use crate::config::Config;
 use crate::dram::{Dram, usable_bytes};
 use crate::error::Result;
 
-/// Options with nothing left open but the directory.
+/// Options with all defaults filled in, except for the directory.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The budget of DRAM in bytes.
+    /// Budget of DRAM in bytes.
     pub dram_bytes: u64,
-    /// Whether nobody named the budget.
+    /// True if the budget is the default, not given by the user.
     pub dram_is_default: bool,
-    /// Bytes that the process may take.
+    /// Limit of the process's memory in bytes.
     pub memory_limit_bytes: u64,
     /// Tiers below DRAM.
     pub tiers: Vec<TierSpec>,
-    /// Where tables are kept.
+    /// Directory of the tables.
     pub data: Option<PathBuf>,
-    /// Threads that run queries.
+    /// Number of threads that run queries.
     pub threads: NonZeroUsize,
-    /// Whether nobody named the threads.
+    /// True if the number of threads is the default, not given by the user.
     pub threads_is_default: bool,
-    /// What sessions begin with, as SET has it.
+    /// Initial settings of sessions, as of SET.
     pub settings: Vec<(String, String)>,
-    /// Where pages are, where somebody said.
+    /// Placement of pages, if the user gave one.
     pub placement: Option<Placement>,
-    /// The address at which `terrace serve` has clients of Arrow Flight SQL.
+    /// Address at which `terrace serve` accepts clients of Arrow Flight SQL.
     pub flight: Option<SocketAddr>,
-    /// What bytes cost.
+    /// Prices of memory and of the machine, for `bench cost`.
     pub prices: Prices,
 }
 
 impl Settings {
-    /// Reads the configuration file and fills what the command line leaves open.
+    /// Reads the configuration file and fills in the options that the command line does not give.
     ///
     /// # Errors
-    /// [`crate::error::CliError::Config`] as [`Config::load`] has it.
+    /// [`crate::error::CliError::Config`], as of [`Config::load`].
     pub fn resolve(options: &Options) -> Result<Settings> {
         let config = Config::load(options.config.as_deref())?;
         let probe = Probe::detect();
@@ -73,12 +73,13 @@ impl Settings {
             placement: options.placement.or(config.placement),
             flight: config.flight,
             prices: config.prices,
-            // In this order: the last one of a name counts.
+            // In this order, as the last value of a name counts.
             settings: config.settings.0.into_iter().chain(options.settings.clone()).collect(),
         }
     }
 
-    /// A warning that what leaves the budget would stay in DRAM, where that is so.
+    /// Returns a warning if data evicted from the budget would stay in DRAM, in a file system in
+    /// memory.
     pub fn warning(&self) -> Option<String> {
         let stored = self.tiers.iter().any(|tier| !tier.is_memory());
         let directory = self.data.clone().unwrap_or_else(std::env::temp_dir);
@@ -92,7 +93,7 @@ impl Settings {
         })
     }
 
-    /// What the engine is opened with. Logs the [warning](Settings::warning).
+    /// Returns the configuration of the engine. Logs the [warning](Settings::warning).
     pub fn engine(&self) -> EngineConfig {
         if let Some(warning) = self.warning() {
             tracing::warn!("{warning}");

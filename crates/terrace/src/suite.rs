@@ -1,4 +1,4 @@
-//! What `terrace tpch` and `terrace tpcds` share: the run, the table, the verdict.
+//! Shared parts of `terrace tpch` and `terrace tpcds`: the run, the table, the verdict.
 
 use std::env;
 use std::io::{Write, stderr, stdout};
@@ -19,12 +19,12 @@ use crate::error::{CliError, Result};
 use crate::interrupt;
 use crate::settings::Settings;
 
-/// Runs a benchmark: prepares the run, has `work` do it, and reports. `name` is that of the
+/// Runs a benchmark: prepares the run, executes `work`, and reports. `name` is the name of the
 /// benchmark, for directories.
 ///
 /// # Errors
-/// [`CliError::Said`] when an answer is wrong, or when a query failed and failures are not allowed:
-/// the table has named them by then. Otherwise what keeps the queries from running at all.
+/// [`CliError::Said`] if an answer is wrong, or if a query failed and failures are not allowed; the
+/// table has named them. Otherwise the error that kept the queries from running.
 pub fn run<F: Future<Output = terrace_bench::Result<Outcome>>>(
     (runtime, settings, args): (&Runtime, &Settings, &SuiteArgs),
     name: &str,
@@ -51,12 +51,12 @@ pub fn run<F: Future<Output = terrace_bench::Result<Outcome>>>(
     if let Some(file) = &args.json {
         outcome.report()?.write(file)?;
     }
-    // A wrong answer fails the run whoever reads on.
+    // A wrong answer fails the run even if the output was closed.
     verdict(&outcome, args.allow_failures)?;
     printed
 }
 
-/// The file this process runs from.
+/// Path of the program's executable.
 pub fn this_program() -> Result<PathBuf> {
     env::current_exe()
         .map_err(|source| CliError::File { path: PathBuf::from("/proc/self/exe"), source })
@@ -66,9 +66,9 @@ fn kept_directory(name: &str) -> PathBuf {
     env::temp_dir().join(format!("terrace-{name}-{}", std::process::id()))
 }
 
-/// A sign of life on standard error, where that is a terminal.
+/// Creates a progress indicator on standard error, which is hidden unless that is a terminal.
 pub fn spinner() -> ProgressBar {
-    // Drawn on standard error, and only when that is a terminal.
+    // Drawn on standard error, and only if that is a terminal.
     let bar = ProgressBar::new_spinner();
     let style = ProgressStyle::with_template("{spinner} {elapsed} {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
@@ -152,7 +152,7 @@ fn write_summary(out: &mut impl Write, outcome: &Outcome) -> Result<()> {
     Ok(())
 }
 
-/// Wrong answers never pass; failed queries only where that was said.
+/// Fails the run on wrong answers, and on failed queries unless they are allowed.
 fn verdict(outcome: &Outcome, allow_failures: bool) -> Result<()> {
     let failed = outcome.summary.failed > 0 && !allow_failures;
     if outcome.wrong() > 0 || failed { Err(CliError::Said) } else { Ok(()) }

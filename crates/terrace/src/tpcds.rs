@@ -14,7 +14,7 @@ use crate::suite;
 /// Runs the command.
 ///
 /// # Errors
-/// As [`suite::run`]; also when there are no texts of the queries.
+/// As [`suite::run`]; also if the texts of the queries cannot be found.
 pub fn run(runtime: &Runtime, settings: &Settings, args: &TpcdsArgs) -> Result<()> {
     let queries = match args.queries.is_empty() {
         true => (1..=QUERY_COUNT).collect(),

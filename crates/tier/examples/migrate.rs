@@ -1,5 +1,6 @@
-//! What it costs to move pages to another memory node, where there is no room for all of `terrace`:
-//! `terrace bench migration` prints the same, and reports that this leaves beside it.
+//! Benchmark of page migration to another memory node, for machines without space for all of
+//! `terrace`: `terrace bench migration` prints the same figures, and next to them those of the
+//! reports that this example writes on other machines.
 //!
 //! `cargo run --release -p terrace-tier --example migrate -- --json FILE`
 

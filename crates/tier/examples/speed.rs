@@ -1,5 +1,5 @@
-//! Throughput of the store by engine, length and batch; writes in order, reads in random order,
-//! first with checksums and then, as what the device gives at that moment, without:
+//! Throughput of the store by engine, transfer length and batch size; writes in order, reads in
+//! random order, first with checksums and then without, as the bare device performs at that moment:
 //! `cargo run --release -p terrace-tier --example speed -- DIRECTORY`.
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use terrace_tier::store::{
     Blocks, EngineChoice, Extent, FileBlocks, Io, Read, Store, StoreError, Stored, Write,
 };
 
-/// Length of a transfer, transfers in a batch, bytes in all.
+/// Length of a transfer, transfers per batch, and total bytes.
 const CASES: [(u64, usize, u64); 6] = [
     (4096, 1, 16 * MIB),
     (4096, 32, 128 * MIB),
@@ -46,7 +46,7 @@ fn main() -> Result<(), StoreError> {
     Ok(())
 }
 
-/// MiB a second of the first write, of writing again, of reading, and of reading bare blocks.
+/// Returns the MiB/s of the first write, of overwriting, of reading, and of reading bare blocks.
 fn case(
     store: &Store,
     blocks: &dyn Blocks,

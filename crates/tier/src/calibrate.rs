@@ -1,7 +1,8 @@
-//! What tiers cost here: latency and bandwidth of memory and stores, and of handling pages.
+//! Calibration: measures latency and bandwidth of memory and stores, and the cost of page
+//! operations, on this machine.
 //!
-//! Everything is measured in scratch memory and scratch extents, given back at the end, and cut
-//! short by [`Effort`]: a machine is calibrated in about a second.
+//! Everything is measured in scratch memory and scratch extents, which are released at the end, and
+//! limited by [`Effort`]: calibration of a machine takes about a second.
 
 use std::time::{Duration, Instant};
 
@@ -16,21 +17,22 @@ pub use store::{StoreFigures, device, store};
 
 use terrace_sys::size::{GIB, MIB};
 
-/// How much to measure.
+/// Amount of work of a calibration.
 #[derive(Copy, Clone, Debug)]
 pub struct Effort {
-    /// Memory that is chased through and summed; several times the caches' size to mean anything.
+    /// Bytes of memory for latency and bandwidth; figures are meaningful only at several times the
+    /// size of the caches.
     pub memory_bytes: u64,
-    /// Memory that is touched, copied and decommitted for each page size.
+    /// Bytes of memory that are touched, copied and decommitted for each page size.
     pub page_bytes: u64,
-    /// Space of a store that is written and read.
+    /// Bytes of a store that are written and read.
     pub store_bytes: u64,
-    /// When a single measurement is cut short.
+    /// Time limit of a single measurement.
     pub time_max: Duration,
 }
 
 impl Effort {
-    /// Enough for figures that repeat within some 20 %.
+    /// Returns an effort whose figures repeat within some 20 %.
     #[must_use]
     pub fn full() -> Effort {
         Effort {
@@ -41,7 +43,7 @@ impl Effort {
         }
     }
 
-    /// Enough to see that everything works.
+    /// Returns an effort just large enough to see that everything works.
     #[must_use]
     pub fn brief() -> Effort {
         Effort {
@@ -53,26 +55,26 @@ impl Effort {
     }
 }
 
-/// Seconds that `work` takes.
+/// Returns the seconds that `work` takes.
 fn seconds(work: impl FnOnce()) -> f64 {
     let start = Instant::now();
     work();
     start.elapsed().as_secs_f64().max(1e-9)
 }
 
-/// GiB a second, for `bytes` in `seconds`.
+/// Returns the throughput in GiB/s of `bytes` in `seconds`.
 #[expect(clippy::cast_precision_loss, reason = "figures have three digits")]
 fn gib_per_s(bytes: u64, seconds: f64) -> f64 {
     bytes as f64 / GIB as f64 / seconds
 }
 
-/// Microseconds of each of `count` in `seconds`.
+/// Returns the microseconds per item for `count` items in `seconds`.
 #[expect(clippy::cast_precision_loss, reason = "figures have three digits")]
 pub(crate) fn us_each(count: usize, seconds: f64) -> f64 {
     seconds * 1e6 / count.max(1) as f64
 }
 
-/// The middle of some figures; 0 of none.
+/// Returns the median of the figures, or 0 if there are none.
 fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied().unwrap_or(0.0)

@@ -1,4 +1,5 @@
-//! What `terrace doctor` prints: what was found here, what is missing, and what that costs.
+//! The report of `terrace doctor`: hardware and features found on this machine, features that are
+//! missing, and the cost of each.
 
 use std::path::Path;
 use std::time::Instant;
@@ -18,85 +19,85 @@ mod table;
 
 pub use features::Feature;
 
-/// The page sizes whose costs are told.
+/// Page sizes whose costs are reported.
 const PAGE_SIZES: [u64; 4] = [4 * KIB, 64 * KIB, 256 * KIB, 2 * MIB];
 
-/// The findings. Prints as a table and serialises as a plain structure.
+/// Report on this machine. Displays as a table and serializes as a plain structure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
-    /// Processors that this process may use.
+    /// Number of processors that this process may use.
     pub processors: usize,
-    /// Bytes of memory, of the machine or of the control group where that allows less.
+    /// Bytes of memory of the machine, or of the control group if its limit is lower.
     pub memory_bytes: u64,
-    /// Bytes of it that could be taken now.
+    /// Bytes of it that are available now.
     pub memory_available_bytes: u64,
-    /// Nodes with memory.
+    /// NUMA nodes with memory.
     pub nodes: Vec<NodeReport>,
-    /// What the kernel offers, and what it costs to do without.
+    /// Features of the kernel and the machine, and the cost of doing without each.
     pub features: Vec<Feature>,
-    /// Local memory, the directory, and the tiers asked for.
+    /// Local memory, the directory, and the requested tiers.
     pub tiers: Vec<TierReport>,
-    /// The cost of handling pages, by size.
+    /// Cost of page operations, by page size.
     pub pages: Vec<PageCosts>,
-    /// How pages get to another node, and why so.
+    /// Mover for pages between nodes, and the reason for choosing it.
     pub mover: MoverReport,
-    /// GiB a second of the store's checksum.
+    /// Throughput of the store's checksum in GiB/s.
     pub checksum_gib_per_s: f64,
-    /// Seconds that the examination took.
+    /// Duration of the examination in seconds.
     pub seconds: f64,
 }
 
 /// A NUMA node.
 #[derive(Clone, Debug, Serialize)]
 pub struct NodeReport {
-    /// The kernel's number.
+    /// Number of the node in the kernel.
     pub id: u32,
     /// Bytes of memory.
     pub total_bytes: u64,
-    /// Bytes that are free.
+    /// Free bytes of memory.
     pub free_bytes: u64,
-    /// Its processors; none for a memory expander.
+    /// Number of its processors; 0 for a memory expander.
     pub processors: usize,
 }
 
-/// A way to move pages between nodes.
+/// The chosen mover of pages between nodes.
 #[derive(Clone, Debug, Serialize)]
 pub struct MoverReport {
-    /// The one chosen.
+    /// Description of the chosen mover.
     pub name: String,
-    /// A sentence.
+    /// Human-readable reason.
     pub why: String,
-    /// What was measured.
+    /// Measured costs of the movers.
     pub costs: Vec<MoverCost>,
 }
 
-/// A tier and what it does.
+/// A tier and its measured performance.
 #[derive(Clone, Debug, Serialize)]
 pub struct TierReport {
-    /// As it was typed, or its name.
+    /// Name of the tier.
     pub name: String,
-    /// Bytes it may hold, where known.
+    /// Capacity in bytes, if known.
     pub capacity_bytes: Option<u64>,
-    /// For memory.
+    /// Figures of a memory tier.
     pub memory: Option<MemoryFigures>,
-    /// For a file or device.
+    /// Figures of a file or device.
     pub store: Option<StoreFigures>,
-    /// Why it cannot be used.
+    /// Reason why the tier cannot be used.
     pub error: Option<String>,
 }
 
 impl Report {
     /// Examines this machine, local memory, the file system of `dir`, and the tiers of `specs`, in
-    /// one to two seconds. Nothing that exists is changed: files are measured in a file of the
-    /// doctor's own beside them, devices are only read.
+    /// one to two seconds. Existing data is not changed: file tiers are measured in a temporary
+    /// file in the same directory, devices are only read.
     #[must_use]
     pub fn gather(specs: &[TierSpec], dir: &Path) -> Report {
         Report::gather_with(specs, dir, &Effort::full())
     }
 
-    /// [`Report::gather`] with less or more effort.
+    /// [`Report::gather`] with a given effort.
     #[must_use]
     pub fn gather_with(specs: &[TierSpec], dir: &Path, effort: &Effort) -> Report {
         let start = Instant::now();
@@ -121,7 +122,7 @@ impl Report {
         }
     }
 
-    /// The features that are missing, each with what that costs.
+    /// Returns the missing features, each with the cost of doing without it.
     pub fn missing(&self) -> impl Iterator<Item = &Feature> {
         self.features.iter().filter(|feature| !feature.works)
     }
@@ -142,7 +143,7 @@ fn nodes(probe: &Probe) -> Vec<NodeReport> {
     probe.nodes.iter().map(report).collect()
 }
 
-/// Local memory, of the size asked for or as large as there is.
+/// Examines local memory, of the requested size or else of all that is available.
 fn local_memory(specs: &[TierSpec], probe: &Probe, effort: &Effort) -> TierReport {
     let asked = specs.iter().find(|spec| matches!(spec, TierSpec::Dram { .. }));
     let whole = TierSpec::Dram { capacity_bytes: probe.memory_available_bytes };

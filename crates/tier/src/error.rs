@@ -1,24 +1,24 @@
-//! What is wrong with a tier.
+//! Errors of tier specifications.
 
 use crate::store::StoreError;
 
-/// An error about a tier; the message says what would be right.
+/// An error of a tier; the message names valid alternatives.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum TierError {
-    /// The text is not the name of a tier.
+    /// The text is not a valid tier specification.
     #[error("tier \"{text}\": {reason}; tiers look like {}", crate::spec::EXAMPLES)]
     Syntax {
-        /// What was typed.
+        /// The invalid text.
         text: String,
-        /// What is wrong with it.
+        /// Description of the fault.
         reason: String,
     },
-    /// The tier does not exist on this machine, or not as large.
+    /// The tier does not exist on this machine, or not in the requested size.
     #[error("tier \"{spec}\": {reason}")]
     Unavailable {
-        /// The tier.
+        /// Specification of the tier.
         spec: String,
-        /// What this machine lacks, and what it has.
+        /// Description of what this machine lacks and of what it has.
         reason: String,
     },
     /// The store of the tier cannot be opened.

@@ -1,14 +1,14 @@
-//! Tiers: what people type to name them, memory tiers, and the checksummed store.
+//! Tiers: their text specifications, memory tiers, and the checksummed store.
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`spec`] | a tier as people type it: `dram:2GiB`, `file:/data/terrace:100GiB` |
+//! | [`spec`] | text form of a tier: `dram:2GiB`, `file:/data/terrace:100GiB` |
 //! | [`memory`] | a tier of memory: capacity, node, delay |
-//! | [`mover`] | how pages get to another node |
+//! | [`mover`] | page migration between NUMA nodes |
 //! | [`store`] | checksummed extents on a file, a block device or in memory |
-//! | [`calibrate`] | what tiers and pages cost here |
-//! | [`doctor`] | what was found on this machine, what is missing, what that costs |
-//! | [`error`] | what is wrong with a tier, and what would be right |
+//! | [`calibrate`] | measured performance of tiers and cost of page operations |
+//! | [`doctor`] | report on this machine: features found and missing, with their costs |
+//! | [`error`] | errors of tiers, which name valid alternatives |
 
 #![forbid(unsafe_code)]
 

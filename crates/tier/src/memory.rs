@@ -1,30 +1,31 @@
-//! A tier of memory.
+//! Memory tiers.
 
 use terrace_sys::size::format_bytes;
 
-/// Memory that frames are cut from: local, of a NUMA or CXL node, or local but delayed like a
-/// remote tier.
+/// A memory tier, from which frames are allocated: local memory, memory of a NUMA or CXL node, or
+/// local memory delayed like a remote tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryTier {
-    /// What statistics and errors call it.
+    /// Name of the tier in statistics and errors.
     pub name: String,
-    /// Bytes it may hold.
+    /// Capacity in bytes.
     pub capacity_bytes: u64,
-    /// The NUMA node its frames are bound to, or wherever the kernel likes.
+    /// NUMA node to which its frames are bound; `None` leaves placement to the kernel.
     pub node: Option<u32>,
-    /// Nanoseconds that each fix of a page in it waits beyond the memory's own latency: zero but
-    /// for an emulated tier.
+    /// Delay of each fix of a page in this tier in nanoseconds, on top of the memory's own latency:
+    /// zero except for an emulated tier.
     pub latency_ns: u64,
 }
 
 impl MemoryTier {
-    /// Local memory without a binding or a delay.
+    /// Creates a tier of local memory without a binding or a delay.
     #[must_use]
     pub fn dram(capacity_bytes: u64) -> Self {
         MemoryTier { name: "dram".into(), capacity_bytes, node: None, latency_ns: 0 }
     }
 
-    /// Local memory, accounted on its own, whose pages cost `latency_ns` more to fix.
+    /// Creates a tier of local memory that is accounted for separately and whose pages cost
+    /// `latency_ns` more to fix.
     #[must_use]
     pub fn emulated(capacity_bytes: u64, latency_ns: u64) -> Self {
         MemoryTier { name: "emu".into(), capacity_bytes, node: None, latency_ns }

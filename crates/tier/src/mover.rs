@@ -1,13 +1,14 @@
-//! How pages get to another node: in batches, with one outcome for each page.
+//! Page migration between NUMA nodes, in batches, with one outcome for each page.
 //!
-//! A page of a pool is a run of pages of the kernel, which move one by one. It counts as moved when
-//! all of them are on the node, because its bytes count against one tier. The kernel's word is the
-//! truth: whatever a call returns, a page is where its status says.
+//! A page of a pool is a run of kernel pages, which the kernel moves one by one. It counts as moved
+//! when all of them are on the target node, because its bytes are charged to one tier. The kernel's
+//! status is authoritative: whatever a call returns, a kernel page is on the node that its status
+//! names.
 //!
-//! Pages that somebody holds for a moment are tried again, at once and then after short waits,
-//! together about a millisecond. A page that has moved by halves after that is moved back, so that
-//! it is whole where it was; only when that fails too is it [`Outcome::Split`], which costs speed
-//! and no correctness.
+//! Pages that are busy are retried, at once and then with back-off, for about a millisecond in
+//! total. If a part of a page has not moved by then, the part that has is moved back, so that the
+//! page is whole on its origin; only if that fails too is the outcome [`Outcome::Split`], which
+//! costs speed but not correctness.
 
 use std::fmt;
 use std::io;
@@ -23,55 +24,56 @@ pub mod survey;
 
 pub use choose::{Choice, MoverCost};
 
-/// A way to move pages.
+/// System call used to migrate pages, and its parameters.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Mover {
-    /// The kernel's own call.
+    /// `move_pages(2)` of the unmodified kernel.
     MovePages {
-        /// Pages of the kernel in a call, at least 1; more than 512 gain nothing.
+        /// Kernel pages per call, at least 1; more than 512 gain nothing.
         batch: usize,
     },
-    /// The call of a kernel with the patch of these sources.
+    /// `move_pages2`, the call of a kernel with the patch of this source tree.
     MovePages2 {
-        /// The call, as it was found.
+        /// Handle of the call.
         call: MovePages2,
-        /// What it waits for.
+        /// Migration mode, which determines what the call waits for.
         mode: MigrateMode,
-        /// Pages of the kernel in a call, 1 to [`MovePages2::BATCH_MAX`].
+        /// Kernel pages per call, 1 to [`MovePages2::BATCH_MAX`].
         batch: usize,
     },
 }
 
-/// What became of a page.
+/// Outcome of the migration of one page.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All of it is on the node wanted.
+    /// The whole page is on the target node.
     Moved,
-    /// It is on this node still: somebody holds it.
+    /// The whole page is still on this node: it was busy.
     Stayed(u32),
-    /// A part of it is on the node wanted and a part elsewhere: somebody holds the one, and the
-    /// other could not be moved back. Trying again later mends it.
+    /// A part of the page is on the target node and a part elsewhere: one part was busy, and the
+    /// other could not be moved back. A later retry repairs it.
     Split,
-    /// It has not moved, for this error number: it has no memory, the node has no room or does not
-    /// exist, or it is no page of the mapping.
+    /// The page has not moved; this is the error number. Possible causes: the page has no memory,
+    /// the node is full or does not exist, or the page is not part of the mapping.
     Failed(i32),
 }
 
 impl Mover {
-    /// The kernel's own call in batches that it moves best.
+    /// `move_pages(2)` with the batch size at which it is fastest.
     pub const PLAIN: Mover = Mover::MovePages { batch: 512 };
 
-    /// Moves pages `(offset, length in bytes)` of a mapping to a node; what became of each, in
-    /// order. Offsets are multiples of 4 KiB; the last page of the kernel counts with all of it.
+    /// Moves pages `(offset, length in bytes)` of a mapping to a node and returns the outcome of
+    /// each, in order. Offsets are multiples of 4 KiB; the last kernel page of a page counts as a
+    /// whole.
     ///
-    /// Contents and addresses stay as they are, and others may read and write meanwhile; who
-    /// touches a page while it moves waits for it.
+    /// Contents and addresses do not change, and other threads may read and write the pages
+    /// meanwhile; a thread that touches a page during its migration waits for it.
     #[must_use]
     pub fn migrate(&self, mapping: &Mapping, pages: &[(usize, usize)], node: u32) -> Vec<Outcome> {
         migrate(&mut Calls { mover: *self, mapping }, pages, node)
     }
 
-    /// Pages of the kernel in a call.
+    /// Returns the number of kernel pages per call.
     #[must_use]
     pub fn batch(&self) -> usize {
         match self {
@@ -106,7 +108,7 @@ impl fmt::Display for Mover {
     }
 }
 
-/// What moves pages of the kernel, and tells where they are; a status is a node, or below zero an
+/// Kernel interface for moving and locating kernel pages. A status is a node or, if negative, an
 /// error number.
 trait Kernel {
     /// Bytes of the mapping.
@@ -148,7 +150,8 @@ impl Kernel for Calls<'_> {
 }
 
 impl Calls<'_> {
-    /// A call that failed may have moved some pages; the others have its error.
+    /// Status of a batch whose call failed: pages that the call has moved have their node, the
+    /// others the error of the call.
     fn after(&mut self, offsets: &[usize], node: u32, error: &io::Error) -> Vec<i32> {
         let found = self.nodes_of(offsets);
         let failed = |status| match status {
@@ -167,10 +170,10 @@ fn is_node(status: i32, node: u32) -> bool {
     u32::try_from(status) == Ok(node)
 }
 
-/// Times that pages are tried again without any that moves, and in all.
+/// Maximum number of consecutive retries in which no page moves, and of all retries.
 const FRUITLESS_MAX: u32 = 4;
 const PASSES_MAX: u32 = 16;
-/// The wait before the second fruitless try; it doubles.
+/// Back-off before the second retry without progress; it doubles each time.
 const WAIT_FIRST: Duration = Duration::from_micros(100);
 
 fn migrate(kernel: &mut impl Kernel, pages: &[(usize, usize)], node: u32) -> Vec<Outcome> {
@@ -195,14 +198,14 @@ fn migrate(kernel: &mut impl Kernel, pages: &[(usize, usize)], node: u32) -> Vec
     outcomes
 }
 
-/// The offsets of the kernel's pages of a page; none if it is not one of the mapping.
+/// Returns the offsets of the kernel pages of a page; `None` if the page is not in the mapping.
 fn kernel_pages(mapping_len: usize, offset: usize, len: usize) -> Option<Vec<usize>> {
     let end = offset.checked_add(len).filter(|end| *end <= mapping_len)?;
     let right = len > 0 && offset.is_multiple_of(PAGE_BYTES);
     right.then(|| (offset..end).step_by(PAGE_BYTES).collect())
 }
 
-/// Moves the kernel's pages, again while that may help; the status of each.
+/// Moves the kernel pages, with retries while they can help, and returns the status of each.
 fn settle(kernel: &mut impl Kernel, offsets: &[usize], node: u32) -> Vec<i32> {
     let mut status = kernel.move_to(offsets, node);
     let mut fruitless = 0;
@@ -227,7 +230,7 @@ fn settle(kernel: &mut impl Kernel, offsets: &[usize], node: u32) -> Vec<i32> {
     status
 }
 
-/// Whether a page may move when it is tried again.
+/// True if a retry may move the page.
 fn may_move(status: i32, node: u32) -> bool {
     is_busy(status) || (status >= 0 && !is_node(status, node))
 }
@@ -236,7 +239,7 @@ fn is_busy(status: i32) -> bool {
     status == -errno::EAGAIN || status == -errno::EBUSY
 }
 
-/// Asks for the nodes of pages of which the kernel has said only that they are busy.
+/// Looks up the nodes of the pages that the kernel has only reported as busy.
 fn locate(kernel: &mut impl Kernel, offsets: &[usize], status: &mut [i32]) {
     let busy: Vec<usize> = (0..status.len()).filter(|at| is_busy(status[*at])).collect();
     if busy.is_empty() {
@@ -248,8 +251,8 @@ fn locate(kernel: &mut impl Kernel, offsets: &[usize], status: &mut [i32]) {
     }
 }
 
-/// The outcome of a page whose kernel pages have these statuses. Those without memory count for
-/// nothing, unless all are.
+/// Returns the outcome of a page from the statuses of its kernel pages. Kernel pages without memory
+/// are ignored, unless none has memory.
 fn outcome(status: &[i32], node: u32) -> Outcome {
     let mut present = status.iter().copied().filter(|status| *status != -errno::ENOENT).peekable();
     let Some(first) = present.peek().copied() else {
@@ -266,7 +269,7 @@ fn outcome(status: &[i32], node: u32) -> Outcome {
     }
 }
 
-/// Moves back what has moved of a page that has not moved as a whole.
+/// Moves the migrated part of a split page back to its origin.
 fn mend(kernel: &mut impl Kernel, run: &[usize], status: &[i32], node: u32) -> Outcome {
     let found = kernel.nodes_of(run);
     let origin = found.iter().filter_map(|status| u32::try_from(*status).ok());

@@ -1,4 +1,4 @@
-//! A tier as people type it.
+//! Text form of a tier specification.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,62 +16,62 @@ mod tests;
 pub(crate) const EXAMPLES: &str = "dram:2GiB, node1:8GiB, cxl:16GiB, emu:8GiB@250ns, \
                                    file:/data/terrace:100GiB or dev:/dev/nvme1n1:1TiB@250MiB/s";
 
-/// The delay of an emulated tier that names none: what a load from a CXL expander takes longer
-/// than one from local memory, on first-generation devices.
+/// Default delay of an emulated tier: the additional latency of a load from a CXL expander over one
+/// from local memory, on first-generation devices.
 pub const EMULATED_LATENCY_NS: u64 = 250;
-/// The longest delay of an emulated tier: above it, it would be slower than a solid-state drive.
+/// Maximum delay of an emulated tier: above it, the tier would be slower than a solid-state drive.
 pub const EMULATED_LATENCY_NS_MAX: u64 = 1_000_000;
-/// The least capacity of any tier, a page.
+/// Minimum capacity of any tier: one page.
 pub const CAPACITY_BYTES_MIN: u64 = 4096;
-/// The least rate of a store: a page of 4 MiB takes four seconds then.
+/// Minimum rate of a store in bytes per second: a page of 4 MiB then takes four seconds.
 pub const STORE_RATE_MIN: u64 = MIB;
 
-/// A place for pages. [`FromStr`] and [`fmt::Display`] are inverse to each other.
+/// Specification of a tier. [`FromStr`] and [`fmt::Display`] are inverse to each other.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TierSpec {
     /// `dram:2GiB`: local memory.
     Dram {
-        /// Bytes it may hold.
+        /// Capacity in bytes.
         capacity_bytes: u64,
     },
     /// `node1:8GiB`, `cxl:16GiB`: memory of one NUMA node.
     Node {
-        /// Whether the node was named as one, or as a CXL memory expander.
+        /// Form in which the node is named: as a NUMA node or as a CXL memory expander.
         kind: NodeKind,
-        /// Its number; `None` stands for the node without processors.
+        /// Number of the node; `None` stands for the node without processors.
         node: Option<u32>,
-        /// Bytes it may hold.
+        /// Capacity in bytes.
         capacity_bytes: u64,
     },
-    /// `emu:8GiB@250ns`: local memory that is accounted and delayed like a remote tier.
+    /// `emu:8GiB@250ns`: local memory that is accounted for and delayed like a remote tier.
     Emulated {
-        /// Bytes it may hold.
+        /// Capacity in bytes.
         capacity_bytes: u64,
-        /// Nanoseconds that a fix in it waits beyond the memory's own latency.
+        /// Delay of each fix in this tier in nanoseconds, on top of the memory's own latency.
         latency_ns: u64,
     },
-    /// `file:/data/terrace:100GiB`, `file:/data/terrace:100GiB@250MiB/s`: a store in a file, which
-    /// is as slow as a volume of that rate.
+    /// `file:/data/terrace:100GiB`, `file:/data/terrace:100GiB@250MiB/s`: a store in a file,
+    /// optionally limited to the rate of a slower volume.
     File {
         /// The file, created when missing.
         path: PathBuf,
-        /// Bytes it may hold; `None` stands for what the file system has free.
+        /// Capacity in bytes; `None` stands for the free space of the file system.
         capacity_bytes: Option<u64>,
-        /// Bytes it may move in a second, reads and writes together; `None` stands for no limit.
+        /// Maximum rate in bytes per second, reads and writes together; `None` stands for no limit.
         bytes_per_second: Option<u64>,
     },
     /// `dev:/dev/nvme1n1:1TiB`: a store on a block device.
     Device {
-        /// The device; what extents are allocated on is overwritten.
+        /// The device; allocated extents overwrite its contents.
         path: PathBuf,
-        /// Bytes it may hold; `None` stands for its size.
+        /// Capacity in bytes; `None` stands for the size of the device.
         capacity_bytes: Option<u64>,
-        /// Bytes it may move in a second, reads and writes together; `None` stands for no limit.
+        /// Maximum rate in bytes per second, reads and writes together; `None` stands for no limit.
         bytes_per_second: Option<u64>,
     },
 }
 
-/// How a node is named.
+/// Form in which a node is named.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeKind {
     /// By number: `node1`.
@@ -81,14 +81,14 @@ pub enum NodeKind {
 }
 
 impl TierSpec {
-    /// A store in a file, without a rate.
+    /// Creates the specification of a store in a file, without a rate.
     #[must_use]
     pub fn file(path: impl Into<PathBuf>, capacity_bytes: Option<u64>) -> Self {
         TierSpec::File { path: path.into(), capacity_bytes, bytes_per_second: None }
     }
 
-    /// The tier without its size, for statistics and errors: `dram`, `node1`, `cxl`, `emu`,
-    /// `file:/data/terrace`, `dev:/dev/nvme1n1`.
+    /// Returns the name of the tier without its size, for statistics and errors: `dram`, `node1`,
+    /// `cxl`, `emu`, `file:/data/terrace`, `dev:/dev/nvme1n1`.
     #[must_use]
     pub fn name(&self) -> String {
         match self {
@@ -103,7 +103,7 @@ impl TierSpec {
         }
     }
 
-    /// Bytes it may hold, where its text says so.
+    /// Returns the capacity in bytes, if the specification names one.
     #[must_use]
     pub fn capacity_bytes(&self) -> Option<u64> {
         match self {
@@ -116,7 +116,7 @@ impl TierSpec {
         }
     }
 
-    /// Whether pages in it are read where they are, without a transfer.
+    /// True if pages of this tier are accessed in place, without a transfer.
     #[must_use]
     pub fn is_memory(&self) -> bool {
         !matches!(self, TierSpec::File { .. } | TierSpec::Device { .. })
@@ -147,7 +147,7 @@ impl fmt::Display for TierSpec {
                 let size = capacity_bytes.map(exact_bytes).unwrap_or_default();
                 match bytes_per_second {
                     Some(rate) => write!(f, "{name}:{size}@{}/s", exact_bytes(*rate)),
-                    // A last colon keeps a path that ends like a size from being read as one.
+                    // A trailing colon keeps a path that ends like a size from being parsed as one.
                     None if capacity_bytes.is_none() && split_capacity(&name).is_none() => {
                         f.write_str(&name)
                     }
@@ -206,7 +206,7 @@ fn parse_emulated(rest: &str) -> Result<TierSpec, String> {
     Ok(TierSpec::Emulated { capacity_bytes: parse_capacity(size)?, latency_ns })
 }
 
-/// Nanoseconds of a delay such as `250ns` or `2us`, at most 1 ms.
+/// Parses a delay such as `250ns` or `2us`, at most 1 ms, into nanoseconds.
 pub(crate) fn parse_latency(text: &str) -> Result<u64, String> {
     let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000)];
     let parsed = units.iter().find_map(|(unit, factor)| {
@@ -229,14 +229,15 @@ fn parse_path(rest: &str) -> Result<(PathBuf, Option<u64>, Option<u64>), String>
     Ok((PathBuf::from(path), capacity_bytes, rate.map(parse_rate).transpose()?))
 }
 
-/// Path, and size and rate, of a text that ends in a colon and what is meant as these.
+/// Splits a text at its last colon into the path and the size with its rate; `None` if the part
+/// after the colon does not look like a size or rate.
 fn split_capacity(text: &str) -> Option<(&str, &str)> {
     let (path, size) = text.rsplit_once(':')?;
     let is_size = size.is_empty() || size.starts_with(|c: char| c.is_ascii_digit() || c == '@');
     is_size.then_some((path, size))
 }
 
-/// Bytes a second of a rate such as `250MiB/s`.
+/// Parses a rate such as `250MiB/s` into bytes per second.
 fn parse_rate(text: &str) -> Result<u64, String> {
     let rate = text.strip_suffix("/s").and_then(|bytes| parse_bytes(bytes).ok());
     match rate {
@@ -254,13 +255,13 @@ fn parse_capacity(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// Bytes of all the memory tiers.
+/// Returns the total capacity of the memory tiers in bytes.
 pub(crate) fn memory_bytes(specs: &[TierSpec]) -> u64 {
     let memory = specs.iter().filter(|spec| spec.is_memory());
     memory.filter_map(TierSpec::capacity_bytes).fold(0, u64::saturating_add)
 }
 
-/// How many tiers have this name.
+/// Returns the number of tiers with this name.
 pub(crate) fn count_named(specs: &[TierSpec], name: &str) -> u64 {
     to_u64(specs.iter().filter(|spec| spec.name() == name).count())
 }

@@ -1,17 +1,17 @@
-//! The store: checksummed extents on one file, block device or piece of memory.
+//! The store: checksummed extents on a file, a block device or memory.
 //!
-//! A store that is opened by its path is blank or has a [`Label`]; anything else is refused, unless
-//! the caller asks to overwrite it.
+//! A store that is opened by its path must be blank or have a [`Label`]; other data is refused,
+//! unless the caller asks to overwrite it.
 //!
-//! A store hands out extents from a free map in memory and moves their bytes in batches. It writes
-//! nothing of its own to the device: who keeps an extent keeps its [`Stored`] and claims it when
-//! the store is opened again, so no space can leak. Every read is verified against the checksum
-//! of its [`Stored`], which covers the position too: flipped bits, torn, lost and misdirected
-//! writes all show as [`StoreError::Corrupt`].
+//! A store allocates extents from a free map in memory and transfers their bytes in batches. It
+//! writes no metadata of its own to the device: the owner of an extent keeps its [`Stored`] and
+//! claims it when the store is reopened, so no space can leak. Every read is verified against the
+//! checksum of its [`Stored`], which covers the position too: bit flips and torn, lost and
+//! misdirected writes are all reported as [`StoreError::Corrupt`].
 //!
-//! A write or a sync that fails latches the store: what the device holds is no longer known, so
-//! later writes are refused with the first error, while reads go on (they are verified). Running
-//! out of room is [`StoreError::Full`] and does not latch.
+//! A failed write or sync latches the store: the contents of the device are no longer known, so
+//! later writes are refused with the first error, while reads continue (they are verified). Running
+//! out of space is [`StoreError::Full`] and does not latch.
 //!
 //! Locking order: `growth` before `map`; `latch` alone. No lock is held during a transfer, and
 //! `map` is never held during a system call.
@@ -55,7 +55,7 @@ use latch::Latch;
 use speed::Speed;
 use turns::{Turn, Turns};
 
-/// Page-granular, checksummed storage with a free map. Shared by reference among threads.
+/// Page-granular, checksummed storage with a free map. Shared by reference between threads.
 pub struct Store {
     name: String,
     capacity_bytes: u64,
@@ -70,8 +70,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// A store over `blocks`, empty until extents are claimed or allocated. `capacity_bytes` is
-    /// rounded down to whole pages.
+    /// Creates a store over `blocks`, empty until extents are claimed or allocated.
+    /// `capacity_bytes` is rounded down to whole pages.
     ///
     /// # Errors
     /// [`StoreError::Invalid`] when there is no room for a page or the blocks need a coarser
@@ -104,9 +104,9 @@ impl Store {
         })
     }
 
-    /// The same store, as slow as a volume that moves so many bytes a second, reads and writes
-    /// together. Transfers take their turns in the order in which they arrive, and time in which
-    /// none is asked for is not saved up.
+    /// Limits the store to the rate of a volume that transfers this many bytes per second, reads
+    /// and writes together. Transfers are served in order of arrival, and idle time is not saved
+    /// up.
     #[must_use]
     pub fn with_rate(mut self, bytes_per_second: u64) -> Store {
         let distance = Distance { latency: Duration::ZERO, bytes_per_second };
@@ -114,36 +114,37 @@ impl Store {
         self
     }
 
-    /// What errors and statistics call it.
+    /// Returns the name of the store in errors and statistics.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The most bytes it may hold.
+    /// Returns the capacity in bytes.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity_bytes
     }
 
-    /// The way its bytes are moved: `io_uring`, `pread`, `memory`, or `emulated` with a rate.
+    /// Returns the kind of the blocks: `io_uring`, `pread`, `memory`, or `emulated` with a rate.
     #[must_use]
     pub fn kind(&self) -> &str {
         self.blocks.kind()
     }
 
-    /// The first error that made it refuse writes, if one did.
+    /// Returns the first error, after which the store refuses writes; `None` if it is not latched.
     #[must_use]
     pub fn latched(&self) -> Option<String> {
         self.latch.first()
     }
 
-    /// A free extent of `len_bytes`, rounded up to whole pages: the smallest hole that fits, else
-    /// the store grows.
+    /// Allocates an extent of `len_bytes`, rounded up to whole pages: the smallest hole that fits,
+    /// or new space at the end of the store.
     ///
     /// # Errors
-    /// [`StoreError::Full`] when no room is left, here or on the file system; the store stays
-    /// usable. [`StoreError::Latched`] after a failed write. [`StoreError::Invalid`] for zero.
+    /// [`StoreError::Full`] when no space is left, in the store or on the file system; the store
+    /// stays usable. [`StoreError::Latched`] after a failed write. [`StoreError::Invalid`] for
+    /// zero.
     pub fn allocate(&self, len_bytes: u64) -> Result<Extent, StoreError> {
         self.refuse_if_latched()?;
         let Some(len_bytes) = extent::whole_pages(len_bytes) else {
@@ -167,8 +168,8 @@ impl Store {
         claimed.map_err(|cause| StoreError::Claim { store: self.name.clone(), extent, cause })
     }
 
-    /// Gives an extent back. The caller has no transfer of it under way and keeps no [`Stored`]
-    /// of it.
+    /// Frees an extent. The caller must have no transfer of it in flight and must drop every
+    /// [`Stored`] of it.
     ///
     /// # Panics
     /// In debug builds, when the extent is not in use; release builds count it in
@@ -181,19 +182,19 @@ impl Store {
         }
     }
 
-    /// Writes extents in one batch and returns their checksums in order. Two allocations a batch,
-    /// none a write.
+    /// Writes extents in one batch and returns their checksums in order. Makes two heap allocations
+    /// per batch and none per write.
     ///
     /// # Errors
     /// Per write: [`StoreError::Write`] (which latches the store), [`StoreError::Full`] when the
-    /// file system has no room, [`StoreError::Latched`], [`StoreError::Invalid`] for bytes that
-    /// do not match their extent.
+    /// file system has no space, [`StoreError::Latched`], [`StoreError::Invalid`] for a buffer that
+    /// does not match its extent.
     pub fn write_batch(&self, writes: &[Write<'_>]) -> Vec<Result<Stored, StoreError>> {
         self.write_in_turn(writes, Turns::now)
     }
 
-    /// As [`Store::write_batch`], for writes that can wait: a batch that is waited for goes first,
-    /// one at most.
+    /// As [`Store::write_batch`], for background writes: at most one foreground batch begins ahead
+    /// of a waiting one.
     pub fn write_batch_later(&self, writes: &[Write<'_>]) -> Vec<Result<Stored, StoreError>> {
         self.write_in_turn(writes, Turns::later)
     }
@@ -224,7 +225,7 @@ impl Store {
         results
     }
 
-    /// Reads extents in one batch and verifies each. The order of results is that of `reads`.
+    /// Reads extents in one batch and verifies each. Results are in the order of `reads`.
     ///
     /// # Errors
     /// Per read: [`StoreError::Read`] when the device fails, [`StoreError::Corrupt`] when the
@@ -234,8 +235,8 @@ impl Store {
         self.read_in_turn(reads, Turns::now)
     }
 
-    /// As [`Store::read_batch`], for reads that can wait: a batch that is waited for goes first,
-    /// one at most.
+    /// As [`Store::read_batch`], for background reads: at most one foreground batch begins ahead of
+    /// a waiting one.
     pub fn read_batch_later(&self, reads: &mut [Read<'_>]) -> Vec<Result<(), StoreError>> {
         self.read_in_turn(reads, Turns::later)
     }
@@ -264,7 +265,7 @@ impl Store {
         results
     }
 
-    /// Waits until every write that returned is on the device (`fdatasync`).
+    /// Waits until every completed write is durable on the device (`fdatasync`).
     ///
     /// # Errors
     /// [`StoreError::Sync`], which latches the store: the kernel forgets the pages that failed.
@@ -278,9 +279,10 @@ impl Store {
         })
     }
 
-    /// Gives the space of free extents back to the file system: cuts the tail and punches holes.
-    /// Where the file system cannot, the space stays with the store and is used again. What was
-    /// given back has to be found again: a write there is [`StoreError::Full`] if it is gone.
+    /// Releases the space of free extents to the file system: truncates the tail and punches holes.
+    /// If the file system does not support that, the store keeps the space and reuses it. A later
+    /// write to released space needs new space from the file system and fails with
+    /// [`StoreError::Full`] if there is none.
     pub fn trim(&self) {
         let _growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.trim_tail().and_then(|()| self.punch_holes()) {
@@ -288,14 +290,14 @@ impl Store {
         }
     }
 
-    /// Bytes that it moves in a second in which it has something to do, reads and writes together,
-    /// as last seen; none before it has moved some MiB.
+    /// Returns the recently observed throughput in bytes per second while transfers are in flight,
+    /// reads and writes together; `None` before some MiB were transferred.
     #[must_use]
     pub fn bytes_per_second(&self) -> Option<f64> {
         self.speed.bytes_per_second()
     }
 
-    /// Counters and the state of the free map.
+    /// Returns the counters and the state of the free map.
     #[must_use]
     pub fn stats(&self) -> StoreStats {
         let mut stats = self.counters.snapshot();
@@ -307,7 +309,7 @@ impl Store {
         stats
     }
 
-    /// Runs a batch when it is its turn.
+    /// Runs a batch when its turn comes.
     fn run(&self, batch: &mut [Io<'_>], turn: fn(&Turns) -> Turn<'_>) {
         let _turn = turn(&self.turns);
         let _under_way = self.speed.begin(batch.iter().map(|io| to_u64(io.buffer.len())).sum());
@@ -318,8 +320,8 @@ impl Store {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves the frontier. Holes are tried again under the growth lock, because a trim, which
-    /// holds it, takes holes out of the map for a moment.
+    /// Moves the frontier. Holes are tried again under the growth lock, because a trim, which holds
+    /// it, takes holes out of the map temporarily.
     fn grow(&self, len_bytes: u64) -> Result<Extent, StoreError> {
         let _growth = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
         let grown = {
@@ -358,7 +360,8 @@ impl Store {
         self.blocks.truncate(frontier)
     }
 
-    /// Each hole leaves the map while it is punched, so that nobody writes to it meanwhile.
+    /// Releases the space of each hole. A hole is claimed in the map while it is punched, so that
+    /// no other thread can allocate and write it.
     fn punch_holes(&self) -> std::io::Result<()> {
         let holes = self.map().free_extents();
         for hole in holes {
@@ -455,7 +458,8 @@ impl Store {
         }
     }
 
-    /// Full because the file system is: what it has left is all that the store has.
+    /// Returns [`StoreError::Full`] for a full file system: the free space of the file system
+    /// limits that of the store.
     fn full_below(&self, asked_bytes: u64) -> StoreError {
         self.counters.full();
         let room_bytes = self.blocks.room_bytes();
@@ -475,8 +479,8 @@ impl Store {
     }
 }
 
-/// The checksum is computed while other transfers of the batch are in flight: at 10 GiB/s and more
-/// it hides behind any device.
+/// Computes the checksum of a transfer while others of the batch are in flight: at 10 GiB/s and
+/// more, its cost is hidden behind any device.
 fn digest(io: &mut Io<'_>) {
     io.found = checksum(io.offset, io.buffer.bytes());
 }

@@ -1,4 +1,4 @@
-//! The suite of every store, over every kind of blocks and engine.
+//! The conformance suite of stores, over every kind of blocks and engine.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn file(bytes: u64, choice: EngineChoice) -> Option<Arc<dyn Blocks>> {
     Some(Arc::new(FileBlocks::open(file, bytes, choice).expect("the engine works here")))
 }
 
-/// A block device that lives as long as the blocks on it.
+/// A loop device that lives as long as the blocks on it.
 struct DeviceBlocks {
     blocks: Option<FileBlocks>,
     _device: LoopDevice,

@@ -1,4 +1,4 @@
-//! Engines under many threads, and without io_uring.
+//! I/O engines under many threads, and without io_uring.
 
 use std::fs::File;
 use std::process::Command;
@@ -7,7 +7,7 @@ use terrace_sys::buffer::AlignedBuffer;
 use terrace_testkit::Rng;
 use terrace_tier::store::{EngineChoice, Read, Store, Stored, Write};
 
-/// More threads than there are rings.
+/// Number of threads: more than there are rings.
 #[test]
 fn more_threads_than_rings_are_served() {
     for choice in [EngineChoice::Uring, EngineChoice::Pread] {
@@ -48,7 +48,8 @@ fn batches(store: &Store, seed: u64) {
 
 const CHILD: &str = "TERRACE_TEST_WITHOUT_RINGS";
 
-/// A ring needs a descriptor. A process that has none left is one that io_uring is refused to.
+/// Exhausts the file descriptors of a child process: a ring needs one, so the kernel refuses
+/// io_uring there.
 #[test]
 fn pread_serves_where_io_uring_is_refused() {
     if std::env::var_os(CHILD).is_some() {

@@ -1,4 +1,4 @@
-//! What a store owes its callers when the device fails: the table of the fault model, row by row.
+//! Guarantees of a store when the device fails: the table of the fault model, row by row.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -156,7 +156,7 @@ fn a_slow_device_is_waited_for() {
     read(&store, stored).expect("written");
 }
 
-/// Under any mixture of faults, a read gives what was written or an error, never other bytes.
+/// Under any mixture of faults, a read returns the written bytes or an error, never other bytes.
 #[test]
 fn no_mixture_of_faults_gives_wrong_bytes() {
     with_seed(|seed| {

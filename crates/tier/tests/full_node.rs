@@ -1,5 +1,5 @@
-//! A memory node without room. Alone in its program, because it takes all memory of a node, and
-//! run by the lab alone, whose nodes are small enough for that.
+//! Migration to a full memory node. In a test program of its own, because it takes all memory of a
+//! node, and run only by the lab, whose nodes are small enough for that.
 
 use terrace_sys::map::{HUGE_PAGE_BYTES, Mapping};
 use terrace_sys::migrate::{MigrateMode, MovePages2, errno, nodes_of};
@@ -18,13 +18,14 @@ fn movers() -> Vec<Mover> {
     movers
 }
 
-/// Memory that leaves a node with no room but what the kernel keeps for itself.
+/// Allocates memory until a node is full except for the reserve that the kernel keeps for itself.
 fn fill(node: &Node) -> Mapping {
     let len = to_usize(node.total_bytes) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
     let filler = Mapping::reserve(len).expect("address space");
     let _ = filler.advise_huge(false);
     let guard = PreferredNode::enter(node.id).expect("a node");
-    // A preference and no binding: what no longer fits comes from elsewhere, and nobody is killed.
+    // A preference instead of a binding: memory that no longer fits comes from other nodes, and the
+    // kernel kills no process.
     for offset in (0..len).step_by(HUGE_PAGE_BYTES) {
         filler.populate(offset, HUGE_PAGE_BYTES).expect("memory");
         let last = offset + HUGE_PAGE_BYTES - PAGE_BYTES;
@@ -36,7 +37,7 @@ fn fill(node: &Node) -> Mapping {
     filler
 }
 
-/// Whether a page is in one piece.
+/// True if all kernel pages of a page are on one node.
 fn is_whole(mapping: &Mapping, (offset, len): (usize, usize)) -> bool {
     let parts: Vec<usize> = (offset..offset + len).step_by(PAGE_BYTES).collect();
     let found = nodes_of(mapping, &parts).expect("told");

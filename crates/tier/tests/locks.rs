@@ -1,4 +1,4 @@
-//! Which process has a store: one that was killed amid transfers, and one that lives.
+//! Locks of stores between processes: one that was killed during transfers, and one that lives.
 //!
 //! The tests run their own program again as the other process.
 
@@ -27,7 +27,7 @@ fn other_process(path: &Path) -> Child {
     child
 }
 
-/// The program of the other process, which does nothing in this one. Writes batches of 8 MiB, so
+/// Body of the other process, which does nothing in the test process. Writes batches of 8 MiB, so
 /// that it is killed in the middle of one.
 #[test]
 fn writes_until_it_is_killed() {
@@ -53,7 +53,7 @@ fn the_store_of_a_process_that_was_killed_opens_at_once() {
     let mut slowest = Duration::ZERO;
     for round in 0..soak_rounds(50) {
         let path = dir.path().join(format!("store-{}", round % 2));
-        // A new file: what the last process left is not this one's.
+        // A new file, independent of the one that the previous process left.
         drop(std::fs::remove_file(&path));
         let mut child = other_process(&path);
         std::thread::sleep(Duration::from_micros(500 * (round % 16)));

@@ -28,7 +28,7 @@ fn random(len: usize, seed: u64) -> AlignedBuffer {
     data
 }
 
-/// Writes with one engine, claims and reads with the other.
+/// Writes with one engine, then claims and reads with the other.
 fn outlives_its_process(open: impl Fn(EngineChoice) -> Store) {
     let engines = [EngineChoice::Uring, EngineChoice::Pread];
     for (first, second) in [(engines[0], engines[1]), (engines[1], engines[0])] {

@@ -5,8 +5,8 @@
 //!     tpcc --dram 4GiB --tier emu:4GiB@250ns --store file:/data/pool:64GiB --warehouses 20
 //! ```
 //!
-//! Workloads are `tpcc`, `random`, `ycsb-a` to `ycsb-f`, and `null`, which tells what the driver
-//! itself costs when it takes the latency of one operation of a batch.
+//! Workloads are `tpcc`, `random`, `ycsb-a` to `ycsb-f`, and `null`, which measures the overhead of
+//! the driver itself when it takes the latency of one operation of a batch.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example prints")]
 
@@ -61,7 +61,7 @@ struct Options {
     read_ahead: bool,
 }
 
-/// Draws numbers.
+/// Workload that only draws random numbers.
 struct Null {
     latency_every: u32,
 }
@@ -221,7 +221,7 @@ fn open(options: &Options) -> Result<Pool> {
     }
     if let Some(spec) = &options.store {
         let store = spec.open_store()?.ok_or_else(|| format!("{spec} is no store"))?;
-        // The next run may have the file that this one leaves.
+        // Temporary, so that the next run may reuse the file that this one leaves behind.
         store.settle(Label { id: 0, lifetime: Lifetime::Temporary })?;
         config.store = Some(Arc::new(store));
     }

@@ -1,9 +1,10 @@
 //! Runs a workload on threads and measures it.
 //!
-//! What the driver adds to an operation: a look at a word that rarely changes, a counter that only
-//! its thread writes, and for each operation whose latency is taken two looks at the clock. That is
-//! 7 ns where the latency of one operation of 16 is taken and 58 where it is that of each, on a
-//! busy machine; `cargo run --release -p terrace-workload --example run -- null --batch 16` tells.
+//! Overhead of the driver per operation: one load of a word that rarely changes, one counter that
+//! only its own thread writes, and two clock readings for each operation whose latency is taken. On
+//! a busy machine that is 7 ns if the latency of one operation in 16 is taken and 58 ns if that of
+//! every operation is; `cargo run --release -p terrace-workload --example run -- null --batch 16`
+//! measures it.
 
 mod csv;
 mod meter;
@@ -25,83 +26,85 @@ pub use csv::write_csv;
 pub use meter::KINDS_MAX;
 pub use sample::{Sample, TierSample};
 
-/// Threads that a run can have.
+/// Maximum number of threads of a run.
 pub const THREADS_MAX: usize = 1024;
 
-/// How long the driver may take to notice that it should stop.
+/// Maximum delay until the driver notices a request to stop.
 const TICK: Duration = Duration::from_millis(50);
-/// A run without an end in time ends after so long at the latest.
+/// Upper bound for the duration of a run, also for one of a given number of operations.
 const RUN_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What a thread of a run does again and again.
+/// A workload: the operations that each thread of a run repeats.
 pub trait Workload: Sync {
-    /// What a thread keeps from one step to the next, such as its random numbers.
+    /// Per-thread state that lives from one step to the next, such as a random number generator.
     type Worker;
 
-    /// The kinds of operations, at most [`KINDS_MAX`]; a step names its kind by the place here.
+    /// Names of the kinds of operations, at most [`KINDS_MAX`]; [`Step::kind`] is an index into
+    /// them.
     fn kinds(&self) -> &'static [&'static str];
 
-    /// Of how many steps the latency of one is taken.
+    /// Sampling rate of latencies: the latency of one step in this many is taken.
     fn latency_every(&self) -> u32;
 
-    /// The state of one more thread.
+    /// Creates the state of one more thread.
     fn worker(&self) -> Self::Worker;
 
-    /// Does some operations.
+    /// Performs one or more operations.
     ///
     /// # Errors
-    /// Whatever ends the run.
+    /// Returns the error that ends the run.
     fn step(&self, worker: &mut Self::Worker) -> Result<Step>;
 }
 
-/// What a step did.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Which kind of operations, as a place in [`Workload::kinds`].
+    /// Kind of the operations, as an index into [`Workload::kinds`].
     pub kind: usize,
-    /// How many of them.
+    /// Number of operations of the step.
     pub operations: u64,
 }
 
-/// When a run ends.
+/// Length of a run, in time or in operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// After this time.
+    /// The run ends after this time.
     Time(Duration),
-    /// After so many operations of all threads together, and what their last steps do beyond.
+    /// The run ends after this many operations of all threads together. Each thread completes its
+    /// last step, so the total can be higher.
     Operations(u64),
 }
 
-/// How a workload is run.
+/// Configuration of a run.
 #[derive(Clone, Debug)]
 pub struct RunConfig {
-    /// Threads that work, 1 to [`THREADS_MAX`].
+    /// Number of threads that run the workload, 1 to [`THREADS_MAX`].
     pub threads: usize,
-    /// How long they work before they are measured.
+    /// Time that the threads run the workload before measurement begins.
     pub warm_up: Duration,
-    /// How long they are measured.
+    /// Length of the measured part of the run.
     pub length: Length,
-    /// The time between two samples; not zero.
+    /// Time between two samples; not zero.
     pub interval: Duration,
 }
 
-/// What a run did.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The kinds of operations.
+    /// Names of the kinds of operations.
     pub kinds: &'static [&'static str],
-    /// What happened in each interval; the last one is shorter or longer than the others.
+    /// One sample per interval; the last interval can be shorter or longer than the others.
     pub samples: Vec<Sample>,
-    /// What happened from the end of the warm-up to the end.
+    /// Sample of the whole time from the end of the warm-up to the end of the run.
     pub total: Sample,
 }
 
-/// What threads should be doing.
+/// Phase of the run, which all threads read.
 #[derive(Debug)]
 struct Phase(AtomicU8);
 
 impl Phase {
-    /// Everybody waits for the first sample to begin.
+    /// Threads wait for the warm-up or the measurement to begin.
     const WAIT: u8 = 0;
     const WARM_UP: u8 = 1;
     const MEASURE: u8 = 2;
@@ -111,13 +114,14 @@ impl Phase {
         self.0.load(Ordering::Relaxed) == phase
     }
 
-    /// Phases only go up: who begins to measure does not go on with a run that stopped.
+    /// Advances the phase; never goes back, so the start of the measurement cannot resume a run
+    /// that was stopped.
     fn reach(&self, phase: u8) {
         self.0.fetch_max(phase, Ordering::Relaxed);
     }
 }
 
-/// Stops the run when its thread panics.
+/// Guard held by each thread: stops the run if the thread panics.
 struct StopOnPanic<'a>(&'a Phase);
 
 impl Drop for StopOnPanic<'_> {
@@ -128,8 +132,8 @@ impl Drop for StopOnPanic<'_> {
     }
 }
 
-/// Runs a workload until its end, an error, or until somebody sets `stop`. `observe` sees every
-/// sample as soon as it is taken, but for the last one.
+/// Runs a workload until its configured length, an error, or until the caller sets `stop`.
+/// `observe` is called with every sample as soon as it is taken, except the last one.
 ///
 /// # Errors
 /// [`WorkloadError::Config`] outside the limits of [`RunConfig`]; the first error of a step, after
@@ -186,7 +190,7 @@ fn check<W: Workload>(workload: &W, config: &RunConfig) -> Result<()> {
     Ok(())
 }
 
-/// How many of the operations a thread does.
+/// Number of operations that a thread has to perform: its share of [`Length::Operations`].
 fn quota(config: &RunConfig, thread: u64) -> u64 {
     let threads = config.threads as u64;
     match config.length {
@@ -195,7 +199,7 @@ fn quota(config: &RunConfig, thread: u64) -> u64 {
     }
 }
 
-/// What a thread does until its end, which it sends.
+/// Body of a thread: runs the steps and sends the result.
 fn work<W: Workload>(
     workload: &W,
     phase: &Phase,
@@ -204,7 +208,7 @@ fn work<W: Workload>(
     sender: &Sender<Result<()>>,
 ) {
     let _stop = StopOnPanic(phase);
-    // Nobody receives any more when the run has failed already.
+    // The receiver is gone if the run has failed already.
     drop(sender.send(steps(workload, phase, meter, quota)));
 }
 
@@ -235,7 +239,8 @@ fn steps<W: Workload>(workload: &W, phase: &Phase, meter: &Meter, quota: u64) ->
     Ok(())
 }
 
-/// The thread that started the run, which waits, samples and says when it is over.
+/// Coordinator of the run, on the thread that called [`run`]: advances the phases, takes samples
+/// and stops the run.
 struct Conductor<'a> {
     config: &'a RunConfig,
     stop: &'a AtomicBool,
@@ -285,7 +290,8 @@ impl Conductor<'_> {
         samples
     }
 
-    /// Waits until a time, shortly, or until a thread ends; whether threads are left.
+    /// Waits until the given time, until a thread ends, or for [`TICK`], whichever comes first.
+    /// Returns true if threads are still running.
     fn wait(&mut self, until: Instant) -> bool {
         let longest = until.saturating_duration_since(Instant::now()).min(TICK);
         match self.ends.recv_timeout(longest) {

@@ -1,4 +1,4 @@
-//! What can go wrong in a workload.
+//! Errors of the workloads.
 
 use std::fmt;
 
@@ -8,44 +8,44 @@ use terrace_pool::PoolError;
 /// An error of a workload.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
-    /// The workload cannot be set up like this; the message says what would be right.
+    /// The configuration is invalid; the message names the valid values.
     #[error("{0}")]
     Config(String),
-    /// A tree failed.
+    /// An operation on a tree failed.
     #[error("{table}: {source}")]
     Index {
-        /// The tree.
+        /// Name of the tree.
         table: &'static str,
-        /// What it says.
+        /// Error of the tree.
         source: Box<IndexError>,
     },
     /// The pool failed.
     #[error(transparent)]
     Pool(Box<PoolError>),
-    /// A row that must be there is not.
+    /// A row that must exist is missing.
     #[error("{table} has no row of key {key}")]
     Missing {
-        /// The tree.
+        /// Name of the tree.
         table: &'static str,
         /// The key in hexadecimal digits.
         key: Hex,
     },
-    /// A row is there before it is inserted.
+    /// A row to be inserted exists already.
     #[error("{table} has a row of key {key} already")]
     Exists {
-        /// The tree.
+        /// Name of the tree.
         table: &'static str,
         /// The key in hexadecimal digits.
         key: Hex,
     },
-    /// A row is not what was written.
+    /// The contents of a row are not what was written.
     #[error("the row of key {key} of {table} is damaged: {what}")]
     Damaged {
-        /// The tree.
+        /// Name of the tree.
         table: &'static str,
         /// The key in hexadecimal digits.
         key: Hex,
-        /// What is wrong with it.
+        /// Description of the damage.
         what: &'static str,
     },
     /// Two figures that are equal in a consistent database are not.
@@ -56,18 +56,18 @@ pub enum WorkloadError {
     Inconsistent {
         /// The number of the condition in clause 3.3.2 of the specification.
         condition: u8,
-        /// The warehouse, or the district.
+        /// The warehouse or the district.
         place: String,
-        /// What the first figure is.
+        /// Name of the first figure.
         left_name: &'static str,
         /// The first figure.
         left: i64,
-        /// What the second figure is.
+        /// Name of the second figure.
         right_name: &'static str,
         /// The second figure.
         right: i64,
     },
-    /// A thread of the run died.
+    /// A thread of the run panicked.
     #[error("a thread of the run panicked")]
     Panicked,
 }
@@ -78,7 +78,7 @@ impl From<PoolError> for WorkloadError {
     }
 }
 
-/// Bytes that are printed as hexadecimal digits.
+/// Bytes that are displayed as hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hex(pub Vec<u8>);
 
@@ -88,5 +88,5 @@ impl fmt::Display for Hex {
     }
 }
 
-/// Result of everything here.
+/// Result of the functions of this crate.
 pub type Result<T, E = WorkloadError> = std::result::Result<T, E>;

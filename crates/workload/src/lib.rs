@@ -1,6 +1,6 @@
-//! Workloads over trees of the buffer pool, and what drives and measures them.
+//! Workloads over trees of the buffer pool, and a driver that runs and measures them.
 //!
-//! The workloads are those that n-tier buffer pools are studied with (Leis et al., SIGMOD 2023, and
+//! The workloads are those of the literature on n-tier buffer pools (Leis et al., SIGMOD 2023, and
 //! its n-tier successor):
 //!
 //! | module | workload |
@@ -9,9 +9,10 @@
 //! | [`tpcc`] | TPC-C: nine tables in eleven trees, five transactions, a check of consistency |
 //! | [`ycsb`] | the Yahoo! Cloud Serving Benchmark, A to F |
 //!
-//! With the feature `maps`, `maps` has the small-object store beside maps in memory.
+//! With the feature `maps`, the module `maps` compares the small-object store with maps in memory.
 //!
-//! [`driver`] runs one on threads and samples throughput, latencies and what the tiers do.
+//! [`driver`] runs a workload on threads and samples throughput, latencies and the activity of the
+//! tiers.
 //!
 //! ```
 //! use std::sync::atomic::AtomicBool;

@@ -1,42 +1,44 @@
-//! The small-object store, DashMap, papaya and scc, all doing the same work.
+//! Comparison of the small-object store with DashMap, papaya and scc under the same workload.
 //!
-//! The maps have values of their own and values in boxes, are used as their authors have them used,
-//! and hash by ahash. None has an operation for batches; papaya's reads share a guard. papaya's
-//! values do not change: a write there is an insert of another one.
+//! Each map is measured with inline and with boxed values, used as its authors recommend, and
+//! hashes by ahash. None has batch operations; papaya's batched reads share a guard. papaya's
+//! values are immutable: a write there inserts a new value.
 //!
-//! They are here and not with who measures them so that they are compiled like the store.
+//! The maps live in this crate, and not in the benchmark that measures them, so that they are
+//! compiled with the same optimisation as the store.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ahash::RandomState;
 use terrace_objects::{Batch, ObjectId, ObjectStore};
 
-/// Bytes of a value.
+/// Size of a value in bytes.
 pub const LEN: usize = 32;
-/// One operation in so many is a write.
+/// Interval of writes: one operation in this many is a write.
 pub const PUT_EVERY: usize = 20;
-/// Reads of a batch.
+/// Number of reads per batch.
 pub const BATCH: usize = 32;
-/// Operations between two looks at the word to stop.
+/// Operations between two checks of the stop flag.
 const STEP: usize = 1024;
 
-/// One of them.
+/// One of the measured stores or maps.
 pub type Made = Box<dyn Mix>;
-/// Makes one with a value for each id.
+/// Function that creates a map with a value for each id.
 pub type Make = fn(&[ObjectId]) -> Made;
 
 type Inline = [u8; LEN];
 type Boxed = Box<[u8]>;
 
-/// The work that is measured; for each of them it is compiled by itself.
+/// The measured workload, compiled separately for each store or map.
 pub trait Mix: Send + Sync {
-    /// How many operations were served until it was told to stop: reads by batches, or one at a
-    /// time with a write among [`PUT_EVERY`].
+    /// Runs the workload until `stop` is set and returns the number of served operations: batched
+    /// reads, or single operations with one write in [`PUT_EVERY`].
     fn mix(&self, batched: bool, ids: &[ObjectId], stop: &AtomicBool) -> u64;
 }
 
-/// Makes each of the maps, by its name.
-// Not inlined, since it would take the maps along to where they are less optimised.
+/// Returns a name and a constructor for each of the maps.
+// Not inlined, because the maps would then be compiled in the caller's crate, which is less
+// optimised.
 #[inline(never)]
 #[must_use]
 pub fn makers() -> [(&'static str, Make); 6] {
@@ -50,29 +52,29 @@ pub fn makers() -> [(&'static str, Make); 6] {
     ]
 }
 
-/// The store as one of them, with the objects it has.
+/// Wraps the store, with its existing objects, for the same workload.
 #[inline(never)]
 #[must_use]
 pub fn store_of(store: ObjectStore) -> Made {
     Box::new(store)
 }
 
-/// Something that keeps values of [`LEN`] bytes by id.
+/// A table of values of [`LEN`] bytes by id.
 trait Table: Send + Sync {
-    /// Copies a value; whether it is there.
+    /// Copies a value. Returns true if it exists.
     fn get(&self, id: ObjectId, to: &mut [u8; LEN]) -> bool;
 
-    /// Replaces a value that is there; whether it was.
+    /// Replaces an existing value. Returns true if it existed.
     fn put(&self, id: ObjectId, from: &[u8; LEN]) -> bool;
 
-    /// Copies the values of a batch; how many are there.
+    /// Copies the values of a batch and returns the number of those that exist.
     fn get_many(&self, ids: &[ObjectId], room: &mut Room) -> u64 {
         let values = ids.iter().zip(&mut room.values);
         values.map(|(id, to)| u64::from(self.get(*id, to))).sum()
     }
 }
 
-/// Where the values of a batch go.
+/// Buffers for the values of a batch.
 struct Room {
     batch: Batch,
     values: [[u8; LEN]; BATCH],

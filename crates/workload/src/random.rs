@@ -1,11 +1,11 @@
-//! Random numbers that a seed repeats.
+//! Seeded pseudo-random numbers.
 
-/// A generator of random numbers (SplitMix64; Steele et al., OOPSLA 2014): one addition and two
-/// multiplications a number, and any state is a good one.
+/// Pseudo-random number generator (SplitMix64; Steele et al., OOPSLA 2014): one addition and two
+/// multiplications per number, and every state is a good one.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
-/// The finisher of SplitMix64, which maps no two numbers to one.
+/// Finalizer of SplitMix64, a bijection.
 #[must_use]
 pub const fn mixed(number: u64) -> u64 {
     let word = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -14,28 +14,29 @@ pub const fn mixed(number: u64) -> u64 {
 }
 
 impl Random {
-    /// The numbers of one stream of a seed. Streams of one seed have nothing to do with each other.
+    /// Creates the generator of one stream of a seed. The streams of a seed are independent of each
+    /// other.
     #[must_use]
     pub const fn new(seed: u64, stream: u64) -> Self {
         Self(mixed(seed ^ mixed(stream.wrapping_add(0x9e37_79b9_7f4a_7c15))))
     }
 
-    /// Any 64 bits.
+    /// Returns 64 random bits.
     #[inline]
     pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mixed(self.0)
     }
 
-    /// A number below `limit`; 0 for a limit of 0. Some numbers are likelier than others by
-    /// `limit` / 2^64, which nobody can measure.
+    /// Returns a number below `limit`; 0 for a limit of 0. The bias of `limit` / 2^64 is too small
+    /// to be measured.
     #[inline]
     pub const fn below(&mut self, limit: u64) -> u64 {
-        // The high half of the product.
+        // The result is the high half of the product.
         ((self.next() as u128 * limit as u128) >> 64) as u64
     }
 
-    /// A number from `low` to `high`, both possible.
+    /// Returns a number from `low` to `high`, inclusive.
     ///
     /// # Panics
     /// In debug builds, when `high` is less than `low`.
@@ -48,27 +49,27 @@ impl Random {
         low + above
     }
 
-    /// True once in `100 / percent` times.
+    /// Returns true with a probability of `percent` / 100.
     #[inline]
     pub const fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// A number from 0 to 1, the latter not possible.
+    /// Returns a number from 0 to 1, excluding 1.
     #[inline]
     pub const fn fraction(&mut self) -> f64 {
-        // 53 bits are what a double keeps.
+        // A double has a precision of 53 bits.
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Fills bytes.
+    /// Fills a slice with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
         }
     }
 
-    /// Puts things in a random order.
+    /// Shuffles a slice into a random order.
     pub fn shuffle<T>(&mut self, things: &mut [T]) {
         for last in (1..things.len()).rev() {
             let other = self.below(last as u64 + 1);

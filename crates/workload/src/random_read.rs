@@ -1,8 +1,8 @@
-//! Look-ups of random tuples, each as likely as any other.
+//! Point look-ups of random tuples, uniformly distributed.
 //!
-//! A tuple has a key of 8 bytes and a value of 120, as in the study of vmcache (Leis et al., SIGMOD
-//! 2023, section 5.1). Every look-up copies the value and checks its first bytes; one in 64 checks
-//! all of them.
+//! A tuple has a key of 8 bytes and a value of 120, as in the vmcache study (Leis et al., SIGMOD
+//! 2023, section 5.1). Every look-up copies the value and verifies its first bytes; one in 64
+//! verifies the whole value.
 
 use terrace_pool::Pool;
 use terrace_sys::size::to_usize;
@@ -13,40 +13,41 @@ use crate::random::Random;
 use crate::sessions::Sessions;
 use crate::table::Table;
 
-/// Bytes of a key.
+/// Size of a key in bytes.
 pub const KEY_BYTES: usize = 8;
-/// Bytes of a value.
+/// Size of a value in bytes.
 pub const VALUE_BYTES: usize = 120;
-/// Look-ups that a step can do.
+/// Maximum number of look-ups of a step.
 pub const BATCH_MAX: usize = 4096;
 
-/// Of how many values one is checked whole.
+/// Interval of full verification: one value in this many is verified as a whole.
 const WHOLE_EVERY: u64 = 64;
 
 type Key = [u8; KEY_BYTES];
 type Value = [u8; VALUE_BYTES];
 
-/// How the tuples are made and looked up.
+/// Configuration of the tuples and the look-ups.
 #[derive(Clone, Debug)]
 pub struct RandomReadConfig {
-    /// How many tuples there are, at least one.
+    /// Number of tuples, at least one.
     pub tuples: u64,
-    /// Look-ups of a step, 1 to [`BATCH_MAX`]: above 1 they share descents of the tree.
+    /// Look-ups per step, 1 to [`BATCH_MAX`]: above 1, the look-ups of a step share descents of the
+    /// tree.
     pub batch: usize,
-    /// Bytes of a page of the tree.
+    /// Page size of the tree in bytes.
     pub page_bytes: usize,
-    /// What the random numbers begin with.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// The tuples of a pool, to be looked up.
+/// Tuples in a pool, to be looked up.
 pub struct RandomRead {
     table: Table,
     config: RandomReadConfig,
     sessions: Sessions,
 }
 
-/// What a thread keeps.
+/// Per-thread state.
 pub struct Reader {
     random: Random,
     keys: Vec<Key>,
@@ -54,7 +55,7 @@ pub struct Reader {
     looked_up: u64,
 }
 
-/// The value of a tuple: bytes that a generator makes of its number.
+/// Returns the value of a tuple: pseudo-random bytes seeded with its number.
 fn value_of(number: u64) -> Value {
     let mut value = [0; VALUE_BYTES];
     Random::new(number, 0).fill(&mut value);
@@ -62,10 +63,11 @@ fn value_of(number: u64) -> Value {
 }
 
 impl RandomRead {
-    /// Makes the tuples. `observe` sees how many there are, now and then.
+    /// Creates and loads the tuples. `observe` is called with the number of loaded tuples once per
+    /// 2^20 of them.
     ///
     /// # Errors
-    /// [`WorkloadError::Config`] outside the limits of the configuration; those of the pool.
+    /// [`WorkloadError::Config`] outside the limits of the configuration; errors of the pool.
     pub fn load(
         pool: &Pool,
         config: RandomReadConfig,
@@ -155,10 +157,10 @@ impl Workload for RandomRead {
 }
 
 impl RandomRead {
-    /// Looks every tuple up and checks it whole.
+    /// Looks up every tuple and verifies its whole value.
     ///
     /// # Errors
-    /// [`WorkloadError::Missing`] or [`WorkloadError::Damaged`] for the first that is wrong.
+    /// [`WorkloadError::Missing`] or [`WorkloadError::Damaged`] for a missing or damaged tuple.
     pub fn check_all(&self) -> Result<()> {
         let mut keys = Vec::with_capacity(to_usize(256));
         for first in (0..self.config.tuples).step_by(256) {

@@ -1,4 +1,4 @@
-//! Numbers for threads.
+//! Session numbers, one per thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,16 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Sessions(AtomicU64);
 
 impl Sessions {
-    /// A number that nobody had. Streams of random numbers below it are those of loading.
+    /// Returns a number that no other session has. It is at least [`FIRST`]: the random streams
+    /// below are those of loading.
     pub(crate) fn next(&self) -> u64 {
         FIRST + self.0.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// How many had a number before this one was given.
+    /// Returns the number of sessions numbered before `number`.
     pub(crate) fn before(number: u64) -> u64 {
         number - FIRST
     }
 }
 
-/// Below are the streams of parts of the data.
+/// First session number; the random streams below it generate parts of the initial data.
 const FIRST: u64 = 1 << 40;

@@ -1,4 +1,4 @@
-//! A tree of rows that all have one length, with a name for errors.
+//! A tree of fixed-length rows, with a name for errors.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -7,8 +7,8 @@ use terrace_pool::{Pool, Space};
 
 use crate::error::{Hex, Result, WorkloadError};
 
-/// Rows by key. A row that is not there, or is of another length, is an error that names the table
-/// and the key: whoever reads a row may index it by what [`Table::row_bytes`] says.
+/// Fixed-length rows by key. A row that is missing or of another length is an error that names the
+/// table and the key: code that reads a row may index it up to [`Table::row_bytes`].
 pub(crate) struct Table {
     name: &'static str,
     row_bytes: usize,
@@ -16,7 +16,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// An empty table of rows of so many bytes, in a space of its own.
+    /// Creates an empty table with rows of this many bytes, in a space of its own.
     pub(crate) fn new(
         pool: &Pool,
         name: &'static str,
@@ -27,7 +27,7 @@ impl Table {
         Ok(Self { name, row_bytes, tree: tree.map_err(|source| in_table(name, source))? })
     }
 
-    /// A table of rows that come in the order of their keys.
+    /// Creates a table from rows sorted by key.
     pub(crate) fn bulk_load(
         pool: &Pool,
         name: &'static str,
@@ -40,29 +40,29 @@ impl Table {
         Ok(Self { name, row_bytes, tree: tree.map_err(|source| in_table(name, source))? })
     }
 
-    /// Bytes of every row.
+    /// Returns the size of a row in bytes.
     pub(crate) fn row_bytes(&self) -> usize {
         self.row_bytes
     }
 
-    /// Reads a row that must be there.
+    /// Reads a row that must exist.
     pub(crate) fn read<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<T> {
         self.find(key, read)?.ok_or_else(|| self.missing(key))
     }
 
-    /// Reads a row if it is there.
+    /// Reads a row if it exists.
     pub(crate) fn find<T>(&self, key: &[u8], read: impl FnOnce(&[u8]) -> T) -> Result<Option<T>> {
         let sound = |row: &[u8]| (row.len() == self.row_bytes).then(|| read(row));
         self.sound(key, self.tree.get_with(key, sound))
     }
 
-    /// Changes a row that must be there, in place and alone with it.
+    /// Updates a row that must exist in place, with exclusive access to it.
     pub(crate) fn update<T>(&self, key: &[u8], change: impl FnOnce(&mut [u8]) -> T) -> Result<T> {
         let sound = |row: &mut [u8]| (row.len() == self.row_bytes).then(|| change(row));
         self.sound(key, self.tree.update(key, sound))?.ok_or_else(|| self.missing(key))
     }
 
-    /// Reads rows that must all be there. Pages that are not in memory are brought in together.
+    /// Reads a batch of rows that must all exist. Pages that are not in memory are read together.
     pub(crate) fn read_batch<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -76,7 +76,7 @@ impl Table {
         lost.map_or(Ok(()), |at| Err(self.missing(keys[at].as_ref())))
     }
 
-    /// As [`Table::read_batch`], for rows that may not be there.
+    /// As [`Table::read_batch`], for rows that may be missing.
     pub(crate) fn find_batch<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -91,7 +91,7 @@ impl Table {
         odd.map_or(Ok(()), |at| Err(self.damaged(keys[at].as_ref(), "its length")))
     }
 
-    /// Adds a row that must not be there.
+    /// Inserts a row that must not exist yet.
     pub(crate) fn insert(&self, key: &[u8], row: &[u8]) -> Result<()> {
         debug_assert_eq!(row.len(), self.row_bytes, "{}", self.name);
         if self.named(self.tree.insert(key, row))? {
@@ -100,13 +100,13 @@ impl Table {
         Err(WorkloadError::Exists { table: self.name, key: Hex(key.to_vec()) })
     }
 
-    /// Removes a row; whether it was there.
+    /// Removes a row. Returns true if it existed.
     pub(crate) fn remove(&self, key: &[u8]) -> Result<bool> {
         self.named(self.tree.remove(key))
     }
 
-    /// Shows rows in the order of their keys, from `from` on, while their keys begin with `prefix`
-    /// and `see` goes on. Rows of another length are an error.
+    /// Calls `see` with the rows in key order, from `from` on, while their keys begin with `prefix`
+    /// and `see` continues. A row of another length is an error.
     pub(crate) fn scan(
         &self,
         from: &[u8],
@@ -154,17 +154,17 @@ impl Table {
         see(key, row)
     }
 
-    /// An error of a row that is not what was written.
+    /// Returns the error for a damaged row.
     pub(crate) fn damaged(&self, key: &[u8], what: &'static str) -> WorkloadError {
         WorkloadError::Damaged { table: self.name, key: Hex(key.to_vec()), what }
     }
 
-    /// An error of a row that is not there.
+    /// Returns the error for a missing row.
     pub(crate) fn missing(&self, key: &[u8]) -> WorkloadError {
         WorkloadError::Missing { table: self.name, key: Hex(key.to_vec()) }
     }
 
-    /// What was read of a row, if it was there and of the right length.
+    /// Returns the result of reading a row, if the row exists and has the right length.
     fn sound<T>(
         &self,
         key: &[u8],
@@ -185,17 +185,18 @@ fn in_table(table: &'static str, source: IndexError) -> WorkloadError {
     WorkloadError::Index { table, source: Box::new(source) }
 }
 
-/// A key behind every key of a table that begins with a prefix.
+/// Upper bound of all keys of a table that begin with a prefix.
 struct KeyEnd {
     bytes: [u8; KEY_BYTES_MAX],
     len: usize,
 }
 
-/// Bytes of the longest key of any table.
+/// Maximum length of a key of any table in bytes.
 const KEY_BYTES_MAX: usize = 48;
 
 impl KeyEnd {
-    /// Keys have at most 32 bytes more than what a scan looks for, and none is all ones.
+    /// Pads the prefix with 0xff bytes: keys have at most 32 bytes more than the prefix of a scan,
+    /// and none of them is all ones.
     fn of(prefix: &[u8]) -> Self {
         let mut bytes = [0xff; KEY_BYTES_MAX];
         bytes[..prefix.len()].copy_from_slice(prefix);

@@ -1,23 +1,23 @@
 //! TPC-C, the order entry of a wholesale supplier (revision 5.11 of the specification).
 //!
-//! The nine tables are eleven trees: two of them lead from names to customers and from customers to
-//! orders, as in the study of vmcache (Leis et al., SIGMOD 2023, section 5.1). Data and input are
-//! the specification's; as in that study, terminals do not think, every transaction draws its home
-//! warehouse, and nothing isolates transactions from each other but that each access to a row is
-//! atomic.
+//! The nine tables are stored in eleven trees: two of them are indexes from names to customers and
+//! from customers to orders, as in the vmcache study (Leis et al., SIGMOD 2023, section 5.1). Data
+//! and input follow the specification; as in that study, terminals have no think time, every
+//! transaction draws its home warehouse, and the only isolation between transactions is that each
+//! access to a row is atomic.
 //!
 //! That is enough for consistency conditions 1 to 4 ([`Tpcc::check`]) to hold whenever no
-//! transaction runs, however many threads ran them:
+//! transaction is running, regardless of the number of threads:
 //!
-//! - Sums are changed by adding to what the row has at that moment.
-//! - A new order takes its number from the district, and is announced as new by its last insertion,
-//!   so that whoever delivers it finds all of it.
-//! - A delivery takes the oldest new order by removing it, and only when those before it have all
-//!   been taken: otherwise an order whose entry takes longer would leave a gap.
-//! - A new order that the specification wants rolled back fails before its first write: all its
-//!   items are read first. Nothing is ever undone.
+//! - Sums are updated by adding to the current value of the row.
+//! - A new order takes its number from the district, and its entry in the new-order table is its
+//!   last insertion, so that the delivery that finds the entry also finds every row of the order.
+//! - A delivery takes the oldest new order by removing its entry, and only if all orders before it
+//!   have been taken: otherwise an order whose insertion takes longer would leave a gap.
+//! - A new order that the specification requires to be rolled back fails before its first write,
+//!   because all its items are read first. Nothing is ever undone.
 //!
-//! Money is in cents, rates are in hundredths of a percent: sums are exact.
+//! Money is in cents and rates are in hundredths of a percent, so sums are exact.
 
 #![allow(clippy::inconsistent_digit_grouping, reason = "`1_00` is a dollar in cents")]
 
@@ -50,26 +50,26 @@ use crate::table::Table;
 pub use check::Figures;
 pub use load::Progress;
 
-/// Warehouses that can be.
+/// Maximum number of warehouses.
 pub const WAREHOUSES_MAX: u32 = 65_535;
 
-/// How much data there is.
+/// Size of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// Warehouses, at least one.
+    /// Number of warehouses, at least one.
     pub warehouses: u32,
-    /// Districts of a warehouse, 1 to 10.
+    /// Districts per warehouse, 1 to 10.
     pub districts: u32,
-    /// Customers of a district, and orders to begin with, 1 to 3,000.
+    /// Customers per district, and initial orders per district, 1 to 3,000.
     pub customers: u32,
-    /// Orders of a district, of those, that are to be delivered.
+    /// Initial orders per district that are still undelivered.
     pub new_orders: u32,
-    /// Items, and stock of each in every warehouse, 1 to 100,000.
+    /// Number of items, 1 to 100,000; every warehouse has a stock row for each.
     pub items: u32,
 }
 
 impl Scale {
-    /// What the specification says of so many warehouses (clause 1.2.1).
+    /// Returns the scale that the specification prescribes for this many warehouses (clause 1.2.1).
     #[must_use]
     pub const fn specified(warehouses: u32) -> Self {
         Self { warehouses, districts: 10, customers: 3000, new_orders: 900, items: 100_000 }
@@ -92,23 +92,23 @@ impl Scale {
     }
 }
 
-/// How the data is made.
+/// Configuration of the database.
 #[derive(Clone, Debug)]
 pub struct TpccConfig {
-    /// How much there is.
+    /// Size of the database.
     pub scale: Scale,
-    /// Threads that make it; the data does not depend on it.
+    /// Number of threads that load the data; the data does not depend on it.
     pub load_threads: usize,
-    /// Bytes of a page of the trees.
+    /// Page size of the trees in bytes.
     pub page_bytes: usize,
-    /// What the random numbers begin with.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Whether a new order looks all its items and their stock up at once before it begins, so that
-    /// what is not in memory is read together and not one after the other.
+    /// True if a new order looks up all its items and their stock in one batch before it begins, so
+    /// that pages that are not in memory are read together instead of one after the other.
     pub read_ahead: bool,
 }
 
-/// The database of a pool, and the transactions on it.
+/// TPC-C database in a pool, with its transactions.
 pub struct Tpcc {
     scale: Scale,
     seed: u64,
@@ -124,15 +124,15 @@ pub struct Tpcc {
     order_line: Table,
     item: Table,
     stock: Table,
-    /// For each district, the number of the oldest order that nobody has taken for delivery.
+    /// For each district, the number of the oldest order that no delivery has taken.
     undelivered: Vec<AtomicU32>,
     sessions: Sessions,
 }
 
-/// The kinds of transactions, in the order of the specification.
+/// Kinds of transactions, in the order of the specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transaction {
-    /// Enters an order: 45 %.
+    /// Enters an order: 45 % of all transactions.
     NewOrder,
     /// A new order that fails because of an unused item number: 1 % of those.
     RolledBack,
@@ -146,19 +146,20 @@ pub enum Transaction {
     StockLevel,
 }
 
-/// A thread that runs transactions.
+/// Terminal: per-thread state for running transactions.
 pub struct Terminal {
     random: Random,
-    /// The number of this terminal, and of the entries that it wrote into the history.
+    /// Number of this terminal. With `entries`, the number of history rows that it has written, it
+    /// forms the key of the next one.
     session: u32,
     entries: u32,
-    /// Room for what transactions collect.
+    /// Reused buffers in which transactions collect numbers and rows.
     numbers: Vec<u32>,
     row: Vec<u8>,
 }
 
 impl Tpcc {
-    /// An empty database.
+    /// Creates an empty database.
     fn empty(pool: &Pool, config: &TpccConfig) -> Result<Self> {
         let scale = config.scale;
         let table = |name, row_bytes| Table::new(pool, name, row_bytes, config.page_bytes);
@@ -184,26 +185,27 @@ impl Tpcc {
         })
     }
 
-    /// How much data there was to begin with.
+    /// Returns the initial size of the database.
     pub fn scale(&self) -> Scale {
         self.scale
     }
 
-    /// A thread's terminal.
+    /// Creates the terminal of one more thread.
     pub fn terminal(&self) -> Terminal {
         let number = self.sessions.next();
-        // Sessions of a run are told from those of loading by their number, too.
+        // Loading uses the session numbers below `districts` in the history; those of a run follow.
         let districts = self.undelivered.len() as u64;
         let session = u32::try_from(districts + Sessions::before(number)).unwrap_or(u32::MAX);
         let random = Random::new(self.seed, number);
         Terminal { random, session, entries: 0, numbers: Vec::new(), row: Vec::new() }
     }
 
-    /// Runs a transaction of a warehouse; which one it was: a new order may have been rolled back.
+    /// Runs a transaction of a warehouse and returns its kind: a new order may have been rolled
+    /// back.
     ///
     /// # Errors
-    /// [`WorkloadError::Missing`] and [`WorkloadError::Damaged`]; those of the trees. A transaction
-    /// that fails is half done.
+    /// [`WorkloadError::Missing`] and [`WorkloadError::Damaged`]; errors of the trees. A
+    /// transaction that fails leaves its completed writes in place.
     pub fn transact(
         &self,
         terminal: &mut Terminal,
@@ -222,21 +224,22 @@ impl Tpcc {
         Ok(transaction)
     }
 
-    /// The place of a district among those of all warehouses.
+    /// Returns the index of a district among those of all warehouses.
     fn district_index(&self, warehouse: u32, district: u32) -> usize {
         (warehouse as usize - 1) * self.scale.districts as usize + district as usize - 1
     }
 }
 
 impl Terminal {
-    /// Shows a number: nobody looks, but the work that it took has been done.
+    /// Displays a number: the value is discarded, but the compiler must compute it.
     fn show(&mut self, number: i64) {
         std::hint::black_box(number);
     }
 }
 
 impl Transaction {
-    /// One of the five, as often as the specification wants them at least (clause 5.2.3).
+    /// Draws one of the five kinds with the minimum frequencies of the specification (clause
+    /// 5.2.3).
     fn draw(random: &mut Random) -> Self {
         match random.below(100) {
             0..45 => Transaction::NewOrder,

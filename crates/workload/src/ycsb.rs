@@ -1,11 +1,13 @@
 //! The Yahoo! Cloud Serving Benchmark, workloads A to F (Cooper et al., SoCC 2010, table 2).
 //!
-//! A record is ten fields of the same length behind a key of 8 bytes. Reading copies the record;
-//! updating writes one field in place. A field says what belongs into it - it begins with a stamp
-//! and goes on with bytes made of the key, its number and the stamp - so every read checks one.
+//! A record has ten fields of the same length and a key of 8 bytes. A read copies the record; an
+//! update writes one field in place. The contents of a field can be verified: it begins with a
+//! stamp, followed by bytes derived from the key, the number of the field and the stamp. Every read
+//! verifies one field.
 //!
-//! Keys are numbers in order, so a scan passes neighbours. What is popular is scattered over them,
-//! see [`crate::zipf::Scatter`]; in workload D it is what was inserted last.
+//! Keys are consecutive numbers, so a scan reads neighbouring records. Popular records are
+//! scattered over the keys, see [`crate::zipf::Scatter`]; in workload D they are the most recently
+//! inserted.
 
 mod mix;
 mod newest;
@@ -29,66 +31,67 @@ use record::{FIELDS, RecordLayout, STAMP_BYTES};
 
 pub use mix::{Mix, Operation};
 
-/// Records that a scan passes at most.
+/// Maximum number of records of a scan.
 pub const SCAN_MAX: u32 = 100;
-/// Shifts after which the same records are popular again.
+/// Number of shifts of the popular records until the same ones are popular again.
 const SHIFT_PARTS: u128 = 7;
-/// Bytes of the longest record.
+/// Maximum size of a record in bytes.
 pub const RECORD_BYTES_MAX: usize = 2000;
 
-/// How popular records are.
+/// Distribution of accesses over the records.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Popularity {
-    /// All the same.
+    /// All records are equally likely.
     Uniform,
-    /// By Zipf's distribution with this exponent, above 0; YCSB's is 0.99.
+    /// Zipf's distribution with this exponent, above 0; YCSB's is 0.99.
     Zipf(f64),
 }
 
-/// How the records are made and used.
+/// Configuration of the records and the workload.
 #[derive(Clone, Debug)]
 pub struct YcsbConfig {
-    /// Records to begin with, at least one.
+    /// Initial number of records, at least one.
     pub records: u64,
-    /// Bytes of a record without its key: a multiple of 10 up to [`RECORD_BYTES_MAX`].
+    /// Size of a record without its key, in bytes: a multiple of 10 up to [`RECORD_BYTES_MAX`].
     pub record_bytes: usize,
-    /// Which workload.
+    /// The workload, A to F.
     pub mix: Mix,
-    /// Which records it wants.
+    /// Distribution of accesses over the records.
     pub popularity: Popularity,
-    /// After how long it wants others, again and again; but for workload D, whose insertions see to
-    /// that.
+    /// Time after which the popular records change, again and again. Without effect in workload D,
+    /// where insertions change them.
     pub shift: Option<Duration>,
-    /// Bytes of a page of the tree.
+    /// Page size of the tree in bytes.
     pub page_bytes: usize,
-    /// What the random numbers begin with.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
-/// The records of a pool and what is done with them.
+/// YCSB records in a pool, with the operations on them.
 pub struct Ycsb {
     table: Table,
     config: YcsbConfig,
     layout: RecordLayout,
     scatter: Scatter,
-    /// Over the records that there are to begin with.
+    /// Distribution over the initial records; `None` if accesses are uniform.
     zipf: Option<Zipf>,
     newest: Newest,
     sessions: Sessions,
     began: Instant,
 }
 
-/// What a thread keeps.
+/// Per-thread state.
 pub struct Client {
     random: Random,
     record: Vec<u8>,
 }
 
 impl Ycsb {
-    /// Makes the records. `observe` sees how many there are, now and then.
+    /// Creates and loads the records. `observe` is called with the number of loaded records once
+    /// per 2^20 of them.
     ///
     /// # Errors
-    /// [`WorkloadError::Config`] outside the limits of the configuration; those of the pool.
+    /// [`WorkloadError::Config`] outside the limits of the configuration; errors of the pool.
     pub fn load(pool: &Pool, config: YcsbConfig, mut observe: impl FnMut(u64)) -> Result<Self> {
         check(&config)?;
         let layout = RecordLayout::new(config.record_bytes);
@@ -116,17 +119,17 @@ impl Ycsb {
         })
     }
 
-    /// Records that there are, without those that are being inserted.
+    /// Returns the number of records, without those that are being inserted.
     pub fn records(&self) -> u64 {
         self.newest.count()
     }
 
-    /// Does one operation.
+    /// Performs one operation.
     ///
     /// # Errors
-    /// [`WorkloadError::Missing`] and [`WorkloadError::Damaged`]; those of the tree.
+    /// [`WorkloadError::Missing`] and [`WorkloadError::Damaged`]; errors of the tree.
     pub fn operate(&self, client: &mut Client, operation: Operation) -> Result<()> {
-        // An insertion needs no number, but is rare enough to draw one.
+        // An insertion needs no number, but is rare enough that a wasted draw costs little.
         let number = self.choose(&mut client.random);
         match operation {
             Operation::Insert => self.insert(),
@@ -140,7 +143,7 @@ impl Ycsb {
         }
     }
 
-    /// The number of a record that there is.
+    /// Draws the number of an existing record.
     fn choose(&self, random: &mut Random) -> u64 {
         if self.config.mix == Mix::D {
             let count = self.newest.count();
@@ -156,7 +159,7 @@ impl Ycsb {
         }
     }
 
-    /// What stands for this record in the period of now.
+    /// Returns the record that takes the place of `number` in the current period of the shift.
     fn shifted(&self, number: u64, every: Duration) -> u64 {
         let records = u128::from(self.config.records);
         let period = self.began.elapsed().as_nanos() / every.as_nanos();
@@ -164,7 +167,7 @@ impl Ycsb {
         u64::try_from(place).unwrap_or(number)
     }
 
-    /// How many records are newer than the one that is wanted.
+    /// Draws the rank of the record to read, counted from the newest one.
     fn rank_of(&self, count: u64, random: &mut Random) -> u64 {
         match self.config.popularity {
             Popularity::Uniform => random.below(count),
@@ -208,7 +211,7 @@ impl Ycsb {
             left -= 1;
             if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        // Keys have no gaps but among those that are being inserted.
+        // Keys have no gaps except among records that are being inserted.
         let passed = u64::from(wanted - left);
         let known = self.config.records.saturating_sub(first).min(u64::from(wanted));
         if passed < known || (first + passed <= self.config.records && last + 1 != first + passed) {

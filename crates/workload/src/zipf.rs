@@ -1,26 +1,28 @@
 //! Zipf's distribution.
 //!
-//! The k-th most frequent of n things is drawn in proportion to `1 / k^theta`. The draw is that of
-//! rejection-inversion (Hoermann and Derflinger, ACM TOMACS 1996): it inverts the integral of the
-//! density, which has a closed form, and rejects what the integral has more than the sum. That is
-//! the exact distribution at a cost that does not depend on n, and nothing is added up: YCSB's
-//! generator (Gray et al., SIGMOD 1994) needs the sum of n terms beforehand, and approximates.
+//! The k-th most frequent of n items is drawn with a probability proportional to `1 / k^theta`.
+//! Draws use rejection-inversion (Hoermann and Derflinger, ACM TOMACS 1996): it inverts the
+//! integral of the density, which has a closed form, and rejects the excess of the integral over
+//! the sum. The distribution is exact, the cost of a draw does not depend on n, and no sum is
+//! precomputed: YCSB's generator (Gray et al., SIGMOD 1994) needs the sum of n terms beforehand,
+//! and approximates.
 
-/// Draws ranks: 0 is the most frequent.
+/// Zipf's distribution over ranks, of which 0 is the most frequent.
 #[derive(Clone, Copy, Debug)]
 pub struct Zipf {
     count: f64,
     theta: f64,
-    /// The integral at 1.5, less the share of rank 1.
+    /// Integral at 1.5, minus the share of rank 1.
     low: f64,
-    /// The integral at n + 0.5.
+    /// Integral at n + 0.5.
     high: f64,
-    /// How far above a whole number a draw may be that needs no closer look.
+    /// Largest distance of a draw below its rounded rank at which the draw is accepted without
+    /// evaluating the integral.
     sure: f64,
 }
 
 impl Zipf {
-    /// The distribution over `count` things, at least one.
+    /// Creates the distribution over `count` items, at least one.
     ///
     /// # Panics
     /// In debug builds, unless `theta` is above 0.
@@ -34,7 +36,7 @@ impl Zipf {
         Self { count, theta, low, high, sure }
     }
 
-    /// A rank below the count. `fraction` gives numbers from 0 to 1.
+    /// Draws a rank below the count. `fraction` returns random numbers from 0 to 1.
     #[inline]
     pub fn draw(&self, mut fraction: impl FnMut() -> f64) -> u64 {
         loop {
@@ -44,7 +46,7 @@ impl Zipf {
             let accepted = rank - exact <= self.sure
                 || area >= integral(rank + 0.5, self.theta) - density(rank, self.theta);
             if accepted {
-                // From 1 to the count, which was a whole number.
+                // The rank is from 1 to the count, which was an integer.
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
                 let rank = rank as u64 - 1;
                 return rank;
@@ -53,38 +55,38 @@ impl Zipf {
     }
 }
 
-/// `x^-theta`.
+/// Density of the distribution: `x^-theta`.
 fn density(x: f64, theta: f64) -> f64 {
     (-theta * x.ln()).exp()
 }
 
-/// The integral of the density from 1 to x: `(x^(1-theta) - 1) / (1 - theta)`, written so that
-/// nothing cancels out where theta is close to 1.
+/// Integral of the density from 1 to x: `(x^(1-theta) - 1) / (1 - theta)`, in a form without
+/// cancellation for theta close to 1.
 fn integral(x: f64, theta: f64) -> f64 {
     let log = x.ln();
     log * exp_part((1.0 - theta) * log)
 }
 
-/// The number up to which the integral is `area`.
+/// Inverse of the integral: the x at which it equals `area`.
 fn inverse(area: f64, theta: f64) -> f64 {
     let part = (area * (1.0 - theta)).max(-1.0);
     (area * log_part(part)).exp()
 }
 
-/// `(e^x - 1) / x`, also close to 0.
+/// Computes `(e^x - 1) / x`, accurate also close to 0.
 fn exp_part(x: f64) -> f64 {
     if x.abs() > 1e-8 { x.exp_m1() / x } else { 1.0 + x / 2.0 }
 }
 
-/// `ln(1 + x) / x`, also close to 0.
+/// Computes `ln(1 + x) / x`, accurate also close to 0.
 fn log_part(x: f64) -> f64 {
     if x.abs() > 1e-8 { x.ln_1p() / x } else { 1.0 - x / 2.0 }
 }
 
-/// A permutation of the numbers below a count, which scatters what was next to each other.
+/// A permutation of the numbers below a count, which scatters neighbours.
 ///
-/// YCSB scatters ranks by a hash modulo the number of records, which makes one record of several
-/// ranks and leaves others without; a permutation leaves the distribution as it is.
+/// YCSB scatters ranks by a hash modulo the number of records, which maps several ranks to one
+/// record and none to others; a permutation preserves the distribution.
 #[derive(Clone, Copy, Debug)]
 pub struct Scatter {
     count: u64,
@@ -93,7 +95,7 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    /// The permutation of the numbers below `count`.
+    /// Creates the permutation of the numbers below `count`.
     #[must_use]
     pub fn new(count: u64) -> Self {
         let bits = (64 - count.saturating_sub(1).leading_zeros()).max(2);
@@ -101,8 +103,9 @@ impl Scatter {
         Self { count, mask, shift: bits.div_ceil(2) }
     }
 
-    /// The place of a number below the count. What a permutation of the next power of two takes
-    /// beyond the count goes on until it is back, twice on average at most.
+    /// Returns the image of a number below the count. The permutation is one of a power of two: an
+    /// image beyond the count is permuted again until it is below (cycle walking), two rounds on
+    /// average at most.
     #[inline]
     #[must_use]
     pub fn place(&self, number: u64) -> u64 {
@@ -125,8 +128,8 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Frequencies of the first ranks, and of the rest, against the exact distribution: none is off
-    /// by more than 5 standard deviations.
+    /// Compares the frequencies of the first ranks, and of the rest, with the exact distribution:
+    /// none is off by more than 5 standard deviations.
     fn compare(count: u64, theta: f64) {
         const DRAWS: u64 = 100_000;
         let (zipf, mut random) = (Zipf::new(count, theta), Random::new(count, 1));
@@ -164,8 +167,8 @@ mod tests {
         let (zipf, mut random) = (Zipf::new(1_000_000_000, 0.99), Random::new(5, 0));
         let draws: Vec<u64> = (0..200_000).map(|_| zipf.draw(|| random.fraction())).collect();
         assert!(draws.iter().all(|rank| *rank < 1_000_000_000));
-        // The sum of n terms by Euler and Maclaurin: the integral, the middle of both ends, and the
-        // first correction.
+        // The sum of n terms by the Euler-Maclaurin formula: the integral, the mean of both ends,
+        // and the first correction.
         let n = 1e9_f64;
         let sum = (n.powf(0.01) - 1.0) / 0.01 + (1.0 + n.powf(-0.99)) / 2.0 + 0.99 / 12.0;
         let first = draws.iter().filter(|rank| **rank == 0).count() as f64;

@@ -15,8 +15,8 @@ use terrace_workload::ycsb::{Mix, Popularity, Ycsb, YcsbConfig};
 
 const MIB: u64 = 1 << 20;
 
-/// A pool of so much DRAM over an emulated tier of the same size, if wanted, and a store. Which of
-/// the two placements it has changes from one to the next.
+/// Creates a pool of `dram_bytes` over an optional emulated tier of the same size and a store. The
+/// placement alternates between the two kinds from one pool to the next.
 fn pool(dram_bytes: u64, second_tier: bool) -> Pool {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let placement = Placement::ALL[COUNT.fetch_add(1, Ordering::Relaxed) % 2];
@@ -35,7 +35,7 @@ fn placed(placement: Placement, dram_bytes: u64, second_tier: bool) -> Pool {
     Pool::new(config).expect("opens")
 }
 
-/// Runs as many operations on four threads.
+/// Runs this many operations on four threads.
 fn operate(workload: &impl Workload, pool: &Pool, operations: u64) -> Report {
     let config = RunConfig {
         threads: 4,

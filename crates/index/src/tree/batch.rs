@@ -1,10 +1,8 @@
-//! Looking up many keys at once, so that reads of the store overlap, and misses of the processor's
-//! caches.
+//! Batched look-ups, which overlap the reads of the store and the cache misses of the processor.
 //!
-//! Keys go down together, some [`LANES`] at a time and a level in each round: what a key needs in
-//! the next round is on its way into the caches while the other keys have theirs (group
-//! prefetching; Chen et al., ICDE 2004). A key whose page is not in memory waits until those of all
-//! are brought in together.
+//! Keys descend in groups of [`LANES`], one level per round: the memory that a key needs in the
+//! next round is prefetched while the other keys have their turns (group prefetching; Chen et al.,
+//! ICDE 2004). Keys whose pages are not in memory wait until the pages of all are loaded together.
 
 use terrace_pool::{PageRef, Pages};
 
@@ -13,33 +11,33 @@ use crate::tree::node::{Node, Seek};
 use crate::tree::walk::{Look, RESTARTS, WRONG_LEVEL, is_below};
 use crate::tree::{BTree, CopyValue};
 
-/// Keys that are looked up together.
+/// Number of keys that are looked up together.
 const GROUP: usize = 1024;
-/// Keys that go down together: more than the cache misses that a processor has under way.
+/// Number of keys that descend together: more than the outstanding cache misses of a processor.
 const LANES: usize = 16;
-/// Pages that are brought in together: more would find no more to overlap, and take memory from
-/// each other.
+/// Maximum number of pages that are loaded together: more would not overlap further, and the loads
+/// would evict each other's pages.
 const LOADED_MAX: usize = 256;
-/// Bytes of a record that are brought into the caches before it is read.
+/// Bytes of a record that are prefetched before it is read.
 const RECORD_BYTES: usize = 256;
 
-/// How far a key has come.
+/// Progress of a key in its descent.
 enum Lane<'t> {
-    /// Not to the root yet.
+    /// The root was not read yet.
     Start,
-    /// To a child that is to be looked at.
+    /// The next node is known and not read yet.
     Toward(Toward<'t>),
-    /// To its place in a leaf.
+    /// The record was found at this index of a leaf.
     Found(Look<'t>, usize),
-    /// To its end; the value's length, if there is one.
+    /// The look-up is done, with the length of the value, if any.
     Ended(Option<usize>),
-    /// To a page that is not in memory.
+    /// The next page is not in memory.
     Absent(PageRef),
-    /// To a change.
+    /// A concurrent change was met: the look-up restarts.
     Nowhere,
 }
 
-/// A child, and the parent that it was found in.
+/// A child, and the parent that refers to it.
 struct Toward<'t> {
     parent: Look<'t>,
     level: u8,
@@ -48,13 +46,13 @@ struct Toward<'t> {
 }
 
 impl<P: Pages> BTree<P> {
-    /// Looks up many keys: `see` gets the place of each among `keys`, and its value if it has one,
-    /// as a copy, in any order.
+    /// Looks up many keys. Calls `see` with the index of each in `keys` and a copy of its value, if
+    /// any, in no order.
     ///
-    /// The keys go down through the pages in memory; what is absent is then brought in together.
+    /// The keys descend through the pages in memory; absent pages are then loaded together.
     ///
     /// # Errors
-    /// As [`BTree::get`]; some keys may have been seen by then.
+    /// As [`BTree::get`]; `see` may have been called for some keys before.
     pub fn get_batch<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -66,7 +64,7 @@ impl<P: Pages> BTree<P> {
         for first in (0..keys.len()).step_by(GROUP) {
             pending.clear();
             pending.extend(first..keys.len().min(first + GROUP));
-            // Each level may be absent, and pages may leave again before their keys come by.
+            // Each level may be absent, and a page may be evicted again before its keys are read.
             let mut stalls = 0;
             while stalls < RESTARTS {
                 let before = pending.len();
@@ -90,8 +88,8 @@ impl<P: Pages> BTree<P> {
         Ok(())
     }
 
-    /// Takes the pending keys as far as pages are in memory; those that come to an end are seen and
-    /// no longer pending.
+    /// Moves the pending keys down as far as pages are in memory. Keys that finish are passed to
+    /// `see` and removed from `pending`.
     fn advance<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -134,7 +132,7 @@ impl<P: Pages> BTree<P> {
         Ok(())
     }
 
-    /// Takes a key a level further. A value that it comes to is copied over `value`.
+    /// Moves a key one level down. A value that it reaches is copied over `value`.
     fn go_on<'t>(&'t self, lane: Lane<'t>, key: &[u8], value: &mut Vec<u8>) -> Result<Lane<'t>> {
         match lane {
             Lane::Start => {
@@ -172,7 +170,7 @@ impl<P: Pages> BTree<P> {
         }
     }
 
-    /// Finds what a key needs of a node, and has it come.
+    /// Finds the next child or the record of a key in a node, and prefetches it.
     fn go_down<'t>(&'t self, look: Look<'t>, key: &[u8]) -> Result<Lane<'t>> {
         let found = Node::open(&look.guard).and_then(|node| {
             if node.level == 0 {
@@ -205,7 +203,7 @@ impl<P: Pages> BTree<P> {
 }
 
 impl Lane<'_> {
-    /// Whether the key goes further.
+    /// True if the key can move further.
     fn moves(&self) -> bool {
         matches!(self, Lane::Start | Lane::Toward(_) | Lane::Found(..))
     }

@@ -1,4 +1,4 @@
-//! Building a tree from sorted records, leaf by leaf.
+//! Bulk load: builds a tree from sorted records, leaf by leaf.
 
 use terrace_pool::{PageRef, Pages};
 
@@ -12,12 +12,12 @@ use crate::tree::{BTree, TreeConfig};
 #[derive(Default)]
 struct Filling {
     records: Records,
-    /// Bytes that the records take in a node without a prefix.
+    /// Bytes of the records in a node without a prefix.
     bytes: usize,
     lower: Vec<u8>,
 }
 
-/// A tree that is being built: on each level one node that is not full yet.
+/// A tree under construction, with one node being filled on each level.
 struct Builder<'t, P: Pages> {
     tree: &'t BTree<P>,
     levels: Vec<Filling>,
@@ -25,11 +25,11 @@ struct Builder<'t, P: Pages> {
 }
 
 impl<P: Pages> BTree<P> {
-    /// A tree of records in ascending order of their keys, with full pages.
+    /// Builds a tree with full pages from records in ascending order of their keys.
     ///
     /// # Errors
-    /// [`IndexError::Order`] where a key is not above the one before it; otherwise as
-    /// [`BTree::new`] and [`BTree::insert`]. Then the pages made so far are freed.
+    /// [`IndexError::Order`] if a key is not above the one before it; otherwise as [`BTree::new`]
+    /// and [`BTree::insert`]. On an error, the pages allocated so far are freed.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         pages: P,
         config: &TreeConfig,
@@ -83,8 +83,8 @@ impl<P: Pages> Builder<'_, P> {
         Ok(records)
     }
 
-    /// Whether the node being filled may have room for a record, as far as that can be told before
-    /// the upper fence is known; [`Builder::close`] knows.
+    /// True if the node being filled may have room for a record. This is an estimate, as the upper
+    /// fence is not known yet; [`Builder::close`] is exact.
     fn has_room(&self, level: usize, need: usize, key: &[u8]) -> bool {
         let Filling { records, bytes, lower } = &self.levels[level];
         let child = if level == 0 { 0 } else { CHILD };
@@ -93,8 +93,8 @@ impl<P: Pages> Builder<'_, P> {
         records.len() == 0 || taken - prefix <= self.tree.page_bytes
     }
 
-    /// Writes what fits of the node being filled to a page of its own; what is left, all of it
-    /// below `upper`, begins the next.
+    /// Writes as many records of the node being filled as fit to a page of their own. The rest, all
+    /// below `upper`, starts the next node.
     fn close(&mut self, level: usize, upper: &[u8]) -> Result<()> {
         let height = u8::try_from(level).unwrap_or(u8::MAX);
         let mut fresh = Fresh::new(&self.tree.pages, self.tree.page_bytes)?;
@@ -157,7 +157,7 @@ impl<P: Pages> Builder<'_, P> {
         in_page(page.id(), records.write(0..count, bytes, &frame, 0))
     }
 
-    /// Writes the last node of each level; that of the highest becomes the root.
+    /// Writes the last node of each level; that of the highest level becomes the root.
     fn finish(&mut self) -> Result<()> {
         let mut level = 0;
         loop {
@@ -175,7 +175,7 @@ impl<P: Pages> Builder<'_, P> {
                 level += 1;
                 continue;
             }
-            // Without an upper fence there is no prefix to leave out: another node takes the rest.
+            // Without an upper fence the node has no prefix and may not fit: it is split.
             self.halve(level)?;
         }
     }

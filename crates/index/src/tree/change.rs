@@ -1,8 +1,8 @@
-//! Changing a tree: insert, put, update, remove.
+//! Changes to a tree: insert, put, update, remove.
 //!
-//! A writer looks for its leaf like a reader, and for the key in it. Where that shows that nothing
-//! is to be changed it holds nothing at all; otherwise the look becomes a hold, under which the
-//! leaf is known to be what was looked at.
+//! A writer descends to the leaf by optimistic reads, as a reader does, and finds the key. If
+//! nothing has to change it takes no latch; otherwise it upgrades to an exclusive latch, which
+//! fails if the leaf has changed since it was read.
 
 use terrace_pool::Pages;
 
@@ -13,27 +13,27 @@ use crate::tree::node::{Node, Seek};
 use crate::tree::split::Need;
 use crate::tree::walk::{Page, RESTARTS};
 
-/// Splits that one insertion makes at most. One is enough unless others fill the room at once, so
-/// that this many mean that something is wrong.
+/// Maximum number of splits of one insertion. One is enough unless concurrent writers take the
+/// room; this many indicate an error.
 const SPLITS_MAX: usize = 1_000;
 
-/// Where a key is, or would be, in a leaf.
+/// Position of a key in a leaf, or of its insertion.
 struct Place<'t, P: Pages> {
     index: usize,
     is_found: bool,
-    /// The leaf, unless nothing is to be changed.
+    /// The leaf under an exclusive latch; `None` if nothing is to be changed.
     leaf: Option<Page<'t, P>>,
 }
 
-/// The place, and the leaf's page, to change.
+/// The index of a key, true if it was found, and its leaf under an exclusive latch.
 type ToChange<'t, P> = (usize, bool, Page<'t, P>);
 
 impl<P: Pages> BTree<P> {
-    /// Adds a key that is not there yet. False, and nothing changed, when it is.
+    /// Inserts a new key. Returns false, and changes nothing, if the key exists.
     ///
     /// # Errors
-    /// [`IndexError::TooLarge`]; [`IndexError::Pool`] when a page cannot be had and
-    /// [`IndexError::Contended`]: then the tree has what it had; [`IndexError::Corrupt`].
+    /// [`IndexError::TooLarge`]; [`IndexError::Pool`] if a page cannot be read or allocated and
+    /// [`IndexError::Contended`], after which the records are unchanged; [`IndexError::Corrupt`].
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.check_size(key, value)?;
         for _ in 0..SPLITS_MAX {
@@ -50,9 +50,9 @@ impl<P: Pages> BTree<P> {
         Err(IndexError::Contended { turns: SPLITS_MAX })
     }
 
-    /// Gives a key a value, whether it had one or not. True when the key is new.
+    /// Inserts a key or replaces its value. Returns true if the key is new.
     ///
-    /// A reader sees the old value or the new one, never neither.
+    /// A concurrent reader of an existing key gets the old value or the new one, never none.
     ///
     /// # Errors
     /// As [`BTree::insert`].
@@ -75,10 +75,10 @@ impl<P: Pages> BTree<P> {
         Err(IndexError::Contended { turns: SPLITS_MAX })
     }
 
-    /// Has a key's value changed in place; its length stays. `None` when the key has no value.
+    /// Changes a key's value in place; its length stays the same. `None` if the key has no value.
     ///
-    /// The leaf is held for writing until `change` returns, so `change` must not use the tree: it
-    /// would wait for itself and end as [`terrace_pool::PoolError::LatchTimeout`].
+    /// The leaf is latched exclusively until `change` returns, so `change` must not use the tree:
+    /// it would deadlock and fail with [`terrace_pool::PoolError::LatchTimeout`].
     ///
     /// # Errors
     /// As [`BTree::get`].
@@ -89,13 +89,13 @@ impl<P: Pages> BTree<P> {
         edit(&mut leaf, |edit| edit.value_mut(index).map(|value| Some(change(value))))
     }
 
-    /// Removes a key and its value. False when it was not there.
+    /// Removes a key and its value. Returns false if the key did not exist.
     ///
-    /// A leaf that is left with less than a quarter of its bytes is merged with its neighbour, or
-    /// gets records of it.
+    /// A leaf that uses less than a quarter of its page afterwards is merged with a sibling, or
+    /// takes records from it.
     ///
     /// # Errors
-    /// As [`BTree::get`]. Pages that cannot be had for a merge are left for the next.
+    /// As [`BTree::get`]. A merge that the pool fails is left to a later removal.
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         let Place { index, leaf: Some(mut leaf), .. } = self.place(key, |found| found)? else {
             return Ok(false);
@@ -109,7 +109,8 @@ impl<P: Pages> BTree<P> {
         Ok(true)
     }
 
-    /// The place of a key. Its leaf is held if `is_wanted` says so of whether the key was found.
+    /// Finds the position of a key. The leaf is latched if `is_wanted` returns true for whether the
+    /// key was found.
     fn place(&self, key: &[u8], is_wanted: impl Fn(bool) -> bool) -> Result<Place<'_, P>> {
         for _ in 0..RESTARTS {
             if let Some(place) = self.try_place(key, &is_wanted)? {
@@ -149,7 +150,7 @@ impl<P: Pages> BTree<P> {
     }
 }
 
-/// Changes a page.
+/// Applies a change to a page.
 fn edit<P: Pages, T>(
     leaf: &mut Page<'_, P>,
     change: impl FnOnce(&mut Edit<'_>) -> Result<T, Fault>,

@@ -1,4 +1,4 @@
-//! A page of a tree, as it is changed, by whoever holds it alone.
+//! Changes to a page of a tree, under its exclusive latch.
 
 use terrace_pool::PageRef;
 
@@ -8,7 +8,7 @@ use crate::tree::node::{
 };
 use crate::tree::records::{Frame, NO_PLACE, Records, SKIP_MIN, common, entry};
 
-/// A node to change. Whatever returns false or a fault has changed nothing.
+/// A node for writing. A method that returns false or a fault has changed nothing.
 pub(crate) struct Edit<'p> {
     page: &'p mut [u8],
     level: u8,
@@ -21,14 +21,14 @@ pub(crate) struct Edit<'p> {
     place: u16,
 }
 
-/// What a node can do for a record.
+/// Room in a node for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
-    /// Take it.
+    /// The record fits as the node is.
     Now,
-    /// Take it once it was written anew.
+    /// The record fits once the node is rewritten.
     Rewritten,
-    /// Nothing.
+    /// The record does not fit.
     Not,
 }
 
@@ -62,15 +62,15 @@ impl<'p> Edit<'p> {
         arrays_end(self.level, self.count) + self.live
     }
 
-    /// Where the last record came in, if it is known.
+    /// Index of the last insertion, if it is known.
     pub(crate) fn last_place(&self) -> Option<usize> {
         (self.place != NO_PLACE).then_some(usize::from(self.place))
     }
 
-    /// What the node can do for one more record whose whole key has `key_len` bytes.
+    /// Returns how the node has room for one more record whose whole key has `key_len` bytes.
     ///
-    /// Writing a node anew for less than a 32nd of it would be done again for the next few records;
-    /// such a node counts as full, unless it is empty.
+    /// A node that would have less than a 32nd of its page free after a rewrite counts as full,
+    /// unless it is empty: the next few records would rewrite it again.
     pub(crate) fn fit(&self, key_len: usize, value_len: usize) -> Fit {
         let need = self.need(key_len, value_len);
         let end = arrays_end(self.level, self.room);
@@ -86,12 +86,13 @@ impl<'p> Edit<'p> {
         heap_bytes(self.level, key_len.saturating_sub(self.prefix), value_len)
     }
 
-    /// Puts a record at `index`. False if it does not fit.
+    /// Inserts a record at `index`. Returns false if it does not fit.
     pub(crate) fn insert(&mut self, index: usize, key: &[u8], value: &[u8]) -> Result<bool, Fault> {
         self.insert_entry(index, key, value, None)
     }
 
-    /// Puts `key` at `index` of an inner node and `child` behind it. False if it does not fit.
+    /// Inserts `key` at `index` of an inner node and `child` behind it. Returns false if it does
+    /// not fit.
     pub(crate) fn insert_child(
         &mut self,
         index: usize,
@@ -132,7 +133,7 @@ impl<'p> Edit<'p> {
         Ok(true)
     }
 
-    /// Makes heads of bytes that are not alike in all keys, once `suffix` is one of them.
+    /// Reduces `skip` to what `suffix` shares with the keys, and recomputes the heads.
     fn skip_no_more_than(&mut self, suffix: &[u8]) -> Result<(), Fault> {
         if self.skip == 0 || self.count == 0 {
             self.skip = 0;
@@ -165,7 +166,7 @@ impl<'p> Edit<'p> {
         self.page[at..at + value.len()].copy_from_slice(value);
     }
 
-    /// Moves the items of an array from `index` on and puts one there.
+    /// Shifts the items of an array from `index` on, and writes `item` there.
     fn open_gap<const N: usize>(&mut self, array: usize, index: usize, len: usize, item: [u8; N]) {
         let (from, end) = (array + index * N, array + len * N);
         self.page.copy_within(from..end, from + N);
@@ -177,7 +178,7 @@ impl<'p> Edit<'p> {
         self.page.copy_within(from + each..end, from);
     }
 
-    /// Takes the record at `index` out; of an inner node the key, and the child behind it.
+    /// Removes the record at `index`; from an inner node the key and the child behind it.
     pub(crate) fn remove(&mut self, index: usize) -> Result<(), Fault> {
         let view = self.view()?;
         if index >= view.count {
@@ -195,7 +196,7 @@ impl<'p> Edit<'p> {
         Ok(())
     }
 
-    /// Gives the record at `index` another value. False if it does not fit.
+    /// Replaces the value of the record at `index`. Returns false if it does not fit.
     pub(crate) fn replace(&mut self, index: usize, value: &[u8]) -> Result<bool, Fault> {
         let view = self.view()?;
         let span = view.value_span(index)?;
@@ -222,13 +223,13 @@ impl<'p> Edit<'p> {
         Ok(true)
     }
 
-    /// The bytes of a value, to be changed in place.
+    /// Bytes of a value, for changes in place.
     pub(crate) fn value_mut(&mut self, index: usize) -> Result<&mut [u8], Fault> {
         let Span { at, len } = self.view()?.value_span(index)?;
         self.page.get_mut(at..at + len).ok_or(OUTSIDE)
     }
 
-    /// Gives an inner node another key at `index`. False if it does not fit.
+    /// Replaces the key at `index` of an inner node. Returns false if it does not fit.
     pub(crate) fn replace_key(&mut self, index: usize, key: &[u8]) -> Result<bool, Fault> {
         // The first record of an inner node is the child before its first key.
         self.rewrite_with(0, |records| records.set_key(index + 1, key))
@@ -241,7 +242,7 @@ impl<'p> Edit<'p> {
         }
     }
 
-    /// Writes the node anew, without what was removed, with its records changed.
+    /// Applies a change to the records and rewrites the node without removed bytes.
     fn rewrite_with(
         &mut self,
         reserve: usize,
@@ -266,7 +267,7 @@ impl<'p> Edit<'p> {
         Ok(true)
     }
 
-    /// Makes the page none of a tree: nobody who comes by an old reference believes it.
+    /// Clears the header, so that a reader with an old reference does not take the page for a node.
     pub(crate) fn bury(page: &mut [u8]) {
         page[..HEADER].fill(0);
     }

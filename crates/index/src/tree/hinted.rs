@@ -1,4 +1,4 @@
-//! Look-ups that begin at a leaf: hints from outside of the tree.
+//! Look-ups that start at a leaf, by hints stored outside of the tree.
 
 use terrace_pool::{PageRef, Pages};
 
@@ -8,25 +8,25 @@ use crate::tree::source::Source;
 use crate::tree::walk::{Look, RESTARTS, Visit};
 use crate::tree::{BTree, CopyValue, SCRATCH};
 
-/// Where a record of a tree was last seen: the reference to a leaf.
+/// Hint to the location of a record: a reference to the leaf in which it was last found.
 ///
-/// It is never trusted: whoever follows it finds out whether the record is still there, and looks
-/// it up otherwise.
+/// A hint is never trusted: a look-up that follows it checks that the leaf is still the key's, and
+/// otherwise descends from the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHint(PageRef);
 
 impl RecordHint {
-    /// The hint of a record that was not seen yet.
+    /// Creates the hint of a record that was not found yet.
     pub fn none() -> Self {
         Self::from_bits(u64::MAX)
     }
 
-    /// The hint as a word, to keep it in a page.
+    /// Encodes the hint as a word, for storage in a page.
     pub fn to_bits(self) -> u64 {
         self.0.to_bits()
     }
 
-    /// The hint that [`RecordHint::to_bits`] wrote; any other word is a wrong hint.
+    /// Decodes a hint from [`RecordHint::to_bits`]; any other word is a wrong hint.
     pub fn from_bits(bits: u64) -> Self {
         Self(PageRef::from_bits(bits))
     }
@@ -38,16 +38,16 @@ impl Default for RecordHint {
     }
 }
 
-/// How often hints led to their records.
+/// Hits and misses of record hints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HintStats {
     /// Look-ups that a hint answered.
     pub hits: u64,
-    /// Look-ups from the root, because there was no hint or it was wrong.
+    /// Look-ups that descended from the root, as there was no hint or it was wrong.
     pub misses: u64,
 }
 
-/// Finds a key in a leaf that a hint led to. `None` where the leaf is not the key's.
+/// Finds a key in the leaf of a hint. `None` if the leaf is not the key's.
 struct InLeaf<'v, 'k> {
     tree: u32,
     copy: CopyValue<'v, 'k>,
@@ -60,7 +60,8 @@ impl Visit for InLeaf<'_, '_> {
         if leaf.level != 0 || leaf.tree() != self.tree {
             return Ok(None);
         }
-        // A key is in one leaf alone; one that is not here may be elsewhere.
+        // A key belongs to one leaf; a missing key may be in another leaf unless the fences cover
+        // it.
         match self.copy.leaf(leaf)? {
             None if !leaf.covers(self.copy.key)? => Ok(None),
             found => Ok(Some(found)),
@@ -69,8 +70,8 @@ impl Visit for InLeaf<'_, '_> {
 }
 
 impl<P: Pages> BTree<P> {
-    /// As [`BTree::get_with`], beginning at the leaf that `hint` names, if that is in memory and
-    /// the key's; otherwise from the root, and the hint is repaired.
+    /// Reads a value as [`BTree::get_with`] does, starting at the leaf of `hint` if that is in
+    /// memory and the key's; otherwise descends from the root and corrects the hint.
     ///
     /// # Errors
     /// As [`BTree::get`].
@@ -87,7 +88,7 @@ impl<P: Pages> BTree<P> {
         out
     }
 
-    /// How often hints given to [`BTree::get_hinted`] were right.
+    /// Counts the hits and misses of hints given to [`BTree::get_hinted`].
     pub fn hint_stats(&self) -> HintStats {
         HintStats { hits: self.hint_hits.get(), misses: self.hint_misses.get() }
     }
@@ -103,7 +104,7 @@ impl<P: Pages> BTree<P> {
         {
             let look = Look { page: hint.0, guard };
             let mut visit = InLeaf { tree: self.id, copy: CopyValue { key, value } };
-            // A fault says that the page is another's by now.
+            // A fault means that the page was reused.
             let found = Node::open(&look.guard).and_then(|leaf| visit.leaf(leaf));
             if let Ok(Some(found)) = found
                 && look.guard.is_valid()
@@ -128,8 +129,8 @@ impl<P: Pages> BTree<P> {
         self.visit_held(Seek::At(key), &mut visit)
     }
 
-    /// Puts the hint that a look-up has mended over the one that is a key's value. Where only the
-    /// frame differs the page does not become dirty by it, as with hints in inner nodes.
+    /// Replaces the hint that is a key's value by a corrected one. If only the frame differs, the
+    /// page does not become dirty, as with hints in inner nodes.
     pub(crate) fn mend_hint(&self, key: &[u8], old: RecordHint, new: RecordHint) -> Result<()> {
         if old.0.id() != new.0.id() {
             let (old, new) = (old.to_bits().to_le_bytes(), new.to_bits().to_le_bytes());
@@ -146,7 +147,7 @@ impl<P: Pages> BTree<P> {
             (index, true) => leaf.value_span(index).map(Some),
             _ => Ok(None),
         });
-        // Where it cannot be done now, the next who comes finds it wrong again and tries.
+        // If the repair fails now, the next look-up finds the hint wrong again and retries.
         if let Ok(Some(Span { at, len: size })) = place
             && size == size_of::<u64>()
         {

@@ -1,10 +1,10 @@
-//! Merging nodes that have become small, and giving their pages back.
+//! Merging small nodes and freeing their pages.
 //!
-//! A node with less than a quarter of its page is merged with a sibling, the one behind it where
-//! there is one, and again while what they become is small; if both together do not fit a page,
-//! they share their records evenly. The emptied page is made none of a tree before it is freed, so
-//! that nobody who comes by an old reference believes it. A root with one child takes over what the
-//! child has.
+//! A node that uses less than a quarter of its page is merged with a sibling, the next one if there
+//! is one, and again while the result is small; if both do not fit in one page, they share their
+//! records evenly. The header of the emptied page is cleared before the page is freed, so that a
+//! reader with an old reference does not take it for a node. A root with one child takes over the
+//! contents of the child.
 
 use terrace_pool::Pages;
 
@@ -15,36 +15,36 @@ use crate::tree::node::{Node, Seek};
 use crate::tree::records::{Frame, Records};
 use crate::tree::walk::{Held, Page, Pair, lost_child};
 
-/// What came of a merge.
+/// Result of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Merged {
-    /// Nothing that matters to the nodes above.
+    /// The nodes above are not affected.
     Done,
     /// The parent may be small now.
     Parent,
-    /// What two became is small as well, and has a sibling.
+    /// The merged node is small too, and has a sibling.
     Again,
-    /// The node is its parent's only child: the parent needs a sibling's children first, or is a
+    /// The node is its parent's only child: the parent needs children of a sibling first, or is a
     /// root to be shrunk.
     Alone,
 }
 
 impl<P: Pages> BTree<P> {
-    /// Merges the leaf that `key` belongs to, and nodes above it that become small by that.
+    /// Merges the leaf of `key`, and the nodes above it that become small.
     #[cold]
     pub(crate) fn merge_up(&self, key: &[u8]) -> Result<()> {
         match self.merge_from(key, 0) {
-            // What cannot be had now stays as it is: small, and right.
+            // If the pool fails the node stays small, which is valid.
             Err(IndexError::Pool(_)) => Ok(()),
             merged => merged,
         }
     }
 
     fn merge_from(&self, key: &[u8], level: u8) -> Result<()> {
-        // Each turn is a level higher.
+        // Each iteration is one level higher.
         for level in level..u8::MAX {
             let mut merged = self.merge(key, level)?;
-            // Nodes above are looked at then, whatever comes of it.
+            // The parent lost children, so the level above is checked whatever the result.
             let lost_some = merged == Merged::Again;
             while merged == Merged::Again {
                 merged = self.merge(key, level)?;
@@ -61,8 +61,8 @@ impl<P: Pages> BTree<P> {
         Ok(())
     }
 
-    /// Brings the sibling that a node would be merged with into memory, while nothing is held that
-    /// others would wait for. What changes meanwhile is found out later.
+    /// Loads the sibling that a node would be merged with before latches are taken, so that no
+    /// other thread waits for the read. Concurrent changes are detected later.
     fn fetch_sibling(&self, key: &[u8], level: u8) -> Result<()> {
         let Some((Some((parent, index)), _)) = self.look_for_pair(Seek::At(key), level)? else {
             return Ok(());
@@ -74,7 +74,7 @@ impl<P: Pages> BTree<P> {
             && parent.guard.is_valid()
             && self.pages.optimistic_resident(&mut page).is_none()
         {
-            // Whether it can be had is seen again by the merge.
+            // An error is met again by the merge.
             drop(self.pages.load(&mut [page]));
         }
         Ok(())
@@ -114,7 +114,7 @@ impl<P: Pages> BTree<P> {
         }
     }
 
-    /// Puts two siblings into one page, or shares their records; `index` is that of the left one.
+    /// Merges two siblings into one page, or shares their records; `index` is that of the left one.
     fn join<'t>(
         &'t self,
         parent: &mut Page<'_, P>,
@@ -155,7 +155,7 @@ impl<P: Pages> BTree<P> {
         })
     }
 
-    /// Gives two siblings half of their records each, if the parent has room for the separator.
+    /// Moves half of the records to each of two siblings, if the parent has room for the separator.
     fn share(
         &self,
         parent: &mut Page<'_, P>,
@@ -192,7 +192,7 @@ impl<P: Pages> BTree<P> {
         Ok(Merged::Done)
     }
 
-    /// Has a root with a single child take over what the child has.
+    /// Replaces the contents of a root with a single child by those of the child.
     fn shrink(&self, mut root: Page<'_, P>) -> Result<()> {
         let mut page = root.check(root.view()?.child(0))?;
         let held = self.pages.write(&mut page);

@@ -1,4 +1,4 @@
-//! A page of a tree, as it is read.
+//! Layout of a page of a tree, and reading it.
 //!
 //! ```text
 //! 0   u16 magic, u8 level (0: leaf), u8 skip, u16 count, u16 room
@@ -13,14 +13,14 @@
 //!     before it and the value behind it. Everything in the heap begins at an even place.
 //! ```
 //!
-//! Keys of a node are at least its lower and below its upper fence, so all begin with what both
-//! fences begin with. This prefix is stored once, in the lower fence. Child `i` of an inner node
-//! has the keys from key `i - 1` on, below key `i`.
+//! Keys of a node are at least its lower fence and below its upper fence, so all share the common
+//! prefix of both fences. This prefix is stored once, in the lower fence. Child `i` of an inner
+//! node has the keys from key `i - 1` on, below key `i`.
 //!
-//! A head is of the bytes behind the prefix and behind `skip` more, which all keys of the node have
-//! alike although its fences do not: nodes at the edges of the tree have fences that say nothing.
+//! A head is taken behind the prefix and `skip` more bytes, which are equal in all keys of the node
+//! but not in its fences: at the edges of the tree a fence is empty or missing.
 //!
-//! Reading is generic over [`Source`], since a page that is only looked at may change meanwhile.
+//! Reading is generic over [`Source`], as a page under an optimistic read may change meanwhile.
 
 use std::cmp::Ordering;
 
@@ -30,40 +30,40 @@ use crate::error::Fault;
 use crate::tree::source::Source;
 
 pub(crate) const MAGIC: [u8; 2] = *b"Bt";
-/// Bytes before the entries.
+/// Bytes of the header, before the entries.
 pub(crate) const HEADER: usize = 32;
 /// Bytes of an entry.
 pub(crate) const ENTRY: usize = 8;
 /// Bytes of a reference to a child.
 pub(crate) const CHILD: usize = 8;
-/// The place of an upper fence that is not there.
+/// Offset of an upper fence that does not exist.
 pub(crate) const NO_FENCE: u16 = u16::MAX;
 /// Bytes before a key in a leaf: the length of its value.
 pub(crate) const VALUE_LEN: usize = 2;
-/// Heads that are counted one after the other where a binary search has come so far: in inner
-/// nodes, which are in the processor's caches, where counting is as fast as the next steps.
+/// Linear part of the search in inner nodes: below this many heads the binary search counts
+/// instead. Inner nodes are in the processor's caches, where counting is as fast as the last steps.
 const COUNTED: usize = 16;
-/// In leaves, which are not: loads of a count do not wait for each other as those of a binary
-/// search do, so that their cache misses overlap.
+/// Linear part of the search in leaves, which are not in the caches: the loads of a count do not
+/// depend on each other as those of a binary search do, so their cache misses overlap.
 const COUNTED_IN_LEAF: usize = 48;
 
 pub(crate) const OUTSIDE: Fault = "a record lies outside of it";
 
-/// Where the arrays of a node end.
+/// Returns the offset at which the arrays of a node end.
 #[inline]
 pub(crate) fn arrays_end(level: u8, room: usize) -> usize {
     let children = if level == 0 { 0 } else { (room + 1) * CHILD };
     HEADER + room * ENTRY + children
 }
 
-/// Bytes that a record takes in the heap; of an inner node `value_len` is 0.
+/// Bytes that a record takes in the heap; `value_len` is 0 for an inner node.
 #[inline]
 pub(crate) fn heap_bytes(level: u8, suffix_len: usize, value_len: usize) -> usize {
     let before = if level == 0 { VALUE_LEN } else { 0 };
     (before + suffix_len + value_len).next_multiple_of(2)
 }
 
-/// The first four bytes as a number that compares as they do; zeroes where there are fewer.
+/// Returns the first four bytes as a number of the same order; missing bytes count as zeroes.
 #[inline]
 pub(crate) fn head_of(suffix: &[u8]) -> u32 {
     if let Some(head) = suffix.first_chunk() {
@@ -74,25 +74,25 @@ pub(crate) fn head_of(suffix: &[u8]) -> u32 {
     u32::from_be_bytes(head)
 }
 
-/// The four halves of a word.
+/// Splits a word into its four halves.
 #[inline]
 pub(crate) fn halves(word: u64) -> [u16; 4] {
     let [a, b, c, d, e, f, g, h] = word.to_le_bytes();
     [[a, b], [c, d], [e, f], [g, h]].map(u16::from_le_bytes)
 }
 
-/// Which way down a tree.
+/// Target of a descent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Seek<'k> {
-    /// To the leaf that a key belongs to.
+    /// The leaf of a key.
     At(&'k [u8]),
-    /// To the leaf of the keys right before this one.
+    /// The leaf of the keys right before this one.
     Before(&'k [u8]),
-    /// To the last leaf.
+    /// The last leaf.
     Last,
 }
 
-/// A node to look at.
+/// A node for reading.
 #[derive(Debug)]
 pub(crate) struct Node<'s, S: ?Sized> {
     source: &'s S,
@@ -103,7 +103,7 @@ pub(crate) struct Node<'s, S: ?Sized> {
     skip: usize,
 }
 
-/// A node that is held.
+/// A node under a latch.
 pub(crate) type View<'s> = Node<'s, [u8]>;
 
 impl<S: ?Sized> Clone for Node<'_, S> {
@@ -114,7 +114,7 @@ impl<S: ?Sized> Clone for Node<'_, S> {
 
 impl<S: ?Sized> Copy for Node<'_, S> {}
 
-/// A value in a leaf.
+/// Byte range in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) at: usize,
@@ -141,7 +141,7 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
 
     #[inline]
     fn entry(&self, index: usize) -> u64 {
-        // In the page, as `open` has checked, unless the page changed; then nobody believes it.
+        // Inside the page, as `open` has checked, unless the page changed; then validation fails.
         self.source.u64_at(HEADER + index * ENTRY).unwrap_or(0)
     }
 
@@ -157,7 +157,7 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
         Span { at, len }
     }
 
-    /// Where a key's bytes behind the prefix are.
+    /// Byte range of a key's suffix, behind the prefix.
     #[inline]
     fn suffix_span(&self, index: usize) -> Span {
         let slot = self.slot(index);
@@ -165,7 +165,7 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
         Span { at: slot.at + before, len: slot.len }
     }
 
-    /// Where a leaf's value is.
+    /// Byte range of a leaf's value.
     #[inline]
     pub(crate) fn value_span(&self, index: usize) -> Result<Span, Fault> {
         let slot = self.slot(index);
@@ -173,7 +173,7 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
         Ok(Span { at: slot.at + VALUE_LEN + slot.len, len: usize::from(len) })
     }
 
-    /// Heads below `head`.
+    /// Number of heads below `head`.
     #[inline]
     fn heads_below(&self, head: u32) -> usize {
         // The head is the upper half of an entry.
@@ -189,7 +189,7 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
         from + self.source.count_below(HEADER + from * ENTRY, left, bound).unwrap_or(0)
     }
 
-    /// The first place whose key is not below `key`, and whether it is that key.
+    /// Returns the first index whose key is not below `key`, and true if it is that key.
     #[inline]
     pub(crate) fn search(&self, key: &[u8]) -> Result<(usize, bool), Fault> {
         let suffix = key.get(self.prefix..).unwrap_or_default();
@@ -215,7 +215,7 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
         }
     }
 
-    /// Goes on among keys that have the same head.
+    /// Continues the search among keys with equal heads.
     fn search_ties(
         &self,
         mut low: usize,
@@ -235,19 +235,19 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
         Ok((low, false))
     }
 
-    /// Compares a key whose head is that of `suffix` with it.
+    /// Compares a key with `suffix`; their heads are equal.
     #[inline]
     fn compare(&self, index: usize, suffix: &[u8]) -> Result<Ordering, Fault> {
         let Span { at, len } = self.suffix_span(index);
         let in_head = self.skip + size_of::<u32>();
         if len <= in_head && suffix.len() <= in_head {
-            // Zeroes stand for what a head has not, so of two that look alike the shorter is below.
+            // Heads are padded with zeroes, so of two keys with equal heads the shorter is below.
             return Ok(len.cmp(&suffix.len()));
         }
         self.source.compare(at, len, suffix).ok_or(OUTSIDE)
     }
 
-    /// The child on the way.
+    /// Index of the child that a descent follows.
     #[inline]
     pub(crate) fn child_index(&self, seek: Seek<'_>) -> Result<usize, Fault> {
         Ok(match seek {
@@ -260,7 +260,7 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
         })
     }
 
-    /// Where the reference to a child is.
+    /// Offset of the reference to a child.
     #[inline]
     pub(crate) fn child_place(&self, index: usize) -> usize {
         HEADER + self.room * ENTRY + index * CHILD
@@ -271,12 +271,12 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
         self.source.u64_at(self.child_place(index)).map(PageRef::from_bits).ok_or(OUTSIDE)
     }
 
-    /// The tree that the page belongs to.
+    /// Id of the tree that the page belongs to.
     pub(crate) fn tree(&self) -> u32 {
         self.source.u32_at(24).unwrap_or(0)
     }
 
-    /// Bytes of the heap that are in use, as the node has it.
+    /// Bytes of the heap in use, as the header counts them.
     pub(crate) fn live(&self) -> usize {
         let [_, live, ..] = halves(self.source.u64_at(8).unwrap_or(0));
         usize::from(live)
@@ -292,7 +292,7 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
         (at != NO_FENCE).then(|| Span { at: usize::from(at), len: usize::from(len) })
     }
 
-    /// Whether a key belongs between the fences.
+    /// True if a key lies between the fences.
     pub(crate) fn covers(&self, key: &[u8]) -> Result<bool, Fault> {
         let lower = self.lower_span();
         if self.source.compare(lower.at, lower.len, key).ok_or(OUTSIDE)?.is_gt() {
@@ -314,7 +314,7 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
         self.source.copy(at, &mut into[begin..]).then_some(()).ok_or(OUTSIDE)
     }
 
-    /// Copies a value over what `into` has.
+    /// Copies a value over the contents of `into` and returns its length.
     #[inline]
     pub(crate) fn copy_value(&self, index: usize, into: &mut Vec<u8>) -> Result<usize, Fault> {
         let Span { at, len } = self.value_span(index)?;
@@ -324,8 +324,8 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
         self.source.copy(at, &mut into[..len]).then_some(len).ok_or(OUTSIDE)
     }
 
-    /// Copies bytes of the page over what `into` has from `at` on, which is made longer where it
-    /// must be; where they end.
+    /// Copies bytes of the page to `into` from `at` on, growing it if needed. Returns the end of
+    /// the copy.
     #[inline]
     pub(crate) fn copy_over(
         &self,
@@ -340,7 +340,7 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
         self.source.copy(span.at, &mut into[at..end]).then_some(end).ok_or(OUTSIDE)
     }
 
-    /// As [`Node::copy_over`], of the whole key of a record.
+    /// Copies the whole key of a record; otherwise as [`Node::copy_over`].
     #[inline]
     pub(crate) fn copy_key_over(
         &self,
@@ -359,13 +359,13 @@ impl<'s, S: Source + ?Sized> Node<'s, S> {
         self.append(self.suffix_span(index), into)
     }
 
-    /// Puts the lower fence, which keys reach down to, in place of what `into` has.
+    /// Copies the lower fence, the inclusive bound of keys, over the contents of `into`.
     pub(crate) fn copy_lower(&self, into: &mut Vec<u8>) -> Result<(), Fault> {
         into.clear();
         self.append(self.lower_span(), into)
     }
 
-    /// As [`Node::copy_lower`], of the fence that keys stay below; false where there is none.
+    /// Copies the upper fence, the exclusive bound of keys. Returns false if there is none.
     pub(crate) fn copy_upper(&self, into: &mut Vec<u8>) -> Result<bool, Fault> {
         into.clear();
         let upper = self.upper_span().map(|span| self.append(span, into));
@@ -392,7 +392,7 @@ impl<'s> View<'s> {
         self.slice(self.value_span(index)?)
     }
 
-    /// Bytes behind the prefix that all keys have alike and heads leave out.
+    /// Bytes behind the prefix that are equal in all keys and not part of heads.
     pub(crate) fn skip(&self) -> usize {
         self.skip
     }

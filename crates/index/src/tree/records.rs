@@ -1,4 +1,4 @@
-//! Records outside of pages: what splits, merges and bulk loads pass from page to page.
+//! Records outside of pages, for splits, merges and bulk loads.
 
 use std::ops::Range;
 
@@ -9,10 +9,10 @@ use crate::tree::node::{
     CHILD, ENTRY, HEADER, MAGIC, NO_FENCE, VALUE_LEN, View, arrays_end, head_of, heap_bytes,
 };
 
-/// The place of an insertion that nobody remembers.
+/// Index of the last insertion if it is not known.
 pub(crate) const NO_PLACE: u16 = u16::MAX;
 
-/// What is written into a node besides its records.
+/// Contents of a node besides its records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'f> {
     pub(crate) tree: u32,
@@ -23,43 +23,43 @@ pub(crate) struct Frame<'f> {
 
 #[derive(Clone, Debug)]
 struct Item {
-    /// In the arena: the whole key.
+    /// Range of the whole key in the arena.
     key: Range<usize>,
-    /// In the arena: the value, of a leaf.
+    /// Range of the value in the arena; empty for an inner node.
     value: Range<usize>,
-    /// The child, of an inner node.
+    /// The child; `None` for a leaf.
     child: Option<PageRef>,
 }
 
-/// The records of one or two nodes in order. Those of an inner node are its children, each with the
-/// key before it; the key before the first is the lower fence.
+/// Records of one or two nodes, in order. Those of an inner node are its children, each with the
+/// key before it; the key before the first child is the lower fence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Records {
     arena: Vec<u8>,
     items: Vec<Item>,
 }
 
-/// Bytes alike in all keys of a node, beyond those of its fences, that heads leave out: fewer cost
-/// more to look at than they would make room for in the head.
+/// Minimum number of bytes, beyond the prefix of the fences, that heads skip because all keys share
+/// them: comparing fewer costs more than the space they would leave in the head gains.
 pub(crate) const SKIP_MIN: usize = 3;
 
-/// A number that is below a page's length, which 16 bits hold.
+/// Converts a number below the length of a page, which 16 bits hold.
 fn half(number: usize) -> u16 {
     u16::try_from(number).unwrap_or(u16::MAX)
 }
 
-/// The entry of a key that is at `at`, with the head behind `skip` bytes.
+/// Encodes the entry of a key at offset `at`, with the head behind `skip` bytes.
 pub(crate) fn entry(at: usize, suffix: &[u8], skip: usize) -> u64 {
     let head = head_of(suffix.get(skip..).unwrap_or_default());
     u64::from(head) << 32 | u64::from(half(suffix.len())) << 16 | u64::from(half(at))
 }
 
-/// Bytes that two keys begin with alike.
+/// Length of the common prefix of two keys.
 pub(crate) fn common(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// The shortest key that is above `below` and not above `from`; `below` is below `from`.
+/// Returns the shortest key above `below` and not above `from`; `below` must be below `from`.
 pub(crate) fn separator<'k>(below: &[u8], from: &'k [u8]) -> &'k [u8] {
     &from[..(common(below, from) + 1).min(from.len())]
 }
@@ -75,7 +75,7 @@ impl Records {
         self.items.len()
     }
 
-    /// Adds the records of a node that follow those here.
+    /// Appends the records of a node; its keys must follow those here.
     pub(crate) fn append(&mut self, view: &View<'_>) -> Result<(), Fault> {
         let (prefix, lower) = (view.prefix()?, view.lower()?);
         if view.level > 0 {
@@ -112,12 +112,12 @@ impl Records {
         self.items.push(Item { key, value: 0..0, child: Some(child) });
     }
 
-    /// Gives a record another value.
+    /// Replaces the value of a record.
     pub(crate) fn set_value(&mut self, index: usize, value: &[u8]) {
         self.items[index].value = self.add(value);
     }
 
-    /// Gives a child another key before it.
+    /// Replaces the key before a child.
     pub(crate) fn set_key(&mut self, index: usize, key: &[u8]) {
         self.items[index].key = self.add(key);
     }
@@ -126,12 +126,12 @@ impl Records {
         &self.arena[self.items[index].key.clone()]
     }
 
-    /// The records from a place on.
+    /// Copies the records from an index on.
     pub(crate) fn from(&self, at: usize) -> Self {
         self.some(at..self.len())
     }
 
-    /// The records before a place.
+    /// Copies the records before an index.
     pub(crate) fn to(&self, at: usize) -> Self {
         self.some(0..at)
     }
@@ -146,7 +146,7 @@ impl Records {
         some
     }
 
-    /// Adds the records of `other`, which follow those here.
+    /// Appends the records of `other`; its keys must follow those here.
     pub(crate) fn extend(&mut self, other: &Records) {
         for item in &other.items {
             let key = self.add(&other.arena[item.key.clone()]);
@@ -155,20 +155,20 @@ impl Records {
         }
     }
 
-    /// Bytes that all would take in a node without a prefix.
+    /// Bytes of all records in a node without a prefix.
     pub(crate) fn bytes(&self, level: u8) -> usize {
         (0..self.len()).map(|index| self.bytes_of(level, index)).sum()
     }
 
-    /// Bytes that a record would take in a node without a prefix.
+    /// Bytes of one record in a node without a prefix.
     fn bytes_of(&self, level: u8, index: usize) -> usize {
         let item = &self.items[index];
         let child = if level == 0 { 0 } else { CHILD };
         heap_bytes(level, item.key.len(), item.value.len()) + ENTRY + child
     }
 
-    /// The place that has about half of the bytes before it, between 1 and one less than there are
-    /// records; near it the one with the shortest key between the halves.
+    /// Returns the index of a cut with about half of the bytes before it, at least 1 and below the
+    /// number of records; among those near the half, the one with the shortest separator.
     pub(crate) fn middle(&self, level: u8) -> usize {
         let last = self.len() - 1;
         let total = self.bytes(level);
@@ -185,7 +185,7 @@ impl Records {
         best.unwrap_or(half)
     }
 
-    /// The key between what is before `at`, which is not 0, and what is from there on.
+    /// Returns the separator between the records before `at`, which is not 0, and those from it on.
     pub(crate) fn cut(&self, level: u8, at: usize) -> &[u8] {
         match level {
             0 => separator(self.key(at - 1), self.key(at)),
@@ -193,8 +193,8 @@ impl Records {
         }
     }
 
-    /// Writes some of the records over a page, with room for one more of `reserve` bytes in the
-    /// heap. False, and nothing written, if they do not fit.
+    /// Writes some of the records over a page, with room in the heap for `reserve` bytes of one
+    /// more. Returns false, with nothing written, if they do not fit.
     pub(crate) fn write(
         &self,
         range: Range<usize>,
@@ -205,7 +205,7 @@ impl Records {
         let Frame { level, lower, upper, .. } = *frame;
         let prefix = upper.map_or(0, |upper| common(lower, upper));
         let items = self.items.get(range).ok_or("its counts are wrong")?;
-        // The first child of an inner node has no key in it.
+        // The first child of an inner node has no key in the node.
         let keyed = if level == 0 { items } else { items.get(1..).unwrap_or_default() };
         let mut heap = 0;
         for item in keyed {
@@ -253,12 +253,12 @@ impl Records {
     }
 }
 
-/// How many more records than `count` to have room in the arrays for: as many of their length as
-/// fit, and a few where no length is known.
+/// Returns the number of entries to reserve beyond `count`: as many as fit with the mean length of
+/// the records (64 bytes if there are none), but at least an eighth of `count`.
 fn further(level: u8, count: usize, heap: usize, free: usize) -> usize {
     let array = if level == 0 { ENTRY } else { ENTRY + CHILD };
     let each = if count == 0 { 64 } else { heap.div_ceil(count) };
-    // Few new places would have the node rewritten for every few records.
+    // With few spare entries, the node would be rewritten for every few records.
     (free / (each + array)).max(count / 8 + 1).min(free / array)
 }
 
@@ -272,7 +272,7 @@ struct Writer<'p> {
 }
 
 impl Writer<'_> {
-    /// Puts bytes at the heap's begin; the caller has seen that they fit.
+    /// Writes bytes below the heap; the caller has checked that they fit.
     fn put(&mut self, parts: &[&[u8]]) -> usize {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         self.begin -= len.next_multiple_of(2);

@@ -1,8 +1,9 @@
 //! Scans in both directions.
 //!
-//! A scan copies a few records of a leaf, finds the leaf unchanged, and shows them; then it copies
-//! twice as many. So a scan that wants one record copies few, and nothing is held while records are
-//! shown. Where the leaf has changed meanwhile it is looked for again, from the last key on.
+//! A scan copies a few records of a leaf, validates the leaf, and passes the copies to the
+//! callback; then it copies twice as many. So a scan that needs one record copies few, and no latch
+//! is held while the callback runs. If the leaf has changed meanwhile, the scan descends again from
+//! the last key.
 
 use std::cell::Cell;
 use std::ops::{Bound, ControlFlow};
@@ -15,7 +16,7 @@ use crate::tree::node::{Node, Seek};
 use crate::tree::source::Source;
 use crate::tree::walk::{Look, RESTARTS, Visit};
 
-/// Records of the first copy.
+/// Number of records of the first copy.
 const FIRST: usize = 4;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,49 +26,49 @@ enum Direction {
     Down,
 }
 
-/// Where a scan goes on.
+/// Start of the next step of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum From {
-    /// At the end of the tree.
+    /// The end of the tree.
     #[default]
     End,
-    /// From the key of the cursor on, with it.
+    /// The key of the cursor, inclusive.
     Key,
-    /// From the key of the cursor on, without it.
+    /// The key of the cursor, exclusive.
     Beyond,
 }
 
-/// What is copied out of a leaf.
+/// Position of a scan, and the records copied from the current leaf.
 #[derive(Debug, Default)]
 struct Cursor {
     direction: Direction,
     from: From,
     key: Vec<u8>,
-    /// Keys and values, one after the other, and behind them what is left of others.
+    /// Keys and values, one after the other, followed by unused bytes of earlier copies.
     bytes: Vec<u8>,
-    /// Where each key and each value ends.
+    /// End offsets of each key and of its value in `bytes`.
     ends: Vec<(usize, usize)>,
 }
 
 thread_local! {
-    /// Taken out while a scan uses it, so that whoever sees a record may scan, too.
+    /// Taken out while a scan uses it, so that a callback may start another scan.
     static CURSOR: Cell<Cursor> = Cell::default();
 }
 
-/// What is left behind the records that were copied.
+/// Remainder of a scan after the records that were copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
-    /// Records of the same leaf, from this place on or below it.
+    /// Records of the same leaf, from this index on upwards, or below it downwards.
     Here(usize),
-    /// The next leaf; its fence is in [`Fill::fence`].
+    /// The next leaf, at the fence in [`Fill::fence`].
     Leaf,
     Nothing,
 }
 
-/// Copies records of a leaf.
+/// Copies records of a leaf to the cursor.
 struct Fill<'c> {
     cursor: &'c mut Cursor,
-    /// Where to begin, if that is known.
+    /// Index of the first record, if it is known.
     place: Option<usize>,
     limit: usize,
     fence: Vec<u8>,
@@ -106,7 +107,7 @@ impl Cursor {
         ControlFlow::Continue(())
     }
 
-    /// Goes on behind the last record.
+    /// Moves the cursor behind the last record that was copied.
     fn pass(&mut self) {
         let before = self.ends.len().checked_sub(2).map_or(0, |before| self.ends[before].1);
         if let Some((key_end, _)) = self.ends.last() {
@@ -127,7 +128,7 @@ impl Fill<'_> {
             return Ok(leaf.count);
         }
         let (index, found) = leaf.search(key)?;
-        // Downwards a place is that of the record above.
+        // Downwards, an index is that of the record above it.
         let with = (*from == From::Key) == (*direction == Direction::Down);
         Ok(index + usize::from(found && with))
     }
@@ -146,7 +147,7 @@ impl Fill<'_> {
         if !leaf.copy_upper(&mut self.fence)? {
             return Ok(Rest::Nothing);
         }
-        // Otherwise a damaged fence would have the scan come by here again and again.
+        // A damaged fence would make the scan loop for ever.
         if self.fence <= self.cursor.key {
             return Err(DISORDER);
         }
@@ -196,11 +197,12 @@ impl Visit for Fill<'_> {
 }
 
 impl<P: Pages> BTree<P> {
-    /// Shows `see` the keys from `from` on and their values, in ascending order, until it breaks.
+    /// Calls `see` with each key from `from` on and its value, in ascending order, until it breaks.
     ///
-    /// What is there all the while is seen once; what comes, goes or changes meanwhile may or may
-    /// not be. Each value was its key's at one moment of the call. Nothing is held while `see`
-    /// runs, so it may use the tree, and may see what it does itself.
+    /// A record that exists throughout the call is visited once; one that is inserted, removed or
+    /// changed meanwhile may or may not be visited. Each value was that of its key at one moment of
+    /// the call. No latch is held while `see` runs, so it may use the tree, and the scan may meet
+    /// its changes.
     ///
     /// # Errors
     /// As [`BTree::get`].
@@ -212,7 +214,7 @@ impl<P: Pages> BTree<P> {
         self.run(Cursor::new(Direction::Up, from), see)
     }
 
-    /// As [`BTree::scan`], downwards: the keys up to `from`, in descending order.
+    /// Scans downwards: the keys up to `from`, in descending order; otherwise as [`BTree::scan`].
     ///
     /// # Errors
     /// As [`BTree::get`].
@@ -268,7 +270,7 @@ impl<P: Pages> BTree<P> {
         }
     }
 
-    /// Copies records of a leaf: of the one that the last came from, if it is still as it was.
+    /// Copies records of a leaf: of the last one, if it is unchanged, otherwise after a descent.
     fn fill<'t>(
         &'t self,
         fill: &mut Fill<'_>,
@@ -290,7 +292,7 @@ impl<P: Pages> BTree<P> {
             }
             std::hint::spin_loop();
         }
-        // The leaf to go to is named by the cursor, which the visit writes records to.
+        // The seek needs a key of its own, as the visit writes to the cursor.
         let key = fill.cursor.key.clone();
         let seek = match fill.cursor.seek() {
             Seek::At(_) => Seek::At(&key),

@@ -1,32 +1,32 @@
-//! Where a node's bytes are read from: a page that is held, or one that is only looked at.
+//! Byte access to a node, under a latch or under an optimistic read.
 
 use std::cmp::Ordering;
 
 use terrace_pool::OptimisticGuard;
 
-/// Bytes that may change while they are read. What comes out is to be believed only where the
-/// page is held, or was found unchanged afterwards; nothing leads outside of the page.
+/// Bytes of a page, which may change while they are read. A result is valid only if the page is
+/// latched, or was validated afterwards; no access leaves the page.
 pub(crate) trait Source {
-    /// Bytes of the page.
+    /// Length of the page in bytes.
     fn len(&self) -> usize;
 
-    /// The little-endian number at `at`, a multiple of 2.
+    /// Reads the little-endian number at `at`, a multiple of 2.
     fn u16_at(&self, at: usize) -> Option<u16>;
 
-    /// The little-endian number at `at`, a multiple of 4.
+    /// Reads the little-endian number at `at`, a multiple of 4.
     fn u32_at(&self, at: usize) -> Option<u32>;
 
-    /// The little-endian number at `at`, a multiple of 8.
+    /// Reads the little-endian number at `at`, a multiple of 8.
     fn u64_at(&self, at: usize) -> Option<u64>;
 
-    /// How many of `count` numbers from `at` on, a multiple of 8, are below `bound`; `None` when
-    /// they are not all in the page.
+    /// Counts the numbers below `bound` among `count` from `at` on, a multiple of 8; `None` if they
+    /// are not all in the page.
     fn count_below(&self, at: usize, count: usize, bound: u64) -> Option<usize>;
 
-    /// Copies bytes from `at` on; false when they are not all in the page.
+    /// Copies bytes from `at` on; false if they are not all in the page.
     fn copy(&self, at: usize, into: &mut [u8]) -> bool;
 
-    /// Compares `len` bytes from `at` on with `other`; `None` when they are not all in the page.
+    /// Compares `len` bytes from `at` on with `other`; `None` if they are not all in the page.
     fn compare(&self, at: usize, len: usize, other: &[u8]) -> Option<Ordering>;
 }
 

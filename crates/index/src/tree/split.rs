@@ -1,8 +1,8 @@
-//! Making room: splitting nodes.
+//! Splitting nodes to make room.
 //!
-//! New pages are made before any latch is taken. A split that finds no room for its separator in
-//! the parent lets everything go and splits the parent first. The root keeps its page: what it has
-//! goes to two new pages below it.
+//! New pages are allocated before any latch is taken. A split whose separator does not fit in the
+//! parent releases all latches and splits the parent first. The root keeps its page: its records
+//! move to two new pages below it.
 
 use terrace_pool::{PageRef, Pages};
 
@@ -13,7 +13,7 @@ use crate::tree::node::{View, arrays_end};
 use crate::tree::records::{Frame, Records, separator};
 use crate::tree::walk::{Page, Pair};
 
-/// A page that nobody knows yet; it is freed unless it is put to use.
+/// A new page that no other thread can reach; freed on drop unless it was published.
 pub(crate) struct Fresh<'t, P: Pages> {
     pages: &'t P,
     pub(crate) page: PageRef,
@@ -31,7 +31,7 @@ impl<'t, P: Pages> Fresh<'t, P> {
         self.bytes.as_deref_mut().ok_or("it is in use already")
     }
 
-    /// Lets others see the page.
+    /// Marks the page as part of the tree, so that it is kept.
     pub(crate) fn publish(mut self) -> PageRef {
         self.is_used = true;
         self.page
@@ -48,31 +48,31 @@ impl<P: Pages> Drop for Fresh<'_, P> {
     }
 }
 
-/// The record that room is made for.
+/// The record to make room for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Need<'k> {
-    /// A key of the node that is to be split.
+    /// A key of the node to split.
     pub(crate) key: &'k [u8],
-    /// Bytes of the key that comes in, as long as `key` or another.
+    /// Length of the key to insert, which is `key` or another.
     pub(crate) key_len: usize,
     pub(crate) value_len: usize,
-    /// Whether `key` itself comes in.
+    /// True if `key` itself is to be inserted.
     pub(crate) is_new: bool,
 }
 
-/// Where a node is cut in two.
+/// The point at which a node is split.
 struct Cut {
     at: usize,
     separator: Vec<u8>,
 }
 
 impl<P: Pages> BTree<P> {
-    /// Splits the leaf that `need` belongs to, unless it has room by now; one split at most, of the
-    /// leaf or of a node above it that is in the way.
+    /// Splits the leaf of `need`, unless it has room by now. Makes at most one split: of the leaf,
+    /// or of the ancestor that has to be split first.
     #[cold]
     pub(crate) fn make_room(&self, need: Need<'_>) -> Result<()> {
         let mut need = need;
-        // Each turn is a level higher, and a root always finds room for itself.
+        // Each iteration is one level higher; a root always has room to grow.
         for level in 0..u8::MAX {
             match self.split(level, need)? {
                 None => return Ok(()),
@@ -82,7 +82,7 @@ impl<P: Pages> BTree<P> {
         Ok(())
     }
 
-    /// Splits a node; otherwise the length of the separator that the parent has no room for.
+    /// Splits a node, or returns the length of the separator that the parent has no room for.
     fn split(&self, level: u8, need: Need<'_>) -> Result<Option<usize>> {
         let fresh = Fresh::new(&self.pages, self.page_bytes)?;
         let Pair { parent, mut node } = self.hold_pair(need.key, level)?;
@@ -115,7 +115,7 @@ impl<P: Pages> BTree<P> {
         Ok(None)
     }
 
-    /// Writes the right half to a new page; the left half, to be put over the node.
+    /// Writes the right half to a new page and returns the left half, to be copied over the node.
     fn write_halves(
         &self,
         node: &Page<'_, P>,
@@ -140,7 +140,7 @@ impl<P: Pages> BTree<P> {
         Ok(left)
     }
 
-    /// Moves what the root has to two new pages, which become its only children.
+    /// Moves the records of the root to two new pages, which become its only children.
     fn grow(
         &self,
         mut root: Page<'_, P>,
@@ -167,8 +167,8 @@ impl<P: Pages> BTree<P> {
     }
 }
 
-/// Where to cut: in the middle, or where keys come in one after the other, right there, so that
-/// what is before them stays full.
+/// Picks the split point: the middle, or the insertion point itself if keys come in ascending
+/// order, so that the left node stays full.
 fn cut(
     view: &View<'_>,
     records: &Records,
@@ -190,7 +190,7 @@ fn cut(
     let follows = need.is_new && place.is_some_and(|place| place + 1 == index);
     let at = match follows {
         _ if len == 1 => index,
-        // A half of fewer records has room for any fence between its keys.
+        // A half with fewer records than the leaf has room for any fence between their keys.
         true if index < len || keeps_all(view, records, need.key) => index,
         true => len - 1,
         false => records.middle(0),
@@ -203,13 +203,13 @@ fn cut(
     Ok(Cut { at, separator: between.to_vec() })
 }
 
-/// Whether a leaf has room for the fence between all that it has and `key`.
+/// True if a leaf has room for an upper fence between all of its keys and `key`.
 fn keeps_all(view: &View<'_>, records: &Records, key: &[u8]) -> bool {
     let fence = separator(records.key(records.len() - 1), key).len().next_multiple_of(2);
     arrays_end(0, view.count) + view.live() + fence <= view.len()
 }
 
-/// Whether the last separator to come into a node was its last.
+/// True if the last separator inserted into a node is its last one.
 fn is_appended(view: &View<'_>, place: Option<usize>) -> bool {
     place.is_some_and(|place| place + 1 == view.count)
 }

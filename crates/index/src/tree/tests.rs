@@ -1,4 +1,4 @@
-//! The ways that are taken only when others are in the way.
+//! Tests of the paths that are taken only under contention.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,7 +17,7 @@ fn tree(count: u64) -> BTree {
     BTree::bulk_load(space, &TreeConfig { page_bytes: 4096 }, records).expect("loaded")
 }
 
-/// A node, its parent, and which child it is.
+/// Returns the pages of a node and its parent, with the index of the node there.
 fn pages_of(pair: Pair<'_, Space>) -> (PageRef, Option<(PageRef, usize)>) {
     (pair.node.page, pair.parent.map(|(parent, index)| (parent.page, index)))
 }
@@ -69,7 +69,7 @@ fn nobody_starves_beside_a_writer_that_never_rests() {
     });
 }
 
-/// A page of its own, with the records put in one by one.
+/// Creates a page and inserts the records one by one.
 fn page(keys: &[&[u8]], value_len: usize) -> Vec<u8> {
     let mut page = vec![0; 4096];
     let frame = Frame { tree: 1, level: 0, lower: &[], upper: None };
@@ -96,7 +96,7 @@ fn heads_leave_out_what_all_keys_have_alike() {
     assert!(heads.len() > 140, "{} heads of 150 keys differ", heads.len());
     assert_eq!(view.search(&[]).expect("sound"), (0, false));
     assert_eq!(view.search(&[0, 0, 1]).expect("sound"), (150, false));
-    // Keys that begin otherwise come in at either end.
+    // Keys with other first bytes are inserted at both ends.
     for key in [[255_u8; 8].as_slice(), &[], &[0, 0]] {
         let (index, _) = View::open(&page).and_then(|view| view.search(key)).expect("sound");
         let mut edit = Edit::open(&mut page).expect("sound");

@@ -1,4 +1,4 @@
-//! What a tree is made of, and whether it is sound.
+//! Size and integrity checks of a tree.
 
 use terrace_pool::{PageId, PageRef, Pages};
 
@@ -7,22 +7,22 @@ use crate::tree::BTree;
 use crate::tree::node::{View, arrays_end, head_of, heap_bytes};
 use crate::tree::walk::lost_child;
 
-/// What a tree is made of at the moment.
+/// Size of a tree: its pages and records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeShape {
-    /// Pages from the root to a leaf, both counted.
+    /// Number of levels, from the root to the leaves.
     pub height: u64,
-    /// Pages above the leaves.
+    /// Number of inner nodes.
     pub inner_pages: u64,
-    /// Leaves.
+    /// Number of leaves.
     pub leaves: u64,
-    /// Records.
+    /// Number of records.
     pub records: u64,
-    /// Bytes in use in all pages: headers, keys, values and what leads to them.
+    /// Bytes in use in all pages: headers, keys, values and entries.
     pub used_bytes: u64,
 }
 
-/// What a node must be, as its parent knows.
+/// Properties of a node that its parent determines.
 struct Expected<'e> {
     level: Option<u8>,
     lower: &'e [u8],
@@ -30,8 +30,8 @@ struct Expected<'e> {
 }
 
 impl<P: Pages> BTree<P> {
-    /// Counts pages and records by walking through the tree. What others change meanwhile may be
-    /// counted or not.
+    /// Counts pages and records by reading the whole tree. Concurrent changes may or may not be
+    /// counted.
     ///
     /// # Errors
     /// As [`BTree::verify`].
@@ -39,11 +39,11 @@ impl<P: Pages> BTree<P> {
         self.verify()
     }
 
-    /// Walks through the tree and checks every page: order, fences, heads, lengths, levels.
+    /// Reads the whole tree and checks every page: order, fences, heads, lengths, levels.
     ///
     /// # Errors
-    /// [`crate::IndexError::Pool`] when a page cannot be had; [`crate::IndexError::Corrupt`] with
-    /// the first thing that is wrong.
+    /// [`crate::IndexError::Pool`] if a page cannot be read; [`crate::IndexError::Corrupt`] with
+    /// the first damage found.
     pub fn verify(&self) -> Result<TreeShape> {
         let mut shape = TreeShape::default();
         let mut root = self.root();
@@ -55,7 +55,7 @@ impl<P: Pages> BTree<P> {
         Ok(shape)
     }
 
-    /// Checks a node, which the caller holds, and what is below it.
+    /// Checks a node, which the caller has latched, and the subtree below it.
     fn check_node(
         &self,
         id: PageId,

@@ -1,11 +1,11 @@
-//! The way down a tree: looking, and holding.
+//! Descent from the root, by optimistic reads and by latches.
 //!
-//! Looking (optimistic lock coupling): a node's child is believed when the node has not changed
-//! since, which is asked once more after the child was found, because the id of a freed page names
-//! another page at once. Who finds a change begins again at the root. After [`RESTARTS`] times the
-//! way is taken by holding: the latch of a node is kept until that of its child is had, so that
-//! nobody overtakes. Latches are taken from the root down, and of siblings only under their
-//! parent's, so nobody waits in a circle.
+//! Optimistic lock coupling: a reference to a child is trusted only if the version of the node is
+//! unchanged after the child was found, not only after the reference was read, as the id of a freed
+//! page is reused at once (ABA). On a conflict the descent restarts at the root. After [`RESTARTS`]
+//! conflicts it uses latch coupling: the latch of a node is held until that of its child is
+//! acquired, so that no writer overtakes. Latches are taken from the root down, and those of
+//! siblings only under the latch of their parent, so there is no deadlock.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
@@ -17,12 +17,12 @@ use crate::tree::BTree;
 use crate::tree::node::{Node, Seek, View};
 use crate::tree::source::Source;
 
-/// Times to begin again before latches are taken.
+/// Optimistic attempts before a descent takes latches.
 pub(crate) const RESTARTS: usize = 24;
 
-/// A page that is held alone, whichever way the hold was come by.
+/// A page under an exclusive latch, acquired in either way.
 pub(crate) enum Held<'t, P: Pages> {
-    /// A look that became a hold.
+    /// An optimistic read that was upgraded.
     Upgraded(WriteGuard<'t>),
     /// A page fixed for writing.
     Fixed(P::Write<'t>),
@@ -48,7 +48,7 @@ impl<P: Pages> DerefMut for Held<'_, P> {
     }
 }
 
-/// A page that is held, and its reference.
+/// A page under an exclusive latch, and its reference.
 pub(crate) struct Page<'t, P: Pages> {
     pub(crate) page: PageRef,
     pub(crate) held: Held<'t, P>,
@@ -59,29 +59,29 @@ impl<P: Pages> Page<'_, P> {
         in_page(self.page.id(), View::open(&self.held))
     }
 
-    /// Says that a fault is in this page.
+    /// Adds this page to a fault.
     pub(crate) fn check<T>(&self, result: Result<T, Fault>) -> Result<T> {
         in_page(self.page.id(), result)
     }
 }
 
-/// A node that is held together with its parent, unless it is the root.
+/// An exclusively latched node and its parent; the root has none.
 pub(crate) struct Pair<'t, P: Pages> {
-    /// The parent and which child of it the node is.
+    /// The parent and the index of the node among its children.
     pub(crate) parent: Option<(Page<'t, P>, usize)>,
     pub(crate) node: Page<'t, P>,
 }
 
-/// A node that is looked at.
+/// A node under an optimistic read.
 pub(crate) struct Look<'t> {
     pub(crate) page: PageRef,
     pub(crate) guard: OptimisticGuard<'t>,
 }
 
-/// A node that is looked at, with its parent, if it has one, and which child it is.
+/// A node under an optimistic read, with its parent, if any, and its index there.
 type LookedAt<'t> = (Option<(Look<'t>, usize)>, Look<'t>);
 
-/// What a leaf is visited for. A visit that met a change is done again from its beginning.
+/// An operation on a leaf. It runs again from the start if the leaf changed meanwhile.
 pub(crate) trait Visit {
     type Out;
 
@@ -94,7 +94,7 @@ impl<P: Pages> BTree<P> {
     }
 
     fn note_root(&self, known: PageRef, found: PageRef) {
-        // The id is the same for ever; a hint may be any.
+        // The id never changes; the hint may be any.
         if known != found {
             self.root.store(found.to_bits(), Ordering::Relaxed);
         }
@@ -112,7 +112,8 @@ impl<P: Pages> BTree<P> {
         Ok(Look { page, guard })
     }
 
-    /// What a fault in a page that is only looked at means: damage, or that the page changed.
+    /// Interprets a fault under an optimistic read: an error if the page is unchanged, otherwise
+    /// `None` for a restart.
     #[cold]
     pub(crate) fn doubt<T>(&self, look: &Look<'_>, fault: Fault) -> Result<Option<T>> {
         if look.guard.is_valid() {
@@ -121,7 +122,7 @@ impl<P: Pages> BTree<P> {
         Ok(None)
     }
 
-    /// A child that is not in memory, or being written; `None` where the parent has changed.
+    /// Reads a child that is not in memory or is being written; `None` if the parent has changed.
     #[cold]
     #[inline(never)]
     fn absent_child<'t>(
@@ -136,7 +137,7 @@ impl<P: Pages> BTree<P> {
         }
     }
 
-    /// The next node on the way, and which child it is; `None` to begin again.
+    /// Descends to the next node and returns its index among the children; `None` for a restart.
     #[inline(always)]
     pub(crate) fn step<'t>(
         &'t self,
@@ -167,13 +168,13 @@ impl<P: Pages> BTree<P> {
             return Ok(None);
         }
         if page != known {
-            // Where it cannot be done now, the next who comes finds it wrong again and tries.
+            // If the repair fails now, the next descent finds the hint wrong again and retries.
             look.guard.repair(node.child_place(index), page);
         }
         Ok(Some((Look { page, guard }, index)))
     }
 
-    /// The leaf at the end of the way, not yet known to be still unchanged; `None` to begin again.
+    /// Descends to a leaf, which is not validated yet; `None` for a restart.
     #[inline(always)]
     pub(crate) fn look_for_leaf(&self, seek: Seek<'_>) -> Result<Option<Look<'_>>> {
         let mut look = self.look_at_root()?;
@@ -195,7 +196,7 @@ impl<P: Pages> BTree<P> {
         }
     }
 
-    /// The node of a level and its parent, looked at; `None` to begin again.
+    /// Descends to the node of a level and its parent; `None` for a restart.
     pub(crate) fn look_for_pair(&self, seek: Seek<'_>, level: u8) -> Result<Option<LookedAt<'_>>> {
         let mut look = self.look_at_root()?;
         let mut parent: Option<(Look<'_>, usize)> = None;
@@ -208,7 +209,7 @@ impl<P: Pages> BTree<P> {
             if above.is_some_and(|above| !is_below(node.level, above)) {
                 return self.doubt(&look, WRONG_LEVEL);
             }
-            // A root below the level has shrunk meanwhile: it is the one that was meant.
+            // The tree shrank meanwhile and the root is below the level: the root is the result.
             if node.level <= level {
                 return Ok(look.guard.is_valid().then_some((parent, look)));
             }
@@ -219,7 +220,7 @@ impl<P: Pages> BTree<P> {
         }
     }
 
-    /// Has a leaf visited: looked at, or held where it keeps changing.
+    /// Visits a leaf by optimistic reads, or under a latch if it keeps changing.
     #[inline]
     pub(crate) fn visit<V: Visit>(&self, seek: Seek<'_>, visit: &mut V) -> Result<V::Out> {
         for _ in 0..RESTARTS {
@@ -240,7 +241,7 @@ impl<P: Pages> BTree<P> {
         }
     }
 
-    /// Visits the leaf under shared latches.
+    /// Visits a leaf by latch coupling with shared latches.
     #[cold]
     pub(crate) fn visit_held<V: Visit>(&self, seek: Seek<'_>, visit: &mut V) -> Result<V::Out> {
         let mut page = self.root();
@@ -261,7 +262,7 @@ impl<P: Pages> BTree<P> {
         }
     }
 
-    /// Holds the node of a level on the way to a key, and its parent.
+    /// Latches the node of a level on the path of a key, and its parent.
     pub(crate) fn hold_pair(&self, key: &[u8], level: u8) -> Result<Pair<'_, P>> {
         for _ in 0..RESTARTS {
             if let Some(pair) = self.try_hold_pair(key, level)? {
@@ -287,18 +288,18 @@ impl<P: Pages> BTree<P> {
         Ok(node.map(|node| Pair { parent, node }))
     }
 
-    /// Makes a look a hold; `None` if the page has changed.
+    /// Upgrades an optimistic read to an exclusive latch; `None` if the page has changed.
     #[inline]
     pub(crate) fn upgrade<'t>(&'t self, look: &Look<'t>) -> Result<Option<Page<'t, P>>> {
         match look.guard.upgrade() {
             Ok(held) => Ok(held.map(|held| Page { page: look.page, held: Held::Upgraded(held) })),
-            // Freed since.
+            // The page was freed meanwhile.
             Err(PoolError::NoSuchPage { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// As [`BTree::hold_pair`], by latches from the root on.
+    /// Latches a pair as [`BTree::hold_pair`] does, by exclusive latch coupling from the root.
     #[cold]
     pub(crate) fn fix_pair(&self, key: &[u8], level: u8) -> Result<Pair<'_, P>> {
         let mut page = self.root();
@@ -325,14 +326,14 @@ impl<P: Pages> BTree<P> {
     }
 }
 
-/// Whether a node's level is the one below its parent's.
+/// True if a node's level is one below that of its parent.
 pub(crate) fn is_below(level: u8, parent: u8) -> bool {
     parent.checked_sub(1) == Some(level)
 }
 
 pub(crate) const WRONG_LEVEL: Fault = "its level is not the one below its parent's";
 
-/// The error of a child that a parent refers to, of a parent that did not change.
+/// Converts the error of reading a child that an unchanged parent refers to.
 pub(crate) fn lost_child(parent: terrace_pool::PageId, error: PoolError) -> IndexError {
     match error {
         PoolError::NoSuchPage { .. } => {

@@ -15,7 +15,7 @@ use terrace_tier::store::{MemoryBlocks, Store};
 pub const KIB: u64 = 1 << 10;
 pub const MIB: u64 = 1 << 20;
 
-/// A pool of `dram` bytes over a store whose faults are injected.
+/// Creates a pool of `dram` bytes over a store with injected faults.
 pub fn faulty_pool(dram: u64, seed: u64) -> (Pool, Arc<FaultyBlocks>) {
     let blocks = Arc::new(FaultyBlocks::new(Arc::new(MemoryBlocks::new(64 * MIB)), seed));
     let store = Store::open(blocks.clone(), "test store", 64 * MIB).expect("a store opens");
@@ -49,8 +49,8 @@ pub fn tree<P: Pages>(pages: P) -> BTree<P> {
     BTree::new(pages, &TreeConfig { page_bytes: 4096 }).expect("a page")
 }
 
-/// Operations with failures of the store among them: `fault` makes the operation that has one in so
-/// many transfers fail, or none.
+/// Generates operations with store failures among them. `fault` makes an operation that fails one
+/// in the given number of transfers, or none.
 pub fn with_faults<Op: Clone + Debug>(
     ops: impl Strategy<Value = Vec<Op>>,
     ops_max: usize,
@@ -66,7 +66,7 @@ pub fn with_faults<Op: Clone + Debug>(
     })
 }
 
-/// A value that says what it is: all bytes the same, as many as the byte has it.
+/// A self-checking value: a random byte, repeated 20 more times than its value.
 pub fn value_of(rng: &mut Rng) -> Vec<u8> {
     let byte = u8::try_from(rng.below(200)).expect("below 200");
     vec![byte; 20 + usize::from(byte)]

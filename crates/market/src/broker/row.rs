@@ -1,4 +1,4 @@
-//! A row of `terrace.market`.
+//! Rows of the system table `terrace.market`.
 
 use std::sync::Arc;
 
@@ -9,42 +9,42 @@ use crate::{
     number::float,
 };
 
-/// What the market knows of one consumer after a round.
+/// State of one consumer in the market after a round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MarketRow {
-    /// Its number.
+    /// Id of the consumer.
     pub id: u64,
-    /// Its name.
+    /// Name of the consumer.
     pub name: Arc<str>,
-    /// Its kind.
+    /// Kind of the consumer.
     pub class: Class,
-    /// Its SLA as people type it.
+    /// SLA as users write it.
     pub sla: String,
-    /// What it held when the round began, in bytes.
+    /// Bytes held when the round began.
     pub held_bytes: u64,
-    /// What it cannot do without, in bytes.
+    /// Floor in bytes: the least memory the consumer can work with.
     pub floor_bytes: u64,
-    /// What it was granted, in bytes.
+    /// Grant in bytes.
     pub grant_bytes: u64,
-    /// What it may hold, in bytes: the grant, and what is lent to it because nobody else needs it.
+    /// Limit in bytes: the grant and the memory lent on top of it, which no grant covers.
     pub limit_bytes: u64,
-    /// Its expected penalty an interval with its grant; none without a curve.
+    /// Expected penalty per interval with the grant; `None` without a curve.
     pub penalty: Option<f64>,
-    /// The most that a MiB more would save it an interval, on average up to some larger size.
+    /// Highest saving per interval of one more MiB, averaged over the way up to some larger size.
     pub gain_per_mib: Option<f64>,
-    /// The least that a MiB less would cost it an interval; none at its floor.
+    /// Lowest cost per interval of one MiB less; `None` at the floor or without a curve.
     pub loss_per_mib: Option<f64>,
-    /// Its last trades: bytes got less bytes given in the last round in which it traded.
+    /// Bytes bought less bytes sold in the last round in which the consumer traded.
     pub last_traded_bytes: i64,
-    /// By how much those trades lowered the sum of penalties an interval.
+    /// Reduction of the sum of penalties per interval by those trades.
     pub last_gain: f64,
-    /// With whom it traded last; nobody when the memory was free.
+    /// Last trading partner of that round; `None` if all the memory was free.
     pub last_partner: Option<u64>,
-    /// In which round that was; 0 if it never traded.
+    /// Number of that round; 0 if the consumer never traded.
     pub last_round: u64,
 }
 
-/// What the last trades of a consumer came to.
+/// Sums over the last round in which a consumer traded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LastTrade {
     round: u64,

@@ -1,4 +1,4 @@
-//! What the engine tells the broker, and what it gets back.
+//! Input of the broker (`Standing`) and its output (`Target`).
 
 use std::sync::{
     Arc,
@@ -10,32 +10,32 @@ use crate::{Class, Performance, Sla};
 /// One consumer at the beginning of a round: a cache, or an operator of a query.
 #[derive(Clone, Debug)]
 pub struct Standing {
-    /// Its number: the same in every round, never used again.
+    /// Id of the consumer: the same in every round, never reused.
     pub id: u64,
-    /// Its name, for people.
+    /// Name for display.
     pub name: Arc<str>,
-    /// Its kind.
+    /// Kind of the consumer.
     pub class: Class,
-    /// What it holds, in bytes.
+    /// Bytes held.
     pub held_bytes: u64,
-    /// What it cannot do without, in bytes. The floors of all should fit in the budget: whoever
-    /// admits a consumer sees to it.
+    /// Floor in bytes: the least memory the consumer can work with. Admission control must keep the
+    /// sum of all floors within the budget.
     pub floor_bytes: u64,
-    /// What it would take if nobody said no, in bytes.
+    /// Demand in bytes: the most the consumer could use.
     pub demand_bytes: u64,
-    /// Whether it can give back now.
+    /// True if the consumer can give memory back now.
     pub can_shrink: bool,
-    /// How fast it is with how much. Without it the consumer gets a fair share.
+    /// Performance curve. Without one the consumer gets a fair share.
     pub performance: Option<Performance>,
-    /// What slowness costs; the broker's default if it named nothing.
+    /// SLA of the requests; without one the broker's default applies.
     pub sla: Option<Arc<Sla>>,
-    /// Requests an interval; for an operator under way see [`crate::Run::requests`].
+    /// Requests per interval; for a running operator see [`crate::Run::requests`].
     pub requests: f64,
 }
 
 impl Standing {
-    /// A consumer of which nothing else is known: it holds nothing, can shrink to nothing, has no
-    /// curve, and counts as one request an interval.
+    /// Returns a standing with defaults: the consumer holds nothing, has no floor and no curve, can
+    /// shrink, could use any amount, and counts as one request per interval.
     #[must_use]
     pub fn new(id: u64, name: impl Into<Arc<str>>, class: Class) -> Self {
         Self {
@@ -53,38 +53,39 @@ impl Standing {
     }
 }
 
-/// What one consumer may hold, as of the last round. Reading takes no lock; clones share it.
+/// Limit of one consumer, as of the last round. Reading takes no lock; clones share the value.
 #[derive(Clone, Debug)]
 pub struct Target(Arc<AtomicU64>);
 
 impl Default for Target {
-    /// No limit.
+    /// Returns a target without a limit.
     fn default() -> Self {
         Self(Arc::new(AtomicU64::new(u64::MAX)))
     }
 }
 
 impl Target {
-    /// What it may hold, in bytes; `u64::MAX` while nothing was decided.
+    /// Returns the limit in bytes; `u64::MAX` while nothing has been decided.
     #[must_use]
     pub fn grant_bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// What it should give back of `held_bytes`; 0 while it holds no more than it may.
+    /// Returns the part of `held_bytes` above the limit, which the consumer should give back.
     #[must_use]
     pub fn excess_bytes(&self, held_bytes: u64) -> u64 {
         held_bytes.saturating_sub(self.grant_bytes())
     }
 
-    /// Whether it may hold `bytes` more than `held_bytes`. The ledger must agree too.
+    /// True if the consumer may hold `bytes` more than `held_bytes`. The ledger must grant them
+    /// too.
     #[must_use]
     pub fn allows(&self, held_bytes: u64, bytes: u64) -> bool {
         held_bytes.checked_add(bytes).is_some_and(|wanted| wanted <= self.grant_bytes())
     }
 
     pub(super) fn set(&self, bytes: u64) {
-        // One number on its own: nothing else is published with it.
+        // Relaxed: no other data is published with this number.
         self.0.store(bytes, Ordering::Relaxed);
     }
 }

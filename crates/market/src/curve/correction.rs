@@ -1,18 +1,18 @@
-//! Models corrected by what was measured.
+//! Corrections of models by measurements.
 
 use super::Curve;
 
-/// How much a new measurement counts beside all earlier ones.
+/// Weight of a new measurement against all earlier ones.
 const WEIGHT: f64 = 0.3;
-/// The most that a correction scales up or down: beyond it the model is of no use anyway, and a
-/// single absurd measurement must not move the market.
+/// Maximum factor of a correction, up or down: beyond it the model is of no use, and a single
+/// absurd measurement must not move the market.
 const FACTOR_MAX: f64 = 64.0;
 
-/// What measurements say of a model: by what its sizes and its costs must be scaled.
+/// Scale factors of a model's sizes and costs, learned from measurements.
 ///
-/// Sizes are corrected when an input turns out larger or smaller than the optimizer believed,
-/// costs when an I/O turns out slower or rarer than the model says. Both are moving means of the
-/// logarithm of measured over predicted, so that twice and half cancel.
+/// Sizes are corrected when an input is larger or smaller than the optimizer estimated, costs when
+/// an I/O is slower or rarer than the model predicts. Both are moving means of the logarithm of
+/// measured over predicted, so that a factor of 2 and one of 1/2 cancel.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Correction {
     size: Scale,
@@ -26,29 +26,29 @@ struct Scale {
 }
 
 impl Correction {
-    /// Learns that what was taken for `predicted` bytes are `measured` bytes.
+    /// Records that an estimate of `predicted` bytes was measured as `measured` bytes.
     pub fn observe_bytes(&mut self, predicted: f64, measured: f64) {
         self.size.observe(predicted, measured);
     }
 
-    /// Learns that what was predicted to cost `predicted` did cost `measured`.
+    /// Records that a predicted cost of `predicted` was measured as `measured`.
     pub fn observe_cost(&mut self, predicted: f64, measured: f64) {
         self.cost.observe(predicted, measured);
     }
 
-    /// By what sizes are scaled.
+    /// Returns the factor by which sizes are scaled.
     #[must_use]
     pub fn size_factor(&self) -> f64 {
         self.size.log.exp()
     }
 
-    /// By what costs are scaled.
+    /// Returns the factor by which costs are scaled.
     #[must_use]
     pub fn cost_factor(&self) -> f64 {
         self.cost.log.exp()
     }
 
-    /// The model's curve, corrected. More bytes also cost more I/O, in proportion.
+    /// Returns the corrected curve of a model. More bytes also cost more I/O, in proportion.
     #[must_use]
     pub fn apply(&self, model: &Curve) -> Curve {
         let size = self.size_factor();
@@ -57,7 +57,7 @@ impl Correction {
 }
 
 impl Scale {
-    /// Ratios of what is not positive say nothing.
+    /// Adds a measurement; ignores ratios that are not positive and finite.
     fn observe(&mut self, predicted: f64, measured: f64) {
         let ratio = measured / predicted;
         if !(ratio.is_finite() && ratio > 0.0 && predicted > 0.0) {

@@ -1,27 +1,27 @@
 //! LRU stack distances in bytes.
 
-/// How many bytes were touched since a given touch: a Fenwick tree over the order of touches
-/// (Bennett and Kruskal, IBM J. R&D 1975), which holds the bytes of each page at its last touch.
+/// Bytes touched since a given touch: a Fenwick tree over the order of touches (Bennett and
+/// Kruskal, IBM J. R&D 1975), which holds the bytes of each page at its last touch.
 #[derive(Clone, Debug)]
 pub(super) struct Touches {
-    /// One-based partial sums.
+    /// Partial sums of the tree, one-based.
     sums: Vec<u64>,
-    /// The next place in the order.
+    /// Next position in the order.
     next: usize,
 }
 
 impl Touches {
-    /// Room for `places` touches between two renumberings.
+    /// Returns a tree with capacity for `places` touches between two renumberings.
     pub(super) fn new(places: usize) -> Self {
         Self { sums: vec![0; places + 1], next: 0 }
     }
 
-    /// Whether the next touch needs a renumbering first.
+    /// True if the next touch needs a renumbering first.
     pub(super) fn is_full(&self) -> bool {
         self.next + 1 >= self.sums.len()
     }
 
-    /// Adds a touch and returns its place.
+    /// Adds a touch and returns its position.
     pub(super) fn push(&mut self, bytes: u64) -> usize {
         let place = self.next;
         self.next += 1;
@@ -29,17 +29,17 @@ impl Touches {
         place
     }
 
-    /// Takes a touch out.
+    /// Removes a touch.
     pub(super) fn remove(&mut self, place: usize, bytes: u64) {
         self.add(place, bytes.wrapping_neg());
     }
 
-    /// The bytes of all touches after `place`.
+    /// Returns the bytes of all touches after `place`.
     pub(super) fn after(&self, place: usize) -> u64 {
         self.up_to(self.next).wrapping_sub(self.up_to(place + 1))
     }
 
-    /// Forgets everything.
+    /// Removes all touches.
     pub(super) fn clear(&mut self) {
         self.sums.fill(0);
         self.next = 0;

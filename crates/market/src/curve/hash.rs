@@ -1,54 +1,54 @@
-//! Hash join and hash aggregation: partitions spilled as a function of memory.
+//! Cost model of hash join and hash aggregation: partitions spilled as a function of memory.
 
 use super::{Curve, Point};
 use crate::number::float;
 
-/// The I/O of a partitioned hash operator.
+/// I/O of a partitioned hash operator.
 ///
-/// Rows are split over `fan_out` partitions, of which as many stay in memory as fit; the others
-/// are written and read again. A partition that does not fit when its turn comes is split again,
+/// Rows are split into `fan_out` partitions. As many partitions stay in memory as fit; the others
+/// are spilled and read again. A partition that does not fit when it is processed is split again,
 /// which writes and reads everything once more (hybrid hash join with recursive partitioning:
 /// Shapiro, TODS 1986).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashModel {
-    /// What must be in memory for nothing to be spilled, in bytes: the build side's table, or the
+    /// Memory in bytes with which nothing is spilled: the hash table of the build side, or the
     /// states of all groups.
     pub table_bytes: u64,
-    /// What is written when nothing stays in memory, in bytes.
+    /// Bytes spilled when nothing stays in memory.
     pub spilled_bytes: u64,
-    /// Bytes of one I/O.
+    /// Size of one I/O in bytes.
     pub page_bytes: u64,
-    /// Partitions of one level.
+    /// Number of partitions per level.
     pub fan_out: u64,
 }
 
-/// Levels of partitioning after which nothing changes any more: 16 to the power of 8 pages are
-/// more than a device holds.
+/// Maximum number of partitioning levels: 16 to the power of 8 pages exceed any device.
 const LEVELS_MAX: u32 = 8;
 
 impl HashModel {
-    /// A join: what is spilled of the build side drags the same part of the probe side along.
+    /// Returns the model of a join: a spilled part of the build side also spills the same part of
+    /// the probe side.
     #[must_use]
     pub fn join(build_bytes: u64, probe_bytes: u64, page_bytes: u64, fan_out: u64) -> Self {
         let spilled_bytes = build_bytes.saturating_add(probe_bytes);
         Self { table_bytes: build_bytes, spilled_bytes, page_bytes, fan_out }
     }
 
-    /// An aggregation of `input_bytes` into groups with states of `groups_bytes` together. What is
-    /// spilled is states or rows, whichever is less.
+    /// Returns the model of an aggregation of `input_bytes` into groups with states of
+    /// `groups_bytes` together. It spills states or rows, whichever is less.
     #[must_use]
     pub fn aggregate(groups_bytes: u64, input_bytes: u64, page_bytes: u64, fan_out: u64) -> Self {
         let spilled_bytes = groups_bytes.min(input_bytes);
         Self { table_bytes: groups_bytes, spilled_bytes, page_bytes, fan_out }
     }
 
-    /// The fewest bytes it can work with: a page for every partition and one to read.
+    /// Returns the minimum number of bytes: a page for every partition and one to read.
     #[must_use]
     pub fn floor_bytes(&self) -> u64 {
         self.fan_out().saturating_add(1).saturating_mul(self.page_bytes.max(1))
     }
 
-    /// The levels of partitioning with `bytes` of memory; 0 when everything fits.
+    /// Returns the levels of partitioning with `bytes` of memory; 0 if everything fits.
     #[must_use]
     pub fn levels(&self, bytes: u64) -> u32 {
         let mut largest = self.table_bytes;
@@ -60,7 +60,7 @@ impl HashModel {
         levels
     }
 
-    /// The pages written and read again, as a function of bytes.
+    /// Returns the number of pages written and read again, as a function of bytes.
     #[must_use]
     pub fn ios(&self) -> Curve {
         let enough = self.table_bytes;
@@ -83,7 +83,7 @@ impl HashModel {
         self.fan_out.max(2)
     }
 
-    /// The bytes at which `levels` falls, above `from`; `enough` needs none.
+    /// Returns the bytes above `from` at which fewer than `levels` suffice; `enough` needs none.
     fn first_with_fewer(&self, levels: u32, from: u64, enough: u64) -> u64 {
         let (mut low, mut high) = (from, enough);
         while high - low > 1 {
@@ -93,7 +93,8 @@ impl HashModel {
         high
     }
 
-    /// At the first level what fits beside the partitions' pages stays; further levels move all.
+    /// At the first level the data that fits beside the partitions' pages stays in memory; each
+    /// further level spills all of it.
     fn ios_with(&self, levels: u32, bytes: u64) -> f64 {
         let all = 2.0 * float(self.spilled_bytes) / float(self.page_bytes.max(1));
         let resident = bytes.saturating_sub(self.floor_bytes()).min(self.table_bytes);

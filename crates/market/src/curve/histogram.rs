@@ -1,15 +1,15 @@
-//! Weights by distance, finer where distances are short.
+//! Histogram of reuse distances with logarithmic buckets.
 
 use crate::number::{count, float, index, len};
 
-/// The shortest distance told apart, in bytes.
+/// Unit of distances in bytes; the first octave covers the distances below it.
 const UNIT_BYTES: u64 = 4096;
-/// Buckets between a size and its double: sizes are known to 3 %.
+/// Buckets per octave: distances have a resolution of 3 %.
 const PER_OCTAVE: u64 = 32;
-/// Octaves above the unit: up to 2^52 bytes.
+/// Number of octaves above the unit: up to 2^52 bytes.
 const OCTAVES: u64 = 40;
 
-/// How much weight lies at which distance in bytes.
+/// Weights by distance in bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     weights: Vec<f64>,
@@ -20,25 +20,25 @@ impl Histogram {
         Self { weights: vec![0.0; index(PER_OCTAVE * (OCTAVES + 1))] }
     }
 
-    /// Adds weight at a distance.
+    /// Adds weight at a distance in bytes.
     pub(super) fn add(&mut self, bytes: f64, weight: f64) {
         let last = self.weights.len() - 1;
         self.weights[bucket(bytes).min(last)] += weight;
     }
 
-    /// Multiplies every weight.
+    /// Multiplies every weight by `factor`.
     pub(super) fn scale(&mut self, factor: f64) {
         for weight in &mut self.weights {
             *weight *= factor;
         }
     }
 
-    /// The weight of all.
+    /// Returns the sum of all weights.
     pub(super) fn total(&self) -> f64 {
         self.weights.iter().sum()
     }
 
-    /// Both ends in bytes of the buckets that have weight, and the weight up to there.
+    /// Returns the start and end in bytes of each bucket with weight, and the cumulative weight.
     pub(super) fn cumulated(&self) -> impl Iterator<Item = (u64, u64, f64)> {
         let mut sum = 0.0;
         let filled = self.weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0);
@@ -49,7 +49,7 @@ impl Histogram {
     }
 }
 
-/// Linear within an octave: 32 equal buckets from each power of two to the next.
+/// Returns the bucket of a distance. An octave has 32 equal buckets.
 fn bucket(bytes: f64) -> usize {
     let units = bytes / float(UNIT_BYTES);
     if units < 1.0 {
@@ -60,7 +60,7 @@ fn bucket(bytes: f64) -> usize {
     index(PER_OCTAVE * (octave + 1) + count(within * float(PER_OCTAVE)).min(PER_OCTAVE - 1))
 }
 
-/// The least bytes of a bucket.
+/// Returns the smallest number of bytes in a bucket.
 fn start(bucket: u64) -> u64 {
     let (octave, within) = (bucket / PER_OCTAVE, bucket % PER_OCTAVE);
     match octave {

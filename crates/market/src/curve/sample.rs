@@ -1,15 +1,15 @@
-//! A falling function of bytes as points.
+//! Sampling of a falling function of bytes into a curve.
 
 use super::{Curve, Point};
 use crate::number::float;
 
-/// How far the points may be from the function, as a share of its range.
+/// Maximum distance of the curve from the function, as a share of the range of the function.
 const TOLERANCE: f64 = 0.002;
-/// The most points of a sampled curve. A cliff that must be found to the byte in 2^40 takes 41.
+/// Maximum number of points of a sampled curve. Locating a cliff to the byte in 2^40 takes 41.
 const POINTS_MAX: usize = 512;
 
-/// The curve of `value`, which must not rise, through `sizes` and as many sizes between them as
-/// are needed. Cliffs between sizes are found to the byte.
+/// Returns the curve of `value`, which must not rise, through `sizes` and as many sizes between
+/// them as are needed. Cliffs between sizes are located to the byte.
 pub(super) fn sampled(sizes: &[u64], value: impl Fn(u64) -> f64) -> Curve {
     let known: Vec<Point> = sizes.iter().map(|&bytes| Point::new(bytes, value(bytes))).collect();
     let range = match (known.first(), known.last()) {
@@ -44,8 +44,8 @@ impl<F: Fn(u64) -> f64> Sampler<F> {
         self.between(middle, right);
     }
 
-    /// Whether the function is straight here as far as its quarters can tell. Two cliffs may
-    /// balance in the middle, but not in the quarters as well.
+    /// True if the function is linear between `left` and `right`, judged by its quarters. Two
+    /// cliffs may cancel in the middle, but not in the quarters as well.
     fn is_straight(&self, left: Point, middle: Point, right: Point) -> bool {
         if left.value - right.value <= self.tolerance {
             return true;

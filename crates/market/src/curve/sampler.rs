@@ -1,4 +1,4 @@
-//! Sampling from many threads.
+//! Miss-ratio sampling from many threads.
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
@@ -8,35 +8,36 @@ use std::sync::{
 use super::{Curve, Shards, shards::mixed};
 use crate::number::float;
 
-/// [`Shards`] that many threads touch.
+/// [`Shards`] that many threads may touch concurrently.
 ///
 /// # Cost
-/// A page that is not watched costs a hash, a comparison and two additions to counters, no lock.
+/// An unsampled page costs a hash, a comparison and three additions to counters, and no lock.
 #[derive(Debug)]
 pub struct Sampler {
     threshold: AtomicU64,
-    /// Touches of pages that are not watched, since they were last counted.
+    /// Touches of unsampled pages since the last transfer to `shards`.
     passed: AtomicU64,
     touches: AtomicU64,
     bytes: AtomicU64,
     shards: Mutex<Shards>,
 }
 
-/// What a sampler has seen, aged.
+/// Statistics of a sampler, aged.
 #[derive(Clone, Debug)]
 pub struct Touched {
-    /// Touches.
+    /// Number of touches.
     pub touches: f64,
-    /// Mean bytes of a page, of all touches ever.
+    /// Mean bytes per touch, over all touches ever.
     pub mean_bytes: f64,
-    /// Bytes of all pages touched and still remembered.
+    /// Estimated bytes of all pages touched and still sampled.
     pub footprint_bytes: f64,
-    /// The part of touches that misses in a cache of so many bytes, first touches left out.
+    /// Ratio of touches that miss as a function of the bytes of a cache; first touches are
+    /// excluded.
     pub miss_ratio: Curve,
 }
 
 impl Sampler {
-    /// A sampler that watches at most so many pages.
+    /// Returns a sampler of at most `samples_max` pages.
     #[must_use]
     pub fn new(samples_max: usize) -> Self {
         let shards = Shards::new(samples_max);
@@ -49,7 +50,7 @@ impl Sampler {
         }
     }
 
-    /// Counts one touch of a page of so many bytes.
+    /// Records one touch of a page of `bytes` bytes.
     pub fn touch(&self, page: u64, bytes: u64) {
         self.touches.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -62,18 +63,18 @@ impl Sampler {
         self.threshold.store(shards.threshold(), Ordering::Relaxed);
     }
 
-    /// Lets everything seen so far count `factor` times as much.
+    /// Multiplies the weight of everything seen so far by `factor`.
     pub fn age(&self, factor: f64) {
         self.settled().age(factor);
     }
 
-    /// Touches ever.
+    /// Returns the number of touches ever.
     #[must_use]
     pub fn touches(&self) -> u64 {
         self.touches.load(Ordering::Relaxed)
     }
 
-    /// What it has seen.
+    /// Returns the current statistics.
     #[must_use]
     pub fn touched(&self) -> Touched {
         let shards = self.settled();
@@ -86,7 +87,7 @@ impl Sampler {
         }
     }
 
-    /// The samples with every touch counted.
+    /// Locks the samples and transfers the touches of unsampled pages to them.
     fn settled(&self) -> MutexGuard<'_, Shards> {
         let mut shards = self.lock();
         shards.pass(self.passed.swap(0, Ordering::Relaxed));

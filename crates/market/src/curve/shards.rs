@@ -1,37 +1,37 @@
-//! Miss-ratio curves by sampling.
+//! Miss-ratio curves by sampling (SHARDS).
 
 use std::collections::BTreeMap;
 
 use super::{Curve, Point, distance::Touches, histogram::Histogram};
 use crate::number::{float, float_len};
 
-/// The miss ratio of an LRU cache of any size, from a small sample of its pages.
+/// Miss-ratio curve of an LRU cache, from a small sample of its pages.
 ///
 /// This is SHARDS with a fixed number of samples (Waldspurger et al., FAST 2015, sections 3.3 and
-/// 4.3): a page is watched when the hash of its id is below a threshold; when too many are
-/// watched, the threshold falls to the largest hash among them, which is dropped. Distances among
-/// watched pages over the sampling rate estimate distances among all. Instead of scaling old
-/// counts whenever the rate falls, each touch weighs one over the rate of its time, which comes to
-/// the same. The difference between the weights seen and the touches counted goes to the shortest
-/// distance, as the paper's adjustment has it.
+/// 4.3). A page is sampled while the hash of its id is below a threshold. When too many pages are
+/// sampled, the threshold falls to the largest hash among them, and that page is dropped. Distances
+/// among sampled pages, divided by the sampling rate, estimate distances among all pages. Instead
+/// of scaling old counts whenever the rate falls, each touch has a weight of one over the rate of
+/// its time, which is equivalent. The difference between the weights seen and the touches counted
+/// goes to the shortest distance, as in the paper's adjustment (SHARDS-adj).
 ///
 /// Distances are in bytes, so pages of any size share one curve.
 ///
 /// # Cost
-/// A page that is not watched costs a hash and a comparison. One that is costs two walks of a
-/// tree; `samples_max` pages take about 100 bytes each.
+/// An unsampled page costs a hash and a comparison. A sampled page costs two walks of a tree;
+/// `samples_max` pages take about 100 bytes each.
 #[derive(Clone, Debug)]
 pub struct Shards {
     samples_max: usize,
-    /// A page is watched while its hash is below.
+    /// Upper bound of the hashes of sampled pages.
     threshold: u64,
-    /// Where each watched page was last touched, by the hash of its id, which is one to one.
+    /// Last touch of each sampled page, by the hash of its id, which is one to one.
     watched: BTreeMap<u64, Watched>,
     touches: Touches,
     distances: Histogram,
-    /// Weight of first touches.
+    /// Total weight of first touches.
     first: f64,
-    /// Touches counted, watched or not; scaled by ageing as the weights are.
+    /// Touches counted, sampled or not; scaled by ageing like the weights.
     counted: f64,
 }
 
@@ -41,14 +41,14 @@ struct Watched {
     bytes: u64,
 }
 
-/// Places in the order of touches for each sample: renumbering costs a walk over all samples,
-/// which comes due once in three touches a sample.
+/// Positions in the order of touches per sample: a renumbering walks over all samples, once per
+/// three touches per sample.
 const PLACES_PER_SAMPLE: usize = 4;
-/// Fewer samples give no curve.
+/// Minimum number of samples for a meaningful curve.
 const SAMPLES_MIN: usize = 16;
 
 impl Shards {
-    /// A sampler that watches at most `samples_max` pages, 16 at least. The published error with
+    /// Returns a sampler of at most `samples_max` pages, 16 at least. The published error with
     /// 8,192 is 0.0027 on average; with 1,024 it stays below 0.02 in most traces.
     #[must_use]
     pub fn new(samples_max: usize) -> Self {
@@ -64,7 +64,7 @@ impl Shards {
         }
     }
 
-    /// Counts one touch of a page of so many bytes.
+    /// Records one touch of a page of `bytes` bytes.
     pub fn touch(&mut self, page: u64, bytes: u64) {
         self.counted += 1.0;
         let hash = mixed(page);
@@ -73,18 +73,18 @@ impl Shards {
         }
     }
 
-    /// The hash from which on a page is not watched.
+    /// Returns the hash from which on a page is not sampled.
     pub(super) fn threshold(&self) -> u64 {
         self.threshold
     }
 
-    /// Counts touches of pages that are not watched.
+    /// Records touches of unsampled pages.
     pub(super) fn pass(&mut self, touches: u64) {
         self.counted += float(touches);
     }
 
-    /// Lets everything seen so far count `factor` times as much, so that the curve follows what
-    /// happens now. 0.5 once a second forgets half of what was seen each second.
+    /// Multiplies the weight of everything seen so far by `factor`, so that the curve follows the
+    /// recent workload. A factor of 0.5 once a second halves the weight of the past each second.
     pub fn age(&mut self, factor: f64) {
         let factor = factor.clamp(0.0, 1.0);
         self.distances.scale(factor);
@@ -92,19 +92,20 @@ impl Shards {
         self.counted *= factor;
     }
 
-    /// The touches that count, aged.
+    /// Returns the number of touches that count, aged.
     #[must_use]
     pub fn counted(&self) -> f64 {
         self.counted
     }
 
-    /// The share of pages watched, in (0, 1].
+    /// Returns the fraction of pages sampled, in (0, 1].
     #[must_use]
     pub fn rate(&self) -> f64 {
         float(self.threshold) / float(u64::MAX)
     }
 
-    /// The share of touches that miss in an LRU cache of so many bytes; 1 before any touch.
+    /// Returns the ratio of touches that miss as a function of the bytes of an LRU cache; 1 before
+    /// any touch.
     ///
     /// First touches count as misses at any size.
     #[must_use]
@@ -112,8 +113,8 @@ impl Shards {
         self.curve(self.first)
     }
 
-    /// As [`Shards::miss_ratio`], of touches that are not the page's first: for a cache that has
-    /// been running for long, whose first touches are long past.
+    /// Returns [`Shards::miss_ratio`] without first touches, for a cache that has been running for
+    /// long and has its first touches far in the past.
     #[must_use]
     pub fn reuse_miss_ratio(&self) -> Curve {
         self.curve(0.0)
@@ -122,8 +123,8 @@ impl Shards {
     fn curve(&self, first: f64) -> Curve {
         let reused = self.distances.total();
         let unseen = self.counted - self.first - reused;
-        // A page touched for the first time is no reuse; what the sample missed or saw too much
-        // of is put down to pages that are touched again at once.
+        // A first touch is no reuse. The touches that the sample missed or overcounted are assigned
+        // to pages that are touched again at once.
         let total = reused + unseen + first;
         if total <= 0.0 {
             return Curve::flat(1.0);
@@ -161,7 +162,7 @@ impl Shards {
         }
     }
 
-    /// Drops the page with the largest hash; the like of it is not watched from now on.
+    /// Drops the page with the largest hash and lowers the threshold to that hash.
     fn raise_the_bar(&mut self) {
         if let Some((hash, last)) = self.watched.pop_last() {
             self.touches.remove(last.place, last.bytes);
@@ -182,13 +183,13 @@ impl Shards {
         }
     }
 
-    /// Pages watched now.
+    /// Returns the number of pages sampled now.
     #[must_use]
     pub fn samples(&self) -> usize {
         self.watched.len()
     }
 
-    /// An estimate of the bytes of all pages ever touched that are still watched.
+    /// Returns an estimate of the bytes of all pages touched and still sampled.
     #[must_use]
     pub fn footprint_bytes(&self) -> f64 {
         let watched: f64 = self.watched.values().map(|last| float(last.bytes)).sum();
@@ -197,7 +198,7 @@ impl Shards {
     }
 }
 
-/// A one-to-one mixing of 64 bits (the finalizer of SplitMix64: Steele et al., OOPSLA 2014).
+/// Mixes 64 bits one to one (the finalizer of SplitMix64: Steele et al., OOPSLA 2014).
 pub(super) fn mixed(page: u64) -> u64 {
     let mut mixed = page.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

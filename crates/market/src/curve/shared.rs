@@ -1,14 +1,15 @@
-//! Several works on one memory.
+//! Combined curve of several pieces of work that share memory.
 
 use super::{Curve, Point};
 use crate::number::float;
 
 impl Curve {
-    /// What several works cost together when memory is split among them as well as possible; flat
-    /// at zero without any.
+    /// Returns the total cost of several pieces of work when memory is split among them optimally;
+    /// flat at zero without curves.
     ///
-    /// Of one it is its own curve. Of several each is taken by its lower convex hull, so a cliff
-    /// becomes a slope: which of them stands before its cliff is the business of who splits.
+    /// For one curve it is the curve itself. For several, each is replaced by its lower convex
+    /// hull, so a cliff becomes a slope; the actual split decides which of them stays above its
+    /// cliff.
     #[must_use]
     pub fn shared(curves: &[Self]) -> Self {
         let [first, others @ ..] = curves else { return Self::flat(0.0) };
@@ -35,7 +36,7 @@ impl Curve {
     }
 }
 
-/// The lower convex hull of points by rising bytes.
+/// Returns the lower convex hull of points that rise in bytes.
 fn hull(points: &[Point]) -> Vec<Point> {
     let slope = |a: Point, b: Point| (b.value - a.value) / float((b.bytes - a.bytes).max(1));
     let mut corners: Vec<Point> = Vec::new();

@@ -1,10 +1,10 @@
-//! Fewer points for nearly the same curve.
+//! Curve simplification: fewer points for nearly the same curve.
 
 use super::Point;
 use crate::number::float;
 
-/// At most `points_max` of the points: those whose triangle with their neighbours is smallest go
-/// first (Visvalingam and Whyatt, The Cartographic Journal 1993).
+/// Returns at most `points_max` of the points. The points with the smallest triangles with their
+/// neighbours are removed first (Visvalingam and Whyatt, The Cartographic Journal 1993).
 pub(super) fn simplified(points: &[Point], points_max: usize) -> Vec<Point> {
     let mut kept = points.to_vec();
     let mut areas: Vec<f64> = (0..kept.len()).map(|at| area(&kept, at)).collect();
@@ -22,7 +22,7 @@ pub(super) fn simplified(points: &[Point], points_max: usize) -> Vec<Point> {
     kept
 }
 
-/// Twice the area that goes with a point; infinite at the ends, which stay.
+/// Returns twice the area of a point's triangle; infinite at the ends, which stay.
 fn area(points: &[Point], at: usize) -> f64 {
     if at == 0 || at + 1 >= points.len() {
         return f64::INFINITY;

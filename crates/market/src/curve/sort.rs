@@ -1,51 +1,51 @@
-//! External merge sort: passes over the data as a function of memory.
+//! Cost model of external merge sort: passes over the data as a function of memory.
 
 use super::{Curve, Point};
 use crate::number::float;
 
-/// What a sort writes when its input does not fit.
+/// Spill policy of a sort whose input does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spill {
-    /// All of its input: it writes runs, as textbooks have it.
+    /// Writes all of its input as runs, as in textbooks.
     Everything,
-    /// What its memory cannot hold: its pages are evicted lazily, and those that fit are never
-    /// written in the last pass.
+    /// Writes the part that its memory cannot hold: pages are evicted lazily, and those that fit
+    /// are never written in the last pass.
     Excess,
 }
 
 /// The I/O of an external merge sort (Otaki et al., CIDR 2025, section 2.1, after Silberschatz et
 /// al., Database System Concepts, section 15.4).
 ///
-/// With `M` pages it makes runs of `M` pages and merges up to `M - 1` of them at a time. Each
-/// merge pass reads and writes all of the input; the last one hands its rows on instead.
+/// With `M` pages it makes runs of `M` pages and merges up to `M - 1` of them at a time. Each merge
+/// pass reads and writes all of the input; the last one emits its rows instead of writing them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SortModel {
-    /// What is sorted, in bytes.
+    /// Size of the input in bytes.
     pub input_bytes: u64,
-    /// Bytes of one I/O.
+    /// Size of one I/O in bytes.
     pub page_bytes: u64,
-    /// What it writes.
+    /// Spill policy.
     pub spill: Spill,
 }
 
-/// The fewest pages a merge can do with: two runs and its output.
+/// Minimum number of pages of a merge: two runs and its output.
 const PAGES_MIN: u64 = 3;
 
 impl SortModel {
-    /// The fewest bytes it can work with: three pages.
+    /// Returns the minimum number of bytes: three pages.
     #[must_use]
     pub fn floor_bytes(&self) -> u64 {
         PAGES_MIN * self.page_bytes.max(1)
     }
 
-    /// The merge passes with `bytes` of memory; 0 when the input fits.
+    /// Returns the number of merge passes with `bytes` of memory; 0 if the input fits.
     #[must_use]
     pub fn passes(&self, bytes: u64) -> u32 {
         self.passes_of_pages(bytes / self.page_bytes.max(1))
     }
 
-    /// The pages written and read again, as a function of bytes. The input's first reading is not
-    /// counted: it costs the same with any memory.
+    /// Returns the number of pages written and read again, as a function of bytes. The first read
+    /// of the input is not counted: it costs the same with any memory.
     #[must_use]
     pub fn ios(&self) -> Curve {
         let page = self.page_bytes.max(1);
@@ -97,7 +97,7 @@ impl SortModel {
         }
     }
 
-    /// The I/O just below `next` pages, where it takes `passes`.
+    /// Returns the I/O just below `next` pages, where the sort takes `passes`.
     fn ios_before(&self, passes: u32, next: u64) -> f64 {
         let input = float(self.input_pages());
         match self.spill {
@@ -108,7 +108,8 @@ impl SortModel {
         }
     }
 
-    /// The fewest pages above `from` with fewer passes than `passes`; `enough` has none.
+    /// Returns the fewest pages above `from` that need fewer passes than `passes`; `enough` needs
+    /// none.
     fn first_with_fewer(&self, passes: u32, from: u64, enough: u64) -> u64 {
         let (mut low, mut high) = (from, enough);
         while high - low > 1 {

@@ -1,16 +1,17 @@
-//! Auction: the budget is sold each round to the highest bids.
+//! Auction: sells the budget each round to the highest bids.
 
 use super::{
     Allotment, Book, Kind, Mechanism, Snapshot, Terms, book::Seat, fill::fill, supply::hull,
 };
 use crate::number::float;
 
-/// Everything above the floors is sold anew each round, to the highest bids by the byte.
+/// Sells all memory above the floors anew each round, to the highest bids per byte.
 ///
-/// A consumer bids for lots, each as large as its curve's next useful size: the average that the
-/// lot saves by the byte, over the horizon. On what it holds it bids higher by what moving costs,
-/// so a rival must be better by more than that. The price shown is the highest bid that got
-/// nothing. (Auctions of memory between operators: Davison and Graefe, SIGMOD 1995.)
+/// A consumer bids for lots, each as large as the next useful size of its curve. A bid is the
+/// average saving per byte of the lot over the horizon. For memory that the consumer holds already,
+/// the bid is raised by the moving penalty, so a rival must value the memory by more than that. The
+/// published price is the highest bid that was not served in full. (Auctions of memory between
+/// operators: Davison and Graefe, SIGMOD 1995.)
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Auction;
 
@@ -40,16 +41,17 @@ impl Mechanism for Auction {
 fn sorted_bids(book: &Book<'_>) -> Vec<Bid> {
     let each = |(at, seat)| bids_of(book, at, seat);
     let mut bids: Vec<Bid> = book.seats.iter().enumerate().flat_map(each).collect();
-    // Stable, so that a consumer's bids of equal height stay in their order.
+    // The sort is stable, to keep a consumer's bids of equal height in their order.
     bids.sort_by(|a, b| b.per_byte.total_cmp(&a.per_byte));
     bids
 }
 
-/// The hull of what bytes above its floor save: lots by falling height.
+/// Returns the bids of one consumer, by falling height: the segments of the convex hull of what
+/// bytes above its lower bound save.
 fn bids_of(book: &Book<'_>, at: usize, seat: &Seat<'_>) -> Vec<Bid> {
     let bottom = book.standing(seat, seat.low);
     let mut sizes: Vec<u64> = seat.bends(seat.low, seat.high).collect();
-    // What it holds is where moving begins to cost.
+    // The size at the start of the round is a corner, since the moving penalty begins below it.
     if let Err(place) = sizes.binary_search(&seat.start)
         && seat.start > seat.low
     {
@@ -64,8 +66,8 @@ fn bids_of(book: &Book<'_>, at: usize, seat: &Seat<'_>) -> Vec<Bid> {
     corners.windows(2).map(bid).filter(|bid| bid.per_byte > 0.0).collect()
 }
 
-/// Sells lot by lot and returns the highest bid that did not get all it was for. Who missed a lot
-/// cannot use those above it.
+/// Sells the lots in order and returns the highest bid that was not served in full. A consumer that
+/// missed a lot gets none of its later lots, which build on it.
 fn sell(book: &mut Book<'_>, bids: &[Bid]) -> f64 {
     let mut missed = vec![false; book.seats.len()];
     let mut price = 0.0_f64;
@@ -84,7 +86,8 @@ fn sell(book: &mut Book<'_>, bids: &[Bid]) -> f64 {
     price
 }
 
-/// Whether the first bytes of a lot are worth as much as all of it: there is no cliff in it.
+/// True if the first `bytes` of a lot save as much per byte as the whole lot, to 1 %: the part has
+/// no cliff to wait for.
 fn is_worth_part(book: &Book<'_>, bid: &Bid, bytes: u64) -> bool {
     let seat = &book.seats[bid.seat];
     let saved = book.standing(seat, seat.grant) - book.standing(seat, seat.grant + bytes);

@@ -1,4 +1,4 @@
-//! What systems do without a market.
+//! Baselines: the policies of systems without a market.
 
 use super::{Allotment, Book, Kind, Mechanism, Snapshot, Terms, book::cut};
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     number::{len, portion},
 };
 
-/// Equal parts for all, whatever they do with them.
+/// Divides the budget into equal parts, without regard to their use.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StaticSplit;
 
@@ -28,8 +28,8 @@ impl Mechanism for StaticSplit {
     }
 }
 
-/// Whoever asks gets: the working memory of queries in the order of their arrival, all they ask
-/// for while there is any; caches share the rest in proportion to what they would fill.
+/// Grants by demand: queries get all the working memory that they demand, in the order of arrival,
+/// while there is any; caches share the rest in proportion to their demand.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DemandDriven;
 

@@ -1,4 +1,4 @@
-//! The books of one round: bounds, grants, and what they are worth.
+//! Working state of one round: bounds, grants, and their value.
 
 use super::{Allotment, Snapshot, Terms, Trade, supply};
 use crate::{
@@ -6,38 +6,38 @@ use crate::{
     number::{float, len, portion},
 };
 
-/// Every consumer's seat in one round.
+/// Working state of all consumers in one round.
 #[derive(Debug)]
 pub(crate) struct Book<'a> {
     pub(super) terms: &'a Terms,
     pub(super) seats: Vec<Seat<'a>>,
 }
 
-/// One consumer in one round.
+/// Working state of one consumer in one round.
 #[derive(Clone, Debug)]
 pub(crate) struct Seat<'a> {
     pub(super) id: u64,
     pub(super) curve: Option<&'a Curve>,
-    /// Its grant is never below,
+    /// Lower bound of the grant in bytes.
     pub(super) low: u64,
-    /// nor above.
+    /// Upper bound of the grant in bytes.
     pub(super) high: u64,
-    /// What it would take.
+    /// Demand in bytes.
     pub(super) demand: u64,
-    /// What it was endowed with when the round began, within its bounds and the budget.
+    /// Endowment at the beginning of the round in bytes, within the bounds and the budget.
     pub(super) start: u64,
-    /// What it has now.
+    /// Current grant in bytes.
     pub(super) grant: u64,
     horizon: f64,
 }
 
 impl Seat<'_> {
-    /// Its penalty with `bytes` for as long as a grant is expected to stand.
+    /// Returns the penalty with `bytes`, summed over the horizon.
     pub(super) fn penalty(&self, bytes: u64) -> f64 {
         self.curve.map_or(0.0, |curve| curve.at(bytes) * self.horizon)
     }
 
-    /// The sizes at which its curve bends, above `low` and up to `high`.
+    /// Returns the sizes at which the curve has points, above `low` and up to `high`.
     pub(super) fn bends(&self, low: u64, high: u64) -> impl DoubleEndedIterator<Item = u64> {
         let points = self.curve.map_or(&[][..], Curve::points);
         let from = points.partition_point(|point| point.bytes <= low);
@@ -47,8 +47,8 @@ impl Seat<'_> {
 }
 
 impl<'a> Book<'a> {
-    /// Opens the books: everybody with what it has, cut down where the bounds or the budget ask
-    /// for it, cheapest first.
+    /// Starts a round: every consumer has its endowment, reduced where the bounds or the budget
+    /// demand it, cheapest bytes first.
     pub(crate) fn open(terms: &'a Terms, snapshots: &'a [Snapshot]) -> Self {
         let lows = lows(terms.budget_bytes, snapshots);
         let seat = |(snapshot, low): (&'a Snapshot, u64)| {
@@ -72,27 +72,28 @@ impl<'a> Book<'a> {
         book
     }
 
-    /// What is granted.
+    /// Returns the sum of the grants in bytes.
     pub(super) fn granted(&self) -> u64 {
         self.seats.iter().fold(0, |sum, seat| sum.saturating_add(seat.grant))
     }
 
-    /// What is not.
+    /// Returns the bytes of the budget that are not granted.
     pub(super) fn free(&self) -> u64 {
         self.terms.budget_bytes.saturating_sub(self.granted())
     }
 
-    /// What giving up bytes costs.
+    /// Returns the penalty of giving up `bytes`.
     pub(super) fn moving(&self, bytes: u64) -> f64 {
         self.terms.moving_penalty_per_byte.max(0.0) * float(bytes)
     }
 
-    /// The penalty of a seat at `bytes`, with what it costs to come down to them from its start.
+    /// Returns the penalty of a seat at `bytes`, including that of giving up what it had at the
+    /// start.
     pub(super) fn standing(&self, seat: &Seat<'_>, bytes: u64) -> f64 {
         seat.penalty(bytes) + self.moving(seat.start.saturating_sub(bytes))
     }
 
-    /// Takes back what exceeds the budget, where it is missed least.
+    /// Takes back what exceeds the budget, from the consumers with the least loss per byte.
     fn collect(&mut self) {
         let mut missing = self.granted().saturating_sub(self.terms.budget_bytes);
         for lot in supply::lots(self) {
@@ -103,7 +104,8 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// Puts everybody back to where the round began, unless the new grants are worth the move.
+    /// Restores the endowments unless the gain of the new grants, less hysteresis, exceeds their
+    /// loss.
     pub(super) fn settle(&mut self) {
         let (mut gain, mut loss) = (0.0, 0.0);
         for seat in &self.seats {
@@ -115,7 +117,7 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// Closes the books: the grants, and trades that lead from the beginning to them.
+    /// Ends the round: returns the grants, and the trades that lead from the endowments to them.
     pub(super) fn close(self, trades: Option<Vec<Trade>>, price: Option<f64>) -> Allotment {
         let trades = trades.unwrap_or_else(|| self.matched());
         let grants = self.seats.iter().map(|seat| seat.grant).collect();
@@ -123,7 +125,8 @@ impl<'a> Book<'a> {
         Allotment { grants, trades, price: price.map(|price| price / horizon) }
     }
 
-    /// Who gave to whom, where only sums are known: in the order of the seats, free bytes last.
+    /// Derives trades from the changes of the grants, for mechanisms that do not trade in pairs.
+    /// Sellers and buyers are matched in the order of the seats; free bytes come last.
     fn matched(&self) -> Vec<Trade> {
         let mut givers: Vec<(u64, u64)> = self
             .seats
@@ -153,9 +156,9 @@ impl<'a> Book<'a> {
     }
 }
 
-/// The least that each gets: its floor, or what it was just given, or all it holds if it cannot
-/// shrink, or a fair share if it has no curve. Where these exceed the budget, what is above the
-/// floors is cut in proportion, and then the floors.
+/// Returns the lower bound of each grant: the floor, or the bytes protected by patience, or the
+/// whole holding if the consumer cannot shrink, or a fair share if it has no curve. If the bounds
+/// exceed the budget, the parts above the floors are cut in proportion, and then the floors.
 fn lows(budget: u64, snapshots: &[Snapshot]) -> Vec<u64> {
     let fair = budget / len(snapshots.len()).max(1);
     let wanted = snapshots.iter().map(|snapshot| match (&snapshot.curve, snapshot.can_shrink) {
@@ -172,12 +175,12 @@ fn lows(budget: u64, snapshots: &[Snapshot]) -> Vec<u64> {
     floors.iter().zip(cut(above, left)).map(|(floor, above)| floor + above).collect()
 }
 
-/// The amounts, in proportion less if their sum exceeds `most`.
+/// Returns the amounts, scaled down in proportion if their sum exceeds `most`.
 pub(super) fn cut(amounts: Vec<u64>, most: u64) -> Vec<u64> {
     let sum = amounts.iter().fold(0_u64, |sum, amount| sum.saturating_add(*amount));
     if sum <= most {
         return amounts;
     }
-    // Where the sum saturates, what is left of each is rounded to nothing rather than too much.
+    // The sum saturates at `u64::MAX`; beyond that the parts may together exceed `most`.
     amounts.into_iter().map(|amount| portion(most, amount, sum)).collect()
 }

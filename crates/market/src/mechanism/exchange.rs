@@ -1,4 +1,4 @@
-//! Exchange: consumers trade what they have (Otaki et al., CIDR 2025, figure 3a).
+//! Exchange: consumers trade the memory they hold (Otaki et al., CIDR 2025, figure 3a).
 
 use super::{
     Allotment, Book, Kind, Mechanism, Snapshot, Terms, Trade,
@@ -6,57 +6,59 @@ use super::{
 };
 use crate::number::float;
 
-/// Trades one after another, the best first, until none is worth its while.
+/// Executes trades one after another, the most valuable first, until none pays off.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchange {
     selfish: bool,
 }
 
-/// How many of the trades that look best on the givers' hulls are reckoned exactly.
+/// Number of candidate trades that are computed exactly, of those with the best estimate.
 const RECKONED_MAX: usize = 16;
 
-/// A trade under consideration.
+/// A candidate trade.
 #[derive(Clone, Copy, Debug)]
 struct Idea {
     buyer: usize,
     bytes: u64,
-    /// What it is worth net, at most.
+    /// Estimate of the net gain over the horizon; an upper bound.
     worth: f64,
 }
 
-/// What a trade comes to.
+/// A trade computed exactly.
 #[derive(Debug)]
 struct Plan {
     buyer: usize,
-    /// Who gives how much; free bytes have no giver.
+    /// Sellers and the bytes of each; the index is `None` for free bytes.
     givers: Vec<(Option<usize>, u64)>,
     bytes: u64,
-    /// Gain less losses, over the horizon.
+    /// Gain of the buyer less losses of the sellers, over the horizon.
     gain: f64,
-    /// What of it is left when moving and hysteresis are paid.
+    /// Net gain: the part of `gain` that remains after moving and hysteresis are paid.
     worth: f64,
 }
 
 impl Exchange {
-    /// Whenever the sum of penalties falls.
+    /// Returns an exchange that trades whenever the sum of penalties falls.
     #[must_use]
     pub const fn cooperative() -> Self {
         Self { selfish: false }
     }
 
-    /// Only when nobody is worse off: a giver gives what is of no use to it. The outcome is Pareto
-    /// optimal, and may leave memory where it does little.
+    /// Returns an exchange in which no seller accepts a loss: it sells only memory that is of no
+    /// use to it. The outcome is Pareto optimal, and may leave memory with consumers that gain
+    /// little from it.
     #[must_use]
     pub const fn selfish() -> Self {
         Self { selfish: true }
     }
 
-    /// The trade that is worth most, if one is worth anything.
+    /// Returns the trade with the highest net gain, if any is positive.
     fn best(self, book: &Book<'_>) -> Option<Plan> {
         let lots = supply::lots(book);
         let mut ideas: Vec<Idea> =
             (0..book.seats.len()).flat_map(|buyer| self.ideas(book, &lots, buyer)).collect();
-        // Of trades that are worth the same the smallest: nobody takes what it cannot use.
+        // Among trades of equal worth the smallest wins, so that no buyer takes more than it can
+        // use.
         ideas.sort_by(|a, b| b.worth.total_cmp(&a.worth).then(a.bytes.cmp(&b.bytes)));
         ideas.truncate(RECKONED_MAX);
         let plans = ideas.iter().map(|idea| self.plan(book, &lots, idea.buyer, idea.bytes));
@@ -64,8 +66,8 @@ impl Exchange {
         plans.filter(|plan| plan.worth > 0.0).max_by(smaller)
     }
 
-    /// What one buyer might take: up to each bend of its own curve and of the supply, which is
-    /// where a difference of straight lines has its extremes.
+    /// Returns the candidate trades of one buyer: one for each bend of its own curve and of the
+    /// supply, since the difference of two piecewise linear functions has its extremes at bends.
     fn ideas(self, book: &Book<'_>, lots: &[Lot], buyer: usize) -> Vec<Idea> {
         let seat = &book.seats[buyer];
         let supply = Supply::of(lots, buyer, |lot| self.accepts(book, lot));
@@ -84,12 +86,12 @@ impl Exchange {
         sizes.map(idea).filter(|idea| idea.worth > now * 1e-9).collect()
     }
 
-    /// Whether a giver would give this.
+    /// True if the seller agrees to give up the lot.
     fn accepts(self, book: &Book<'_>, lot: &Lot) -> bool {
         !self.selfish || lot.loss <= book.moving(lot.bytes) * (1.0 + 1e-9)
     }
 
-    /// Reckons a trade exactly: part of a lot may cost more than its part of the hull.
+    /// Computes a trade exactly: part of a lot may cost more than its share of the hull.
     fn plan(self, book: &Book<'_>, lots: &[Lot], buyer: usize, bytes: u64) -> Plan {
         let mut givers: Vec<(Option<usize>, u64)> = Vec::new();
         let mut missing = bytes;
@@ -149,9 +151,9 @@ fn apply(book: &mut Book<'_>, plan: &Plan, trades: &mut Vec<Trade>) {
     book.seats[plan.buyer].grant += plan.bytes;
 }
 
-/// The lots that one buyer can have, summed up.
+/// Cumulative supply of one buyer: the lots that it can buy.
 struct Supply {
-    /// After each lot: bytes and loss so far.
+    /// Cumulative bytes and loss after each lot.
     sums: Vec<(u64, f64)>,
     free: u64,
 }
@@ -179,7 +181,8 @@ impl Supply {
         self.sums.iter().skip(1).map(|sum| sum.0)
     }
 
-    /// What `bytes` cost at least, and whether anyone gives them.
+    /// Returns the lowest loss for which `bytes` can be had, and true if a consumer must give them
+    /// up.
     fn loss(&self, bytes: u64) -> (f64, bool) {
         let after = self.sums.partition_point(|sum| sum.0 < bytes).max(1);
         let left = self.sums[after - 1];

@@ -1,10 +1,10 @@
-//! What is left when large lots did not fit.
+//! Distribution of the memory that is left when large lots did not fit.
 
 use super::Book;
 use crate::number::float;
 
-/// Gives free bytes to whom they are worth most by the byte, in steps of its curve or all that is
-/// left.
+/// Grants free bytes to the consumers that save most per byte with them. A grant goes up to a point
+/// of the consumer's curve, or takes all that is left.
 pub(super) fn fill(book: &mut Book<'_>) {
     for _ in 0..book.terms.trades_max {
         let free = book.free();
@@ -17,7 +17,8 @@ pub(super) fn fill(book: &mut Book<'_>) {
     }
 }
 
-/// The step of one consumer that is worth most by the byte, and how much.
+/// Returns the step of one consumer with the highest saving per byte: seat, bytes and saving per
+/// byte.
 fn step(book: &Book<'_>, at: usize, free: u64) -> Option<(usize, u64, f64)> {
     let seat = &book.seats[at];
     let now = book.standing(seat, seat.grant);

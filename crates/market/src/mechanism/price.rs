@@ -1,39 +1,41 @@
-//! Price: a broker posts what a byte costs, and everyone takes what pays (Otaki et al., CIDR 2025,
-//! figure 3b).
+//! Price: a broker posts the price of a byte, and every consumer takes the bytes that pay off
+//! (Otaki et al., CIDR 2025, figure 3b).
 
 use super::{Allotment, Book, Kind, Mechanism, Snapshot, Terms, book::Seat, fill::fill};
 use crate::number::float;
 
-/// One price for all, moved by demand: up while more is wanted than there is, down while less is.
-/// It begins each round where the last one ended.
+/// Posts one price for all consumers and adjusts it by demand: up while demand exceeds the budget,
+/// down while it falls short. Each round begins with the last price.
 ///
-/// Nobody has a purse. A penalty is money already, so a consumer takes the bytes that make its
-/// penalty plus their price least. Demand for curves with cliffs jumps, so there may be no price
-/// at which all is taken; what is left then goes to whom it is worth most.
+/// Consumers have no budgets of money. A penalty is already in the unit of the price, so a consumer
+/// takes the bytes that minimize the sum of penalty and price. With curves that have cliffs, demand
+/// jumps, so there may be no price at which demand equals the budget; the rest is then granted to
+/// the consumers that save most with it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Price {
-    /// The last price of a byte over the horizon.
+    /// Price of a byte over the horizon in the last round.
     last: f64,
 }
 
-/// Moves of the price in one round: enough to double it from the least that counts to the most,
-/// and to settle it to a thousandth.
+/// Maximum number of price adjustments in one round: enough to double the lowest relevant price up
+/// to the highest, and to narrow the result to a thousandth.
 const MOVES_MAX: usize = 96;
 
 impl Price {
-    /// A broker that asks nothing yet.
+    /// Returns a broker whose price is zero.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The lowest price found at which demand fits.
+    /// Returns the lowest price found at which demand fits into the budget.
     fn clearing(&self, book: &Book<'_>) -> f64 {
         let fits = |price: f64| demanded(book, price) <= book.terms.budget_bytes;
         if fits(0.0) {
             return 0.0;
         }
-        // Too low and high enough, when found; the price doubles or halves until both are.
+        // Bounds of the price: demand exceeds the budget at `low` and fits at `high`. The price
+        // doubles or halves until both are known.
         let (mut low, mut high) = (0.0, f64::INFINITY);
         let mut price = if self.last > 0.0 { self.last } else { least_price(book) };
         for _ in 0..MOVES_MAX {
@@ -74,7 +76,7 @@ impl Mechanism for Price {
     }
 }
 
-/// A price that somebody might feel: a penalty spread over the whole budget.
+/// Returns the first price to try: the sum of all penalties, spread over the budget.
 fn least_price(book: &Book<'_>) -> f64 {
     let sum: f64 = book.seats.iter().map(|seat| seat.penalty(seat.low)).sum();
     (sum / float(book.terms.budget_bytes.max(1))).max(f64::MIN_POSITIVE * 1e30)
@@ -85,7 +87,7 @@ fn demanded(book: &Book<'_>, price: f64) -> u64 {
     wanted.fold(0, u64::saturating_add)
 }
 
-/// The bytes at which penalty, price and moving together are least; the fewest of them.
+/// Returns the bytes that minimize the sum of penalty, price and moving; the fewest of equal ones.
 fn demand(book: &Book<'_>, seat: &Seat<'_>, price: f64) -> u64 {
     let sizes = seat.bends(seat.low, seat.high).chain([seat.low, seat.grant]);
     let cost = |bytes: u64| book.standing(seat, bytes) + price * float(bytes);

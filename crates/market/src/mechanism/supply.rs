@@ -1,15 +1,15 @@
-//! What can be given up, and what it is worth.
+//! Supply: memory that can be given up, and the loss of giving it up.
 
 use super::{Book, book::Seat};
 use crate::{Curve, number::float};
 
-/// Bytes that can be had together for a loss.
+/// Bytes that are given up together, for one loss.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lot {
-    /// Who gives; nobody if they are free.
+    /// Seat of the seller; `None` if the bytes are free.
     pub(super) seat: Option<usize>,
     pub(super) bytes: u64,
-    /// By how much the giver's penalty rises over the horizon, with what moving costs.
+    /// Increase of the seller's penalty over the horizon, including the moving penalty.
     pub(super) loss: f64,
 }
 
@@ -19,10 +19,11 @@ impl Lot {
     }
 }
 
-/// Everything that could be given up, cheapest by the byte first, what is free in front.
+/// Returns all memory that could be given up: free bytes first, then lots by rising loss per byte.
 ///
-/// A giver's lots are the lower convex hull of its loss, so taking them in order takes each
-/// giver's in its order, and stops above its cliffs as long as anything else is cheaper.
+/// The lots of one seller are the segments of the lower convex hull of its loss. Taking lots in
+/// order therefore takes those of each seller in their order, and stops above its cliffs as long as
+/// other lots are cheaper.
 pub(super) fn lots(book: &Book<'_>) -> Vec<Lot> {
     let given = |(at, seat)| given_by(book, at, seat);
     let mut lots: Vec<Lot> = book.seats.iter().enumerate().flat_map(given).collect();
@@ -55,7 +56,8 @@ fn given_by(book: &Book<'_>, at: usize, seat: &Seat<'_>) -> Vec<Lot> {
         .collect()
 }
 
-/// The corners of the lower convex hull of points by rising first part, from (0, 0) on.
+/// Returns the corners of the lower convex hull of `points`, which rise in their first component
+/// and begin after (0, 0).
 pub(super) fn hull(points: impl Iterator<Item = (u64, f64)>) -> Vec<(u64, f64)> {
     let mut corners = vec![(0, 0.0)];
     let slope = |a: (u64, f64), b: (u64, f64)| (b.1 - a.1) / float((b.0 - a.0).max(1));
@@ -71,15 +73,16 @@ pub(super) fn hull(points: impl Iterator<Item = (u64, f64)>) -> Vec<(u64, f64)> 
     corners
 }
 
-/// The most that a byte more is worth an interval on the way to a larger size, on average over
-/// that way, so that a cliff out of reach of the next byte shows.
+/// Returns the highest saving per byte and interval on the way to a larger size, averaged over that
+/// way. A cliff beyond the next byte therefore counts.
 pub(crate) fn worth_of_more(curve: &Curve, bytes: u64) -> f64 {
     let now = curve.at(bytes);
     let beyond = curve.points().iter().filter(|point| point.bytes > bytes);
     beyond.map(|point| (now - point.value) / float(point.bytes - bytes)).fold(0.0, f64::max)
 }
 
-/// The least that a byte less costs an interval on the way to a smaller size.
+/// Returns the lowest cost per byte and interval on the way to a smaller size; infinite at the
+/// floor.
 pub(crate) fn worth_of_less(curve: &Curve, bytes: u64, floor: u64) -> f64 {
     let now = curve.at(bytes);
     let sizes = curve.points().iter().map(|point| point.bytes).chain([floor]);

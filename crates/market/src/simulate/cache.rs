@@ -1,4 +1,4 @@
-//! A tenant's pages and what is known of them.
+//! Page cache of a tenant, with its traffic and its miss-ratio curve.
 
 use super::{Trace, Work, lru::Lru};
 use crate::{
@@ -7,37 +7,37 @@ use crate::{
     sla::Request,
 };
 
-/// The requests of one tenant that touch pages.
+/// Requests of one tenant that touch pages.
 #[derive(Debug)]
 pub(super) struct Cache {
     pub(super) tenant: usize,
-    /// Where its pages begin in the LRU list.
+    /// Offset of the tenant's pages in the LRU list.
     base: u64,
     shards: Shards,
-    /// What this interval saw,
+    /// Traffic of this interval.
     now: Traffic,
-    /// and the moving mean of all intervals.
+    /// Moving mean over all intervals.
     mean: Traffic,
-    /// What the requests of this interval took.
+    /// Latency and I/Os of each request of this interval.
     pub(super) requests: Vec<Request>,
 }
 
-/// What is asked for in an interval.
+/// Requests, pages and I/O time of one interval.
 #[derive(Clone, Copy, Debug, Default)]
 struct Traffic {
     requests: f64,
     pages: f64,
-    /// What the I/O would take if every page missed.
+    /// I/O time if every page missed.
     io_nanos: f64,
 }
 
-/// Pages watched for the miss ratio.
+/// Maximum number of pages sampled for the miss-ratio curve.
 const SAMPLES_MAX: usize = 2048;
-/// How much an interval counts in the mean: 20 intervals are as good as forgotten in 60.
+/// Weight of one interval in the moving mean: a mean over about 20 intervals; 5 % is left after 60.
 const WEIGHT: f64 = 0.05;
-/// How much the miss ratio remembers from one interval to the next.
+/// Ageing factor of the miss-ratio samples per interval.
 const MEMORY: f64 = 0.98;
-/// A cache of fewer pages is of no use.
+/// Floor of a cache in pages: fewer are of no use.
 const FLOOR_PAGES: u64 = 16;
 
 impl Cache {
@@ -52,7 +52,7 @@ impl Cache {
         }
     }
 
-    /// Does a request.
+    /// Executes a request.
     pub(super) fn serve(&mut self, trace: &Trace, lru: &mut Lru, work: &Work) {
         let (misses, pages, io_nanos) = match work {
             Work::Get(pages) => {
@@ -74,7 +74,7 @@ impl Cache {
         self.now.io_nanos += float(io_nanos) * float(pages);
     }
 
-    /// Whether the page was there.
+    /// Touches a page; true if it was cached.
     fn touch(&mut self, trace: &Trace, lru: &mut Lru, page: u64) -> bool {
         self.shards.touch(page, trace.page_bytes);
         lru.touch(self.base + page)
@@ -88,7 +88,7 @@ impl Cache {
         self.requests.clear();
     }
 
-    /// What the broker may know.
+    /// Returns the consumer's state for the broker, as an engine could measure it.
     pub(super) fn standing(&self, trace: &Trace, id: u64, held_bytes: u64) -> Standing {
         let tenant = &trace.tenants[self.tenant];
         let Traffic { requests, pages, io_nanos } = self.mean;

@@ -1,4 +1,4 @@
-//! A trace of three tenants that want memory at different times.
+//! Generator of a trace with three tenants that need memory at different times.
 
 use super::{
     Event, Tenant, Trace, Work,
@@ -7,14 +7,14 @@ use super::{
 use crate::Sla;
 use crate::number::count;
 
-/// What is generated. The default is the trace of the experiments.
+/// Parameters of a generated trace. The default is the trace of the experiments.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
-    /// Where the random numbers begin.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// How long it is.
+    /// Length of the trace in seconds.
     pub seconds: u64,
-    /// Times the rate of everything.
+    /// Factor on the rate of all requests.
     pub load: f64,
 }
 
@@ -24,28 +24,28 @@ impl Default for Shape {
     }
 }
 
-/// Bytes of a page.
+/// Page size in bytes.
 const PAGE_BYTES: u64 = 64 << 10;
-/// The pages of an index above its leaves: always wanted.
+/// Inner pages of the index, above its leaves: the hottest pages.
 const INNER_PAGES: u64 = 64;
-/// Leaves, and as many pages of rows: 256 MiB each.
+/// Leaf pages of the index, and as many pages of rows: 256 MiB each.
 const LEAF_PAGES: u64 = 4096;
-/// A table that reports scan again and again: 192 MiB.
+/// Pages of a table that reports scan repeatedly: 192 MiB.
 const SMALL_TABLE_PAGES: u64 = 3072;
-/// A table that is scanned now and then and fits nowhere: 1.5 GiB.
+/// Pages of a table that is scanned occasionally and exceeds every cache: 1.5 GiB.
 const LARGE_TABLE_PAGES: u64 = 24_576;
-/// Sorts: 64 MiB to 512 MiB.
+/// Smallest and largest sort in pages: 64 MiB and 512 MiB.
 const SORT_PAGES: (u64, u64) = (1024, 8192);
-/// Everything repeats after this long, in seconds.
+/// Period after which the request rates repeat, in seconds.
 const CYCLE_SECONDS: f64 = 30.0;
 
-/// Short look-ups with a tight SLA, scans, and sorts, over pages of 64 KiB on a device that reads
-/// one at random in 500 us and a GiB in a row in 0.9 s.
+/// Returns a trace of short look-ups with a tight SLA, scans, and sorts, over pages of 64 KiB on a
+/// device with random reads of 500 us and sequential reads of 0.9 s per GiB.
 ///
-/// In each half minute look-ups are many for 18 seconds and few for 12; a report scans a table of
-/// 192 MiB about three times a second from second 8 to 22, and now and then somebody scans one of
-/// 1.5 GiB; sorts of 64 to 512 MiB come all the time and more often while look-ups are few. All
-/// arrive at random (Poisson).
+/// In each cycle of 30 seconds look-ups are frequent for 18 seconds and rare for 12. A report scans
+/// a table of 192 MiB about three times a second from second 8 to 22, and rarely outside of it. A
+/// table of 1.5 GiB is scanned occasionally. Sorts of 64 to 512 MiB arrive all the time, and more
+/// often while look-ups are rare. All arrivals are random (Poisson).
 ///
 /// # Panics
 /// Never: the SLAs in it are tested.
@@ -74,18 +74,20 @@ pub fn three_tenants(shape: &Shape) -> Trace {
     }
 }
 
-/// Where in its cycle a time is, in seconds.
+/// Returns the position of a time in its cycle, in seconds.
 fn phase(nanos: u64) -> f64 {
     (crate::number::float(nanos) / 1e9) % CYCLE_SECONDS
 }
 
-/// Events of one kind at random times, `rate` of them a second at a time.
+/// Returns random arrival times at `rate` events per second, which varies with the time and is at
+/// most `highest`.
 fn arrivals(shape: &Shape, salt: u64, highest: f64, rate: fn(u64) -> f64) -> (Vec<u64>, Random) {
     let mut random = Random::new(shape.seed.wrapping_mul(1_000_003).wrapping_add(salt));
     let end = shape.seconds.saturating_mul(1_000_000_000);
     let (mut at, mut times) = (0_u64, Vec::new());
     loop {
-        // Thinning: as many as at the highest rate, of which the time's share stays.
+        // Thinning: draws arrivals at the highest rate and keeps the fraction that the current rate
+        // demands.
         at = at.saturating_add(random.pause_nanos(highest * shape.load));
         if at >= end {
             return (times, random);
@@ -125,7 +127,7 @@ fn sorts(shape: &Shape, events: &mut Vec<Event>) {
     let (times, mut random) = arrivals(shape, 4, 0.6, rate);
     let (least, most) = SORT_PAGES;
     for at_nanos in times {
-        // As many between one size and its double as between that and the next.
+        // Sizes are log-uniform: equally many in each octave.
         let octaves = random.unit() * crate::number::float(most / least).log2();
         let pages = count(crate::number::float(least) * octaves.exp2());
         events.push(Event { at_nanos, tenant: 2, work: Work::Sort { pages } });

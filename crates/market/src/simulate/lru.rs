@@ -1,12 +1,12 @@
-//! An LRU cache of numbered pages whose size can change.
+//! LRU cache of numbered pages with variable capacity.
 
 use crate::number::index;
 
 /// Pages in the order of their last touch. Page numbers are small and dense.
 #[derive(Clone, Debug)]
 pub(super) struct Lru {
-    /// For each page its neighbours, older and newer. The last entry is the ring's anchor: its
-    /// newer neighbour is the oldest page, its older one the newest.
+    /// Neighbours of each page in the list, older and newer. The last entry is the anchor of the
+    /// ring: its newer neighbour is the oldest page, its older one the newest.
     links: Vec<Link>,
     cached: Vec<bool>,
     len: u64,
@@ -20,14 +20,14 @@ struct Link {
 }
 
 impl Lru {
-    /// An empty cache for pages below `pages`.
+    /// Returns an empty cache for pages with numbers below `pages`.
     pub(super) fn new(pages: u64) -> Self {
         let anchor = index(pages);
         let alone = Link { older: anchor, newer: anchor };
         Self { links: vec![alone; anchor + 1], cached: vec![false; anchor], len: 0, capacity: 0 }
     }
 
-    /// Touches a page and returns whether it was there. Without capacity nothing stays.
+    /// Touches a page; true if it was cached. Without capacity no page is cached.
     pub(super) fn touch(&mut self, page: u64) -> bool {
         let at = index(page);
         let hit = self.cached[at];
@@ -44,13 +44,13 @@ impl Lru {
         hit
     }
 
-    /// Changes the size in pages and drops what is too much, the oldest first.
+    /// Sets the capacity in pages and evicts the excess, oldest pages first.
     pub(super) fn resize(&mut self, capacity: u64) {
         self.capacity = capacity;
         self.make_room(capacity);
     }
 
-    /// Pages there.
+    /// Returns the number of cached pages.
     pub(super) fn len(&self) -> u64 {
         self.len
     }

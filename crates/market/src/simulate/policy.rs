@@ -1,4 +1,4 @@
-//! One run of a trace under one policy.
+//! Simulation of a trace under one policy.
 
 use super::{Trace, Work, cache::Cache, lru::Lru, queue::Queue};
 use crate::{
@@ -7,72 +7,72 @@ use crate::{
     sla::Request,
 };
 
-/// Who decides how memory is shared.
+/// Policies that divide memory among consumers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Policy {
     /// A broker with this mechanism.
     Broker(Kind),
-    /// Nobody: fixed sizes in bytes, in the order of [`Sample::limits`].
+    /// Fixed sizes in bytes, in the order of [`Sample::limits`].
     Fixed(Vec<u64>),
-    /// Demand: sorts get what they ask for, and all caches are one LRU list over the rest, as in
-    /// engines with one pool that evicts for whoever asks.
+    /// Demand: sorts get what they demand, and all caches share one LRU list over the rest, as in
+    /// engines with one buffer pool that evicts for any request.
     SharedLru,
 }
 
-/// What a simulation is told.
+/// Configuration of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimulationConfig {
-    /// What all share, in bytes.
+    /// Memory budget shared by all consumers, in bytes.
     pub budget_bytes: u64,
-    /// Who decides.
+    /// Policy that divides the budget.
     pub policy: Policy,
-    /// How the broker works; its interval is that of all policies.
+    /// Configuration of the broker; its interval applies to all policies.
     pub broker: BrokerConfig,
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Score {
-    /// The sum of all penalties.
+    /// Sum of all penalties.
     pub penalty: f64,
-    /// By tenant, in the trace's order.
+    /// Results by tenant, in the order of the trace.
     pub tenants: Vec<TenantScore>,
-    /// Bytes that were taken from somebody, in all.
+    /// Total bytes taken from consumers that had been granted them.
     pub moved_bytes: u64,
-    /// What consumers are called, in the order of [`Sample::limits`]: a tenant's cache, and
-    /// its sorts.
+    /// Names of the consumers, in the order of [`Sample::limits`]: the caches of the tenants, then
+    /// their sorts.
     pub consumers: Vec<String>,
-    /// One sample an interval.
+    /// Samples, one per interval.
     pub samples: Vec<Sample>,
 }
 
-/// What a run came to for one tenant.
+/// Result of a run for one tenant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TenantScore {
-    /// Its name.
+    /// Name of the tenant.
     pub name: String,
-    /// Its requests.
+    /// Number of finished requests.
     pub requests: u64,
-    /// What they cost.
+    /// Sum of their penalties.
     pub penalty: f64,
-    /// Their mean latency, in seconds.
+    /// Mean latency in seconds.
     pub mean_seconds: f64,
-    /// Their longest, in seconds.
+    /// Longest latency in seconds.
     pub worst_seconds: f64,
 }
 
-/// One interval.
+/// Measurements of one interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// When it began, in seconds.
+    /// Start of the interval in seconds since the beginning of the trace.
     pub seconds: f64,
-    /// What each consumer was allowed, in bytes.
+    /// Limit of each consumer in bytes.
     pub limits: Vec<u64>,
-    /// What it cost.
+    /// Penalty of the interval.
     pub penalty: f64,
 }
 
-/// Plays a trace.
+/// Simulates a trace under one policy.
 #[must_use]
 pub fn run(trace: &Trace, config: &SimulationConfig) -> Score {
     let mut simulation = Simulation::new(trace, config);
@@ -94,7 +94,8 @@ pub fn run(trace: &Trace, config: &SimulationConfig) -> Score {
     simulation.score()
 }
 
-/// Intervals after which a run ends, whatever is left: more than a day of tenths of seconds.
+/// Maximum number of intervals of a run, whatever work is left: more than a day of intervals of 100
+/// ms.
 const ROUNDS_MAX: u32 = 1_000_000;
 
 fn nanos(interval: std::time::Duration) -> u64 {
@@ -106,7 +107,7 @@ struct Simulation<'a> {
     config: &'a SimulationConfig,
     broker: Broker,
     caches: Vec<Cache>,
-    /// One for each cache, or one for all.
+    /// One list per cache, or one for all caches.
     lrus: Vec<Lru>,
     queues: Vec<Queue>,
     samples: Vec<Sample>,
@@ -147,7 +148,7 @@ impl<'a> Simulation<'a> {
         Self { trace, config, broker, caches, lrus, queues, samples, tenants, moved_bytes }
     }
 
-    /// Shares the budget for the interval that begins.
+    /// Divides the budget for the interval that begins.
     fn decide(&mut self, now_nanos: u64) {
         let limits = match &self.config.policy {
             Policy::Broker(_) => self.ask_broker(now_nanos),
@@ -188,7 +189,8 @@ impl<'a> Simulation<'a> {
         ids.map(|id| self.broker.target(id).grant_bytes()).collect()
     }
 
-    /// Sorts first, in the order of the tenants; the caches' one list gets what is left.
+    /// Serves sorts first, in the order of the tenants; the shared list of the caches gets the
+    /// rest.
     fn by_demand(&self) -> Vec<u64> {
         let mut left = self.config.budget_bytes;
         let mut sorts = Vec::new();
@@ -212,7 +214,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Ends an interval: sorts work, and everybody is charged.
+    /// Ends an interval: advances the sorts and charges every tenant.
     fn finish(&mut self, from_nanos: u64, to_nanos: u64) {
         let mut charged = 0.0;
         for cache in &mut self.caches {
@@ -247,7 +249,7 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// Charges the requests of one interval to their tenant.
+/// Charges the requests of one interval to their tenant and returns the penalty.
 fn charge(trace: &Trace, scores: &mut [TenantScore], tenant: usize, requests: &[Request]) -> f64 {
     let penalty = trace.tenants[tenant].sla.charge(requests);
     let score = &mut scores[tenant];

@@ -1,4 +1,4 @@
-//! A tenant's sorts: one runs, the others wait.
+//! Queue of a tenant's sorts: one runs, the others wait.
 
 use std::collections::VecDeque;
 
@@ -9,14 +9,14 @@ use crate::{
     sla::Request,
 };
 
-/// The sorts of one tenant.
+/// Queue of the sorts of one tenant.
 #[derive(Debug)]
 pub(super) struct Queue {
     pub(super) tenant: usize,
     jobs: VecDeque<Job>,
-    /// What it had in the last interval.
+    /// Grant of the last interval in bytes.
     grant_bytes: u64,
-    /// What the sorts that ended in this interval took.
+    /// Latency and I/Os of each sort that ended in this interval.
     pub(super) requests: Vec<Request>,
 }
 
@@ -25,11 +25,11 @@ struct Job {
     arrived_nanos: u64,
     input_bytes: u64,
     run: Run,
-    /// What it has to write before it can go on, in seconds.
+    /// Outstanding write-back before the sort can continue, in seconds.
     owed_seconds: f64,
 }
 
-/// A sort with fewer pages would merge for ever.
+/// Floor of a sort in pages: with fewer the number of merge passes explodes.
 const FLOOR_PAGES: u64 = 16;
 
 impl Queue {
@@ -37,7 +37,7 @@ impl Queue {
         Self { tenant, jobs: VecDeque::new(), grant_bytes: 0, requests: Vec::new() }
     }
 
-    /// A sort arrives.
+    /// Adds a sort that arrived at `at_nanos`.
     pub(super) fn push(&mut self, trace: &Trace, at_nanos: u64, pages: u64) {
         let input_bytes = pages.saturating_mul(trace.page_bytes);
         let model = SortModel { input_bytes, page_bytes: trace.page_bytes, spill: Spill::Excess };
@@ -52,17 +52,18 @@ impl Queue {
         self.jobs.push_back(Job { arrived_nanos: at_nanos, input_bytes, run, owed_seconds: 0.0 });
     }
 
-    /// Whether nothing runs and nothing waits.
+    /// True if no sort is running or waiting.
     pub(super) fn is_idle(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    /// What the running sort would hold.
+    /// Returns the demand of the running sort in bytes.
     pub(super) fn demand_bytes(&self) -> u64 {
         self.jobs.front().map_or(0, |job| job.input_bytes)
     }
 
-    /// Sets what the running sort has. What it must give up of what it filled it writes first.
+    /// Sets the grant of the running sort. Filled memory that it must give up is written back
+    /// first.
     pub(super) fn resize(&mut self, trace: &Trace, bytes: u64) {
         if let Some(job) = self.jobs.front_mut() {
             let read = float(job.input_bytes) * (job.run.done * 2.0).min(1.0);
@@ -73,7 +74,7 @@ impl Queue {
         self.grant_bytes = bytes;
     }
 
-    /// Works from one time to another.
+    /// Advances the sorts from one time to another.
     pub(super) fn advance(&mut self, from_nanos: u64, to_nanos: u64) {
         let mut now = float(from_nanos) / 1e9;
         let end = float(to_nanos) / 1e9;
@@ -92,7 +93,8 @@ impl Queue {
         }
     }
 
-    /// What the broker may know. Who waits behind the running sort gains as it does.
+    /// Returns the consumer's state for the broker. Waiting sorts count as requests too, since they
+    /// gain as much as the running one.
     pub(super) fn standing(
         &self,
         trace: &Trace,

@@ -1,8 +1,8 @@
-//! Repeatable random numbers.
+//! Seeded pseudo-random numbers.
 
 use crate::number::{count, float};
 
-/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): the same seed gives the same numbers for ever.
+/// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): the same seed always gives the same numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 
@@ -19,26 +19,27 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; 0 when that is 0.
+    /// Returns a number below `bound`; 0 if `bound` is 0.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }
 
-    /// A number from 0 to 1, 1 excluded.
+    /// Returns a number in [0, 1).
     pub(super) fn unit(&mut self) -> f64 {
         float(self.next() >> 11) / float(1 << 53)
     }
 
-    /// The time to the next of events that come `per_second`, in nanoseconds.
+    /// Returns an exponentially distributed pause between events of rate `per_second`, in
+    /// nanoseconds.
     pub(super) fn pause_nanos(&mut self, per_second: f64) -> u64 {
         count(-(1.0 - self.unit()).ln() / per_second.max(1e-9) * 1e9)
     }
 }
 
-/// Numbers below a bound, the small ones more often: the k-th with weight `1 / k^exponent`.
+/// Zipf distribution over numbers below a bound: the k-th has weight `1 / k^exponent`.
 #[derive(Clone, Debug)]
 pub(super) struct Zipf {
-    /// Cumulated weights.
+    /// Cumulative weights.
     sums: Vec<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! Traces as text, a line each.
+//! Text format of traces: a header, then one line per tenant and per request.
 //!
 //! ```text
 //! trace 1
@@ -17,21 +17,21 @@ use std::{fmt, str::FromStr};
 use super::{Event, Tenant, Trace, Work};
 use crate::sla::text::{nanoseconds, write_time};
 
-/// A line that is no part of a trace.
+/// Error of parsing a line of a trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the trace: {problem}")]
 pub struct TraceError {
-    /// Its number, from 1.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// What is wrong with it and what would be right.
+    /// Problem of the line and the correct form.
     pub problem: String,
 }
 
-/// The highest page number; an LRU list over more would not fit.
+/// Highest page number, to bound the size of the LRU list.
 const PAGES_MAX: u64 = 1 << 26;
-/// The most pages of one request.
+/// Maximum number of pages of one request.
 const REQUEST_PAGES_MAX: u64 = 1 << 24;
-/// The first line.
+/// First line of a trace.
 const TITLE: &str = "trace 1";
 
 impl FromStr for Trace {

@@ -1,71 +1,71 @@
-//! A recorded trace.
+//! Recorded traces.
 
 use crate::Sla;
 
-/// Requests of several tenants by time, with what the machine's I/O takes.
+/// Requests of several tenants in the order of time, with the I/O latencies of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    /// Bytes of a page.
+    /// Page size in bytes.
     pub page_bytes: u64,
-    /// What it takes to read one page at random, in nanoseconds.
+    /// Duration of one random page read, in nanoseconds.
     pub random_nanos: u64,
-    /// What a page takes in a long read or write, in nanoseconds.
+    /// Duration per page of a long sequential read or write, in nanoseconds.
     pub sequential_nanos: u64,
-    /// Who sends requests.
+    /// Senders of requests.
     pub tenants: Vec<Tenant>,
-    /// The requests by rising time.
+    /// Requests, by rising time.
     pub events: Vec<Event>,
 }
 
-/// Who sends requests.
+/// A sender of requests, with its SLA.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tenant {
-    /// Its name: a word.
+    /// Name of the tenant: one word.
     pub name: String,
-    /// What the processor does for each page of its requests, in nanoseconds.
+    /// CPU time for each page of a request, in nanoseconds.
     pub cpu_nanos: u64,
-    /// What slowness costs.
+    /// SLA of the requests.
     pub sla: Sla,
 }
 
-/// One request.
+/// Record of one request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// When, in nanoseconds from the beginning.
+    /// Arrival time in nanoseconds since the beginning of the trace.
     pub at_nanos: u64,
-    /// Whose: a place in [`Trace::tenants`].
+    /// Index of the tenant in [`Trace::tenants`].
     pub tenant: usize,
-    /// What it does.
+    /// Work of the request.
     pub work: Work,
 }
 
-/// What a request does.
+/// Work of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
-    /// It touches these pages of its tenant, each a random read if absent.
+    /// Touches these pages of the tenant; each miss is a random read.
     Get(Vec<u64>),
-    /// It touches pages in a row, absent ones in long reads.
+    /// Touches consecutive pages of the tenant; misses are sequential reads.
     Scan {
-        /// The first page.
+        /// First page.
         first: u64,
-        /// How many.
+        /// Number of pages.
         pages: u64,
     },
-    /// It sorts that many pages.
+    /// Sorts pages.
     Sort {
-        /// How many.
+        /// Number of pages.
         pages: u64,
     },
 }
 
 impl Trace {
-    /// The time of the last request, in nanoseconds.
+    /// Returns the time of the last request, in nanoseconds.
     #[must_use]
     pub fn end_nanos(&self) -> u64 {
         self.events.last().map_or(0, |event| event.at_nanos)
     }
 
-    /// One above the highest page that a tenant touches; 0 if it touches none.
+    /// Returns the highest page number that a tenant touches, plus 1; 0 if it touches none.
     #[must_use]
     pub fn pages_of(&self, tenant: usize) -> u64 {
         let own = self.events.iter().filter(|event| event.tenant == tenant);
@@ -77,7 +77,7 @@ impl Trace {
         ends.max().unwrap_or(0)
     }
 
-    /// Whether a tenant sorts.
+    /// True if the tenant sorts.
     #[must_use]
     pub fn sorts(&self, tenant: usize) -> bool {
         let is_sort = |event: &Event| matches!(event.work, Work::Sort { .. });

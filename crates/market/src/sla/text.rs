@@ -1,4 +1,4 @@
-//! SLAs as people type them.
+//! Text form of SLAs.
 //!
 //! ```text
 //! sla     = ( "none" | clause ) { "," ( clause | priority ) }
@@ -14,7 +14,7 @@ use std::{fmt, str::FromStr};
 use super::{Clause, Metric, Sla};
 use crate::number::{count, float};
 
-/// A text that is no SLA.
+/// Error of parsing a text that is not an SLA.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "\"{text}\" is not an SLA: {problem}; write for example `latency 50ms penalty 10`, `latency \
@@ -22,9 +22,9 @@ use crate::number::{count, float};
      several of them with commas between, or `none`; `, priority 2` lets others wait for it"
 )]
 pub struct SlaError {
-    /// What was read.
+    /// Text that was parsed.
     pub text: String,
-    /// What is wrong with it.
+    /// Problem of the text.
     pub problem: String,
 }
 
@@ -69,10 +69,10 @@ fn priority(number: &str) -> Result<u8, String> {
     number.parse().map_err(wrong)
 }
 
-/// What is left to be read of a clause.
+/// Words of a clause that are not parsed yet.
 struct Words<'a> {
     left: Vec<&'a str>,
-    /// The word read last, for messages.
+    /// Last word parsed, for error messages.
     last: &'a str,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Words<'a> {
         format!("{what} must stand where `{}` is", self.last)
     }
 
-    /// A word that begins with `p` and a digit.
+    /// Parses a percentile: a word that begins with `p`.
     fn percentile(&mut self) -> Result<Option<f64>, String> {
         let Some(number) = self.left.last().and_then(|word| word.strip_prefix('p')) else {
             return Ok(None);
@@ -153,12 +153,12 @@ impl<'a> Words<'a> {
     }
 }
 
-/// `50ms` in nanoseconds.
+/// Parses a time such as `50ms` and returns it in nanoseconds.
 pub(crate) fn nanoseconds(word: &str) -> Option<u64> {
     let split = word.find(|letter: char| !(letter.is_ascii_digit() || letter == '.'))?;
     let (number, unit) = word.split_at(split);
     let factor = UNITS.iter().find(|(name, _)| *name == unit)?.1;
-    // Whole numbers are exact however long they are.
+    // Whole numbers are exact whatever their length.
     if let Ok(whole) = number.parse::<u64>() {
         return whole.checked_mul(factor);
     }
@@ -166,7 +166,7 @@ pub(crate) fn nanoseconds(word: &str) -> Option<u64> {
     (nanoseconds < float(u64::MAX)).then(|| count(nanoseconds))
 }
 
-/// The shortest time that reads back the same.
+/// Writes a time in the largest unit that divides it.
 pub(crate) fn write_time(f: &mut fmt::Formatter<'_>, nanoseconds: u64) -> fmt::Result {
     let fits = |unit: &&(&str, u64)| nanoseconds.is_multiple_of(unit.1);
     let (name, factor) =

@@ -1,13 +1,13 @@
-//! Batches of changes as they are in a log.
+//! Batches of changes in a log.
 //!
 //! ```text
 //! batch    salt 8, checksum of the head 4, checksum of the changes 4, bytes 8, synced 8,
 //!          number 8, checksum of the head before 4, changes
 //! ```
 //!
-//! The head can be told without the changes, and nobody can imitate it who does not know the salt
-//! of the file: recovery looks for heads in one pass, whatever bytes objects have. Both checksums
-//! are of the batch's place too.
+//! The head is recognized without the changes, and bytes of objects cannot imitate it without the
+//! salt of the file: recovery finds heads in one pass, whatever bytes objects have. Both checksums
+//! cover the batch's offset, too.
 
 use std::collections::TryReserveError;
 
@@ -17,25 +17,25 @@ use crate::blocks::{Place, checksum, u32_at, u64_at};
 use crate::record::Change;
 
 pub(crate) const BATCH_HEAD_BYTES: usize = 44;
-/// Where the bytes begin that the checksum of a head is of.
+/// Offset of the first byte that the checksum of a head covers.
 const SUMMED: usize = 12;
 
-/// A batch as the next one knows it: batches of a store are a chain, from log to log. A batch that
-/// another process wrote, or that is of another copy of the log, does not continue it.
+/// Link from a batch to the next: the batches of a store are a chain, from log to log. A batch that
+/// another process wrote, or one of another copy of the log, does not continue it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Link {
-    /// Batches up to this one, of all that the store ever wrote.
+    /// Number of batches up to this one, of all that the store ever wrote.
     pub(crate) number: u64,
-    /// The checksum of its head.
+    /// Checksum of the batch's head.
     pub(crate) sum: u32,
 }
 
-/// What stands before the changes of a batch.
+/// Head of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BatchHead {
-    /// Bytes of its changes.
+    /// Bytes of the batch's changes.
     pub(crate) len: u64,
-    /// Up to where the file was on the device when this was written; 0 where even the log before
+    /// Length of the file that was on the device when this was written; 0 if even the log before
     /// may not have been.
     pub(crate) synced: u64,
     /// The batch before.
@@ -64,7 +64,7 @@ impl BatchHead {
         all
     }
 
-    /// The head at a place, if these bytes are one.
+    /// Returns the head at a position, if these bytes are one.
     pub(crate) fn from_bytes(all: &[u8; BATCH_HEAD_BYTES], place: Place) -> Option<Self> {
         let sum = u32_at(all, 8);
         if u64_at(all, 0) != place.salt || checksum(place, &all[SUMMED..]) != sum {
@@ -75,18 +75,18 @@ impl BatchHead {
         Some(Self { len, synced, after, changes_sum, sum })
     }
 
-    /// Whether these are the changes of the batch at a place.
+    /// True if these are the changes of the batch at a position.
     pub(crate) fn is_of(self, place: Place, changes: &[u8]) -> bool {
         checksum(place, changes) == self.changes_sum
     }
 
-    /// The batch as the next one knows it.
+    /// Returns the link to the next batch.
     pub(crate) fn link(self) -> Link {
         Link { number: self.after.number.wrapping_add(1), sum: self.sum }
     }
 }
 
-/// Changes that become a batch, behind room for its head: both are written at once.
+/// Changes that become a batch, behind room for its head, so that both are written at once.
 pub(crate) struct Changes(Vec<u8>);
 
 impl Default for Changes {
@@ -106,13 +106,13 @@ impl Changes {
         Ok(())
     }
 
-    /// Empties it; it keeps memory for so many bytes.
+    /// Clears the changes, and keeps memory for at most `kept_bytes`.
     pub(crate) fn clear(&mut self, kept_bytes: usize) {
         self.0.truncate(BATCH_HEAD_BYTES);
         self.0.shrink_to(kept_bytes);
     }
 
-    /// The batch at a place of the file, and how the next one knows it.
+    /// Returns the batch at a position of the file, and the link to the next one.
     pub(crate) fn batch(&mut self, place: Place, after: Link, synced: u64) -> (&[u8], Link) {
         let (to, changes) = self.0.split_at_mut(BATCH_HEAD_BYTES);
         let head = BatchHead::of(place, after, synced, changes);

@@ -1,4 +1,4 @@
-//! The file that a log is written to, and the device below it.
+//! File of a log, and its state on the device.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,28 +12,28 @@ use crate::blocks::{HEAD_BYTES, Head, Place};
 use crate::error::ObjectError;
 use crate::files::{Files, StoredFile, directory_of};
 
-/// The file of a log as the device knows it: how much of it survives a power loss. Syncs go by this
-/// and need neither what is pending nor the file, so that writes go on beside them.
+/// State of a log file on the device: how much of it survives a power loss. Syncs use this and need
+/// neither the pending changes nor the lock of the file, so that writes continue beside them.
 pub(crate) struct Device {
     file: Box<dyn StoredFile>,
     pub(crate) path: PathBuf,
     pub(crate) sequence: u64,
-    /// Up to where the file is on the device; 0 where the log before it may not be.
+    /// Length of the file that is on the device; 0 if the log before it may not be.
     synced: AtomicU64,
-    /// Held for a sync: one at a time, as a device tells of an error once.
+    /// Held for a sync, of which one runs at a time, as a device reports an error once.
     syncing: Mutex<Syncing>,
 }
 
 #[derive(Default)]
 struct Syncing {
-    /// The device failed: it may say yes the next time without having everything.
+    /// A sync failed: a later one may succeed without all data on the device.
     failed: bool,
     /// The log before this one, which has to be on the device first, and its length.
     before: Option<(Arc<Device>, u64)>,
 }
 
 impl Device {
-    /// Waits until so many bytes of the file are on the device, and all logs before it.
+    /// Waits until `len` bytes of the file are on the device, and all logs before it.
     pub(crate) fn sync_to(&self, len: u64) -> io::Result<()> {
         let mut syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         if syncing.failed {
@@ -54,7 +54,7 @@ impl Device {
         synced
     }
 
-    /// The log before this one is on the device, or a dump stands for it.
+    /// Notes that the log before this one is on the device, or that a dump has replaced it.
     pub(crate) fn begin(&self) {
         let mut syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         syncing.before = None;
@@ -62,25 +62,25 @@ impl Device {
     }
 }
 
-/// The file that is written to.
+/// The log file that is being written.
 pub(crate) struct LogFile {
     pub(crate) device: Arc<Device>,
     salt: u64,
     len: u64,
-    /// A write failed: nobody knows how much of it is there.
+    /// A write failed, so the contents of the file are unknown.
     failed: bool,
     /// The batch before the first one, and the last one.
     pub(crate) first: Link,
     last: Link,
-    /// Up to where the file has changes, and up to where it says that it is on the device.
+    /// End of the last batch with changes, and the synced length that the last batch records.
     filled: u64,
     said: u64,
-    /// Bytes of logs before this one that no dump stands for yet.
+    /// Bytes of the logs before this one that no dump has replaced yet.
     pub(crate) earlier: u64,
 }
 
 impl LogFile {
-    /// Makes a log that is not there yet, durably.
+    /// Makes a new log, durably.
     pub(crate) fn create(
         files: &dyn Files,
         path: PathBuf,
@@ -111,7 +111,7 @@ impl LogFile {
         self
     }
 
-    /// Goes on in another file, which does not sync before this one has.
+    /// Continues in another file, which is not synced before this one. Returns this one.
     pub(crate) fn continue_in(&mut self, mut next: Self) -> Self {
         (next.first, next.last) = (self.last, self.last);
         next.earlier = self.earlier + self.len;
@@ -121,7 +121,7 @@ impl LogFile {
         std::mem::replace(self, next)
     }
 
-    /// Bytes of it and of those before it that no dump stands for yet.
+    /// Bytes of this log and of those before it that no dump has replaced yet.
     pub(crate) fn bytes(&self) -> u64 {
         self.earlier + self.len
     }
@@ -150,8 +150,8 @@ impl LogFile {
         Ok(())
     }
 
-    /// What a sync of everything written takes: the device, and the length. An error where the file
-    /// is longer or shorter than what was written: another process writes to it, or has cut it.
+    /// Returns the device and the length to sync for everything written. An error if the length of
+    /// the file is not that of what was written: another process writes to it, or has truncated it.
     pub(crate) fn to_sync(&self) -> io::Result<(Arc<Device>, u64)> {
         self.is_ours()?;
         let (has, len) = (self.device.file.len()?, self.len);
@@ -162,8 +162,8 @@ impl LogFile {
         Ok((Arc::clone(&self.device), len))
     }
 
-    /// Says that everything with changes is on the device, once it is and nothing has said so: a
-    /// batch of no changes.
+    /// Writes a batch without changes, which records that all changes are on the device, if they
+    /// are and no batch records it yet.
     pub(crate) fn seal(&mut self) -> io::Result<()> {
         let synced = self.device.synced.load(Ordering::Acquire);
         if self.said < self.filled && synced >= self.filled {

@@ -1,4 +1,4 @@
-//! The directory of a store with a log.
+//! Directory of a store with a log.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::ObjectError;
 use crate::files::{Files, Stream};
 
-/// The files of a store.
+/// Files of a store.
 pub(crate) struct Home {
     dir: PathBuf,
     pub(super) files: Arc<dyn Files>,
@@ -30,7 +30,7 @@ impl Home {
         self.files.names(&self.dir).map_err(|source| ObjectError::file("read", &self.dir, source))
     }
 
-    /// The numbers of the files of a kind, in order.
+    /// Returns the numbers of the files of a kind, in order.
     pub(super) fn numbers(&self, kind: &str) -> Result<Vec<u64>, ObjectError> {
         let mut numbers = Vec::new();
         for name in self.names()? {
@@ -48,7 +48,8 @@ impl Home {
         synced.map_err(|source| ObjectError::file("sync", &self.dir, source))
     }
 
-    /// Removes what a newer dump has made useless. What cannot be removed now is removed later.
+    /// Removes files that a newer dump has replaced. Files that cannot be removed now are removed
+    /// later.
     pub(super) fn remove_before(&self, number: u64) -> Result<(), ObjectError> {
         for kind in ["dump", "log"] {
             for old in self.numbers(kind)?.into_iter().filter(|old| *old < number) {
@@ -61,10 +62,10 @@ impl Home {
         Ok(())
     }
 
-    /// Removes what a process left that stopped while it made a dump.
+    /// Removes the files of a dump that was interrupted.
     pub(super) fn tidy(&self) -> Result<(), ObjectError> {
         if let Some(last) = self.numbers("dump")?.last() {
-            // The dump may be there by its name alone.
+            // The name of the dump may not be durable yet.
             self.sync()?;
             self.remove_before(*last)?;
         }
@@ -76,8 +77,7 @@ impl Home {
         Ok(())
     }
 
-    /// Keeps a file, if it is there, under a name that no start reads, beside the one it has. Done
-    /// again, it changes nothing.
+    /// Keeps a file, if it exists, under a second name that recovery does not read. Idempotent.
     pub(super) fn keep(&self, path: &Path) -> Result<(), ObjectError> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let (name, kept) = (name.to_string(), format!("damaged-{name}"));
@@ -86,7 +86,7 @@ impl Home {
             return Ok(());
         }
         let kept = self.dir.join(kept);
-        // Some file systems have one name for a file.
+        // Some file systems have no hard links.
         let linked = self.files.link(path, &kept).or_else(|_| self.copy(path, &kept));
         linked.map_err(|source| ObjectError::file("keep", path, source))
     }

@@ -1,4 +1,4 @@
-//! The bytes of a log that is read: its head, its batches, and what looks like some.
+//! Reader of a log: its head, its batches, and everything that looks like the head of one.
 
 use std::cell::RefCell;
 use std::io;
@@ -12,15 +12,15 @@ use crate::error::ObjectError;
 use crate::files::{Files, StoredFile, Stream};
 use crate::log::{self, BATCH_HEAD_BYTES, BatchHead};
 
-/// Bytes that are read at a time.
+/// Bytes read at a time.
 const WINDOW: usize = 1 << 20;
 
-/// A log that is read.
+/// A log being read.
 pub(super) struct LogReader {
     file: Box<dyn StoredFile>,
     pub(super) path: PathBuf,
     pub(super) len: u64,
-    /// A place of the file, and what was read there.
+    /// Offset and bytes of the part of the file that was read last.
     window: RefCell<(u64, Vec<u8>)>,
 }
 
@@ -53,12 +53,13 @@ impl LogReader {
         self.len.saturating_sub(to_u64(HEAD_BYTES))
     }
 
-    /// Waits until the file is on the device: it may be read from the kernel's memory alone.
+    /// Syncs the file, as it may have been read from the page cache before it is on the device.
     pub(super) fn sync(&self) -> Result<(), ObjectError> {
         self.file.sync().map_err(|source| ObjectError::file("sync", &self.path, source))
     }
 
-    /// The batch that begins at a place, and its changes; none if there is none, or not all of it.
+    /// Returns the batch at a position, and its changes; `None` if there is none or it is
+    /// incomplete.
     pub(super) fn batch(&self, place: Place) -> Result<Option<(BatchHead, Vec<u8>)>, ObjectError> {
         let begin = place.offset + to_u64(BATCH_HEAD_BYTES);
         let head = self.head_at(place)?.filter(|head| head.len <= self.len - begin);
@@ -71,7 +72,7 @@ impl LogReader {
         Ok(head.is_of(place, &changes).then_some((head, changes)))
     }
 
-    /// The head of a batch at a place, whether or not its changes are whole.
+    /// Returns the head of a batch at a position, even if its changes are incomplete.
     pub(super) fn head_at(&self, place: Place) -> Result<Option<BatchHead>, ObjectError> {
         let end = place.offset.checked_add(to_u64(BATCH_HEAD_BYTES));
         if end.is_none_or(|end| end > self.len) {
@@ -82,7 +83,7 @@ impl LogReader {
         Ok(BatchHead::from_bytes(&head, place))
     }
 
-    /// Reads what is there at a place, most of the time from what was read of the file before.
+    /// Reads bytes at an offset, mostly from the window that was read before.
     fn read(&self, to: &mut [u8], at: u64) -> io::Result<()> {
         if to.len() > WINDOW {
             return read_all(&*self.file, to, at);
@@ -104,8 +105,8 @@ impl LogReader {
         Ok(())
     }
 
-    /// All heads of batches from a place on, in one pass over the file, whatever its bytes are: no
-    /// changes are read, and what begins as a head does is looked at once.
+    /// Calls `each` with all heads of batches from a position on, in one pass over the file,
+    /// whatever its bytes are: no changes are read, and each candidate is checked once.
     pub(super) fn heads(
         &self,
         from: Place,

@@ -1,4 +1,4 @@
-//! Whether what slabs say of themselves is true.
+//! Consistency check of the slabs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,8 +8,8 @@ use super::{Run, SLAB_GRANULES, SLAB_WORDS, Slabs, State};
 use crate::bitmap::Bitmap;
 
 impl Slabs {
-    /// Whether the granules of `runs` are the ones that are used, each by one run; nobody may take
-    /// or give meanwhile.
+    /// Checks that the used granules are exactly those of `runs`, each in one run only. No thread
+    /// may allocate or free meanwhile.
     pub(crate) fn check(&self, runs: impl Iterator<Item = Run>) -> Result<(), String> {
         let high = self.high();
         let words = (0..high * SLAB_WORDS).map(|_| AtomicU64::new(0)).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Operations that make, read, change and remove objects, on the store and on the map.
+//! Operations that create, read, change and remove objects, on the store and on the map.
 
 use terrace_objects::{Batch, LOCAL_MAX, OBJECT_BYTES_MAX, ObjectError, ObjectId};
 
@@ -38,7 +38,7 @@ impl World {
         }
     }
 
-    /// Keeps an object that was made, if it was.
+    /// Records a created object, if there is one.
     fn keep(&mut self, id: Option<ObjectId>, bytes: Vec<u8>) -> Verdict<bool> {
         let Some(id) = id else { return Ok(false) };
         if id.to_bits() == 0 || id.node() != self.setup.node {
@@ -72,7 +72,7 @@ impl World {
         self.keep(made, bytes)
     }
 
-    /// Makes objects until there is no room.
+    /// Creates objects until there is no room.
     fn exhaust(&mut self, op: Op) -> Verdict<()> {
         let lens: [usize; 5] = if cfg!(miri) {
             [1009, 4000, 8000, 16_000, 50_000]
@@ -264,7 +264,7 @@ impl World {
         Ok(())
     }
 
-    /// What has to become of an object that is to have so many bytes.
+    /// Returns the expected result of giving an object a length.
     fn reshapable(&self, by: By, id: ObjectId, len: usize) -> Said<()> {
         let object = self.writable(id, by)?;
         if len > OBJECT_BYTES_MAX {
@@ -326,7 +326,7 @@ impl World {
         Ok(())
     }
 
-    /// Some ids, most of them of objects, one perhaps twice.
+    /// Returns some ids, most of them of objects, one perhaps twice.
     fn some_ids(&self, op: Op, most: usize) -> Vec<ObjectId> {
         let first = self.id(op);
         let apart = 1 + usize::from(op.x % 4);
@@ -347,7 +347,7 @@ impl World {
     fn get_many(&mut self, op: Op) -> Verdict<()> {
         let ids = self.some_ids(op, 80);
         let mut batch = Batch::new();
-        // The second time the batch has memory.
+        // The second time the batch has its memory already.
         for _ in 0..2 {
             self.store.get_many(&ids, &mut batch);
             self.all(&ids, batch.len())?;
@@ -390,7 +390,7 @@ impl World {
         Ok(())
     }
 
-    /// What nobody waits for.
+    /// Compares the results of operations that do not wait for locks.
     fn ask(&mut self, id: ObjectId) -> Verdict<()> {
         let want = self.objects.get(&id).map(|it| (it.bytes.len(), it.read_only));
         let want = want.ok_or(ObjectError::NotFound(id));

@@ -1,4 +1,4 @@
-//! Locks, pins, and operations on all of the store.
+//! Locks, pins, and operations on the whole store.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl World {
         }
     }
 
-    /// One of the objects that are locked or pinned.
+    /// Returns the id of one of the objects that are locked or pinned.
     fn held_id(&self, op: Op) -> Option<ObjectId> {
         let held = self.objects.iter().filter(|(_, it)| it.is_locked() || it.pins > 0);
         let held: Vec<ObjectId> = held.map(|(id, _)| *id).take(64).collect();
@@ -58,12 +58,12 @@ impl World {
         self.look_at_pinned(id)
     }
 
-    /// Reads a pinned object where it is.
+    /// Reads a pinned object in place.
     fn look_at_pinned(&self, id: ObjectId) -> Verdict<()> {
         let object = &self.objects[&id];
         let at = std::ptr::with_exposed_provenance::<u8>(object.address);
-        // SAFETY: the object is pinned, so it is there with as many bytes, and nobody else runs
-        // who could write them.
+        // SAFETY: the object is pinned, so it keeps its address and length, and no other thread
+        // runs that could write it.
         let bytes = unsafe { std::slice::from_raw_parts(at, object.bytes.len()) };
         let same = bytes == object.bytes;
         if same { Ok(()) } else { Err(format!("{id} is pinned and other bytes are there")) }
@@ -142,7 +142,7 @@ impl World {
         Ok(())
     }
 
-    /// Operations of who has a guard.
+    /// Operations on a guard.
     fn guarded(&mut self, id: ObjectId, op: Op) -> Verdict<()> {
         let free = self.lockable(id, LockMode::Write);
         let guard = self.store.write_lock(id, NOW).map(drop);
@@ -168,7 +168,7 @@ impl World {
         }
     }
 
-    /// From writing to reading and back, once beside another reader and once alone.
+    /// Downgrades and upgrades a guard, once beside another reader and once alone.
     fn guards_change(&self, id: ObjectId) -> Verdict<()> {
         let word = |error: ObjectError| error.to_string();
         let shared = self.store.write_lock(id, NOW).map_err(word)?.downgrade();
@@ -202,8 +202,8 @@ impl World {
         if now != (stats.held_bytes, stats.used_bytes) {
             return Err(format!("{done:?} is followed by {stats:?}"));
         }
-        // What is moved does not get more, nor take more slabs. For some of the objects of a group
-        // that were pinned once there may be room beside the others, and none for the rest.
+        // Moves add neither bytes nor slabs. For some of the objects of a group that were pinned
+        // once there may be room in the group's run, and none for the rest.
         let headers = 256 * (self.pinned / 2);
         let more = done.used_bytes_after > done.used_bytes_before + headers
             || done.held_bytes_after > done.held_bytes_before;
@@ -256,7 +256,7 @@ impl World {
         if got == ranges { Ok(()) } else { Err(format!("ranges {got:?}, and not {ranges:?}")) }
     }
 
-    /// What a dump has comes back in another store.
+    /// Restores a dump in another store, which must have the same contents.
     fn dump(&mut self) -> Verdict<()> {
         let word = |error: ObjectError| error.to_string();
         let mut dump = Vec::new();
@@ -300,7 +300,7 @@ impl World {
         self.reserved.iter().try_for_each(|id| restored.release(*id)).map_err(word)
     }
 
-    /// Less budget or more; never less than is held, which the ledger would refuse.
+    /// Changes the budget, never to less than is held, which the ledger would refuse.
     fn change_budget(&mut self, op: Op) -> Verdict<()> {
         let Some(ledger) = &self.ledger else { return Ok(()) };
         let slab = SLAB_BYTES as u64;
@@ -309,7 +309,7 @@ impl World {
         ledger.set_budget(budget).map_err(|error| error.to_string())
     }
 
-    /// Gives everything back; the store must then hold nothing.
+    /// Removes and releases everything; the store must then hold nothing.
     pub fn end(&mut self) -> Verdict<()> {
         self.check()?;
         let ids: Vec<ObjectId> = self.objects.keys().copied().collect();

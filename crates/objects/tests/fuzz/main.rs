@@ -1,9 +1,9 @@
 //! The store against a plain map: any bytes are a program of operations (see `program`), and every
-//! answer, refusals with their reasons included, is compared with what the map says (`world`).
+//! result, errors with their reasons included, is compared with that of the map (`world`).
 //!
-//! Programs are made at random and of others that saw something new (`search`), for as long as
-//! `TERRACE_SOAK_SECONDS` says, a second without it. One that fails is made as short as it can be
-//! and printed with the command that runs it again.
+//! Programs are random, or mutations of others that saw something new (`search`), for
+//! `TERRACE_SOAK_SECONDS`, by default a second. A program that fails is minimized and printed with
+//! the command that runs it again.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what ran, and how to run it again")]
 
@@ -34,7 +34,7 @@ fn the_store_is_a_map() {
     });
 }
 
-/// Runs the program in `TERRACE_FUZZ_PROGRAM` and says what it does.
+/// Runs the program in `TERRACE_FUZZ_PROGRAM` and prints its operations.
 #[test]
 fn a_program_that_is_named() {
     let Ok(word) = std::env::var("TERRACE_FUZZ_PROGRAM") else { return };
@@ -43,10 +43,10 @@ fn a_program_that_is_named() {
     assert_eq!(outcome.verdict, Ok(()));
 }
 
-/// Operations of a program that was made short: mostly less than ten are left.
+/// Most operations of a minimized program; mostly fewer than ten are left.
 const SHORT_OPS: usize = 60;
 
-/// A fuzzer that finds nothing proves nothing: of maps that are wrong it finds the fault.
+/// Checks that the fuzzer finds a fault that is injected into the map.
 fn finds(fault: Fault) {
     if cfg!(miri) {
         return;

@@ -1,17 +1,17 @@
-//! The language: any bytes are a program, and a program without some of its operations is one too.
+//! Language of programs: any bytes are one, and so is a program without some of its operations.
 
 use std::fmt;
 
 use terrace_objects::{LOCAL_MAX, OBJECT_BYTES_MAX};
 
-/// Bytes of one operation. The first operation of a program says how the store is set up.
+/// Bytes of one operation. The first operation of a program is the setup of the store.
 pub const OP_BYTES: usize = 6;
 
 pub const MIB: usize = 1 << 20;
-/// What the store takes from its budget at a time.
+/// Bytes that the store charges to its budget at a time.
 pub const SLAB_BYTES: usize = if cfg!(miri) { 128 << 10 } else { 2 * MIB };
 
-/// What an operation does.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     Create,
@@ -51,7 +51,7 @@ pub enum Verb {
     Reopen,
 }
 
-/// How many of 256 bytes mean which verb.
+/// Verbs, with the number of values of a byte (of 256) that stand for each.
 const VERBS: [(Verb, u8); 35] = [
     (Verb::Create, 18),
     (Verb::CreateWith, 34),
@@ -103,25 +103,25 @@ impl Verb {
     }
 }
 
-/// One operation. Which object it is about is worked out when it runs.
+/// One operation. Its object is chosen when it runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Op {
     pub verb: Verb,
     pub who: u16,
     len: u8,
-    /// Whatever else the verb asks for.
+    /// Argument, whose meaning depends on the verb.
     pub x: u8,
-    /// Run by the other thread, which makes its objects in other groups.
+    /// True to run on the other thread, which creates its objects in other groups.
     pub elsewhere: bool,
 }
 
-/// Lengths about which something changes, and those of workloads.
+/// Lengths around the limits of the layout, and those of workloads.
 const LENS: [usize; 40] = [
     0, 1, 2, 7, 8, 15, 16, 17, 24, 31, 32, 33, 40, 48, 63, 64, 65, 72, 100, 127, 128, 129, 200,
     256, 257, 300, 512, 700, 862, 1000, 1007, 1008, 1009, 1024, 1025, 4096, 16_384, 20_000, 65_536,
     100_000,
 ];
-/// Lengths about which a run takes all of a slab, or more.
+/// Lengths around which a run takes a whole slab, or more.
 const LONG: [usize; 4] = [SLAB_BYTES / 2, SLAB_BYTES - 64, SLAB_BYTES, SLAB_BYTES + 1];
 
 impl Op {
@@ -135,7 +135,7 @@ impl Op {
         }
     }
 
-    /// A length that bytes can be given for.
+    /// Returns a length for which the test has bytes.
     pub fn len(self) -> usize {
         let x = usize::from(self.x);
         let len = match self.len % 80 {
@@ -149,7 +149,7 @@ impl Op {
         if cfg!(miri) { len.min(5000) } else { len }
     }
 
-    /// A length to ask for, which may be any number.
+    /// Returns a length to request, which may be any number.
     pub fn any_len(self) -> usize {
         match (self.x, self.len % 4) {
             (255, 0) => usize::MAX,
@@ -160,7 +160,7 @@ impl Op {
         }
     }
 
-    /// Part of an object of `all` bytes; the end may lie beyond it.
+    /// Returns a range of an object of `all` bytes; the end may lie beyond it.
     pub fn range(self, all: usize) -> (usize, usize) {
         match self.x {
             255 => (usize::MAX, 1),
@@ -174,9 +174,9 @@ impl Op {
         }
     }
 
-    /// How many ids to reserve at once.
+    /// Number of ids to reserve at once.
     pub fn count(self) -> u64 {
-        // So many that ids of which few are used are used again rather than new ones.
+        // Large enough that free ids are reused before new ones are made.
         const SPARSE: u64 = if cfg!(miri) { 100 } else { 70_000 };
         const COUNTS: [u64; 8] = [0, 1, 5, 130, 1000, SPARSE, LOCAL_MAX + 1, 20_000_000];
         COUNTS[usize::from(self.x % 8)]
@@ -191,19 +191,19 @@ impl fmt::Debug for Op {
     }
 }
 
-/// How the store is set up.
+/// Setup of the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     pub bytes: usize,
     pub node: u16,
     pub budget: Option<u64>,
-    /// Whether an id names one object ever.
+    /// True if ids have generations, so that an id never names a second object.
     pub generations: bool,
-    /// Whether changes go to a log.
+    /// True if changes go to a log.
     pub log: bool,
 }
 
-/// The parts of a program.
+/// Decodes a program.
 pub fn decode(bytes: &[u8]) -> (Setup, Vec<Op>) {
     let mut first = [0; OP_BYTES];
     first.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
@@ -222,12 +222,12 @@ pub fn decode(bytes: &[u8]) -> (Setup, Vec<Op>) {
     (setup, rest.chunks_exact(OP_BYTES).map(Op::decode).collect())
 }
 
-/// A program as a word that an environment variable can hold.
+/// Returns a program as a word for an environment variable.
 pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The program that [`to_hex`] wrote.
+/// Returns the program that [`to_hex`] wrote.
 pub fn from_hex(word: &str) -> Vec<u8> {
     let digits = word.as_bytes().chunks_exact(2);
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();

@@ -1,4 +1,4 @@
-//! Looking for programs that fail: random ones, and changes of those that saw something new.
+//! Search for programs that fail: random ones, and mutations of those that saw something new.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,23 +12,23 @@ use terrace_testkit::Rng;
 use crate::program::{OP_BYTES, Op, decode, to_hex};
 use crate::world::{Fault, Verdict, World};
 
-/// Operations of a program at most.
+/// Most operations of a program.
 const OPS_MAX: usize = if cfg!(miri) { 40 } else { 300 };
-/// Programs kept to be changed.
+/// Most programs kept for mutation.
 const KEPT_MAX: usize = 2000;
-/// Runs that making a program shorter may take.
+/// Most runs of the minimization of a program.
 const SHORTER_RUNS_MAX: u64 = 3000;
-/// A program that takes longer hangs.
+/// Time after which a program counts as hung.
 const HANG: Duration = Duration::from_secs(60);
 
-/// What became of a program.
+/// Result of a program.
 pub struct Outcome {
     pub verdict: Verdict<()>,
     pub seen: HashSet<u64>,
     pub trace: Vec<String>,
 }
 
-/// A program that failed, as short as it could be made, and why.
+/// A program that failed, minimized, and the reason.
 pub struct Failure {
     pub program: Vec<u8>,
     pub why: String,
@@ -36,7 +36,7 @@ pub struct Failure {
 
 type Handed = (World, Verdict<()>);
 
-/// Runs programs: most operations on the thread that asks for it, some on another.
+/// Runs programs: most operations on the calling thread, some on another.
 pub struct Runner {
     to_other: Option<Sender<(World, Op)>>,
     from_other: Receiver<Handed>,
@@ -117,10 +117,10 @@ fn caught<T>(work: impl FnOnce() -> Verdict<T>) -> Verdict<T> {
     })
 }
 
-/// A program, and when it began.
+/// A program, and the time at which it began.
 type Running = (Instant, Vec<u8>);
 
-/// Says which program hangs, and ends the process.
+/// Watchdog that prints a program that hangs, and ends the process.
 struct Watch {
     running: Arc<Mutex<Option<Running>>>,
     end: Option<Sender<()>>,
@@ -161,14 +161,14 @@ impl Drop for Watch {
     }
 }
 
-/// A search, and what it found worth keeping.
+/// A search, and the programs that it keeps.
 pub struct Search {
     rng: Rng,
     runner: Runner,
     watch: Watch,
     kept: Vec<Vec<u8>>,
     seen: HashSet<u64>,
-    /// Programs that ran.
+    /// Number of programs run.
     pub runs: u64,
 }
 
@@ -178,12 +178,12 @@ impl Search {
         Self { rng, runner, watch, kept: Vec::new(), seen: HashSet::new(), runs: 0 }
     }
 
-    /// How many different things were seen.
+    /// Number of different observations.
     pub fn seen(&self) -> usize {
         self.seen.len()
     }
 
-    /// Runs programs as long as there is time and none fails.
+    /// Runs programs as long as `goes_on` allows and none fails.
     pub fn look(&mut self, goes_on: impl Fn(u64) -> bool) -> Option<Failure> {
         while goes_on(self.runs) {
             let program = self.next();
@@ -229,14 +229,14 @@ impl Search {
         program
     }
 
-    /// One of the programs kept, rather one of the last.
+    /// Returns one of the programs kept, more likely one of the last.
     fn any(&mut self) -> Vec<u8> {
         let all = self.kept.len();
         let from = if self.rng.one_in(2) { all.saturating_sub(32) } else { 0 };
         self.kept[from + self.rng.index(all - from)].clone()
     }
 
-    /// Where an operation begins, the setup left out.
+    /// Returns the offset of a random operation after the setup.
     fn place(&mut self, program: &[u8]) -> usize {
         OP_BYTES * (1 + self.rng.index((program.len() / OP_BYTES).max(2) - 1))
     }
@@ -273,7 +273,7 @@ impl Search {
                 program.extend_from_slice(&other[from..]);
             }
             6 => {
-                // The same of another object, again and again.
+                // The same operation on other objects, several times.
                 let mut op = program[at..at + OP_BYTES].to_vec();
                 let times = 1 + self.rng.index(24);
                 for _ in 0..times {
@@ -289,7 +289,7 @@ impl Search {
         }
     }
 
-    /// Leaves out operations, and makes numbers zero, as long as the program fails.
+    /// Minimizes a program: removes operations, and sets numbers to zero, as long as it fails.
     fn shorter(&mut self, program: Vec<u8>, why: String) -> Failure {
         let mut failure = Failure { program, why };
         let end = self.runs + SHORTER_RUNS_MAX;
@@ -342,7 +342,7 @@ impl Search {
 }
 
 impl Failure {
-    /// All that there is to know about it.
+    /// Returns a report of the failure.
     pub fn report(&self, fault: Option<Fault>) -> String {
         let trace = Runner::new(fault).run(&self.program, true).trace.join("\n");
         format!("{}\n\n{trace}\n\n{}", self.why, again(&self.program))

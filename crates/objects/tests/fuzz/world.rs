@@ -1,4 +1,4 @@
-//! A store beside a plain map, and what the map says that the store has to answer.
+//! A store beside a plain map, which predicts the results of the store.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::{self, Debug};
@@ -16,23 +16,23 @@ use terrace_testkit::Rng;
 
 use crate::program::{Op, SLAB_BYTES, Setup, Verb};
 
-/// What an operation said, or should have.
+/// Result of an operation, actual or expected.
 pub type Said<T> = Result<T, ObjectError>;
-/// Why a program failed.
+/// Result of a check, with the reason that a program failed.
 pub type Verdict<T> = Result<T, String>;
 
-/// What the map is made to believe so that the fuzzer has something to find.
+/// Faults injected into the map, which the fuzzer has to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Objects that became longer end in what they ended in before.
+    /// Objects that became longer are not padded with zeros.
     NoZeros,
-    /// Objects that are pinned and read-only are said to be pinned.
+    /// Objects that are pinned and read-only are reported as pinned.
     PinnedFirst,
-    /// Who goes from writing to reading is no longer counted.
+    /// A downgraded lock is no longer counted.
     ForgottenReader,
 }
 
-/// An object as the map knows it.
+/// An object in the map.
 #[derive(Clone, Debug, Default)]
 pub struct Object {
     pub bytes: Vec<u8>,
@@ -40,7 +40,7 @@ pub struct Object {
     pub readers: u32,
     pub writer: bool,
     pub pins: u32,
-    /// Where it is for as long as it is pinned.
+    /// Address of the object while it is pinned.
     pub address: usize,
 }
 
@@ -50,7 +50,7 @@ impl Object {
     }
 }
 
-/// What was asked, and of which object.
+/// Name of an operation, and its object.
 #[derive(Clone, Copy, Debug)]
 pub struct About(pub &'static str, pub ObjectId);
 
@@ -60,41 +60,41 @@ impl fmt::Display for About {
     }
 }
 
-/// Who asks.
+/// Caller of an operation, by the locks that it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     Anybody,
     Holder,
 }
 
-/// Room that an operation may find missing.
+/// Room that an operation may fail to get.
 #[derive(Clone, Copy, Debug)]
 pub enum Room {
-    /// It needs none.
+    /// The operation needs none.
     None,
-    /// So many bytes in runs; with a whole slab to be had, runs of half a slab are never missing.
+    /// So many bytes in runs; if a whole slab is free, runs of half a slab must be found.
     Bytes(usize),
 }
 
 pub struct World {
     pub store: ObjectStore,
-    /// Where its log is, if it has one.
+    /// Directory of the store's log, if it has one.
     home: Option<TempDir>,
     pub setup: Setup,
     pub ledger: Option<Ledger>,
     pub objects: BTreeMap<ObjectId, Object>,
     pub reserved: BTreeSet<ObjectId>,
     pub gone: Vec<ObjectId>,
-    /// Where ids have generations, the first that a place may have next.
+    /// If ids have generations, the lowest that a slot may have next.
     pub next: BTreeMap<u64, u64>,
-    /// How often anything was pinned.
+    /// Number of pins taken so far.
     pub pinned: u64,
     pub step: u64,
     pub fault: Option<Fault>,
-    /// The operation that runs, and what it and the one before were.
+    /// The current operation, and the kinds of it and the one before.
     pub op: Option<Op>,
     pub before: Option<Verb>,
-    /// What was seen, in numbers that mean nothing but that they differ.
+    /// Hashes of the observations made so far.
     pub seen: HashSet<u64>,
     pub trace: Option<Vec<String>>,
 }
@@ -140,7 +140,7 @@ impl World {
         })
     }
 
-    /// The store ends, and what its log has is one again.
+    /// Closes the store and opens it again from its log.
     pub fn reopen(&mut self, checkpoint: bool) -> Verdict<()> {
         if self.home.is_none() {
             return self.check();
@@ -154,7 +154,7 @@ impl World {
         self.store = ObjectStore::new(none).map_err(|error| error.to_string())?;
         let mut store = open(self.setup, self.ledger.as_ref(), self.home.as_ref());
         if let Err(ObjectError::OutOfMemory { .. }) = store {
-            // What was put together in a full store need not fit as it comes.
+            // The objects of a full store need not fit when they are created again in order.
             self.note("more");
             self.setup.bytes += 3 * SLAB_BYTES;
             (self.setup.budget, self.ledger) = (None, None);
@@ -167,7 +167,7 @@ impl World {
         self.check()
     }
 
-    /// Runs one operation; what was answered wrongly.
+    /// Runs one operation. An error if its result is wrong.
     pub fn run(&mut self, op: Op) -> Verdict<()> {
         self.step += 1;
         self.op = Some(op);
@@ -180,26 +180,26 @@ impl World {
         self.fault == Some(fault)
     }
 
-    /// The place of an id in their order, and its generation.
+    /// Returns the slot of an id in the order of ids, and its generation.
     pub fn place(&self, id: ObjectId) -> (u64, u64) {
         let generation = if self.setup.generations { id.to_bits() >> 40 & 0xff } else { 0 };
         (id.to_bits() & !(generation << 40), generation)
     }
 
-    /// Whether an id of this node may name an object, or be reserved, as none did before. Those of
-    /// other nodes come and go as these say.
+    /// True if an id of this node was not used before, and may name an object or be reserved. Ids
+    /// of other nodes may be used again.
     pub fn is_new(&self, id: ObjectId) -> bool {
         let (place, generation) = self.place(id);
         !self.setup.generations || self.next.get(&place).is_none_or(|next| generation >= *next)
     }
 
-    /// The id names nothing any more.
+    /// Ends the use of an id.
     pub fn end_id(&mut self, id: ObjectId) {
         let (place, generation) = self.place(id);
         self.next.insert(place, generation + 1);
     }
 
-    /// Bytes that differ from one operation to the next.
+    /// Returns bytes that differ from one operation to the next.
     pub fn bytes(&self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         Rng::new(self.step.rotate_left(32) ^ len as u64).fill(&mut bytes);
@@ -210,21 +210,21 @@ impl World {
         (self.setup.bytes / SLAB_BYTES * SLAB_BYTES) as u64
     }
 
-    /// Whether a slab is to be had. An operation that was refused has not taken it.
+    /// True if another slab can be allocated. A refused operation has not taken it.
     fn has_spare_slab(&self) -> bool {
         let slab = SLAB_BYTES as u64;
         let paid = self.ledger.as_ref().is_none_or(|it| it.available() >= slab + 4096);
         paid && self.store.stats().held_bytes + slab <= self.limit()
     }
 
-    /// Remembers that something was seen beside the operation that runs.
+    /// Records an observation together with the current operation.
     pub fn note(&mut self, what: impl Hash) {
         let mut hasher = DefaultHasher::new();
         (self.op.map(|op| op.verb), what).hash(&mut hasher);
         self.seen.insert(hasher.finish());
     }
 
-    /// Compares an answer with what it has to be; the value unless the operation was refused.
+    /// Compares a result with the expected one. Returns the value unless the operation failed.
     pub fn agree<T: PartialEq + Debug>(
         &mut self,
         about: About,
@@ -255,7 +255,7 @@ impl World {
         }
     }
 
-    /// As [`World::agree`] for what nothing is known of yet but that it may lack room.
+    /// As [`World::agree`] for a result that is unknown, except that there may be no room.
     pub fn agree_on_made<T: PartialEq + Debug + Clone>(
         &mut self,
         about: About,
@@ -289,7 +289,7 @@ impl World {
         Ok(object)
     }
 
-    /// What else than locks keeps an object from being removed.
+    /// Returns the expected result of a removal, locks not considered.
     pub fn removable(&self, id: ObjectId, by: By) -> Said<()> {
         let object = self.writable(id, by)?;
         if object.pins > 0 { Err(ObjectError::Pinned(id)) } else { Ok(()) }
@@ -299,7 +299,7 @@ impl World {
         self.objects.get_mut(&id).unwrap_or_else(|| unreachable!("the answer was as expected"))
     }
 
-    /// The id that an operation is about: mostly that of an object.
+    /// Returns the id of an operation: mostly that of an object.
     pub fn id(&self, op: Op) -> ObjectId {
         if op.who % 16 == 15 || self.objects.is_empty() {
             return self.odd_id(op);
@@ -310,7 +310,7 @@ impl World {
         next.map_or(from, |(id, _)| *id)
     }
 
-    /// An id that mostly no object has.
+    /// Returns an id that mostly no object has.
     pub fn odd_id(&self, op: Op) -> ObjectId {
         let n = usize::from(op.who / 128);
         let gone = self.gone.len().checked_sub(1 + n % 8).map(|n| self.gone[n]);
@@ -324,10 +324,10 @@ impl World {
         }
     }
 
-    /// An id of another node, of few, so that groups fill and ids come again.
+    /// Returns one of a few ids of other nodes, so that groups fill and ids recur.
     pub fn foreign_id(&self, n: usize) -> ObjectId {
         if cfg!(miri) {
-            // Other nodes' groups come by the thousand, and all of them are walked through.
+            // Groups of other nodes are made by the thousand, and all of them are walked.
             return ObjectId::new(self.setup.node, 1000);
         }
         const LOCALS: [u64; 8] = [0, 1, 2, 62, 63, 64, 1 << 31, LOCAL_MAX];
@@ -339,7 +339,7 @@ impl World {
         }
     }
 
-    /// The counts of the store against those of the map, and of the ledger against both.
+    /// Compares the counters of the store with those of the map, and of the ledger with both.
     fn counts(&mut self) -> Verdict<()> {
         let stats = self.store.stats();
         self.note((stats.held_bytes, stats.used_bytes.max(1).ilog2() / 2));
@@ -372,7 +372,7 @@ pub fn locked(id: ObjectId) -> ObjectError {
     ObjectError::LockTimeout { id, waited_ms: 0 }
 }
 
-/// An error without what the clock had to do with it.
+/// Returns an error as text, without times.
 fn plain(error: &ObjectError) -> String {
     match error {
         ObjectError::LockTimeout { id, .. } => format!("{:?}", locked(*id)),
@@ -380,7 +380,7 @@ fn plain(error: &ObjectError) -> String {
     }
 }
 
-/// Which answer it was.
+/// Returns the kind of a result.
 fn kind<T>(said: &Said<T>) -> String {
     let error = said.as_ref().err().map(|error| format!("{error:?}"));
     let name = error.as_deref().map_or("Ok", |text| text.split(['(', ' ']).next().unwrap_or(""));

@@ -14,8 +14,8 @@ fn last_log(dir: &Path) -> PathBuf {
     files(dir, "log-").pop().expect("one")
 }
 
-/// What two processes that go on from the same place write to one file is not taken for one log,
-/// though all batches are whole.
+/// The batches of two processes that continue one file from the same offset are not taken for one
+/// log, though all of them are whole.
 #[test]
 fn batches_of_two_writers_are_damage() {
     let scratch = tempfile::tempdir().expect("a directory");
@@ -26,14 +26,14 @@ fn batches_of_two_writers_are_damage() {
     (0..3).for_each(|_| assert!(store.create_with(b"first writer").is_ok()));
     let first = std::fs::read(&path).expect("there");
     drop(store);
-    // The other process goes on where the first one was, with the same salt.
+    // The other process continues from the same offset, with the same salt.
     let other = tempfile::tempdir().expect("a directory");
     let at = usize::try_from(fork).expect("small");
     let batch = (first.len() - at) / 3;
     let mut mixed = begin;
     mixed.extend_from_slice(&first[at..at + batch]);
-    // Its second batch is one of the same length that follows another first one: that of the first
-    // writer with another number before it.
+    // Its second batch has the same length but follows another first one: that of the first writer
+    // with another number before it.
     let mut second = first[at + 2 * batch..].to_vec();
     let (salt, offset) = (first[24..32].to_vec(), (at + batch) as u64);
     let sum = |bytes: &[u8]| {
@@ -60,7 +60,7 @@ fn batches_of_two_writers_are_damage() {
     assert_eq!(std::fs::read(kept).expect("there"), mixed);
 }
 
-/// A log that ended too early, at a batch, is missed by the one after it.
+/// A log that was truncated between batches is detected by the one after it.
 #[test]
 fn a_log_that_lost_its_end_is_damage() {
     let scratch = tempfile::tempdir().expect("a directory");
@@ -84,7 +84,7 @@ fn a_log_that_lost_its_end_is_damage() {
     }
 }
 
-/// What was torn is left where it is, by this start and those after it.
+/// Recovery leaves torn writes where they are, also when it runs again.
 #[test]
 fn no_start_shortens_a_log() {
     let scratch = tempfile::tempdir().expect("a directory");
@@ -98,7 +98,7 @@ fn no_start_shortens_a_log() {
     for round in 0..4 {
         let (store, found) = ObjectStore::open(config(), log(scratch.path(), Durability::Written))
             .unwrap_or_else(|error| panic!("{round}: {error}"));
-        // The log of the first start says where this one ended.
+        // The log begun by the first recovery records where this one ended.
         assert_eq!(found.torn_bytes, if round < 1 { 100 } else { 0 }, "{round}");
         assert_eq!(store.get_vec(id).expect("there"), b"whole");
         assert_eq!(Model::of(&store).objects.len(), round.max(1), "{round}");
@@ -122,7 +122,7 @@ fn set_version(path: &Path, version: u32) {
     std::fs::write(path, bytes).expect("written");
 }
 
-/// Dumps of the version before are read, and its logs where a checkpoint has emptied them.
+/// Dumps of the version before are read, and its logs if a checkpoint has emptied them.
 #[test]
 fn other_versions_are_refused_with_what_to_do() {
     let scratch = tempfile::tempdir().expect("a directory");

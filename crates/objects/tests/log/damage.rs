@@ -1,4 +1,4 @@
-//! What is damaged, left over, or was not on the device when the machine stopped.
+//! Damaged and stale files, and writes that were not on the device when the machine crashed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn a_log_that_ends_anywhere_is_read_up_to_there() {
         states.push((store.log_bytes(), objects.clone()));
     }
     store.sync().expect("a device");
-    // A batch of no changes says that it is synced.
+    // A batch without changes records the sync.
     states.push((store.log_bytes(), objects));
     drop(store);
     let path = files(scratch.path(), "log-").pop().expect("one");
@@ -35,7 +35,7 @@ fn a_log_that_ends_anywhere_is_read_up_to_there() {
         let (at, expected) = at.cloned().unwrap_or((0, BTreeMap::new()));
         assert_eq!(Model::of(&store).objects, expected, "{end}");
         assert_eq!(found.torn_bytes, end as u64 - at, "{end}");
-        // What is written next is found behind it.
+        // The next change is found behind it.
         let id = store.create_with(b"next").expect("room");
         drop(store);
         let store = open(other.path());
@@ -44,7 +44,7 @@ fn a_log_that_ends_anywhere_is_read_up_to_there() {
     }
 }
 
-/// A log as a machine finds it that was started since: with another boot in its head.
+/// Returns a log as found after a restart of the machine: with another boot id in its head.
 fn of_another_boot(log: &[u8]) -> Vec<u8> {
     let mut log = log.to_vec();
     log[32] ^= 1;
@@ -53,8 +53,8 @@ fn of_another_boot(log: &[u8]) -> Vec<u8> {
     log
 }
 
-/// A machine that stops may have written what came last, and not what came before it. A process
-/// that stops leaves its last batch unfinished, and no hole before others.
+/// A crash of the machine may leave later writes without earlier ones. A process that is killed
+/// leaves its last batch incomplete, and no hole before others.
 #[test]
 fn only_what_was_synced_can_be_damaged() {
     let scratch = tempfile::tempdir().expect("a directory");
@@ -100,7 +100,7 @@ fn only_what_was_synced_can_be_damaged() {
         let (store, found) = opened(&of_another_boot(&stopped)).expect("the last ones are gone");
         assert_eq!((Model::of(&store).objects.len(), found.changes), (n, n as u64));
         assert_eq!(found.torn_bytes, (stopped.len() - batch.start) as u64);
-        // Whole batches behind a hole are said, and kept.
+        // Whole batches behind a hole are reported, and kept.
         let kept = files(other.path(), "damaged-log-");
         assert_eq!((kept.len(), found.damage.len()), (usize::from(n < 19), usize::from(n < 19)));
         for kept in kept {
@@ -155,7 +155,7 @@ fn damaged_dumps_and_missing_logs_are_errors() {
     drop(open(scratch.path()));
     let logs = files(scratch.path(), "log-");
     let dump = files(scratch.path(), "dump-").pop().expect("one");
-    // The log that the dump names is gone, and a later one is there.
+    // The log that the dump names is missing, and a later one exists.
     let wholes: Vec<Vec<u8>> = logs.iter().map(|log| std::fs::read(log).expect("there")).collect();
     for log in &logs {
         std::fs::remove_file(log).expect("there");
@@ -187,7 +187,7 @@ fn flip(path: &Path, before_end: usize) {
     std::fs::write(path, bytes).expect("written");
 }
 
-/// What is damaged is set aside once a dump stands for all that was read, and not before.
+/// Damaged files are set aside once a dump has replaced all that was read, and not before.
 #[test]
 fn damage_that_is_accepted_in_vain_costs_nothing() {
     let scratch = tempfile::tempdir().expect("a directory");
@@ -207,7 +207,7 @@ fn damage_that_is_accepted_in_vain_costs_nothing() {
         flip(&path, before_end);
         let (at_once, later) = (copy_of(scratch.path()), copy_of(scratch.path()));
         let at_once = accept(at_once.path(), 64 * MIB).expect("what is whole").0;
-        // There is no room for the dump that is to stand for what is left.
+        // There is no room for the dump of the remaining contents.
         for _ in 0..2 {
             accept(later.path(), 6 * MIB).expect_err("12 MiB are not to be had");
         }
@@ -217,7 +217,7 @@ fn damage_that_is_accepted_in_vain_costs_nothing() {
     }
 }
 
-/// Neither a file under another's name nor what another file left on the device is taken for it.
+/// Recovery rejects a file under the name of another, and stale blocks of another file.
 #[test]
 fn each_file_knows_its_own() {
     let scratch = tempfile::tempdir().expect("a directory");
@@ -230,7 +230,7 @@ fn each_file_knows_its_own() {
     (101..=150).for_each(|n| store.put(id, &[n; 32]).expect("there"));
     let stopped = copy_of(scratch.path());
     drop(store);
-    // Batches of the same lengths stand where the next ones would.
+    // Stale batches of the same lengths stand where the next ones would.
     let path = files(stopped.path(), "log-").pop().expect("one");
     let mut new = std::fs::read(&path).expect("there");
     let at = new.len();

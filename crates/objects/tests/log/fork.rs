@@ -1,4 +1,4 @@
-//! What a child process (fork) may do with its parent's store, and that the parent keeps its log.
+//! Operations of a child process (fork) on its parent's store, whose log stays the parent's.
 
 use std::path::Path;
 use std::process::ExitStatus;
@@ -13,7 +13,7 @@ use terrace_sys::mischief;
 
 use super::{MIB, Model, config, files, log, open};
 
-/// A child has a copy of what all threads of this process have locked.
+/// Held by a test that forks: a child has a copy of the locks that all threads hold.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -21,12 +21,12 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn child(work: impl FnOnce() -> bool) -> ExitStatus {
-    // SAFETY: the allocator that a child calls here makes its locks anew in it, and no other thread
-    // is in a call of the stores that it looks at when it is made.
+    // SAFETY: the allocator that a child calls here resets its locks in it, and at the fork no
+    // other thread is in a call of the stores that the child uses.
     unsafe { mischief::in_child(|| u8::from(!work())) }.expect("a child")
 }
 
-/// A store that its owner can end, and a child its copy of it.
+/// A store that its owner can drop, and a child its copy.
 type Slot = Mutex<Option<ObjectStore>>;
 
 fn take(slot: &Slot) -> ObjectStore {
@@ -39,7 +39,7 @@ fn refuse<T>(result: Result<T, ObjectError>) -> bool {
     })
 }
 
-/// Everything that would be in the log is refused.
+/// True if all operations that would be logged are refused.
 fn refuses_changes(store: &ObjectStore, id: ObjectId) -> bool {
     let bytes = &[7; 16];
     [
@@ -75,7 +75,7 @@ fn bytes_of(dir: &Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     files(dir, "").into_iter().map(read).collect()
 }
 
-/// The child ends its copy; the parent goes on, and everything that was acknowledged is there.
+/// The child drops its copy; the parent continues, and every acknowledged change is kept.
 #[test]
 fn a_child_that_ends_changes_nothing() {
     let _alone = alone();
@@ -93,7 +93,7 @@ fn a_child_that_ends_changes_nothing() {
             reads && refuses && store.close().is_ok()
         });
         assert!(status.success(), "{durability:?}: {status}");
-        // Not even what waits to be written is written by a copy.
+        // The copy does not write pending changes either.
         assert_eq!(bytes_of(scratch.path()), before);
         let store = take(&slot);
         (0..100).for_each(|_| assert!(store.put(first, &[9; 16]).is_ok()));
@@ -105,7 +105,7 @@ fn a_child_that_ends_changes_nothing() {
     }
 }
 
-/// As daemon(3) does it: the parent ends, with its destructors, and the child goes on.
+/// As daemon(3) does it: the parent exits, with its destructors, and the child continues.
 #[test]
 fn a_child_that_outlives_its_parent_is_told() {
     let _alone = alone();
@@ -127,7 +127,7 @@ fn a_child_that_outlives_its_parent_is_told() {
         scope.spawn(|| {
             assert!(wait(&forked));
             drop(take(&slot));
-            // The child's copy of the lock keeps nobody out.
+            // The child's copy of the lock does not exclude other processes.
             assert_eq!(open(&dir).create_with(b"next owner").map(|_| ()).ok(), Some(()));
             std::fs::write(&ended, b"").expect("written");
         });
@@ -155,7 +155,7 @@ fn a_child_ends_without_its_parents_keeper() {
     let every = Duration::from_secs(3600);
     let config = KeeperConfig { every, ..KeeperConfig::default() };
     let keeper = Keeper::start(&store, config).expect("a thread");
-    // It sleeps by now, and holds nothing.
+    // The keeper sleeps by now, and holds no locks.
     std::thread::sleep(Duration::from_millis(50));
     let slot = Mutex::new(Some(keeper));
     let status = child(|| {

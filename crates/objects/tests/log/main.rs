@@ -1,4 +1,4 @@
-//! Logs: what was acknowledged is there again, whatever ended the process.
+//! Logs: acknowledged changes survive every end of the process.
 
 mod chain;
 mod damage;
@@ -35,7 +35,7 @@ fn open_with(dir: &Path, generations: bool) -> ObjectStore {
     ObjectStore::open(config, log(dir, Durability::Written)).expect("sound").0
 }
 
-/// What a store is to hold.
+/// Expected contents of a store.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Model {
     objects: BTreeMap<ObjectId, Vec<u8>>,
@@ -191,7 +191,7 @@ fn everything_is_there_again() {
                 drop(store);
                 let reopened = open_with(scratch.path(), generations);
                 model.check(&reopened);
-                // Checking gave the reserved ids back.
+                // The check released the reserved ids.
                 model.reserved.clear();
             }
         }
@@ -220,7 +220,7 @@ fn a_checkpoint_that_failed_is_still_due() {
     assert!(before > 5000 && store.log_bytes() > before, "{}", store.log_bytes());
 }
 
-/// What was done where there was hardly room is done again where there is as little.
+/// Changes made in a nearly full store are redone in a store with as little room.
 #[test]
 fn full_stores_open_again() {
     let small = || ObjectConfig::new("small", ObjectMemory::Dram { bytes: 4 * MIB });
@@ -237,7 +237,7 @@ fn full_stores_open_again() {
         few.push(id);
     }
     assert!(few.len() > 50, "{}", few.len());
-    // There is no room for a second one.
+    // There is no room for a second object.
     for round in 0..3 {
         store.put(long, &vec![round; MIB + MIB / 2]).expect("as long");
         store.put(other, &vec![round + 1; MIB]).expect("as long");
@@ -270,7 +270,8 @@ fn a_directory_has_one_owner() {
     none.sync().expect("nothing to do");
 }
 
-/// The log's device is full: changes are refused, reads go on, and a checkpoint with room mends it.
+/// The log's device is full: changes are refused, reads continue, and a checkpoint with room
+/// repairs the log.
 #[test]
 fn a_full_device_is_one_error_until_a_checkpoint() {
     let small = match SmallFileSystem::mount(4 * MIB as u64) {
@@ -323,11 +324,11 @@ fn drop_id(_: ObjectId) {}
 const CHILD: &str = "TERRACE_OBJECTS_LOG_CHILD";
 const OBJECTS: usize = 64;
 
-/// Puts until it is killed, and says of each what was acknowledged.
+/// Puts until it is killed, and prints each acknowledged change.
 fn child(dir: &Path, durability: Durability) {
     let (store, _) = ObjectStore::open(config(), log(dir, durability)).expect("sound");
     let ids = store.ids(ObjectId::from_bits(0), usize::MAX);
-    // It may have been killed before all were there.
+    // The process may have been killed before all objects were created.
     let missing = vec![&[0; 24][..]; OBJECTS - ids.len()];
     let ids = [ids, store.create_many(&missing).expect("room")].concat();
     std::thread::scope(|scope| {
@@ -355,7 +356,7 @@ fn child(dir: &Path, durability: Durability) {
     });
 }
 
-/// Not a test of its own: the process that is killed.
+/// Not a test by itself: the process that is killed.
 #[test]
 fn the_child_that_is_killed() {
     if let Ok(dir) = std::env::var(CHILD) {

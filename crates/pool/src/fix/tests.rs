@@ -1,4 +1,4 @@
-//! Interleavings of freeing, played one step after the other.
+//! Interleavings of freeing, replayed step by step.
 
 use terrace_market::Ledger;
 use terrace_tier::store::{MemoryBlocks, Store};
@@ -59,7 +59,7 @@ fn a_look_at_the_wrong_page_swallows_no_doom() {
         let (mut page, stranger) = (make(&space), PageId(63));
         let id = frame_of(pool, page);
         let frame = &pool.frames[id];
-        // A thread whose reference names this frame takes its latch and finds another page.
+        // A thread with a stale hint takes this frame's latch and finds another page.
         assert!(if hold == Hold::Shared {
             frame.latch.try_shared()
         } else {

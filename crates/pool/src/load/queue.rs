@@ -1,4 +1,4 @@
-//! The queue of the loader threads.
+//! Job queue of the loader threads.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,18 +9,18 @@ use crate::page::PageId;
 use crate::space::Owner;
 use crate::sync::lock;
 
-/// Prefetches that may wait; more are dropped, since they only save time.
+/// Maximum number of queued prefetches; more are dropped, since they only save time.
 const PREFETCHES_MAX: usize = 1024;
 
-/// Work for a loader thread.
+/// A job for a loader thread.
 #[derive(Debug)]
 pub(super) enum Job {
     Fetch(Arc<FetchState>),
     Prefetch(Vec<PageId>, Owner),
 }
 
-/// Work for the loader threads. Prefetches, which save time, come after fetches, which are waited
-/// for.
+/// Queue of jobs for the loader threads. Fetches, which callers wait for, are served before
+/// prefetches.
 #[derive(Debug, Default)]
 pub(crate) struct LoadQueue {
     jobs: Mutex<Jobs>,
@@ -53,18 +53,18 @@ impl LoadQueue {
         self.wake.notify_one();
     }
 
-    /// True when prefetches are dropped.
+    /// True if further prefetches are dropped.
     pub(super) fn is_full(&self) -> bool {
         lock(&self.jobs).prefetches.len() >= PREFETCHES_MAX
     }
 
-    /// Puts the rest of a prefetch back to the front.
+    /// Puts the rest of a prefetch back at the front.
     pub(super) fn put_back(&self, pages: Vec<PageId>, owner: Owner) {
         lock(&self.jobs).prefetches.push_front((pages, owner));
         self.wake.notify_one();
     }
 
-    /// The next job; none once the pool closes and nothing is left to do.
+    /// Waits for the next job; `None` once the pool is closed and the queue is empty.
     pub(super) fn take(&self, closed: &AtomicBool) -> Option<Job> {
         let mut jobs = lock(&self.jobs);
         loop {
@@ -76,7 +76,7 @@ impl LoadQueue {
         }
     }
 
-    /// Wakes every loader, as the pool closes.
+    /// Wakes every loader when the pool closes.
     pub(crate) fn wake_all(&self) {
         drop(lock(&self.jobs));
         self.wake.notify_all();

@@ -1,13 +1,15 @@
-//! A policy that tries its neighbours and keeps what was cheaper.
+//! Hill climbing over the promotion and demotion settings: tries a neighbouring setting and keeps
+//! it if it was cheaper.
 //!
-//! Spitfire anneals its probabilities over minutes (SIGMOD 2021, section 5). Here the cost of a fix
-//! is reckoned from what the pool counted, which says after a fifth of a second whether a setting
-//! is better, whoever calls the pool and however often. A *trial* has three epochs: as it is, with
-//! a knob a notch further, and as it was, with an epoch before each change shows. What was cheaper
-//! by more than noise than both epochs around it is kept: a cost that falls by itself, as while
-//! memory fills, speaks for nothing. After a round of trials that found nothing the next is put
-//! off, twice as long each time, until the cost itself changes: then the load is another one, and
-//! trials begin at once.
+//! Spitfire anneals its probabilities over minutes (SIGMOD 2021, section 5). This policy computes
+//! the cost of a fix from the pool's counters instead, which shows after a fifth of a second
+//! whether a setting is better, independent of the callers and their rate. A *trial* measures three
+//! epochs: with the present settings, with one knob a notch further, and with the present settings
+//! again; an epoch before each measurement lets the change take effect. The step is kept if it was
+//! cheaper than both epochs around it by more than noise: a cost that falls by itself, as while
+//! memory fills, proves nothing. After a round of trials without success the next round is delayed
+//! (back-off), twice as long each time, until the cost itself changes: then the load has changed,
+//! and trials begin at once.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,40 +18,41 @@ use std::time::Duration;
 use super::{Access, Interval, PageView, Residency, SampledScore, chance, hotter_than_above};
 use crate::sync::lock;
 
-/// How much hotter than the mean page above it a page must be to come up, from hardly ever to
-/// always.
+/// Factors over the mean page of the next faster tier at which a page is promoted, from hardly ever
+/// to always.
 const PROMOTIONS: [f32; 5] = [f32::INFINITY, 8.0, 4.0, 2.0, 1.0];
-/// How likely a page goes down a tier rather than out.
-/// Never is no choice: a tier that gets no pages would never show what they are worth there.
+/// Probabilities that a victim is demoted a tier instead of leaving memory. 0 is not among them: a
+/// tier that gets no pages would never show their value there.
 const ADMISSIONS: [f64; 5] = [0.02, 0.1, 0.3, 0.6, 1.0];
-/// Where both begin: the default policy's settings.
+/// Initial notches of both knobs: the default policy's settings.
 const BEGINNING: [usize; 2] = [3, 4];
 const NOTCHES: usize = PROMOTIONS.len();
 const _: () = assert!(ADMISSIONS.len() == NOTCHES);
 
-/// The shortest epoch, and the fixes that it has at least.
+/// Minimum duration of an epoch, and minimum number of fixes in it.
 const EPOCH: Duration = Duration::from_millis(200);
 const EPOCH_FIXES: u64 = 1000;
-/// What a setting must be cheaper by to be kept, and what the cost changes by when the load does.
+/// Factor of the cost below which a setting is kept, and factor of change that indicates a new
+/// load.
 const GAIN: f64 = 0.97;
 const PHASE: f64 = 1.3;
-/// Epochs that trials are put off at most.
+/// Maximum back-off between rounds of trials, in epochs.
 const REST_MAX: u32 = 64;
 
-/// Nanoseconds: a fix in DRAM, a page from the store, to the store, between tiers.
+/// Nanoseconds of a fix in DRAM, a read from the store, a write to the store, a move between tiers.
 const FIX_NS: f64 = 100.0;
 const LOAD_NS: f64 = 40_000.0;
 const WRITE_NS: f64 = 10_000.0;
 const MOVE_NS: f64 = 2_500.0;
 
-/// Learns how eagerly pages move between memory tiers.
+/// Policy that learns the eagerness of promotion and demotion from the cost of fixes.
 #[derive(Debug)]
 pub struct Adaptive {
     knobs: [AtomicUsize; 2],
     climb: Mutex<Climb>,
 }
 
-/// One knob and a direction.
+/// A step of the search: one knob and a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step {
     knob: usize,
@@ -65,15 +68,16 @@ const STEPS: [Step; 4] = [
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// The epoch shows what the settings cost.
+    /// The epoch measures the cost of the present settings.
     Base,
-    /// The epoch only lets a new setting take effect.
+    /// The epoch lets the new setting take effect and is not measured; the cost before the step.
     Settle(Step, f64),
-    /// The epoch shows what a step costs; before it, they cost this.
+    /// The epoch measures the cost of the step; the cost before the step.
     Trial(Step, f64),
-    /// The epoch only lets the old setting take effect again; the costs before and of the step.
+    /// The epoch lets the old setting take effect again and is not measured; the costs before and
+    /// of the step.
     Unsettle(Step, f64, f64),
-    /// The epoch shows what the settings cost after the step.
+    /// The epoch measures the old settings again; the costs before and of the step.
     After(Step, f64, f64),
 }
 
@@ -81,13 +85,13 @@ enum Phase {
 struct Climb {
     sum: Interval,
     phase: Phase,
-    /// The step to try next, and how many failed in a row.
+    /// Index of the step to try next, and the number of steps that failed in a row.
     next: usize,
     failed: usize,
-    /// Epochs until the next trial, and how many it is put off by next time.
+    /// Epochs until the next trial, and the back-off of the next round without success.
     rest: u32,
     put_off: u32,
-    /// The cost when the last trial ended.
+    /// Cost at the end of the last trial.
     known: Option<f64>,
 }
 
@@ -106,7 +110,7 @@ impl Default for Adaptive {
     }
 }
 
-/// Nanoseconds of a fix, with its share of everything that was done for it.
+/// Mean nanoseconds of a fix, including its share of loads, writes and moves.
 fn cost(interval: &Interval) -> f64 {
     let fixes: u64 = interval.fixes.iter().map(|(fixes, _)| fixes).sum();
     let slow = interval.fixes.iter().map(|(fixes, extra_ns)| *fixes as f64 * *extra_ns as f64);
@@ -135,7 +139,7 @@ impl Interval {
 }
 
 impl Adaptive {
-    /// How eagerly pages come up, and go down rather than out: 0 is never, 4 whenever they can.
+    /// Returns the notches of promotion and of demotion: 0 is the least eager, 4 the most.
     #[must_use]
     pub fn eagerness(&self) -> [usize; 2] {
         [0, 1].map(|knob| self.knob(knob))
@@ -145,7 +149,7 @@ impl Adaptive {
         self.knobs[knob].load(Ordering::Relaxed)
     }
 
-    /// Turns a knob by a notch; false at its end.
+    /// Turns a knob by a notch; false if it is at its end.
     fn turn(&self, Step { knob, up }: Step) -> bool {
         let now = self.knob(knob);
         let then = if up { now + 1 } else { now.wrapping_sub(1) };
@@ -156,7 +160,7 @@ impl Adaptive {
         can
     }
 
-    /// Ends an epoch that cost `cost`.
+    /// Ends an epoch whose mean fix cost `cost` nanoseconds.
     fn end_epoch(&self, climb: &mut Climb, cost: f64) {
         match climb.phase {
             Phase::Base => {
@@ -183,7 +187,7 @@ impl Adaptive {
             }
             Phase::Unsettle(step, before, tried) => climb.phase = Phase::After(step, before, tried),
             Phase::After(step, before, tried) if tried < before.min(cost) * GAIN => {
-                // It was the right direction, and is tried again.
+                // The direction was right, so the same step is tried again next.
                 self.turn(step);
                 climb.phase = Phase::Base;
                 (climb.known, climb.failed, climb.put_off) = (Some(tried), 0, 1);
@@ -207,7 +211,7 @@ impl Adaptive {
         self.turn(Step { knob, up: !up });
     }
 
-    /// Ends a trial that found nothing better than settings of this cost.
+    /// Ends a trial that found no setting cheaper than `cost`.
     fn fail(&self, climb: &mut Climb, cost: f64) {
         climb.phase = Phase::Base;
         climb.known = Some(cost);
@@ -248,7 +252,8 @@ impl Residency for Adaptive {
 mod tests {
     use super::*;
 
-    /// A load whose cost is least at `best` and rises by 20 % with every notch away from it.
+    /// Simulates a load whose cost is least at `best` and rises by 20 % with every notch away from
+    /// it.
     fn observe(policy: &Adaptive, best: [usize; 2], scale: f64, seconds: u32) {
         for _ in 0..seconds * 50 {
             let away: usize =
@@ -264,7 +269,7 @@ mod tests {
         }
     }
 
-    /// The settings without the step that is being tried.
+    /// The settings without the step on trial.
     fn kept(policy: &Adaptive) -> [usize; 2] {
         let mut settings = policy.eagerness();
         if let Phase::Settle(step, _) | Phase::Trial(step, _) = lock(&policy.climb).phase {

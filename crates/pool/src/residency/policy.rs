@@ -1,4 +1,4 @@
-//! Policies by name.
+//! Residency policies by name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::{Adaptive, Residency, SampledScore, Spitfire};
 
-/// A policy as people type it: `score`, `adaptive`, or `spitfire:` and the probabilities to promote
-/// on a read, to promote on a write, to fetch below and to demote, such as
+/// A policy in its textual form: `score`, `adaptive`, or `spitfire:` and the probabilities to
+/// promote on a read, to promote on a write, to fetch below and to demote, such as
 /// `spitfire:0.1,0.1,1,1`. [`FromStr`] and [`fmt::Display`] are inverse to each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Policy {
@@ -21,7 +21,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// The policy at its beginning.
+    /// Creates the policy in its initial state.
     #[must_use]
     pub fn residency(self) -> Arc<dyn Residency> {
         match self {

@@ -1,35 +1,38 @@
-//! The four probabilities of Spitfire.
+//! The Spitfire policy, with its four probabilities.
 
 use super::{Access, PageView, Residency, SampledScore, chance};
 
-/// Migration by chance (Spitfire; Zhou et al., SIGMOD 2021, section 3): each decision is drawn anew
-/// with one of four probabilities, which hold between every two neighbouring tiers. What leaves is
-/// chosen by [`SampledScore`].
+/// Probabilistic migration (Spitfire; Zhou et al., SIGMOD 2021, section 3): each decision is drawn
+/// anew with one of four probabilities, which hold between every two neighbouring tiers. Victims
+/// are chosen by [`SampledScore`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spitfire {
-    /// A page that is read in slower memory is promoted.
+    /// Probability that a page read in slower memory is promoted.
     pub promote_on_read: f64,
-    /// A page that is written in slower memory is promoted.
+    /// Probability that a page written in slower memory is promoted.
     pub promote_on_write: f64,
-    /// A page read from the store comes to the next slower tier, not to this one.
+    /// Probability that a page read from the store is placed in the next slower tier, not in this
+    /// one.
     pub fetch_below: f64,
-    /// A page that leaves faster memory is moved to slower memory, not to the store.
+    /// Probability that a victim of faster memory is demoted to slower memory instead of leaving
+    /// memory.
     pub demote: f64,
 }
 
 impl Spitfire {
-    /// Every page is promoted on its first use, comes to DRAM, and goes down tier by tier.
+    /// Eager setting: every page is promoted on its first use, is placed in DRAM, and is demoted
+    /// tier by tier.
     pub const EAGER: Self =
         Self { promote_on_read: 1.0, promote_on_write: 1.0, fetch_below: 0.0, demote: 1.0 };
-    /// The setting that the paper found best for reads and writes alike: a page moves up after ten
-    /// uses in the mean, and comes in below DRAM.
+    /// Lazy setting, which the paper found best for reads and writes alike: a page is promoted
+    /// after ten uses in the mean, and is placed below DRAM.
     pub const LAZY: Self =
         Self { promote_on_read: 0.1, promote_on_write: 0.1, fetch_below: 1.0, demote: 1.0 };
 
-    /// The policy of these probabilities.
+    /// Returns the policy with these probabilities, after checking them.
     ///
     /// # Errors
-    /// Names the first that is not between 0 and 1.
+    /// Names the first probability that is not between 0 and 1.
     pub fn new(self) -> Result<Self, String> {
         let all = [
             ("promote_on_read", self.promote_on_read),

@@ -1,6 +1,6 @@
-//! Everything at once, for as long as one likes: pages made, written, read, freed, persisted and
-//! brought back by several threads over three tiers that change their sizes, against what every
-//! page should hold.
+//! Stress test of any duration: several threads allocate, read, write, persist and free pages over
+//! three tiers that are being resized, so that pages are evicted and loaded again, and check every
+//! page against its expected contents.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
@@ -14,7 +14,7 @@ const SLOTS: u64 = 1500;
 const WORKERS: u64 = 3;
 const LENS: [usize; 6] = [4 * KIB, 4 * KIB, 8 * KIB, 12 * KIB, 64 * KIB, 100 * KIB];
 
-/// A page, and the word that all of it should be.
+/// A page and the word that determines its expected contents.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     page: PageRef,
@@ -25,7 +25,7 @@ struct Known {
 
 type Slot = Mutex<Option<Known>>;
 
-/// Every word of a page tells its place, so that no page passes for another.
+/// Fills a page with words that depend on their position, so that no page passes for another.
 fn fill(bytes: &mut [u8], word: u64) {
     let words = bytes.chunks_exact_mut(8);
     (0..).zip(words).for_each(|(n, place)| place.copy_from_slice(&(word ^ n).to_le_bytes()));
@@ -39,7 +39,7 @@ fn check(bytes: &[u8], known: &Known) {
     }
 }
 
-/// Reads words here and there without holding the page.
+/// Reads some words of the page optimistically.
 fn check_optimistically(pages: &Space, known: &mut Known) -> bool {
     let seen = pages.optimistic(&mut known.page).expect("there");
     let words = (0..known.len / 8).step_by(97).map(|n| (n, seen.u64_at(n * 8)));
@@ -52,7 +52,7 @@ fn check_optimistically(pages: &Space, known: &mut Known) -> bool {
     valid
 }
 
-/// What a step can do.
+/// Kinds of steps.
 #[derive(Clone, Copy)]
 enum Did {
     Make,
@@ -67,7 +67,7 @@ enum Did {
 const KINDS: [Did; 7] =
     [Did::Make, Did::Look, Did::Write, Did::Upgrade, Did::Persist, Did::Free, Did::Refuse];
 
-/// What all workers share.
+/// State shared by all workers.
 struct Churn<'a> {
     pages: &'a Space,
     slots: Vec<Slot>,
@@ -93,7 +93,7 @@ impl Churn<'_> {
         }
     }
 
-    /// Counts what was done, so that the test knows that all of it was.
+    /// Counts the steps of each kind, so that the test can check that every kind occurred.
     fn did(&self, what: Did) {
         self.done_of[what as usize].fetch_add(1, Ordering::Relaxed);
     }
@@ -164,7 +164,7 @@ impl Churn<'_> {
                 fill(&mut bytes, known.word);
                 self.did(Did::Upgrade);
             }
-            // It was moved, or evicted, meanwhile.
+            // The page was moved or evicted meanwhile.
             Ok(None) => {}
             Err(PoolError::Durable { .. }) => assert!(known.durable),
             Err(error) => panic!("{error}"),
@@ -175,8 +175,8 @@ impl Churn<'_> {
         self.done_of.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// Changes tiers and asks for memory until the time is over and all was done. A machine that is
-    /// slow at the moment is given a minute more for that.
+    /// Resizes tiers and reclaims memory until the time is over and every kind of step has
+    /// occurred. A slow machine is given a minute more for that.
     fn disturb(&self, pool: &Pool, seed: u64) {
         let _end = End(&self.done);
         let (mut rng, start) = (Rng::new(seed), Instant::now());
@@ -198,7 +198,7 @@ impl Churn<'_> {
     }
 }
 
-/// Ends the work of all when the one who disturbs them ends, however.
+/// Stops all workers when the disturbing thread ends, even by a panic.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {

@@ -48,7 +48,7 @@ pub fn page_bytes(pool: &Pool) -> u64 {
 
 /// Asserts that the pool comes to hold exactly this many bytes of pages and extents.
 ///
-/// A page that the pool is moving when it is freed goes when the move is done.
+/// A page that is being moved when it is freed is freed after the move.
 pub fn comes_to_hold(pool: &Pool, pages: usize, extents: usize) {
     let held = || (page_bytes(pool), pool.store().map_or(0, |store| store.stats().used_bytes));
     let wanted = (pages as u64, extents as u64);

@@ -1,4 +1,4 @@
-//! What every placement promises, checked over every kind of tiers below it.
+//! Conformance tests of both placements, over every kind of lower tiers.
 
 use std::sync::Arc;
 
@@ -159,7 +159,8 @@ fn impossible_pages_are_refused() {
     assert!(matches!(pages.read(&mut stranger).err(), Some(PoolError::NoSuchPage { .. })));
 }
 
-/// Pages count by their length, so the shortest of a size class fill memory like any others.
+/// Pages are charged by their length, so the shortest pages of a size class fill memory like any
+/// others.
 #[test]
 fn pages_of_any_length_fill_memory() {
     for len in [4 * KIB, 12 * KIB, 36 * KIB, 132 * KIB, 1028 * KIB] {
@@ -201,7 +202,7 @@ fn all_frames_pinned_is_an_error_that_names_the_holder() {
     assert!(pages.allocate(128 * KIB).is_ok(), "the pool goes on when pins are gone");
 }
 
-/// Two who hold all there is and want more would wait for each other for ever.
+/// Without an overdraft, two threads that hold all frames and need more would deadlock.
 #[test]
 fn an_overdraft_lets_holders_go_on_and_is_paid() {
     let mut config = config(MIB, &[], Some(store(64 * MIB)));
@@ -317,7 +318,7 @@ fn release_clean_gives_the_ledger_its_bytes() {
 fn a_repair_changes_a_hint_and_nothing_else() {
     let pool = pool(8 * MIB, &[]);
     let pages = space(&pool);
-    // Zeroes are a reference to page 0, which must not be the one meant.
+    // Zero bytes are a reference to page 0, which must not be the target.
     let zero = pages.allocate(4096).expect("room").0;
     let target = pages.allocate(4096).expect("room").0;
     assert_ne!(zero, target);

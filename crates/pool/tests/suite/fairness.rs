@@ -1,4 +1,4 @@
-//! Writers beside streams of readers, and readers that hold a page twice.
+//! Fairness of latches: writers beside streams of readers, and readers that hold a page twice.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::common::{KIB, MIB, config, store};
 use terrace_pool::{PageRef, Pool, Space};
 
-/// The longest that a writer may wait on a machine that has other work as well.
+/// Maximum wait of a writer, on a machine that runs other work as well.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
 fn small_space() -> Space {

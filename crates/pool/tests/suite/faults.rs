@@ -1,4 +1,4 @@
-//! The pool over a store that fails: errors are named, nothing is lost, the pool goes on.
+//! The pool over a failing store: errors are named, nothing is lost, and the pool keeps working.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn faulty_pool(seed: u64, store_bytes: u64) -> (Pool, Space, Arc<FaultyBlocks>) 
     (pool, space, blocks)
 }
 
-/// Pages that do not fit DRAM, each with its stamp.
+/// Allocates more pages than fit DRAM, each filled with its stamp.
 fn filled(space: &Space, count: usize) -> Vec<PageRef> {
     (0..count)
         .map(|n| {
@@ -37,7 +37,7 @@ fn all_there(space: &Space, pages: &mut [PageRef]) {
     }
 }
 
-/// A page that is on the store alone.
+/// Returns the index of a page that is on the store only.
 fn absent(space: &Space, pages: &[PageRef]) -> usize {
     let evicted = pages.iter().position(|page| space.tier_of(*page).is_none());
     evicted.expect("four times the DRAM does not fit it")
@@ -104,7 +104,8 @@ fn dirty_pages_stay_in_memory_when_the_store_refuses_them() {
         }
     };
     assert!(matches!(error, PoolError::Store(_)), "the cause is the store: {error}");
-    // One more where the pool's own worker was writing a page just then: it might have succeeded.
+    // One page more if the background worker was writing a page at that moment, since the write
+    // might have succeeded.
     assert!((14..=15).contains(&pages.len()), "all of DRAM but what reads need: {}", pages.len());
     all_there(&space, &mut pages);
     assert!(pool.stats().write_failures > 0);
@@ -171,7 +172,7 @@ fn persist_fails_whole() {
     super::common::comes_to_hold(&pool, 0, 0);
 }
 
-/// Random reads and writes over a device with transient faults: whatever succeeds is right.
+/// Random reads and writes over a device with transient faults: every read that succeeds is right.
 #[test]
 fn transient_faults_lose_nothing() {
     with_seed(|seed| {

@@ -1,4 +1,4 @@
-//! What every placement promises.
+//! Tests that run over both placements.
 
 mod churn;
 mod common;

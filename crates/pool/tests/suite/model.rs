@@ -1,4 +1,5 @@
-//! The pool against a map: random operations, evictions, store failures, concurrent readers.
+//! Model test: the pool against a map, with random operations, evictions, store failures and
+//! concurrent readers.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +41,7 @@ enum Op {
     Prefetch {
         nth: usize,
     },
-    /// From now on the store fails one read in so many, until it is healed.
+    /// Makes the store fail one read in so many, until it is healed.
     Break {
         one_in: u64,
     },
@@ -64,7 +65,7 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A page as the test remembers it.
+/// A page and its expected contents.
 struct Known {
     page: PageRef,
     byte: u8,
@@ -74,16 +75,16 @@ struct Known {
 #[derive(Default)]
 struct Model {
     pages: BTreeMap<u64, Known>,
-    /// Pins with the byte that they must show for as long as they live, and their page's id.
+    /// Pins, each with the byte that it must show for as long as it lives, and its page's id.
     pins: Vec<(Pinned, u8, u64)>,
-    /// Whether the store may fail reads.
+    /// True if the store may fail reads.
     broken: bool,
-    /// Reads that it failed.
+    /// Number of reads that the store failed.
     failures: usize,
 }
 
 impl Model {
-    /// What the pool answered, or nothing where the store failed and may have.
+    /// Returns the pool's answer, or `None` if the store failed and was allowed to.
     fn answer<T>(&mut self, answer: Result<T, PoolError>) -> Option<T> {
         match answer {
             Ok(answer) => Some(answer),
@@ -162,7 +163,7 @@ impl Model {
                     assert!(bytes.iter().all(|found| *found == byte));
                 }
             }
-            // At most as many pins as leave room for the other pages.
+            // Few enough pins to leave room for the other pages.
             Op::Pin { .. } if self.pins.len() < 4 => {
                 if let Some(bytes) = self.answer(space.read(&mut page)) {
                     self.pins.push((bytes.pin(), byte, id));
@@ -218,7 +219,7 @@ proptest! {
     }
 }
 
-/// Writers and readers on more pages than DRAM holds, for `TERRACE_SOAK_SECONDS` or a second.
+/// Runs writers and readers on more pages than DRAM holds, for `TERRACE_SOAK_SECONDS` or a second.
 #[test]
 fn churn_loses_nothing() {
     let each = terrace_testkit::soak_time() / 2;
@@ -231,7 +232,7 @@ fn churn(lower: &[u64], end: std::time::Instant) {
     let pool = pool(4 * MIB, lower);
     let space = space(&pool);
     let lens = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB];
-    // A page's round is known exactly: it changes under this lock.
+    // A page's round is known exactly, since it changes under this lock.
     let pages: Vec<Mutex<(PageRef, usize)>> = (0..160)
         .map(|n| {
             let (page, mut bytes) = space.allocate(lens[n % 4]).expect("room");

@@ -1,4 +1,4 @@
-//! References to pages of other spaces, which no way in follows.
+//! References to pages of other spaces, which every operation must refuse.
 
 use std::fmt::Debug;
 
@@ -37,7 +37,7 @@ fn every_way_in_is_refused(thief: &Space, page: PageRef, owner: &str) {
     assert_eq!(asked, page, "a refused reference learns no frame");
 }
 
-/// A page with a right hint, without one, and on the store alone.
+/// A page with a right hint, without one, and on the store only.
 fn in_every_place(pool: &Pool, thief: &Space, page: PageRef, owner: &str) {
     every_way_in_is_refused(thief, page, owner);
     every_way_in_is_refused(thief, page.without_hint(), owner);

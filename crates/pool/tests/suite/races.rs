@@ -1,5 +1,5 @@
-//! Calls that meet: on ids that name the next page, on pages that two persist, on a fetch whose
-//! waker drops it.
+//! Races between calls: on ids that are reused (ABA), on pages that two calls persist, on a fetch
+//! whose waker drops it.
 
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,11 +12,12 @@ use terrace_pool::{Fetch, PageRef, Pool, PoolError, Space};
 use terrace_testkit::{Fault, FaultyBlocks, Rng, Target, When};
 use terrace_tier::store::{MemoryBlocks, Store};
 
-/// Runs `work` on a thread of its own and fails when it does not end: a test that hangs says less.
+/// Runs `work` on its own thread and fails if it does not end within the time: a test that hangs
+/// reports nothing.
 fn ends<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = mpsc::channel();
     std::thread::spawn(move || {
-        // The receiver is gone when the time is over.
+        // The receiver is gone if the time is over.
         let _ = send.send(work());
     });
     match receive.recv_timeout(Duration::from_secs(20)) {
@@ -35,7 +36,7 @@ fn slow_pool(delay: Duration) -> (Pool, Space) {
     (pool, space)
 }
 
-/// Threads that make, evict and free pages of all sizes under few ids: each finds its own bytes.
+/// Threads allocate, evict and free pages of all sizes under few ids: each must find its own bytes.
 #[test]
 fn freeing_a_page_leaves_the_next_of_its_id_alone() {
     let pool = pool(4 * MIB, &[MIB]);
@@ -70,7 +71,7 @@ fn make_and_free(pool: &Pool, space: &Space, mut rng: Rng, end: Instant) {
             let (mut page, byte) = mine.swap_remove(rng.index(mine.len()));
             let bytes = space.read(&mut page).expect("nobody else freed it");
             assert!(bytes.iter().all(|found| *found == byte), "{page:?} has other bytes");
-            // At times the last hold goes after the page is doomed, at times before.
+            // Randomly releases the last hold before or after the page is doomed.
             if rng.one_in(2) {
                 drop(bytes);
                 space.free(page).expect("its own page");
@@ -118,7 +119,7 @@ fn two_may_persist_the_same_pages_in_any_order() {
     });
 }
 
-/// Somebody changes a page that is on the store alone while it becomes durable.
+/// A writer changes a page that is on the store only, while it becomes durable.
 #[test]
 fn what_persist_names_stays_what_it_was() {
     let (pool, space) = slow_pool(Duration::from_millis(60));
@@ -133,7 +134,7 @@ fn what_persist_names_stays_what_it_was() {
         let persister = scope.spawn(|| space.persist(&mut [evicted, dirty]).expect("written"));
         std::thread::sleep(Duration::from_millis(20));
         let byte = match space.write(&mut PageRef::from_bits(evicted.to_bits())) {
-            // On a busy machine the writer may be first after all.
+            // On a busy machine the writer may be first.
             Ok(mut bytes) => {
                 bytes.fill(2);
                 2

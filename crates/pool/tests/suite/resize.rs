@@ -1,4 +1,4 @@
-//! Tiers that change their size while pages are used.
+//! Resizing of tiers while their pages are used.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use terrace_testkit::Rng;
 
 const PAGES: usize = 1024;
 
-/// Pages of 4 to 16 KiB, each with its stamp.
+/// Allocates pages of 4 to 16 KiB, each filled with its stamp.
 fn filled(pages: &Space) -> Vec<PageRef> {
     let fill = |n: usize| {
         let (page, mut bytes) = pages.allocate((1 + n % 4) * 4 * KIB).expect("room");
@@ -19,7 +19,7 @@ fn filled(pages: &Space) -> Vec<PageRef> {
     (0..PAGES).map(fill).collect()
 }
 
-/// Reads and rewrites random pages until told to stop; how many.
+/// Reads and rewrites random pages until `stop` is set. Returns the number of operations.
 fn churn(pages: &Space, refs: &[PageRef], seed: u64, stop: &AtomicBool) -> usize {
     let (mut rng, mut refs, mut done) = (Rng::new(seed), refs.to_vec(), 0);
     while !stop.load(Ordering::Relaxed) {

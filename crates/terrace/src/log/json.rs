@@ -1,4 +1,4 @@
-//! Messages as JSON, an object a line.
+//! Log messages as JSON, one object per line.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Writes `timestamp`, `level`, `target`, and the fields of a message, its text as `message`.
+/// Writes `timestamp`, `level`, `target`, and the fields of a message; its text is `message`.
 pub(super) struct Json;
 
 impl<S, N> FormatEvent<S, N> for Json

@@ -1,4 +1,4 @@
-//! The line editor's helper: completion of words, and statements over several lines.
+//! Helper of the line editor: completion of words, and statements over several lines.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -11,7 +11,7 @@ use rustyline::{Context, Helper, Result};
 use crate::sql::meta;
 use crate::sql::split::is_complete;
 
-/// Words of SQL worth completing.
+/// Keywords of SQL that are completed.
 const KEYWORDS: &[&str] = &[
     "ALTER",
     "ANALYZE",
@@ -91,7 +91,7 @@ const KEYWORDS: &[&str] = &[
     "WITH",
 ];
 
-/// Names of tables and columns, renewed before each prompt.
+/// Names of tables and columns, refreshed before each prompt.
 #[derive(Clone, Debug, Default)]
 pub struct Names(Arc<RwLock<Vec<String>>>);
 
@@ -103,7 +103,7 @@ impl Names {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = names;
     }
 
-    /// What may stand where `word` begins: names first, then keywords in the word's own case.
+    /// Returns the completions of `word`: names first, then keywords in the case of the word.
     pub fn candidates(&self, word: &str) -> Vec<String> {
         let begins = |name: &str| {
             name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
@@ -117,10 +117,10 @@ impl Names {
     }
 }
 
-/// What the editor asks while a statement is typed.
+/// Callbacks of the line editor.
 #[derive(Debug, Default)]
 pub struct SqlHelper {
-    /// The names that completion offers.
+    /// Names for completion.
     pub names: Names,
 }
 
@@ -137,7 +137,7 @@ impl Completer for SqlHelper {
     }
 }
 
-/// Where the word that ends the text begins. A qualified name is one word.
+/// Returns the start of the word that ends the text. A qualified name is one word.
 fn word_start(text: &str) -> usize {
     text.char_indices()
         .rev()

@@ -1,4 +1,4 @@
-//! `\copy`: rows between a table and a file, in the formats of PostgreSQL.
+//! `\copy`: transfers rows between a table and a file, in the formats of PostgreSQL.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::sql::meta::unquoted;
 /// `stdout` are files too. Returns the number of rows.
 ///
 /// # Errors
-/// Those of the file, of the rows and of the statement.
+/// Errors of the file, of the rows and of the statement.
 pub async fn run(session: &Session, text: &str) -> Result<u64> {
     let Some(Parts { source, is_in, file, options }) = parts(text) else {
         let text = "\\copy takes TABLE from 'FILE', or TABLE or (QUERY) to 'FILE', and options of \
@@ -34,7 +34,7 @@ pub async fn run(session: &Session, text: &str) -> Result<u64> {
         copy_from(session, &copy, &mut input).await
     } else {
         let opened = match file.as_str() {
-            // Behind what has been written to it.
+            // Appends to what was written to it before.
             "stdout" => File::options().append(true).open("/dev/stdout").await,
             _ => File::create(&path).await,
         };
@@ -51,8 +51,8 @@ struct Parts {
     options: String,
 }
 
-/// The parts of a command: the first `from` or `to` outside of parentheses and quotes is before the
-/// file.
+/// Splits a command into its parts: the first `from` or `to` outside of parentheses and quotes
+/// precedes the file.
 fn parts(text: &str) -> Option<Parts> {
     let (mut depth, mut quote, mut word) = (0_usize, None, 0);
     for (at, letter) in text.char_indices() {
@@ -78,7 +78,7 @@ fn parts(text: &str) -> Option<Parts> {
     None
 }
 
-/// The name of a file, and what is behind it.
+/// Splits off the name of a file, and returns the rest.
 fn file(text: &str) -> Option<(String, String)> {
     let end = match text.strip_prefix('\'') {
         Some(quoted) => quoted.find('\'')? + 2,

@@ -1,4 +1,4 @@
-//! `\d`, `\dn` and `\l`: tables of a session, the columns of one, schemas and databases.
+//! Output of `\d`, `\dn` and `\l`: tables of a session, columns of a table, schemas and databases.
 
 use datafusion::common::TableReference;
 use datafusion::prelude::SessionContext;
@@ -6,12 +6,12 @@ use terrace_bench::grid::Grid;
 
 use crate::error::{CliError, Result};
 
-/// Tables and views of every schema but the standard's own.
+/// Lists the tables and views of every schema except `information_schema`.
 pub async fn tables(context: &SessionContext) -> Grid {
     let mut grid = Grid::new(["schema", "table", "columns"]).wide();
     for (schema, table) in table_names(context) {
         let reference = TableReference::partial(schema.clone(), table.clone());
-        // A table dropped since the names were read is left out.
+        // A table that was dropped since the names were read is skipped.
         if let Ok(provider) = context.table_provider(reference).await {
             let columns = provider.schema().fields().len().to_string();
             grid.push([schema, table, columns]);
@@ -20,10 +20,11 @@ pub async fn tables(context: &SessionContext) -> Grid {
     grid
 }
 
-/// The columns of a table, named as in SQL: with its schema where that is not the default one.
+/// Lists the columns of a table. Its name is as in SQL: qualified by a schema other than the
+/// default one.
 ///
 /// # Errors
-/// When there is no such table.
+/// If the table does not exist.
 pub async fn columns(context: &SessionContext, name: &str) -> Result<Grid> {
     let provider = context
         .table_provider(TableReference::from(name))
@@ -37,7 +38,7 @@ pub async fn columns(context: &SessionContext, name: &str) -> Result<Grid> {
     Ok(grid)
 }
 
-/// The schemas, with the number of tables in each.
+/// Lists the schemas, with the number of tables in each.
 pub fn schemas(context: &SessionContext) -> Grid {
     let mut grid = Grid::new(["schema", "tables"]).wide();
     let catalog_name = context.copied_config().options().catalog.default_catalog.clone();
@@ -51,14 +52,14 @@ pub fn schemas(context: &SessionContext) -> Grid {
     grid
 }
 
-/// The databases: there is one.
+/// Lists the databases: there is one.
 pub fn databases(data: &str) -> Grid {
     let mut grid = Grid::new(["database", "data"]).wide();
     grid.push([terrace_sql::DATABASE.to_owned(), data.to_owned()]);
     grid
 }
 
-/// Words worth completing: tables, alone and with their schema, and their columns.
+/// Returns words for completion: tables, unqualified and with their schema, and their columns.
 pub async fn words(context: &SessionContext) -> Vec<String> {
     let mut words = Vec::new();
     for (schema, table) in table_names(context) {
@@ -73,8 +74,7 @@ pub async fn words(context: &SessionContext) -> Vec<String> {
     words
 }
 
-/// Schema and name of every table, sorted. The standard's own schema describes the others and is
-/// not listed.
+/// Returns the schema and name of every table, sorted, except for those of `information_schema`.
 fn table_names(context: &SessionContext) -> Vec<(String, String)> {
     let catalog_name = context.copied_config().options().catalog.default_catalog.clone();
     let Some(catalog) = context.catalog(&catalog_name) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Floats in JSON, which has neither NaN nor infinities: they are strings, as of PostgreSQL.
+//! Floats in JSON, which has neither NaN nor infinities: they become strings, as in PostgreSQL.
 
 use std::sync::LazyLock;
 
@@ -9,11 +9,11 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::json::writer::{NullableEncoder, make_encoder};
 use datafusion::arrow::json::{Encoder, EncoderFactory, EncoderOptions};
 
-/// The format of finite numbers, which is Arrow's.
+/// Options for finite numbers, which are Arrow's defaults.
 static PLAIN: LazyLock<EncoderOptions> = LazyLock::new(EncoderOptions::default);
 
-/// Writes floats that JSON has no number for as `"NaN"`, `"Infinity"` and `"-Infinity"`, wherever
-/// they stand: in columns, lists, structs and maps.
+/// Writes floats that JSON cannot represent as `"NaN"`, `"Infinity"` and `"-Infinity"`, including
+/// those in lists, structs and maps.
 #[derive(Debug)]
 pub struct FloatEncoders;
 

@@ -1,4 +1,4 @@
-//! Commands of `terrace sql` itself, which are no SQL: lines that begin with a backslash.
+//! Commands of `terrace sql`, which are not SQL: lines that begin with a backslash.
 
 /// A command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub enum Meta {
     Schemas,
     /// List the databases.
     Databases,
-    /// Leave.
+    /// Quit the program.
     Quit,
     /// Turn the timing of statements on or off.
     Timing,
@@ -21,7 +21,7 @@ pub enum Meta {
     Copy(String),
     /// List the commands.
     Help,
-    /// Something that begins with a backslash and is none of the above.
+    /// An unknown command that begins with a backslash.
     Unknown(String),
 }
 
@@ -50,7 +50,7 @@ EXPLAIN ANALYZE statement        what a statement did
 SET name = value                 settings of the session; SHOW ALL lists them
 ";
 
-/// The command in a line, if it is one.
+/// Parses a line as a command; `None` if it is not one.
 pub fn parse(line: &str) -> Option<Meta> {
     let text = line.trim().trim_end_matches(';').trim_end();
     let lower = text.to_ascii_lowercase();
@@ -78,18 +78,18 @@ pub fn parse(line: &str) -> Option<Meta> {
     })
 }
 
-/// The name of a file, with quotes or without.
+/// Returns the name of a file without its quotes.
 pub fn unquoted(name: &str) -> String {
     let inner = name.strip_prefix('\'').and_then(|name| name.strip_suffix('\''));
     inner.map_or_else(|| name.to_owned(), |inner| inner.replace("''", "'"))
 }
 
-/// Whether a line is a command and so needs no semicolon.
+/// True if a line is a command and so needs no semicolon.
 pub fn is_command(line: &str) -> bool {
     parse(line).is_some()
 }
 
-/// Commands that begin with `word`.
+/// Returns the commands that begin with `word`.
 pub fn completions(word: &str) -> Vec<String> {
     ["\\copy", "\\d", "\\dn", "\\i", "\\l", "\\timing", "\\x", "\\?", "\\q"]
         .iter()

@@ -29,11 +29,11 @@ use run::{Next, Runner};
 /// Runs the command.
 ///
 /// # Errors
-/// The first error of a statement of `-c`, `-f` or a pipe; at a prompt only what ends the prompt.
+/// The first error of a statement of `-c`, `-f` or a pipe; at a prompt only an error that ends it.
 pub fn run(runtime: &Runtime, settings: &Settings, args: &SqlArgs) -> Result<()> {
-    // Files are read before anything runs: a missing one must not leave half of the work done.
+    // Files are read first, so that a missing one does not leave the work half done.
     let scripts = scripts(args)?;
-    // Nothing but this engine is in the process, and jemalloc is its allocator.
+    // The process runs only this engine, and jemalloc is its allocator.
     let process_memory = ProcessMemory::Allocator;
     let engine = Engine::open(&EngineConfig { process_memory, ..settings.engine() })?;
     let style = Style { format: args.format, rows: args.rows, is_expanded: false };
@@ -58,7 +58,7 @@ pub fn run(runtime: &Runtime, settings: &Settings, args: &SqlArgs) -> Result<()>
     Ok(closed?)
 }
 
-/// The texts of `-c`, then those of `-f`.
+/// Returns the texts of `-c`, then those of `-f`.
 fn scripts(args: &SqlArgs) -> Result<Vec<String>> {
     let read = |path: &Path| {
         fs::read_to_string(path)
@@ -72,7 +72,8 @@ fn run_scripts(runtime: &Runtime, mut runner: Runner, scripts: &[String]) -> Res
     let mut statements = scripts.iter().flat_map(|text| split::statements(text));
     while let Some(statement) = statements.next() {
         match runtime.block_on(runner.run(statement)) {
-            // Nobody reads on; what is left may be there for more than its output.
+            // The output was closed, but the other statements may have effects besides their
+            // output.
             Err(error) if error.is_broken_pipe() => match statements.count() {
                 0 => return Err(error),
                 left => return Err(CliError::Unread { left }),

@@ -1,7 +1,7 @@
-//! Writing results: aligned columns, CSV, JSON.
+//! Output of results: aligned columns, CSV, JSON.
 //!
-//! A printer is fed batch by batch. Only the rows that a table shows are kept, as text; every other
-//! format writes each batch and forgets it, so that a result of any size passes through.
+//! A printer receives a result batch by batch. A table keeps the rows that it shows, as text; the
+//! other formats write each batch and drop it, so that results of any size can be written.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::args::Format;
 use crate::error::{CliError, Result};
 use crate::sql::json::FloatEncoders;
 
-/// How results are written, and how much of them.
+/// Format of results, and the number of rows to show.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// The format.
+    /// Output format.
     pub format: Format,
-    /// Rows that a table shows; 0 for all.
+    /// Maximum number of rows that a table shows; 0 for all.
     pub rows: usize,
-    /// A table shows each value on a line of its own.
+    /// True if a table shows each value on a line of its own.
     pub is_expanded: bool,
 }
 
-/// Writes one result.
+/// Writer of one result.
 pub enum Printer<W: Write> {
     /// Aligned columns.
     Table(Box<TablePrinter<W>>),
@@ -43,10 +43,10 @@ pub enum Printer<W: Write> {
 }
 
 impl<W: Write> Printer<W> {
-    /// A printer of results with this schema.
+    /// Creates a printer of results with this schema.
     ///
     /// # Errors
-    /// When the format cannot hold a column of the schema.
+    /// If the format cannot hold a column of the schema.
     pub fn new(style: Style, schema: &Schema, output: W) -> Result<Printer<W>> {
         let floats = Arc::new(FloatEncoders);
         let json =
@@ -68,7 +68,7 @@ impl<W: Write> Printer<W> {
     /// Writes a batch.
     ///
     /// # Errors
-    /// When a value cannot be printed or the output is gone.
+    /// If a value cannot be printed or the output is closed.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match self {
             Printer::Table(table) => table.write(batch),
@@ -78,10 +78,10 @@ impl<W: Write> Printer<W> {
         }
     }
 
-    /// Ends the result.
+    /// Finishes the result.
     ///
     /// # Errors
-    /// When the output is gone.
+    /// If the output is closed.
     pub fn finish(self) -> Result<()> {
         match self {
             Printer::Table(table) => table.finish(),
@@ -100,11 +100,11 @@ impl<W: Write> Printer<W> {
     }
 }
 
-/// Keeps the rows to show as text and counts the others.
+/// Keeps the rows to show as text, and counts all rows.
 pub struct TablePrinter<W: Write> {
     output: W,
     grid: Grid,
-    /// The names of the columns where each value is on a line of its own.
+    /// Names of the columns, if each value is on a line of its own.
     names: Option<Vec<String>>,
     shown: usize,
     limit: usize,
@@ -158,7 +158,7 @@ impl<W: Write> TablePrinter<W> {
     }
 }
 
-/// `3 rows`, or `1000 rows, 100 shown`.
+/// Formats the number of rows: `3 rows`, or `1000 rows, 100 shown`.
 fn row_note(rows: usize, shown: usize) -> String {
     let noun = if rows == 1 { "row" } else { "rows" };
     match rows == shown {
@@ -167,7 +167,7 @@ fn row_note(rows: usize, shown: usize) -> String {
     }
 }
 
-/// An error of Arrow's writers: the output's own where it is one.
+/// Converts an error of Arrow's writers; an error of the output stays one.
 fn unprintable(error: ArrowError) -> CliError {
     match error {
         ArrowError::IoError(_, source) => CliError::Output(source),

@@ -1,4 +1,4 @@
-//! A bar on standard error for statements that take longer than a moment.
+//! Progress bar on standard error for statements that take longer than a second.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use terrace_sql::query::Query;
 use terrace_sys::size::format_bytes;
 
-/// Statements shorter than this have no bar.
+/// Minimum run time of a statement that gets a bar.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Time between two looks at the statement.
+/// Time between two updates of the bar.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Steps of a bar.
+/// Number of steps of a bar.
 const STEPS: u64 = 1_000;
 
-/// Shows how far a statement is until it is dropped. A thread of its own draws, so that a busy
-/// statement does not hold it up.
+/// Shows the progress of a statement until it is dropped. The bar is drawn by its own thread, so
+/// that a busy statement does not delay it.
 pub struct Progress {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Progress {
-    /// Begins to watch a statement; nothing appears when standard error is no terminal.
+    /// Starts to watch a statement; nothing is drawn if standard error is not a terminal.
     pub fn watch(query: Arc<Query>) -> Progress {
         if !std::io::stderr().is_terminal() {
             return Progress { stop: None, thread: None };
@@ -52,16 +52,16 @@ impl Drop for Progress {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A thread that failed to draw has nothing more to say.
+            // An error of the drawing thread is ignored.
             let _ = thread.join();
         }
     }
 }
 
-/// A bar where the end is known, and what is known beside it, on one line.
+/// Returns the style of a line: a bar if the total is known, and a message beside it.
 ///
-/// The line does not fill the terminal: the `^C` that a terminal shows at its end would begin
-/// another one, and the bar could not be taken away.
+/// The line does not fill the terminal: the `^C` that a terminal echoes at its end would wrap to
+/// another line, and the bar could not be erased.
 fn style(known: bool) -> ProgressStyle {
     let template = match known {
         true => "{elapsed} {bar:20} {percent:>3}% {msg}",
@@ -70,7 +70,7 @@ fn style(known: bool) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// The bar is the share of the rows to read.
+/// Updates the bar, which shows the share of rows that were read.
 fn show(bar: &ProgressBar, query: &Query) {
     let progress = query.progress();
     let total = progress.rows_total.filter(|total| *total > 0);

@@ -1,4 +1,4 @@
-//! The prompt.
+//! Interactive prompt.
 
 use std::fs;
 use std::io::{Write, stderr};
@@ -17,7 +17,7 @@ use crate::sql::meta;
 use crate::sql::run::{Next, Runner};
 use crate::sql::split::statements;
 
-/// Statements that the history keeps.
+/// Maximum number of statements in the history.
 const HISTORY_ENTRIES: usize = 10_000;
 
 /// A prompt on a terminal.
@@ -30,10 +30,10 @@ pub struct Repl<'a> {
 }
 
 impl<'a> Repl<'a> {
-    /// A prompt with the history of earlier ones.
+    /// Creates a prompt with the history of earlier ones.
     ///
     /// # Errors
-    /// When the terminal cannot be used.
+    /// If the terminal cannot be used.
     pub fn new(runtime: &'a Runtime, runner: Runner) -> Result<Repl<'a>> {
         let config = Config::builder()
             .max_history_size(HISTORY_ENTRIES)?
@@ -45,7 +45,7 @@ impl<'a> Repl<'a> {
         editor.set_helper(Some(SqlHelper { names: names.clone() }));
         let history = state_file("history");
         if let Some(file) = history.as_ref().filter(|file| file.exists()) {
-            // A history that cannot be read is no reason to refuse work.
+            // An unreadable history is only a warning.
             if let Err(error) = editor.load_history(file) {
                 tracing::warn!(file = %file.display(), %error, "the history cannot be read");
             }
@@ -53,10 +53,10 @@ impl<'a> Repl<'a> {
         Ok(Repl { runtime, runner, editor, names, history })
     }
 
-    /// Reads and runs until the user leaves.
+    /// Reads and runs statements until the user quits.
     ///
     /// # Errors
-    /// When the terminal fails. A statement that fails is reported and the prompt stays.
+    /// If the terminal fails. A failed statement is reported, and the prompt continues.
     pub fn run(mut self) -> Result<()> {
         loop {
             let context = self.runner.session().context();
@@ -76,15 +76,15 @@ impl<'a> Repl<'a> {
         Ok(())
     }
 
-    /// Handles what was typed.
+    /// Runs the statements or the command of an input.
     fn take(&mut self, line: &str) -> Result<Option<Next>> {
         if line.trim().is_empty() {
             return Ok(None);
         }
         self.editor.add_history_entry(line.trim())?;
-        // Saved at once: a history that a crash takes with it is none.
+        // Saved at once, so that the history survives a crash.
         self.save_history();
-        // The words `help` and `quit` are commands here, beside what begins with a backslash.
+        // The words `help` and `quit` are commands here, besides those that begin with a backslash.
         if let Some(command) = meta::parse(line) {
             return self.done(|runtime, runner| runtime.block_on(runner.command(command)));
         }
@@ -98,7 +98,7 @@ impl<'a> Repl<'a> {
         Ok(Some(Next::More))
     }
 
-    /// Runs something and reports its failure; none when what comes after it must not run.
+    /// Runs a statement or command and reports its error; `None` if later statements must not run.
     fn done(
         &mut self,
         run: impl FnOnce(&Runtime, &mut Runner) -> Result<Next>,

@@ -1,4 +1,4 @@
-//! Running statements and commands and writing their results, with Ctrl-C in reach.
+//! Runs statements and commands and writes their results; Ctrl-C cancels them.
 
 use std::io::{self, BufWriter, Write};
 use std::time::Instant;
@@ -14,10 +14,10 @@ use crate::sql::progress::Progress;
 use crate::sql::split::statements;
 use crate::sql::{copy, describe};
 
-/// Bytes of output gathered before they are written.
+/// Bytes of output that are buffered before they are written.
 const OUTPUT_BYTES: usize = 1 << 16;
 
-/// Files that may run each other, at most.
+/// Maximum depth of files that run each other.
 const INCLUDES_MAX: usize = 16;
 
 /// Runs statements and commands of one session.
@@ -25,38 +25,38 @@ pub struct Runner {
     session: Session,
     style: Style,
     interrupts: Signal,
-    /// The directory of the tables, for a list of databases.
+    /// Directory of the tables, for the list of databases.
     data: String,
     timing: bool,
-    /// Files that are running.
+    /// Number of nested files that are running.
     includes: usize,
 }
 
 /// The step after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Go on.
+    /// Continue with the next statement.
     More,
-    /// Leave.
+    /// Quit the program.
     Quit,
 }
 
 impl Runner {
-    /// A runner; from now on Ctrl-C cancels statements and no longer ends the program.
+    /// Creates a runner; from now on Ctrl-C cancels statements and no longer ends the program.
     ///
     /// # Errors
-    /// When the signal cannot be watched.
+    /// If the signal handler cannot be installed.
     pub fn new(session: Session, style: Style, data: String) -> Result<Runner> {
         let interrupts = signal(SignalKind::interrupt())?;
         Ok(Runner { session, style, interrupts, data, timing: false, includes: 0 })
     }
 
-    /// The session.
+    /// Returns the session.
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// Forgets a Ctrl-C that came while nothing ran.
+    /// Discards a Ctrl-C that came while no statement ran.
     pub fn forget_interrupts(&mut self) {
         while self.interrupts.recv().now_or_never().flatten().is_some() {}
     }
@@ -64,8 +64,8 @@ impl Runner {
     /// Runs one statement and writes its result to standard output, or one command.
     ///
     /// # Errors
-    /// [`CliError::Interrupted`] when Ctrl-C cancelled it; otherwise what the engine or the output
-    /// says.
+    /// [`CliError::Interrupted`] if Ctrl-C cancelled the statement; otherwise errors of the engine
+    /// or of the output.
     pub async fn run(&mut self, statement: &str) -> Result<Next> {
         if statement.trim_start().starts_with('\\')
             && let Some(command) = meta::parse(statement)
@@ -160,7 +160,7 @@ async fn run(session: &Session, style: Style, statement: &str) -> Result<()> {
 async fn write_result(mut handle: QueryHandle, style: Style, output: impl Write) -> Result<()> {
     let progress = Progress::watch(handle.query().clone());
     if handle.schema.fields().is_empty() {
-        // Nothing to print; reading the stream to its end is what runs the statement.
+        // There is nothing to print, but the statement runs only as its stream is read.
         while let Some(batch) = handle.stream.next().await {
             batch.map_err(terrace_sql::SqlError::from)?;
         }

@@ -1,7 +1,7 @@
-//! Cutting text into statements at the semicolons that end them.
+//! Splits text into statements at the semicolons that end them.
 
-/// Statements of a text, without their semicolons, and commands, which are lines that begin with a
-/// backslash where a statement may begin; blank ones are left out.
+/// Returns the statements of a text, without their semicolons, and its commands, which are lines
+/// that begin with a backslash at the start of a statement. Blank statements are skipped.
 pub fn statements(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -20,7 +20,7 @@ pub fn statements(text: &str) -> Vec<&str> {
     found
 }
 
-/// Whether the text ends with a whole statement: nothing but blanks and comments after the last
+/// True if the text ends with a complete statement: only blanks and comments follow the last
 /// semicolon.
 pub fn is_complete(text: &str) -> bool {
     let mut rest = text;
@@ -30,7 +30,7 @@ pub fn is_complete(text: &str) -> bool {
     is_blank(rest)
 }
 
-/// Position of the semicolon that ends the first statement.
+/// Returns the position of the semicolon that ends the first statement.
 fn end_of_statement(text: &str) -> Option<usize> {
     let mut at = 0;
     while at < text.len() {
@@ -42,7 +42,7 @@ fn end_of_statement(text: &str) -> Option<usize> {
     None
 }
 
-/// Whether there is nothing but blanks and comments. An unfinished comment is something.
+/// True if the text has only blanks and comments. An unclosed comment does not count as one.
 fn is_blank(text: &str) -> bool {
     let mut at = 0;
     while at < text.len() {
@@ -56,8 +56,8 @@ fn is_blank(text: &str) -> bool {
     true
 }
 
-/// Bytes of the first token: a quoted text, a comment, or one character. What is not closed runs
-/// to the end.
+/// Length in bytes of the first token: a quoted text, a comment, a word, or one character. An
+/// unclosed token extends to the end.
 fn token_length(text: &str) -> usize {
     let first = text.chars().next();
     match first {
@@ -76,18 +76,19 @@ fn is_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-/// A name or number; it may hold dollar signs that begin no quotation.
+/// Length of a name or number, which may contain dollar signs that begin no quotation.
 fn word_length(text: &str) -> usize {
     text.find(|letter: char| !is_word(letter) && letter != '$').unwrap_or(text.len())
 }
 
-/// `'it''s'`: the doubled quote reads as two quoted texts that touch, which cuts nothing wrongly.
+/// Length of a quoted text. A doubled quote, as in `'it''s'`, reads as two adjacent quoted texts,
+/// which does not change where statements end.
 fn quoted_length(text: &str, quote: char) -> usize {
     text[1..].find(quote).map_or(text.len(), |at| at + 2)
 }
 
-/// `E'it\'s'`: a backslash keeps the next character from ending the text, a doubled quote does not
-/// end it either.
+/// Length of an escaped text, as `E'it\'s'`: neither a character behind a backslash nor a doubled
+/// quote ends it.
 fn escaped_length(text: &str) -> usize {
     let mut letters = text.char_indices().skip(2).peekable();
     while let Some((at, letter)) = letters.next() {
@@ -104,7 +105,7 @@ fn closed_comment(text: &str) -> bool {
     comment_length(text).is_some()
 }
 
-/// Comments nest.
+/// Length of a comment, or `None` if it is not closed. Comments nest.
 fn comment_length(text: &str) -> Option<usize> {
     let mut depth = 0_u32;
     let mut at = 0;
@@ -126,7 +127,8 @@ fn comment_length(text: &str) -> Option<usize> {
     None
 }
 
-/// `$$text$$` or `$tag$text$tag$`; a lone dollar sign, as in `$1`, begins no quotation.
+/// Length of a dollar-quoted text, `$$text$$` or `$tag$text$tag$`; a single dollar sign, as in
+/// `$1`, begins no quotation.
 fn dollar_length(text: &str) -> Option<usize> {
     let tag_end = text[1..].find('$')? + 2;
     let tag = &text[..tag_end];

@@ -78,7 +78,7 @@ fn segments_repeats_figures_over_tables_of_both_benchmarks() {
     assert!(out.contains("4KiB, retain off") && out.contains("best block"), "{out}");
 }
 
-/// An experiment on a machine where DuckDB is not and cannot be installed.
+/// Runs an experiment on a machine where DuckDB is not installed and cannot be.
 fn run_without_duckdb(home: &Home, arguments: &[&str]) -> Ran {
     let mut command = home.command(arguments);
     command.env("PATH", home.path("nothing")).env("XDG_CACHE_HOME", home.path("cache"));
@@ -117,7 +117,7 @@ fn out_of_core_compares_engines_at_each_budget_and_says_when_duckdb_is_missing()
     assert!(std::fs::read_to_string(home.path("core.svg")).is_ok());
 }
 
-/// The tables of ours have as many rows as before, and some of them other values.
+/// The engine's tables have as many rows as before, but some values differ.
 #[test]
 fn an_answer_of_the_right_length_with_wrong_values_fails_comparisons_by_name() {
     let home = Home::new();
@@ -169,7 +169,7 @@ fn the_doctor_says_what_it_found() {
     assert!(report.as_object().is_some_and(|object| !object.is_empty()));
 }
 
-/// Runs over pages that are over in a moment.
+/// Arguments of runs over pages that end quickly.
 const SHORT: [&str; 8] = ["--rounds", "1", "--seconds", "0.1", "--warm-up", "0", "--threads", "2"];
 
 #[test]
@@ -277,7 +277,7 @@ fn small_objects_are_measured_in_every_way() {
     home.run(&elsewhere).refused(2, &["disk", "dram", "region"]);
 }
 
-/// Asked before anything is measured, as that takes its time.
+/// Checked before anything is measured, as that takes time.
 #[test]
 fn reports_that_cannot_be_written_are_refused_at_once() {
     let home = Home::new();

@@ -7,7 +7,7 @@ use terrace_testkit::needs;
 
 use crate::harness::{Home, Ran};
 
-/// Sizes that end within seconds.
+/// Sizes with which a run ends within seconds.
 const SMALL: [&str; 22] = [
     "--scale",
     "0.01",
@@ -33,8 +33,8 @@ const SMALL: [&str; 22] = [
     "7",
 ];
 
-/// The experiment where DuckDB is not and cannot be installed; none without the clients that it
-/// starts.
+/// Runs the experiment on a machine where DuckDB is not installed and cannot be; `None` if the
+/// client programs are missing.
 fn run(arguments: &[&str]) -> Option<(Home, Ran)> {
     for program in ["psql", "pgbench", "stdbuf"] {
         let found = Command::new(program).arg("--version").output();

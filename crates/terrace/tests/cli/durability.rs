@@ -1,7 +1,7 @@
-//! kill -9 at random points: every acknowledged statement is there after a restart, at most the one
-//! that was running beside them, nothing else, and no space is lost.
+//! Crash test with kill -9 at random points: after a restart every acknowledged statement is
+//! present, besides at most the one that was running; there is nothing else, and no space is lost.
 //!
-//! `TERRACE_SOAK_ROUNDS` is how often the program is killed, `TERRACE_SOAK_SEED` repeats a run.
+//! `TERRACE_SOAK_ROUNDS` is the number of kills, `TERRACE_SOAK_SEED` repeats a run.
 
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};
@@ -13,11 +13,11 @@ use terrace_testkit::{soak_rounds, with_seed};
 use crate::harness::Home;
 use crate::model::{Change, Dice, State};
 
-/// Statements that one process is given, more than it can do before it is killed.
+/// Statements given to one process, more than it can run before it is killed.
 const CHANGES: usize = 400;
 
-/// Longest life of a process in milliseconds. Starting takes some of it, so that recovery is cut
-/// short now and then too.
+/// Maximum life of a process in milliseconds. The start takes some of it, so that recovery is
+/// interrupted now and then too.
 const LIFE_MS: u64 = 900;
 
 #[test]
@@ -41,7 +41,7 @@ fn kill(seed: u64, rounds: u64) {
     assert!(acknowledged > 0, "no process lived long enough to do anything");
 }
 
-/// A sequence of changes that fit one after the other.
+/// Generates a sequence of changes, each valid after those before it.
 fn changes(state: &State, dice: &mut Dice, fresh: &mut u64) -> Vec<Change> {
     let mut state = state.clone();
     let next = |_| {
@@ -52,8 +52,8 @@ fn changes(state: &State, dice: &mut Dice, fresh: &mut u64) -> Vec<Change> {
     (0..CHANGES).map(next).collect()
 }
 
-/// Runs the changes in a process that is killed after a while. The number of changes that it
-/// acknowledged.
+/// Runs the changes in a process that is killed after a while. Returns the number of changes that
+/// it acknowledged.
 fn run_and_kill(home: &Home, changes: &[Change], dice: &mut Dice) -> usize {
     let mut script = String::new();
     for (index, change) in changes.iter().enumerate() {
@@ -73,7 +73,7 @@ fn run_and_kill(home: &Home, changes: &[Change], dice: &mut Dice) -> usize {
     reader.join().expect("read")
 }
 
-/// Counts the acknowledgements as they come. A line cut short by the kill is none.
+/// Counts the acknowledgements. A line truncated by the kill is not one.
 fn count_done(child: &mut Child) -> std::thread::JoinHandle<usize> {
     let mut output = BufReader::new(child.stdout.take().expect("stdout"));
     std::thread::spawn(move || {
@@ -89,7 +89,7 @@ fn count_done(child: &mut Child) -> std::thread::JoinHandle<usize> {
     })
 }
 
-/// The database holds what `done` changes make of the state before, or one change more.
+/// Checks that the database has the result of `done` changes, or of one more.
 fn verify(home: &Home, before: &State, changes: &[Change], done: usize, when: &str) -> State {
     let mut acknowledged = before.clone();
     changes[..done].iter().for_each(|change| acknowledged.apply(*change));

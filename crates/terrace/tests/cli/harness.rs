@@ -1,4 +1,4 @@
-//! Running the program with a home directory of its own.
+//! Runs the program with a home directory of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -6,19 +6,19 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A home directory and a place for data, both gone with the value.
+/// A temporary home directory and data directory, removed on drop.
 pub struct Home {
     directory: TempDir,
 }
 
-/// What a run printed and how it ended.
+/// Output and exit status of a run.
 #[derive(Debug)]
 pub struct Ran {
     /// Standard output.
     pub out: String,
     /// Standard error.
     pub err: String,
-    /// Exit code; none after a signal.
+    /// Exit code; `None` after a signal.
     pub code: Option<i32>,
 }
 
@@ -27,12 +27,12 @@ impl Home {
         Home { directory: TempDir::new().expect("temporary directory") }
     }
 
-    /// A path inside, as text.
+    /// Returns a path in the directory, as text.
     pub fn path(&self, name: &str) -> String {
         self.directory.path().join(name).to_string_lossy().into_owned()
     }
 
-    /// Writes a file inside and gives its path.
+    /// Writes a file in the directory and returns its path.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.directory.path().join(name);
         let parent = path.parent().expect("inside the home");
@@ -41,7 +41,7 @@ impl Home {
         path
     }
 
-    /// The program with these arguments, which sees nothing of the user's own configuration.
+    /// Creates a command with these arguments, isolated from the user's own configuration.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_terrace"));
         command
@@ -53,19 +53,19 @@ impl Home {
         command
     }
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     pub fn run(&self, arguments: &[&str]) -> Ran {
         Ran::of(self.command(arguments).output().expect("started"))
     }
 
-    /// Runs it and gives its output; it must succeed.
+    /// Runs the program, which must succeed, and returns its output.
     pub fn ok(&self, arguments: &[&str]) -> String {
         let ran = self.run(arguments);
         assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
         ran.out
     }
 
-    /// Runs statements on the data directory `data`; a JSON value per row.
+    /// Runs statements on the data directory `data` and returns one JSON value per row.
     pub fn rows(&self, statements: &str) -> Vec<Value> {
         let data = self.path("data");
         let arguments =
@@ -80,7 +80,7 @@ impl Ran {
         Ran { out: text(output.stdout), err: text(output.stderr), code: output.status.code() }
     }
 
-    /// It must have refused: exit code, and one message with all of these words.
+    /// Checks that the program refused: its exit code, and one message with all of these words.
     pub fn refused(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, Some(code), "{self:?}");
         let message = self.err.to_lowercase();
@@ -93,12 +93,12 @@ impl Ran {
     }
 }
 
-/// The JSON values of a text, one a line.
+/// Parses the JSON values of a text, one per line.
 pub fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
 }
 
-/// The JSON value in a file.
+/// Parses the JSON value in a file.
 pub fn json(path: impl AsRef<Path>) -> Value {
     let text = std::fs::read_to_string(path).expect("file");
     serde_json::from_str(&text).expect("JSON")

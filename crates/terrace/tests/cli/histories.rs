@@ -1,14 +1,14 @@
-//! A server with eight clients in transactions is killed at random moments, again and again on one
-//! directory: snapshots are whole, and so is what is left of the transactions.
+//! Crash test of transactions: a server with eight clients is killed at random moments, repeatedly
+//! on one directory; snapshots and the transactions that survive must be complete.
 //!
-//! A transaction adds to accounts in two tables and writes each addition to a journal; some make a
-//! table. At any moment and after every kill an account has what the journal says of it. Clients
-//! see that in their snapshots, with their own changes and those of all that had been acknowledged
-//! before. After a kill the database has the transactions that were acknowledged, and of those
-//! whose COMMIT was under way each in whole or not at all.
+//! A transaction adds to accounts in two tables and writes each addition to a journal; some create
+//! a table. At any moment and after every kill, an account has the sum of its additions in the
+//! journal. Clients check that in their snapshots, which must have their own changes and those of
+//! all transactions acknowledged before. After a kill the database has the acknowledged
+//! transactions, and of those whose COMMIT was in progress each in whole or not at all.
 //!
-//! `TERRACE_SOAK_ROUNDS` is how often the server is killed, `TERRACE_SOAK_SEED` repeats the choices
-//! of a run; the threads take their turns as they come.
+//! `TERRACE_SOAK_ROUNDS` is the number of kills, `TERRACE_SOAK_SEED` repeats the random choices of
+//! a run; the schedule of threads is not repeated.
 
 mod client;
 
@@ -27,31 +27,31 @@ use client::run_transactions;
 
 const CLIENTS: u64 = 8;
 const ACCOUNTS: i64 = 6;
-/// Transactions in the journal before it is emptied.
+/// Maximum number of transactions in the journal before it is emptied.
 const JOURNAL_MAX: usize = 300;
-/// Longest time that clients have before the server is killed, in milliseconds.
+/// Maximum time in milliseconds before the server is killed.
 const LIFE_MS: u64 = 400;
 
 /// The changes of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Work {
-    /// Accounts and what is added to them, in the order of their statements.
+    /// Accounts and the amounts added to them, in the order of the statements.
     additions: Vec<(i64, i64)>,
     makes_table: bool,
 }
 
-/// The transactions by their numbers, as clients know them.
+/// Transactions by number, as known to the clients.
 #[derive(Debug, Default)]
 struct Known {
     committed: BTreeMap<i64, Work>,
-    /// COMMIT was sent, and no answer has come.
+    /// Transactions whose COMMIT was sent and not answered yet.
     in_doubt: BTreeMap<i64, Work>,
     last: i64,
     conflicts: u64,
     snapshots: u64,
 }
 
-/// The knowledge of all clients together.
+/// Knowledge shared by all clients.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Known>>);
 
@@ -112,16 +112,16 @@ async fn kill(rng: &mut Rng, rounds: u64) {
     assert!(rounds < 8 || acknowledged > 0, "no server lived long enough to do anything");
 }
 
-/// The words of a server's command on an empty or earlier directory.
+/// Command that starts a server on an empty or earlier directory.
 fn serve(home: &Home) -> std::process::Command {
     let data = home.path("data");
     home.command(&["serve", "--dram", "64MiB", "--data", &data, "--listen", "127.0.0.1:0"])
 }
 
-/// A server that has said where it listens, and its port.
+/// Starts a server and waits until it reports its address. Returns its process and port.
 fn start(home: &Home) -> (Child, u16) {
     let mut server = serve(home);
-    // It logs each conflict.
+    // The server logs each conflict.
     let mut child = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
     let mut line = String::new();
     let out = child.stdout.as_mut().expect("its output");
@@ -177,7 +177,7 @@ impl Found {
         Ok(found)
     }
 
-    /// Accounts that have other than what the journal says.
+    /// Accounts whose balance differs from the journal.
     fn unlike(&self) -> Vec<(i64, i64, i64)> {
         let of = |account: i64| {
             let all = self.journal.values().flatten();
@@ -195,8 +195,8 @@ async fn tables_made(client: &Client) -> BTreeSet<i64> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-/// Compares what a kill has left with what clients know. The number of transactions that are there
-/// without an acknowledgement.
+/// Compares the database after a kill with the knowledge of the clients. Returns the number of
+/// transactions that are present without an acknowledgement.
 async fn resolve(client: &Client, shared: &Shared, round: u64) -> usize {
     let found = Found::read(client).await.expect("a server at rest");
     assert_eq!(found.unlike(), [], "round {round}: account, what it has, what the journal says");
@@ -215,7 +215,7 @@ async fn resolve(client: &Client, shared: &Shared, round: u64) -> usize {
     resolved
 }
 
-/// Empties the journal and what it stands for, in one transaction.
+/// Resets the accounts, empties the journal and drops the created tables, in one transaction.
 async fn empty(client: &Client, shared: &Shared) {
     let made = shared.known().committed.clone();
     let made = made.iter().filter(|(_, work)| work.makes_table);

@@ -1,4 +1,4 @@
-//! The program, run as a user runs it.
+//! Tests of the program, run as a user runs it.
 
 mod bench;
 mod bench_server;

@@ -1,8 +1,8 @@
-//! What the process holds beside what operators account for.
+//! Memory that the process holds beyond what operators account for.
 
 use crate::harness::{Home, lines};
 
-/// A list of 96 MB that the plan itself holds, since which element is taken depends on a column.
+/// A list of 96 MB held by the plan itself, as a column selects the element.
 const LARGE_PLAN: &str = "SELECT consumer, held_bytes FROM terrace.consumers \
      WHERE consumer IN ('pool', 'unaccounted') \
      AND array_element(range(0, 12000000), CAST(held_bytes AS BIGINT) % 5 + 1) >= 0 \
@@ -47,7 +47,7 @@ fn a_query_that_takes_the_process_beyond_its_limit_ends_and_no_other() {
     let limit = ["sql", "--dram", "64MiB", "--memory-limit", "300MiB"];
     let ran = home.run(&[&limit[..], &["-c", large]].concat());
     ran.refused(1, &["query 1", "300MiB", "--memory-limit", "no operator accounts for"]);
-    // The session goes on: at a prompt the next statement runs.
+    // The session continues: at a prompt the next statement runs.
     let statements = format!("{large};\nSELECT 40 + 2 AS n;\n");
     let ran = crate::prompt::typed(&home, &[&limit[..], &["--interactive"]].concat(), &statements);
     assert!(ran.err.contains("--memory-limit") && ran.out.contains("42"), "{ran:?}");

@@ -1,4 +1,4 @@
-//! What a database should hold after a sequence of statements, and what it holds.
+//! Model of a database: its expected contents after a sequence of statements.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::harness::Home;
 
-/// A small generator of numbers, the same ones for the same seed (SplitMix64).
+/// A small random number generator with a seed (SplitMix64).
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
@@ -15,7 +15,7 @@ impl Dice {
         Dice(seed)
     }
 
-    /// A number from 0 to below `bound`.
+    /// Returns a number below `bound`.
     pub fn roll(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -25,19 +25,19 @@ impl Dice {
     }
 }
 
-/// Tables of their own, at most, so that reading them all stays quick.
+/// Maximum number of further tables, so that reading them all stays quick.
 const TABLES_MAX: usize = 12;
 
-/// A statement that changes the database, whole or not at all.
+/// A statement that changes the database atomically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Adds a batch of rows to table `t`.
     Insert { batch: u64, rows: u64 },
     /// Removes a batch from table `t`.
     Delete { batch: u64 },
-    /// Makes a table of its own.
+    /// Creates a further table.
     Create { table: u64, rows: u64 },
-    /// Drops it.
+    /// Drops a further table.
     Drop { table: u64 },
     /// Empties table `t`.
     Truncate,
@@ -61,7 +61,7 @@ impl Change {
     }
 }
 
-/// The rows of each batch of `t` and of each table of its own.
+/// Rows of each batch of `t` and of each further table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     pub batches: BTreeMap<u64, u64>,
@@ -79,8 +79,8 @@ impl State {
         }
     }
 
-    /// A change that fits this state. Names are never used twice, so that rows tell where they
-    /// come from.
+    /// Generates a change that is valid in this state. Names are never reused, so that rows
+    /// identify their origin.
     pub fn next_change(&self, dice: &mut Dice, fresh: &mut u64) -> Change {
         *fresh += 1;
         let any = |map: &BTreeMap<u64, u64>, dice: &mut Dice| {
@@ -101,8 +101,8 @@ impl State {
         }
     }
 
-    /// What the database in `home` holds. Every row is checked on the way: the keys of a batch are
-    /// 1 to its count, and its texts belong to them.
+    /// Reads the contents of the database in `home`. Checks every row: the keys of a batch are 1 to
+    /// its count, and its texts match them.
     pub fn read(home: &Home) -> State {
         let mut state = State::default();
         for row in home.rows(&format!("SELECT batch, {FOLD} FROM t GROUP BY batch")) {
@@ -128,7 +128,7 @@ impl State {
 const FOLD: &str =
     "count(*) AS n, sum(k) AS s, sum(CASE WHEN name = 'row ' || k THEN 1 ELSE 0 END) AS good";
 
-/// The count of a group whose rows are whole and right.
+/// Returns the count of a group, and checks that its rows are intact.
 fn whole_rows(row: &Value) -> u64 {
     let rows = row["n"].as_u64().expect("count");
     assert_eq!(row["s"].as_u64(), Some(rows * (rows + 1) / 2), "{row}");
@@ -136,7 +136,7 @@ fn whole_rows(row: &Value) -> u64 {
     rows
 }
 
-/// Mostly small changes, and some over many chunks.
+/// A random number of rows: mostly small, sometimes many chunks.
 fn rows(dice: &mut Dice) -> u64 {
     match dice.roll(6) {
         0 => 100_000 + dice.roll(300_000),

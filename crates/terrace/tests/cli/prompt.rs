@@ -9,7 +9,7 @@ fn session(home: &Home, input: &str) -> Ran {
     typed(home, &["sql", "--interactive", "--dram", "64MiB"], input)
 }
 
-/// The program with these arguments and what is typed.
+/// Runs the program with these arguments and this input.
 pub fn typed(home: &Home, arguments: &[&str], input: &str) -> Ran {
     let mut command = home.command(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

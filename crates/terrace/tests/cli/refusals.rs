@@ -1,4 +1,4 @@
-//! What is wrong is refused with one message that says what would be right.
+//! Invalid input is refused with one message that names the valid input.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -34,7 +34,7 @@ fn a_second_process_on_the_same_directory() {
     home.rows("CREATE TABLE t AS SELECT 1 AS a");
     let mut holder = home.command(&["sql", "--interactive", "--data", &data]);
     let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("started");
-    // Once it answers it has the directory open.
+    // Once it answers, it has opened the directory.
     holder.stdin.as_mut().expect("stdin").write_all(b"SELECT a FROM t;\n").expect("write");
     let mut line = String::new();
     let mut output = BufReader::new(holder.stdout.take().expect("stdout"));

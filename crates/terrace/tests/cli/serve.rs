@@ -1,4 +1,4 @@
-//! The server, started as an operator starts it.
+//! Tests of the server, started as an operator starts it.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -7,12 +7,12 @@ use terrace_testkit::needs;
 
 use crate::harness::{Home, Ran, lines};
 
-/// A server that has said where it listens, and the words of its command for psql.
+/// Starts a server and waits until it reports its address. Returns the psql command it printed.
 fn start(home: &Home, data: &str) -> (Child, Vec<String>) {
     start_with(home, data, &[])
 }
 
-/// The same with further options.
+/// Starts a server with further options.
 fn start_with(home: &Home, data: &str, options: &[&str]) -> (Child, Vec<String>) {
     let arguments = ["serve", "--dram", "64MiB", "--data", data, "--listen", "127.0.0.1:0"];
     let mut command = home.command(&[&arguments, options].concat());
@@ -28,7 +28,7 @@ fn stop(child: Child) {
     assert_eq!(logged(child), "");
 }
 
-/// Ends a server; what it has logged.
+/// Stops a server and returns its log.
 fn logged(child: Child) -> String {
     let pid = child.id().to_string();
     let told = Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs");
@@ -38,7 +38,7 @@ fn logged(child: Child) -> String {
     ran.err
 }
 
-/// Statements by psql, each by itself, whether they succeed or not.
+/// Runs statements by psql, each on its own, whether they succeed or fail.
 fn ask_each(command: &[String], texts: &[&str]) {
     let texts = texts.iter().flat_map(|text| ["-c", text]);
     let output = Command::new("psql").args(&command[1..]).arg("-XAt").args(texts).output();
@@ -104,7 +104,7 @@ fn statements_are_logged_with_their_requests() {
     assert_eq!([0, 1, 2, 3].map(ended), [true, false, false, true]);
     assert_eq!(log[1]["state"], "42P01");
     assert!(log[1]["error"].as_str().is_some_and(|error| error.contains("missing")), "{log:?}");
-    // By default those that fail are logged, as text.
+    // By default failed statements are logged, as text.
     let (server, command) = start(&home, &home.path("data"));
     ask_each(&command, &statements);
     let log = logged(server);

@@ -1,4 +1,4 @@
-//! Statements from the command line, files and pipes; formats; what stays after a restart.
+//! Statements from the command line, files and pipes; formats; persistence after a restart.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -196,7 +196,7 @@ fn a_recursion_without_an_end_is_interrupted_too() {
     interrupted(&Home::new(), &["sql", "--dram", "64MiB", "-c", endless]);
 }
 
-/// Interrupts what runs after a second; it ends soon.
+/// Interrupts a run after a second; it must end soon.
 fn interrupted(home: &Home, arguments: &[&str]) {
     let mut command = home.command(arguments);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
@@ -208,7 +208,7 @@ fn interrupted(home: &Home, arguments: &[&str]) {
     assert!(interrupted.elapsed() < Duration::from_secs(5), "{:?}", interrupted.elapsed());
 }
 
-/// The log, a line per message.
+/// Returns the log, one line per message.
 fn log(home: &Home) -> String {
     std::fs::read_to_string(home.path("state/terrace/log")).unwrap_or_default()
 }
@@ -235,7 +235,7 @@ fn warnings_go_to_the_log_and_the_terminal_is_the_users() {
     assert!(ran.code == Some(0) && warns(&ran.err), "the greeting: {ran:?}");
 }
 
-/// Joins whose rows are as long as frames of a small pool make it owe frames, and say so.
+/// Joins with rows as long as frames of a small pool make the pool owe frames and log a warning.
 #[test]
 fn warnings_of_the_pool_are_not_on_the_terminal() {
     let home = Home::new();

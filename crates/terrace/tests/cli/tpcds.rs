@@ -1,4 +1,4 @@
-//! `terrace tpcds` at a small scale, with queries made up for the purpose.
+//! `terrace tpcds` at a small scale, with queries written for the tests.
 
 use crate::harness::{Home, Ran, json};
 
@@ -9,7 +9,7 @@ const QUERIES: [(&str, &str); 3] = [
          FROM store_sales JOIN date_dim ON ss_sold_date_sk = d_date_sk \
          GROUP BY d_year, d_moy ORDER BY d_year DESC, profit LIMIT 20;",
     ),
-    // The limit cuts through a tie.
+    // The limit is inside a group of equal rows.
     ("q2.sql", "SELECT i_category, i_item_id FROM item ORDER BY i_category NULLS FIRST LIMIT 30"),
     (
         "query03.sql",
@@ -18,7 +18,7 @@ const QUERIES: [(&str, &str); 3] = [
     ),
 ];
 
-/// A home with the made-up queries, and the arguments that run them without any package.
+/// Creates a home with the test queries, and the arguments that run them without any package.
 fn home() -> (Home, Vec<String>) {
     let home = Home::new();
     for (name, text) in QUERIES {
@@ -56,7 +56,7 @@ fn answers_are_compared_and_the_report_has_the_shape_of_tpch() {
     let numbers: Vec<u64> = rows.iter().filter_map(|row| row["query"].as_u64()).collect();
     assert_eq!(numbers, [1, 2, 3]);
     assert!(rows.iter().all(|row| row["seconds"].as_f64() > Some(0.0) && row["error"].is_null()));
-    // The tables are there now; rows of another price make the answer wrong, whatever is allowed.
+    // The tables exist now; a changed price makes the answer wrong, whatever is allowed.
     home.rows("UPDATE store_sales SET ss_net_profit = 0 WHERE ss_quantity = 7");
     let ran = run(&home, &arguments, &["--queries", "1", "--allow-failures"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");

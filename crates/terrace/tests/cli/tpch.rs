@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::harness::{Home, json};
 
-/// Answers that need no package from elsewhere.
+/// Arguments for answers that need no external package.
 const TPCH: [&str; 3] = ["tpch", "--answers", "datafusion"];
 
 fn run(home: &Home, arguments: &[&str]) -> (String, Value) {
@@ -65,7 +65,7 @@ fn a_wrong_answer_fails_the_run_and_is_named() {
     let data = home.path("data");
     let arguments = ["--scale", "0.01", "--dram", "128MiB", "--data", &data, "--queries", "4"];
     run(&home, &arguments);
-    // Orders keep their count and their keys; some change their priority.
+    // Orders keep their count and their keys; some get another priority.
     home.rows("UPDATE orders SET o_orderpriority = '1-URGENT' WHERE o_orderkey < 1000");
     let ran = home.run(&[&TPCH[..], &arguments[..], &["--allow-failures"]].concat());
     assert_eq!(ran.code, Some(1), "{ran:?}");

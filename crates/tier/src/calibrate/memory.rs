@@ -11,30 +11,30 @@ use terrace_sys::size::{to_u64, to_usize};
 use super::{Effort, gib_per_s, median, seconds};
 use crate::memory::MemoryTier;
 
-/// Bytes of a cache line, and words in it.
+/// Size of a cache line in bytes and in words.
 const LINE_BYTES: usize = 64;
 const LINE_WORDS: usize = LINE_BYTES / size_of::<u64>();
 const ROUNDS: usize = 3;
 const CHASE_STEPS: usize = 100_000;
 
-/// What a tier of memory does.
+/// Measured performance of a memory tier.
 #[derive(Copy, Clone, Debug, Serialize)]
 pub struct MemoryFigures {
-    /// Nanoseconds of a load that depends on the one before, anywhere in huge pages, with the
-    /// delay of an emulated tier added.
+    /// Latency in nanoseconds of a dependent random load in huge pages, plus the delay of an
+    /// emulated tier.
     pub latency_ns: f64,
-    /// GiB a second that one thread reads in order.
+    /// Sequential read bandwidth of one thread in GiB/s.
     pub read_gib_per_s: f64,
-    /// GiB a second that all processors read in order together.
+    /// Sequential read bandwidth of all processors together in GiB/s.
     pub read_all_gib_per_s: f64,
-    /// GiB a second that one thread copies, each byte counted once.
+    /// Copy bandwidth of one thread in GiB/s, each byte counted once.
     pub copy_gib_per_s: f64,
 }
 
-/// Measures the memory that frames of this tier would lie in.
+/// Measures the memory in which frames of this tier would be allocated.
 ///
 /// # Errors
-/// When the memory cannot be reserved or bound to the tier's node.
+/// Returns an error if the memory cannot be reserved or bound to the tier's node.
 #[expect(clippy::cast_precision_loss, reason = "a delay is below a millisecond")]
 pub fn memory(tier: &MemoryTier, effort: &Effort) -> io::Result<MemoryFigures> {
     let mut pages = Pages::reserve(to_usize(effort.memory_bytes), tier.node, true)?;
@@ -54,8 +54,8 @@ pub fn memory(tier: &MemoryTier, effort: &Effort) -> io::Result<MemoryFigures> {
     })
 }
 
-/// Makes one cycle through all cache lines in random order: the first word of each holds the index
-/// of the next (Sattolo, An algorithm to generate a random cyclic permutation, IPL 22, 1986).
+/// Links all cache lines into one cycle in random order: the first word of each holds the index of
+/// the next (Sattolo, An algorithm to generate a random cyclic permutation, IPL 22, 1986).
 fn link(words: &mut [u64]) {
     let count = u32::try_from(words.len() / LINE_WORDS).unwrap_or(u32::MAX);
     let mut order: Vec<u32> = (0..count).collect();

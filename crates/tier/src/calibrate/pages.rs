@@ -1,4 +1,4 @@
-//! What it costs to handle pages of a size.
+//! Cost of page operations, by page size.
 
 use std::hint::black_box;
 use std::io;
@@ -17,32 +17,33 @@ use super::{Effort, gib_per_s, median, seconds, us_each};
 use crate::mover::{Mover, Outcome};
 use crate::store::checksum;
 
-/// Microseconds for one page of a size.
+/// Cost of page operations for one page size, in microseconds per page.
 #[derive(Copy, Clone, Debug, Serialize)]
 pub struct PageCosts {
-    /// Its bytes.
+    /// Page size in bytes.
     pub page_bytes: u64,
-    /// To copy it from memory to memory, neither in a cache.
+    /// Copy from memory to memory, neither of them cached.
     pub copy_us: f64,
-    /// To fill it with a copy through userfaultfd (`UFFDIO_COPY`); none where that is missing.
+    /// Fill with a copy through userfaultfd (`UFFDIO_COPY`); `None` if it is not supported.
     pub fault_copy_us: Option<f64>,
-    /// To fill it with the memory of another page through userfaultfd (`UFFDIO_MOVE`).
+    /// Fill with the memory of another page through userfaultfd (`UFFDIO_MOVE`); `None` if it is
+    /// not supported.
     pub fault_move_us: Option<f64>,
-    /// To move it to another node by `move_pages`, up to 512 pages of the kernel a call; none on a
+    /// Migration to another node by `move_pages`, up to 512 kernel pages per call; `None` on a
     /// machine with one node.
     pub migrate_us: Option<f64>,
-    /// To touch all of it for the first time: the kernel finds and clears its memory.
+    /// First touch of the whole page: the kernel allocates and clears its memory.
     pub touch_us: f64,
-    /// To give its memory back, one page a call.
+    /// Decommit, one page per call.
     pub decommit_us: f64,
-    /// To give its memory back, up to 1,024 scattered pages a call.
+    /// Decommit, up to 1,024 scattered pages per call.
     pub decommit_batch_us: f64,
 }
 
-/// Measures pages of each size, without huge pages.
+/// Measures the page operations for each page size, without huge pages.
 ///
 /// # Errors
-/// When the memory cannot be reserved.
+/// Returns an error if the memory cannot be reserved.
 pub fn page_costs(page_sizes: &[u64], effort: &Effort) -> io::Result<Vec<PageCosts>> {
     page_sizes.iter().map(|size| costs(*size, effort)).collect()
 }
@@ -83,7 +84,8 @@ fn costs(page_bytes: u64, effort: &Effort) -> io::Result<PageCosts> {
     })
 }
 
-/// Microseconds to copy and to move a page into memory without faults. Takes the pages of `from`.
+/// Returns the microseconds per page of filling memory by copy and by move, without page faults.
+/// The moves take the pages out of `from`.
 fn fault_costs(from: &mut Pages, page: usize) -> io::Result<(f64, f64)> {
     let len = from.bytes().len();
     let count = len / page;
@@ -101,11 +103,12 @@ fn fault_costs(from: &mut Pages, page: usize) -> io::Result<(f64, f64)> {
     Ok((us_each(count, copy), us_each(count, by_move)))
 }
 
-/// Microseconds to move a page to another node.
+/// Returns the microseconds per page of migration to another node; `None` if there is no other node
+/// or a page has not moved.
 fn migration_cost(len: usize, page: usize) -> Option<f64> {
     let all = nodes();
     let pages = Mapping::reserve(len).ok()?;
-    // Where there are no huge pages there is nothing to decline.
+    // The advice fails on kernels without huge pages, which need none.
     let _ = pages.advise_huge(false);
     pages.populate(0, len).ok()?;
     let here = *nodes_of(&pages, &[0]).ok()?.first()?;
@@ -117,15 +120,15 @@ fn migration_cost(len: usize, page: usize) -> Option<f64> {
     moved.then(|| us_each(run.len(), took))
 }
 
-/// What `work` returns and the seconds it takes.
+/// Runs `work` and returns its result and the seconds it took.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let start = Instant::now();
     let result = work();
     (result, start.elapsed().as_secs_f64().max(1e-9))
 }
 
-/// The indices below `count`, each once, far from the one before. The step is a prime, so it meets
-/// every index unless `count` is a multiple of it, where it is replaced.
+/// Returns each index below `count` once, far from the previous one. The step is a prime, so it
+/// reaches every index unless `count` is a multiple of it, in which case another prime is used.
 pub(crate) fn scattered(count: usize) -> impl Iterator<Item = usize> {
     let step = if count.is_multiple_of(7919) { 7907 } else { 7919 };
     (0..count).map(move |index| index * step % count)
@@ -138,7 +141,7 @@ fn copy_scattered(from: &[u8], to: &mut [u8], page: usize) {
     }
 }
 
-/// GiB a second of the store's checksum, for bytes in the cache.
+/// Measures the throughput of the store's checksum in GiB/s, for cached bytes.
 #[must_use]
 pub fn checksum_gib_per_s() -> f64 {
     const ROUNDS: u64 = 16;

@@ -19,32 +19,33 @@ const LONG_BYTES: u64 = 256 * KIB;
 const LONG_DEPTH: usize = 8;
 const SHORT_DEPTH: usize = 32;
 const SYNC_ROUNDS: usize = 5;
-/// Single transfers for a median.
+/// Number of single transfers behind a median.
 const SINGLE_ROUNDS: usize = 200;
 
-/// What a store does. Writes are missing for a device that was not to be written to.
+/// Measured performance of a store. Write figures are missing for a device that must not be
+/// written.
 #[derive(Clone, Debug, Serialize)]
 pub struct StoreFigures {
-    /// How bytes are moved.
+    /// I/O engine of the store.
     pub engine: String,
-    /// Microseconds of a 4 KiB read on its own.
+    /// Latency of a single 4 KiB read in microseconds.
     pub read_latency_us: f64,
-    /// Microseconds of a 4 KiB write on its own.
+    /// Latency of a single 4 KiB write in microseconds.
     pub write_latency_us: Option<f64>,
-    /// Microseconds of a 4 KiB write and the sync that makes it durable.
+    /// Latency of a 4 KiB write and the sync that makes it durable, in microseconds.
     pub sync_latency_us: Option<f64>,
-    /// 4 KiB reads a second, 32 in flight.
+    /// 4 KiB reads per second, 32 in flight.
     pub reads_per_s: f64,
-    /// GiB a second of 256 KiB reads, 8 in flight.
+    /// Read bandwidth in GiB/s: 256 KiB reads, 8 in flight.
     pub read_gib_per_s: f64,
-    /// GiB a second of 256 KiB writes, 8 in flight.
+    /// Write bandwidth in GiB/s: 256 KiB writes, 8 in flight.
     pub write_gib_per_s: Option<f64>,
 }
 
-/// Measures a store in extents of its own, which it frees again.
+/// Measures a store in scratch extents, which are freed afterwards.
 ///
 /// # Errors
-/// What the store says, such as that it has no room to measure in.
+/// Errors of the store, such as a lack of space for the scratch extents.
 pub fn store(store: &Store, effort: &Effort) -> Result<StoreFigures, StoreError> {
     let long = Scratch::allocate(store, LONG_BYTES, effort.store_bytes)?;
     let short_bytes = (effort.store_bytes / 16).max(PAGE_BYTES * to_u64(SHORT_DEPTH));
@@ -67,10 +68,10 @@ pub fn store(store: &Store, effort: &Effort) -> Result<StoreFigures, StoreError>
     })
 }
 
-/// Measures reads alone, on a block device that may hold what somebody needs.
+/// Measures only reads of a block device, which may hold data in use.
 ///
 /// # Errors
-/// When the device cannot be opened or read.
+/// Returns an error if the device cannot be opened or read.
 pub fn device(path: &Path, effort: &Effort) -> Result<StoreFigures, StoreError> {
     let failed = |source: std::io::Error| StoreError::Open {
         store: format!("dev:{}", path.display()),
@@ -94,7 +95,8 @@ pub fn device(path: &Path, effort: &Effort) -> Result<StoreFigures, StoreError> 
     })
 }
 
-/// Reads scattered over the device until the time, or `most`, is reached; how many and how long.
+/// Performs scattered reads of the device until the time limit or `most` is reached. Returns the
+/// number of reads and the seconds.
 fn read_blocks(
     blocks: &FileBlocks,
     device_bytes: u64,
@@ -125,7 +127,8 @@ fn per_s(count: usize, seconds: f64) -> f64 {
     count as f64 / seconds
 }
 
-/// In an order in which no two follow one another, which would be read as one.
+/// Returns the extents in an order in which no two adjacent ones follow each other, because a batch
+/// would merge them into one read.
 fn scattered(stored: &[Stored]) -> Vec<Stored> {
     let half = stored.len().div_ceil(2);
     let (low, high) = stored.split_at(half);
@@ -133,7 +136,7 @@ fn scattered(stored: &[Stored]) -> Vec<Stored> {
     pairs.flat_map(|(low, high)| [low, high]).flatten().copied().collect()
 }
 
-/// Buffers with bytes that are not zero, which a device may treat as nothing.
+/// Returns buffers filled with a non-zero byte, because a device may handle zeros specially.
 fn buffers(len: u64, count: usize) -> Vec<AlignedBuffer> {
     let buffer = |_| {
         let mut buffer = AlignedBuffer::zeroed(to_usize(len));
@@ -143,7 +146,7 @@ fn buffers(len: u64, count: usize) -> Vec<AlignedBuffer> {
     (0..count).map(buffer).collect()
 }
 
-/// Extents to measure in, freed when dropped.
+/// Scratch extents for measurements, freed on drop.
 struct Scratch<'s> {
     store: &'s Store,
     extents: Vec<Extent>,
@@ -172,7 +175,7 @@ impl<'s> Scratch<'s> {
         buffers(self.extents[0].len_bytes, depth)
     }
 
-    /// Writes every extent; the seconds it took and what was written.
+    /// Writes every extent. Returns the seconds and the stored extents.
     fn write(&self, depth: usize) -> Result<(f64, Vec<Stored>), StoreError> {
         let buffers = self.buffers(depth);
         let mut results = Vec::with_capacity(self.extents.len());
@@ -187,7 +190,7 @@ impl<'s> Scratch<'s> {
         Ok((elapsed, results.into_iter().collect::<Result<_, _>>()?))
     }
 
-    /// Reads every extent; the seconds it took.
+    /// Reads every extent and returns the seconds.
     fn read(&self, stored: &[Stored], depth: usize) -> Result<f64, StoreError> {
         let mut buffers = self.buffers(depth);
         let mut result = Ok(());
@@ -206,7 +209,7 @@ impl<'s> Scratch<'s> {
         result.map(|()| elapsed)
     }
 
-    /// Single transfers, scattered.
+    /// Measures single, scattered transfers.
     fn singles(&self, effort: &Effort) -> Result<Singles, StoreError> {
         let mut buffer = self.buffers(1);
         let (mut reads, mut writes, mut syncs) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,20 +1,20 @@
-//! What the kernel offers, and what it costs to do without.
+//! Features of the kernel and the machine, and the cost of doing without each.
 
 use serde::Serialize;
 use terrace_sys::probe::{Probe, Support};
 
 use super::TierReport;
 
-/// Something that this machine has or lacks.
+/// A feature that this machine has or lacks.
 #[derive(Clone, Debug, Serialize)]
 pub struct Feature {
-    /// Its name.
+    /// Name of the feature.
     pub name: String,
-    /// Whether it is there.
+    /// True if the feature is available.
     pub works: bool,
-    /// What exactly is there, or why it is not.
+    /// Details of the feature, or the reason why it is missing.
     pub detail: String,
-    /// What goes without it; empty while it works.
+    /// Cost of doing without the feature; empty if it is available.
     pub cost: String,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn list(probe: &Probe, tiers: &[TierReport]) -> Vec<Feature> {
     ]
 }
 
-/// Those that make paging cheaper or safer, of some twenty.
+/// Lists the userfaultfd features that make paging cheaper or safer, out of some twenty.
 fn notable(features: &[&str]) -> String {
     let notable = ["wp-async", "poison", "move"].into_iter().filter(|name| features.contains(name));
     let names: Vec<&str> = ["missing"].into_iter().chain(notable).collect();
@@ -86,7 +86,7 @@ fn feature(name: &str, detail: String, cost: Option<&str>) -> Feature {
     }
 }
 
-/// Whether every store of the report bypasses the page cache.
+/// Reports whether every store of the report bypasses the page cache.
 fn direct_io(tiers: &[TierReport]) -> Feature {
     let stores = || tiers.iter().filter_map(|tier| Some((&tier.name, tier.store.as_ref()?)));
     let buffered: Vec<&str> = stores()

@@ -1,4 +1,4 @@
-//! The report for people.
+//! The report as human-readable tables.
 
 use std::fmt;
 
@@ -118,7 +118,7 @@ fn tier_row(tier: &TierReport) -> Vec<String> {
     row
 }
 
-/// A time in the unit that suits it.
+/// Formats a time in a suitable unit.
 fn time_us(us: f64) -> String {
     match us {
         us if us < 1.0 => format!("{:.0}ns", us * 1e3),
@@ -127,7 +127,7 @@ fn time_us(us: f64) -> String {
     }
 }
 
-/// A title, and rows under column names, each column as wide as its widest cell.
+/// Writes a title and rows under column names, each column as wide as its widest cell.
 fn section(
     f: &mut fmt::Formatter<'_>,
     title: &str,

@@ -1,4 +1,4 @@
-//! Which mover is the cheapest here, by trying.
+//! Choice of the cheapest mover of this machine, by measurement.
 
 use std::io;
 use std::time::Instant;
@@ -12,38 +12,38 @@ use terrace_sys::size::PAGE_BYTES;
 use super::{Mover, Outcome};
 use crate::calibrate::{scattered, us_each};
 
-/// A mover, and why it and no other.
+/// The chosen mover, the reason, and the measurements.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// The mover.
+    /// The chosen mover.
     pub mover: Mover,
-    /// A sentence for people.
+    /// Human-readable reason.
     pub why: String,
-    /// What was measured; nothing on a machine with one node.
+    /// Measured costs; empty on a machine with one node.
     pub costs: Vec<MoverCost>,
 }
 
-/// What a mover costs.
+/// Measured cost of a mover.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MoverCost {
-    /// The mover.
+    /// Description of the mover.
     pub mover: String,
-    /// Microseconds for a page of 4 KiB, one of 1,024 scattered ones.
+    /// Microseconds per page of 4 KiB when 1,024 scattered pages move together.
     pub page_us: f64,
-    /// Microseconds for such a page, one of eight.
+    /// Microseconds per page of 4 KiB when eight pages move together.
     pub few_us: f64,
 }
 
-/// Pages that are moved there and back in each round: 4 MiB.
+/// Pages moved there and back in each round: 4 MiB.
 const PAGES: usize = 1024;
-/// Pages that are moved there and back eight at a time: what a page costs when few move.
+/// Batch size of the second measurement: the cost per page when few pages move.
 const FEW: usize = 8;
 const FEW_PAGES: usize = 64;
 const ROUNDS: usize = 3;
-/// What costs differ by from one measurement to the next.
+/// Ratio by which costs vary between measurements; smaller differences are ignored.
 const NOISE: f64 = 1.1;
 
-/// A mover that moved everything, with microseconds a page: of many, and of few.
+/// A mover that moved every page, with its microseconds per page of large and small batches.
 #[derive(Copy, Clone, Debug)]
 struct Measured {
     mover: Mover,
@@ -52,14 +52,15 @@ struct Measured {
 }
 
 impl Mover {
-    /// The cheapest mover of this machine, where there are two nodes to measure it between: the
-    /// one that moves many pages cheapest and, of those that are equal in that, few.
+    /// Measures the movers of this machine between two nodes and returns the cheapest: the one with
+    /// the lowest cost per page of large batches and, among those that are equal in that within 10
+    /// %, of small ones. Without two nodes or `move_pages` it returns [`Mover::PLAIN`].
     #[must_use]
     pub fn choose(probe: &Probe) -> Choice {
         if !probe.move_pages.works() {
             return Choice::plain("there is none: the kernel has no move_pages");
         }
-        // The last node is the one without processors, where there is one.
+        // A node without processors, if there is one, is the last.
         let [here, .., there] = probe.nodes.as_slice() else {
             return Choice::plain("not measured: with one node there is nothing to move");
         };
@@ -85,20 +86,21 @@ fn candidates() -> Vec<Mover> {
     movers
 }
 
-/// The costs of the movers that moved every page.
+/// Returns the costs of the movers that moved every page.
 fn measure(movers: &[Mover], nodes: [u32; 2]) -> io::Result<Vec<Measured>> {
     let mapping = Mapping::reserve(PAGES * PAGE_BYTES)?;
-    // Where there are no huge pages there is nothing to decline.
+    // The advice fails on kernels without huge pages, which need none.
     let _ = mapping.advise_huge(false);
     mapping.populate(0, PAGES * PAGE_BYTES)?;
     let pages: Vec<(usize, usize)> =
         scattered(PAGES).map(|index| (index * PAGE_BYTES, PAGE_BYTES)).collect();
-    // A round before those that count puts pages just touched on the kernel's lists.
+    // A warm-up round puts pages just touched on the kernel's LRU lists.
     round(Mover::PLAIN, &mapping, &pages, PAGES, nodes);
     let cost = |mover: &Mover| {
         let of = |pages: &[_], call| {
             let rounds = (0..ROUNDS).map(|_| round(*mover, &mapping, pages, call, nodes));
-            // What else runs on the machine only ever adds, so the best round is the truest.
+            // Other load on the machine only ever adds time, so the best round is the most
+            // accurate.
             let rounds = rounds.collect::<Option<Vec<f64>>>()?;
             rounds.into_iter().min_by(f64::total_cmp)
         };
@@ -108,8 +110,8 @@ fn measure(movers: &[Mover], nodes: [u32; 2]) -> io::Result<Vec<Measured>> {
     Ok(movers.iter().filter_map(cost).collect())
 }
 
-/// Microseconds a page of moving pages there and back, `few` of them together; none unless all have
-/// moved.
+/// Returns the microseconds per page of moving pages there and back in batches of `few`; `None`
+/// unless every page has moved.
 fn round(
     mover: Mover,
     mapping: &Mapping,

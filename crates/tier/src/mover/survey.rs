@@ -1,9 +1,9 @@
-//! What it costs to get pages to another memory node and back: by copying them, and by every mover
-//! of this kernel, for calls of 1 to 2,048 pages.
+//! Benchmark of page migration to another memory node and back: by copying, and by every mover of
+//! this kernel, for batches of 1 to 2,048 pages.
 //!
-//! Pages are scattered over two mappings of 8 MiB, one on the first node and one on the last, and
-//! calls alternate between the directions. A figure is that of the best of five rounds, each of all
-//! pages or a quarter of a second: what else runs on a machine only ever adds.
+//! Pages are visited in scattered order in two mappings of 8 MiB, one on the first node and one on
+//! the last, and calls alternate between the directions. A figure is that of the best of five
+//! rounds, each of all pages or 250 ms: other load on the machine only ever adds time.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -18,61 +18,62 @@ use terrace_sys::size::PAGE_BYTES;
 
 use super::{Mover, MoverCost, Outcome};
 
-/// Pages in a call.
+/// Batch sizes, in pages per call.
 pub const BATCHES: [usize; 7] = [1, 8, 64, 256, 512, 1024, 2048];
 /// Pages of each of the two mappings.
 const PAGES: usize = 2048;
 const ROUNDS: usize = 5;
 const ROUND_MAX: Duration = Duration::from_millis(250);
 
-/// What moving pages costs on a machine.
+/// Cost of page migration on a machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Survey {
-    /// Release of its kernel.
+    /// Release of the kernel.
     pub kernel: String,
-    /// Memory nodes.
+    /// Number of memory nodes.
     pub nodes: usize,
-    /// Whether pages changed their node; on one node calls find them where they should be.
+    /// True if pages moved between two nodes; on a machine with one node the calls find every page
+    /// on its target already.
     pub between_nodes: bool,
-    /// Bytes of a page.
+    /// Page size in bytes.
     pub page_bytes: usize,
-    /// Microseconds to set and restore the node that a thread's new pages come from.
+    /// Microseconds to set and restore the preferred node of a thread's new pages.
     pub policy_us: f64,
-    /// One for copying, and one for every mover and batch.
+    /// Results: one for copying, and one for every mover and batch size.
     pub results: Vec<Speed>,
-    /// The mover that calibration chose, and why.
+    /// The mover that calibration chose, with the reason.
     pub chosen: Chosen,
-    /// What calibration measured.
+    /// Costs that calibration measured.
     pub calibration: Vec<MoverCost>,
 }
 
-/// A mover, and why it.
+/// A mover and the reason for choosing it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Chosen {
-    /// The mover.
+    /// Description of the mover.
     pub mover: String,
-    /// A sentence for people.
+    /// Human-readable reason.
     pub why: String,
 }
 
-/// What a page costs.
+/// Cost per page of one mover and batch size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Speed {
     /// `copy`, `move_pages`, `move_pages2` or `move_pages2 async`.
     pub how: String,
-    /// Pages in a call.
+    /// Pages per call.
     pub batch: usize,
-    /// Microseconds a page.
+    /// Microseconds per page.
     pub page_us: f64,
-    /// Pages a second.
+    /// Pages per second.
     pub pages_per_s: f64,
-    /// Pages that were tried in the best round.
+    /// Pages attempted in the best round.
     pub pages: usize,
-    /// Those of all rounds that did not arrive.
+    /// Pages of all rounds that did not arrive.
     pub missed: usize,
 }
 
-/// A way to move pages in calls of a number of them.
+/// Name of a mover, and a function that creates it with a batch size.
 type Way = (&'static str, fn(usize) -> Option<Mover>);
 
 const WAYS: [Way; 3] = [
@@ -87,11 +88,11 @@ fn patched(mode: MigrateMode, batch: usize) -> Option<Mover> {
 }
 
 impl Survey {
-    /// Measures this machine: seconds, and on an emulated one a minute. `observe` hears what is
-    /// measured next.
+    /// Measures this machine, which takes seconds, or a minute on an emulated one. `observe` is
+    /// called with the name of the next measurement.
     ///
     /// # Errors
-    /// The system's, when memory cannot be had where it is wanted.
+    /// Errors of the system if memory cannot be allocated on the required node.
     pub fn take(probe: &Probe, observe: &mut dyn FnMut(&str)) -> io::Result<Survey> {
         let (Some(first), Some(last)) = (probe.nodes.first(), probe.nodes.last()) else {
             return Err(io::Error::other("the kernel names no memory node"));
@@ -121,7 +122,7 @@ impl Survey {
     }
 }
 
-/// Copies pages one way and the other, in scattered order.
+/// Copies pages between the two nodes in both directions, in scattered order.
 fn copy(ends: [u32; 2]) -> io::Result<Speed> {
     let [mut a, mut b] = [pages_on(ends[0])?, pages_on(ends[1])?];
     let mut best = f64::INFINITY;
@@ -152,10 +153,10 @@ fn pages_on(node: u32) -> io::Result<Pages> {
     Ok(pages)
 }
 
-/// A mapping whose pages are on a node now and may go to any.
+/// Returns a mapping whose pages are on `node` now and may move to any other.
 fn movable_on(node: u32) -> io::Result<Mapping> {
     let mapping = Mapping::reserve(PAGES * PAGE_BYTES)?;
-    // Where there are no huge pages there is nothing to decline.
+    // The advice fails on kernels without huge pages, which need none.
     let _ = mapping.advise_huge(false);
     mapping.populate(0, PAGES * PAGE_BYTES)?;
     let all: Vec<usize> = scattered().map(|page| page * PAGE_BYTES).collect();
@@ -180,8 +181,8 @@ fn moves(how: &str, batch: usize, mover: Mover, ends: [u32; 2]) -> io::Result<Sp
     Ok(speed(how, batch, best.0, best.1, missed))
 }
 
-/// Moves the pages of each mapping to its target, a call for the one and a call for the other; the
-/// seconds, the pages tried, and how many of them did not arrive.
+/// Moves the pages of each mapping to its target, with calls for the two mappings in turn. Returns
+/// the seconds, the pages attempted, and the number of them that did not arrive.
 fn round(mover: Mover, mappings: &[Mapping; 2], targets: [u32; 2]) -> (f64, usize, usize) {
     let pages: Vec<(usize, usize)> =
         scattered().map(|page| (page * PAGE_BYTES, PAGE_BYTES)).collect();
@@ -200,7 +201,7 @@ fn round(mover: Mover, mappings: &[Mapping; 2], targets: [u32; 2]) -> (f64, usiz
     (start.elapsed().as_secs_f64(), tried, missed)
 }
 
-/// All pages, each far from the one before: the step is a prime.
+/// Returns the indexes of all pages, each far from the previous one: the step is a prime.
 fn scattered() -> impl Iterator<Item = usize> {
     (0..PAGES).map(|index| index * 1009 % PAGES)
 }

@@ -9,11 +9,11 @@ const HERE: u32 = 0;
 const THERE: u32 = 1;
 const BUSY: i32 = -errno::EBUSY;
 
-/// Pages on nodes, some of which refuse to move for some calls.
+/// Fake kernel: pages on nodes, some of which refuse to move for some calls.
 #[derive(Default)]
 struct Script {
     nodes: HashMap<usize, u32>,
-    /// How often a page refuses, and with what; it tells its node if with nothing.
+    /// Number of refusals of a page, with the status reported; `None` reports the page's node.
     refusals: HashMap<usize, (u32, Option<i32>)>,
     calls: Vec<(Vec<usize>, u32)>,
     waited: Duration,
@@ -73,7 +73,7 @@ impl Kernel for Script {
     }
 }
 
-/// Eight pages of four pages of the kernel each.
+/// Eight pages of four kernel pages each.
 fn eight() -> Vec<(usize, usize)> {
     (0..8).map(|page| (page * 4 * PAGE, 4 * PAGE)).collect()
 }
@@ -97,7 +97,7 @@ fn what_refuses_for_good_is_given_up_after_a_bounded_time() {
     assert_eq!(outcomes, [Outcome::Moved, Outcome::Stayed(HERE)]);
     assert_eq!(kernel.calls.len(), 1 + FRUITLESS_MAX as usize);
     assert_eq!(kernel.waited, WAIT_FIRST * 7);
-    // One page that gives in at every try keeps the others in play, but not for ever.
+    // One page that moves at each retry keeps the others pending, but not forever.
     let mut kernel = Script::with(64);
     for page in 0..64u32 {
         kernel = kernel.refuse(page as usize, page, None);
@@ -128,7 +128,7 @@ fn a_page_without_room_is_whole_where_it_was_and_says_why() {
 
 #[test]
 fn a_page_that_can_go_neither_way_is_split() {
-    /// Moves a page there, and never back.
+    /// Fake kernel that moves pages to `THERE`, but never back.
     struct OneWay(Script);
     impl Kernel for OneWay {
         fn len(&self) -> usize {
@@ -170,7 +170,8 @@ fn what_is_no_page_fails_and_disturbs_no_other() {
     assert_eq!(kernel.on(THERE), 2, "5,000 bytes are two pages of the kernel");
 }
 
-/// Every mover of this kernel; the tests of `sys` insist on `move_pages2` where the lab has it.
+/// Returns every mover of this kernel; the tests of `sys` require `move_pages2` where the lab has
+/// it.
 fn movers() -> Vec<Mover> {
     let mut movers =
         vec![Mover::MovePages { batch: 1 }, Mover::MovePages { batch: 7 }, Mover::PLAIN];
@@ -181,7 +182,7 @@ fn movers() -> Vec<Mover> {
     movers
 }
 
-/// Pages of three lengths, as the classes of a pool have them, all with memory.
+/// Returns pages of three lengths, as the size classes of a pool have them, all with memory.
 fn pool_pages() -> (Mapping, Vec<(usize, usize)>) {
     let mapping = Mapping::reserve(128 * PAGE).expect("address space");
     let _ = mapping.advise_huge(false);
@@ -193,7 +194,7 @@ fn pool_pages() -> (Mapping, Vec<(usize, usize)>) {
 
 #[test]
 fn pages_of_the_pool_are_where_the_outcome_says() {
-    // With one node pages move to where they are; the lab has several.
+    // With one node, pages are on their target already; the lab has several.
     let nodes = Probe::detect().nodes;
     let (mapping, pages) = pool_pages();
     let all: Vec<usize> = (0..115).map(|page| page * PAGE).collect();
@@ -210,12 +211,12 @@ fn pages_of_the_pool_are_where_the_outcome_says() {
 #[test]
 fn a_huge_page_moves_with_all_its_pages() {
     let mapping = Mapping::reserve(2 * HUGE_PAGE_BYTES).expect("address space");
-    // Where there are no huge pages these are small ones, and the outcome is the same.
+    // Without huge pages these are small ones, with the same outcome.
     let _ = mapping.advise_huge(true);
     mapping.populate(0, mapping.len()).expect("memory");
     let pages = [(0, HUGE_PAGE_BYTES), (HUGE_PAGE_BYTES, HUGE_PAGE_BYTES)];
     let ends = [0, PAGE, HUGE_PAGE_BYTES - PAGE, HUGE_PAGE_BYTES, 2 * HUGE_PAGE_BYTES - PAGE];
-    // A call for each page of the kernel takes seconds where machines are emulated.
+    // One call per kernel page takes seconds on emulated machines.
     for mover in movers().into_iter().filter(|mover| mover.batch() > 1) {
         for node in Probe::detect().nodes.iter().rev().map(|node| node.id) {
             let outcomes = mover.migrate(&mapping, &pages, node);

@@ -1,4 +1,4 @@
-//! Tiers against what this machine has.
+//! Resolution of tier specifications against this machine: validation, memory tiers and stores.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use crate::error::TierError;
 use crate::memory::MemoryTier;
 use crate::store::{EXTENT_ALIGN_BYTES, Store, StoreError};
 
-/// A way to open a store by its path, with a capacity or without.
+/// Function that opens a store by its path, with an optional capacity.
 type Open = fn(&Path, Option<u64>) -> Result<Store, StoreError>;
 
 impl TierSpec {
-    /// Checks that this machine has the tier, and as large. Nothing is created.
+    /// Checks that this machine has the tier in the requested size. Creates nothing.
     ///
     /// # Errors
-    /// [`TierError::Unavailable`], which says what there is instead.
+    /// [`TierError::Unavailable`], which names what is available instead.
     pub fn validate(&self, probe: &Probe) -> Result<(), TierError> {
         let checked = match self {
             TierSpec::Dram { capacity_bytes } | TierSpec::Emulated { capacity_bytes, .. } => {
@@ -36,10 +36,11 @@ impl TierSpec {
         checked.map_err(|reason| self.unavailable(reason))
     }
 
-    /// Checks each tier, that none is named twice, and that the memory tiers fit together.
+    /// Checks each tier, that none is named twice, and that the memory tiers fit into memory
+    /// together.
     ///
     /// # Errors
-    /// As [`TierSpec::validate`], for the first that is wrong.
+    /// As [`TierSpec::validate`], for the first invalid tier.
     pub fn validate_all(specs: &[TierSpec], probe: &Probe) -> Result<(), TierError> {
         for spec in specs {
             spec.validate(probe)?;
@@ -56,7 +57,7 @@ impl TierSpec {
         }
     }
 
-    /// The memory tier it stands for; `None` for a store.
+    /// Returns the memory tier of this specification; `None` for a store.
     ///
     /// # Errors
     /// [`TierError::Unavailable`] when there is no such node.
@@ -76,17 +77,17 @@ impl TierSpec {
         Ok(Some(MemoryTier { name: self.name(), capacity_bytes, node, latency_ns }))
     }
 
-    /// Opens the store it stands for, with its rate; `None` for memory.
+    /// Opens the store of this specification, with its rate; `None` for a memory tier.
     ///
     /// # Errors
-    /// [`TierError::Store`] when the file or device cannot be opened, or holds what is of no store:
-    /// see [`Store::open_file`].
+    /// [`TierError::Store`] when the file or device cannot be opened, or holds foreign data: see
+    /// [`Store::open_file`].
     pub fn open_store(&self) -> Result<Option<Store>, TierError> {
         self.store_by(Store::open_file, Store::open_device)
     }
 
-    /// As [`TierSpec::open_store`], whatever the file or device holds: see
-    /// [`Store::overwrite_file`]. For owners that look at the label themselves.
+    /// As [`TierSpec::open_store`], regardless of the contents of the file or device: see
+    /// [`Store::overwrite_file`]. For owners that check the label themselves.
     ///
     /// # Errors
     /// [`TierError::Store`] when the file or device cannot be opened.
@@ -94,7 +95,7 @@ impl TierSpec {
         self.store_by(Store::overwrite_file, Store::overwrite_device)
     }
 
-    /// As [`TierSpec::overwrite_store`], for a file that must be there: nothing is created.
+    /// As [`TierSpec::overwrite_store`], for an existing file: nothing is created.
     ///
     /// # Errors
     /// As [`TierSpec::overwrite_store`], and when there is no such file.
@@ -140,7 +141,7 @@ fn check_memory(capacity_bytes: u64, probe: &Probe) -> Result<(), String> {
     ))
 }
 
-/// The node of a number, or the one without processors.
+/// Finds the node with a number, or the node without processors.
 fn find_node(node: Option<u32>, probe: &Probe) -> Result<&Node, String> {
     let wanted = |candidate: &&Node| match node {
         Some(id) => candidate.id == id,
@@ -167,7 +168,7 @@ fn check_node(node: &Node, capacity_bytes: u64) -> Result<(), String> {
     ))
 }
 
-/// `node0 (24.0GiB, 2 processors), node1 (8GiB, none)`.
+/// Lists the nodes: `node0 (24.0GiB, 2 processors), node1 (8GiB, no processors)`.
 fn list(probe: &Probe) -> String {
     let describe = |node: &Node| {
         let processors = match node.cpus.len() {

@@ -111,7 +111,7 @@ fn wrong_texts_are_refused_with_what_would_be_right() {
     }
 }
 
-/// A machine with one node of processors and one memory expander.
+/// Returns a machine with one node of processors and one memory expander.
 fn machine() -> Probe {
     let mut probe = Probe::detect();
     probe.memory_bytes = 24 * GIB;

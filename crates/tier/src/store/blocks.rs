@@ -1,4 +1,4 @@
-//! Where bytes live and how they are moved, below checksums and free map.
+//! The `Blocks` trait: storage and transfer of raw bytes, below checksums and free map.
 
 use std::io;
 use std::sync::Arc;
@@ -7,12 +7,13 @@ use terrace_sys::file::DirectFile;
 
 pub use terrace_sys::transfer::{Buffer, Done, Io};
 
-/// A flat run of bytes with positioned transfers.
+/// A flat byte range with positioned transfers.
 ///
-/// To implement it: move what [`Blocks::run`] is asked to, set every result, and keep nothing of
-/// the buffers after returning. Transfers of one batch may overlap in time and take any order;
-/// batches of several threads run side by side. Nothing is cached that [`Blocks::sync`] would not
-/// flush, and an error is reported once, by the call that met it: the store above latches.
+/// To implement it: perform every transfer that [`Blocks::run`] is given, set every result, and
+/// keep no reference to the buffers after returning. Transfers of one batch may overlap in time and
+/// complete in any order; batches of several threads run concurrently. Nothing may be cached that
+/// [`Blocks::sync`] does not flush, and an error is reported once, by the call that met it: the
+/// store above latches.
 ///
 /// ```text
 ///  Store      extents, free map, checksums, latch
@@ -21,65 +22,68 @@ pub use terrace_sys::transfer::{Buffer, Done, Io};
 /// ```
 pub trait Blocks: Send + Sync {
     /// Performs the transfers, all in flight together as far as the engine can, and returns when
-    /// the last one is done. Sets each [`Io::result`]: `Ok` when every byte moved; `done` is called
-    /// once for each such transfer, while others are in flight.
+    /// the last one is complete. Sets each [`Io::result`]: `Ok` if every byte was transferred;
+    /// `done` is called once for each such transfer, while others are in flight.
     fn run(&self, batch: &mut [Io<'_>], done: &Done<'_>);
 
     /// Makes completed writes durable.
     ///
     /// # Errors
-    /// When the device fails; what was written since the last sync may be lost.
+    /// Returns an error if the device fails; writes since the last sync may be lost.
     fn sync(&self) -> io::Result<()>;
 
-    /// Makes room for bytes up to `end_bytes`. Several threads may call it at a time: those that
-    /// move what lies in different places.
+    /// Allocates space for bytes up to `end_bytes`. Threads that transfer at different offsets may
+    /// call it concurrently.
     ///
     /// # Errors
-    /// [`io::ErrorKind::StorageFull`] or [`io::ErrorKind::QuotaExceeded`] when there is none.
+    /// [`io::ErrorKind::StorageFull`] or [`io::ErrorKind::QuotaExceeded`] when there is no space.
     fn ensure(&self, end_bytes: u64) -> io::Result<()>;
 
-    /// Gives the space of a range back; it reads as zero or as before afterwards.
+    /// Releases the space of a range; afterwards it reads as zero or as before.
     ///
     /// # Errors
-    /// When the device fails, or cannot do it at all.
+    /// Returns an error if the device fails, or does not support it.
     fn punch(&self, offset: u64, len_bytes: u64) -> io::Result<()>;
 
-    /// Gives everything from `end_bytes` on back. Not called beside [`Blocks::ensure`].
+    /// Releases all space from `end_bytes` on. Never called concurrently with [`Blocks::ensure`].
     ///
     /// # Errors
-    /// When the device fails.
+    /// Returns an error if the device fails.
     fn truncate(&self, end_bytes: u64) -> io::Result<()>;
 
-    /// Whether they hold nothing that somebody may want: they were never written, as far as that
-    /// can be told without reading them all.
+    /// True if the blocks were never written, as far as that can be told without reading them all,
+    /// so that nothing of value is overwritten.
     ///
     /// # Errors
-    /// When the device fails.
+    /// Returns an error if the device fails.
     fn is_blank(&self) -> io::Result<bool>;
 
-    /// Bytes that can be read; what lies beyond was never written.
+    /// Returns the number of bytes that can be read; bytes beyond were never written.
     ///
     /// # Errors
-    /// When the device cannot tell.
+    /// Returns an error if the length of the device cannot be determined.
     fn len_bytes(&self) -> io::Result<u64> {
         Ok(u64::MAX)
     }
 
-    /// Bytes that the file system below has left, which may be fewer than the store's capacity.
+    /// Returns the free bytes of the file system below, which may be fewer than the store's
+    /// capacity.
     fn room_bytes(&self) -> u64 {
         0
     }
 
-    /// What offsets, lengths and addresses of transfers must be multiples of.
+    /// Required alignment of offsets, lengths and buffer addresses of transfers, in bytes.
     fn alignment_bytes(&self) -> u64 {
         1
     }
 
-    /// The file they are, for who waits for its transfers beside other things.
+    /// Returns the file behind the blocks, for callers that wait for its transfers together with
+    /// other events; `None` if there is no file.
     fn file(&self) -> Option<Arc<DirectFile>> {
         None
     }
 
-    /// A word for statistics: `io_uring`, `pread`, `memory`, and whether the page cache is used.
+    /// Returns the kind for statistics: `io_uring`, `pread`, `memory`, with a note if transfers go
+    /// through the page cache.
     fn kind(&self) -> &str;
 }

@@ -1,8 +1,8 @@
 //! The checksum of an extent.
 
-/// CRC-32C (Castagnoli, by processor instructions where there are some) over the extent's position
-/// and then its bytes. The position makes a write that landed elsewhere show even when the bytes
-/// themselves are whole.
+/// Computes CRC-32C (Castagnoli, with processor instructions where available) over the extent's
+/// position and then its bytes. Covering the position detects a misdirected write even if the bytes
+/// themselves are intact.
 #[must_use]
 pub fn checksum(offset_bytes: u64, data: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&offset_bytes.to_le_bytes()), data)

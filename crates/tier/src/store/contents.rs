@@ -1,5 +1,5 @@
-//! What is there before anything is claimed: by it a caller tells a store of its own from bytes
-//! that somebody else wants.
+//! Inspects a file or device before any extent is claimed, so that foreign data is never
+//! overwritten.
 
 use std::sync::Arc;
 
@@ -9,7 +9,8 @@ use terrace_sys::size::{PAGE_BYTES, to_u64};
 use super::{Extent, Io, Store, StoreError};
 
 impl Store {
-    /// Whether its file, device or memory was never written, as far as that can be told at once.
+    /// True if the file, device or memory was never written, as far as that can be told without
+    /// reading all of it.
     ///
     /// # Errors
     /// [`StoreError::Open`] when the device fails.
@@ -17,15 +18,15 @@ impl Store {
         self.blocks.is_blank().map_err(|source| self.unusable(source))
     }
 
-    /// Bytes that its file or device has: extents beyond were never written.
+    /// Returns the length of the file or device in bytes: extents beyond were never written.
     ///
     /// # Errors
-    /// [`StoreError::Open`] when the device cannot tell.
+    /// [`StoreError::Open`] when the length cannot be determined.
     pub fn len_bytes(&self) -> Result<u64, StoreError> {
         self.blocks.len_bytes().map_err(|source| self.unusable(source))
     }
 
-    /// The first page, whatever it holds: nothing vouches for it. `None` when it has less than a
+    /// Reads the first page without verifying it; `None` if the file or device is shorter than a
     /// page.
     ///
     /// # Errors

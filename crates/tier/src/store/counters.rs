@@ -1,34 +1,34 @@
-//! What a store counts.
+//! Counters of a store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A snapshot of a store's counters and free map.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
-    /// The most bytes it may hold.
+    /// Capacity in bytes.
     pub capacity_bytes: u64,
     /// Bytes in allocated and claimed extents.
     pub used_bytes: u64,
-    /// Bytes up to the end of the last extent that is or was in use: the size of the file, but
-    /// for the growth step and until a trim.
+    /// End of the last extent that is or was in use: the size of the file, except for the growth
+    /// step and until a trim.
     pub extent_bytes: u64,
-    /// The longest run of free bytes.
+    /// Length of the longest free run in bytes.
     pub largest_free_bytes: u64,
-    /// Extents read, also those that failed.
+    /// Number of extent reads, including failed ones.
     pub reads: u64,
-    /// Their bytes.
+    /// Bytes of those reads.
     pub read_bytes: u64,
-    /// Extents written, also those that failed.
+    /// Number of extent writes, including failed ones.
     pub writes: u64,
-    /// Their bytes.
+    /// Bytes of those writes.
     pub written_bytes: u64,
-    /// Reads that the device refused.
+    /// Reads that failed on the device.
     pub read_errors: u64,
-    /// Reads whose checksum was wrong.
+    /// Reads with a checksum mismatch.
     pub corrupt_reads: u64,
-    /// Requests refused for lack of room.
+    /// Requests refused for lack of space.
     pub full: u64,
-    /// Extents freed that were not in use: a defect of a caller.
+    /// Frees of extents that were not in use: a defect of a caller.
     pub double_frees: u64,
 }
 

@@ -1,4 +1,5 @@
-//! Blocks at a distance: any others, that take as long as a block-level appliance of memory.
+//! Emulated remote blocks: adds the latency and bandwidth of a block-level memory appliance to
+//! other blocks.
 
 use std::io;
 use std::str::FromStr;
@@ -11,24 +12,27 @@ use terrace_sys::size::{GIB, to_u64};
 use super::{Blocks, Done, Io, MemoryBlocks};
 use crate::spec::parse_latency;
 
-/// Waits up to this long are for the clock alone: a sleep ends some 50 us late.
+/// Longest wait that spins on the clock: a sleep ends some 50 us late.
 const SPIN_MAX: Duration = Duration::from_micros(50);
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// How far away blocks are. [`FromStr`] reads a latency such as `10us`, at the usual bandwidth.
+/// Latency and bandwidth of emulated remote blocks. [`FromStr`] reads a latency such as `10us` and
+/// uses the default bandwidth.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Distance {
-    /// What every transfer takes, whatever its length; that of several passes side by side.
+    /// Latency of every transfer, regardless of its length; latencies of concurrent transfers
+    /// overlap.
     pub latency: Duration,
-    /// What all transfers share, reads and writes alike. Zero stands for no limit.
+    /// Bandwidth shared by all transfers, reads and writes alike. Zero means unlimited.
     pub bytes_per_second: u64,
 }
 
 impl Default for Distance {
-    /// 10 us and 3 GiB/s: memory behind a bridge that shows itself as an NVMe namespace, on four
-    /// lanes of PCIe 3.0. The lanes carry 3.9 GB/s, of which headers leave some 3.3 GiB/s, and
-    /// drives reach 3. The fastest NVMe drives answer in 10 us, most of which is the protocol and
-    /// the kernel's way to the device; what a fabric and a memory module add is below 1 us.
+    /// Returns 10 us and 3 GiB/s: memory behind a bridge that presents itself as an NVMe namespace,
+    /// on four lanes of PCIe 3.0. The lanes carry 3.9 GB/s, of which some 3.3 GiB/s remain after
+    /// headers, and drives reach 3. The fastest NVMe drives answer in 10 us, most of which is the
+    /// protocol and the kernel's path to the device; a fabric and a memory module add less than 1
+    /// us.
     fn default() -> Self {
         Distance { latency: Duration::from_micros(10), bytes_per_second: 3 * GIB }
     }
@@ -43,48 +47,48 @@ impl FromStr for Distance {
     }
 }
 
-/// Any blocks, with a latency for each transfer and a bandwidth for all of them.
+/// Wraps other blocks and adds a latency to each transfer and a bandwidth limit for all of them.
 ///
 /// ```text
 ///  arrives       link is free             last byte             done
 ///     |  others' bytes  |  own bytes / bandwidth  |    latency    |
 /// ```
 ///
-/// There is one link, which moves transfers one after the other in the order in which they arrive;
-/// latencies pass while others use it. What the blocks below take is part of that time as long as
-/// they are faster. A transfer that fails takes no less. [`Blocks::sync`] takes one latency, and
-/// nothing else takes any.
+/// There is one link, which serves transfers one after the other in order of arrival; the latency
+/// of a transfer elapses while the link serves others. The time taken by the blocks below is hidden
+/// in this time if they are faster. A failed transfer takes just as long. [`Blocks::sync`] takes
+/// one latency; no other operation takes any.
 ///
-/// A thread that waits sleeps; the last 50 us it gives way to others until the time has come.
+/// A waiting thread sleeps, and for the last 50 us it yields the processor until the time has come.
 pub struct EmulatedBlocks {
     blocks: Arc<dyn Blocks>,
     distance: Distance,
-    /// When the link will have moved all that it was given.
+    /// Time at which the link will have served all transfers so far.
     free_at: Mutex<Instant>,
 }
 
 impl EmulatedBlocks {
-    /// `blocks` at a distance.
+    /// Wraps `blocks` with the given latency and bandwidth.
     #[must_use]
     pub fn new(blocks: Arc<dyn Blocks>, distance: Distance) -> Self {
         EmulatedBlocks { blocks, distance, free_at: Mutex::new(Instant::now()) }
     }
 
-    /// Memory at a distance, with room for `capacity_bytes`. What is written takes that much DRAM,
-    /// which no budget counts: it stands for memory of another machine.
+    /// Creates emulated remote memory of `capacity_bytes`. Written bytes take DRAM that no budget
+    /// counts, because it stands for memory of another machine.
     #[must_use]
     pub fn over_memory(capacity_bytes: u64, distance: Distance) -> Self {
         EmulatedBlocks::new(Arc::new(MemoryBlocks::new(capacity_bytes)), distance)
     }
 
-    /// How far away they are.
+    /// Returns the emulated latency and bandwidth.
     #[must_use]
     pub fn distance(&self) -> Distance {
         self.distance
     }
 
-    /// When transfers of so many bytes that arrive now are done; the link is theirs until they have
-    /// passed it.
+    /// Returns the completion time of transfers of this many bytes that arrive now, and reserves
+    /// the link for them.
     fn done_at(&self, now: Instant, bytes: u64) -> Instant {
         let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
         *free_at = (*free_at).max(now) + self.on_the_link(bytes);
@@ -154,7 +158,7 @@ impl Blocks for EmulatedBlocks {
         self.blocks.alignment_bytes()
     }
 
-    // Not the file below: transfers must come through here.
+    // `file` keeps its default, `None`: transfers must pass through this type.
 
     fn kind(&self) -> &str {
         "emulated"
@@ -219,7 +223,7 @@ mod tests {
             }
         });
         let took = began.elapsed();
-        // 4 MiB at 100 MiB/s and one latency; one after the other it would be 840 ms.
+        // 4 MiB at 100 MiB/s and one latency; without overlap of latencies it would be 840 ms.
         assert!(took >= 240 * MS && took < 800 * MS, "{took:?}");
     }
 

@@ -1,4 +1,4 @@
-//! How batches reach a file: through io_uring, or by `pread` and `pwrite` where it is refused.
+//! I/O engines of files: io_uring, or `pread` and `pwrite` where the kernel refuses it.
 
 use std::io;
 
@@ -12,29 +12,29 @@ mod uring;
 use pread::Pread;
 use uring::RingPool;
 
-/// Which engine moves the bytes of a file.
+/// Choice of the I/O engine of a file.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum EngineChoice {
-    /// io_uring, or `pread` where the kernel refuses it.
+    /// io_uring, or `pread` and `pwrite` if the kernel refuses it.
     #[default]
     Auto,
-    /// io_uring or an error.
+    /// io_uring; an error if the kernel refuses it.
     Uring,
     /// `pread` and `pwrite`.
     Pread,
 }
 
-/// Moves the bytes of batches, as [`Blocks::run`](super::Blocks::run) says.
+/// An I/O engine, which runs batches with the contract of [`Blocks::run`](super::Blocks::run).
 pub(super) trait Engine: Send + Sync {
     fn run(&self, file: &DirectFile, batch: &mut [Io<'_>], done: &Done<'_>);
 
     fn name(&self) -> &'static str;
 }
 
-/// The engine chosen.
+/// Opens the chosen engine.
 ///
 /// # Errors
-/// When io_uring is demanded and refused.
+/// Returns an error if io_uring is demanded and the kernel refuses it.
 pub(super) fn open(choice: EngineChoice) -> io::Result<Box<dyn Engine>> {
     match choice {
         EngineChoice::Pread => Ok(Box::new(Pread)),

@@ -1,4 +1,4 @@
-//! What can go wrong in a store.
+//! Errors of a store.
 
 use std::io;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::{Extent, MapError};
 /// every reader that waits for it.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// No room for an extent, here or on the file system below, whose room then counts as the
-    /// store's. Not latched.
+    /// No space for an extent, in the store or on the file system below, whose free space then
+    /// limits the store's. Not latched.
     #[error(
         "store {store} is full: {} asked, {} of {} free, the largest piece {}; free some of its \
          pages, or give the tier or its file system more room",
@@ -22,21 +22,21 @@ pub enum StoreError {
     Full {
         /// Name of the store.
         store: String,
-        /// Bytes that were asked for.
+        /// Requested bytes.
         asked_bytes: u64,
         /// Bytes not in use.
         free_bytes: u64,
-        /// The longest run of them.
+        /// Length of the longest free run in bytes.
         largest_free_bytes: u64,
-        /// Bytes it may hold in all.
+        /// Capacity in bytes.
         capacity_bytes: u64,
     },
-    /// An earlier write or sync failed; writes are refused since.
+    /// An earlier write or sync failed; writes are refused since then.
     #[error("store {store} takes no more writes since it failed: {first}")]
     Latched {
         /// Name of the store.
         store: String,
-        /// The error that came first.
+        /// The first error.
         first: String,
     },
     /// The device refused or lost a write.
@@ -44,9 +44,9 @@ pub enum StoreError {
     Write {
         /// Name of the store.
         store: String,
-        /// What was to be written.
+        /// Extent to be written.
         extent: Extent,
-        /// The system's word.
+        /// Error of the operating system.
         source: Arc<io::Error>,
     },
     /// The device refused a read.
@@ -54,9 +54,9 @@ pub enum StoreError {
     Read {
         /// Name of the store.
         store: String,
-        /// What was to be read.
+        /// Extent to be read.
         extent: Extent,
-        /// The system's word.
+        /// Error of the operating system.
         source: Arc<io::Error>,
     },
     /// The bytes on the device are not those that were written.
@@ -69,11 +69,11 @@ pub enum StoreError {
         store: String,
         /// First byte of the extent.
         offset: u64,
-        /// Its bytes.
+        /// Length of the extent in bytes.
         len: u64,
-        /// The checksum when it was written.
+        /// Checksum computed at the time of the write.
         expected: u32,
-        /// The checksum of what was read.
+        /// Checksum of the bytes read.
         found: u32,
     },
     /// Written data could not be made durable.
@@ -81,27 +81,27 @@ pub enum StoreError {
     Sync {
         /// Name of the store.
         store: String,
-        /// The system's word.
+        /// Error of the operating system.
         source: Arc<io::Error>,
     },
-    /// The file could not be made longer, for a reason other than room.
+    /// The file could not be extended, for a reason other than lack of space.
     #[error("store {store}: cannot grow to hold {extent}: {source}")]
     Grow {
         /// Name of the store.
         store: String,
-        /// The extent at its end.
+        /// Extent for which the file had to be extended.
         extent: Extent,
-        /// The system's word.
+        /// Error of the operating system.
         source: Arc<io::Error>,
     },
-    /// An extent cannot be marked as in use.
+    /// An extent cannot be claimed.
     #[error("store {store}: cannot claim {extent}: {cause}")]
     Claim {
         /// Name of the store.
         store: String,
-        /// The extent claimed.
+        /// The extent to be claimed.
         extent: Extent,
-        /// Why not.
+        /// Reason of the refusal.
         cause: MapError,
     },
     /// The file or device cannot be opened.
@@ -109,30 +109,30 @@ pub enum StoreError {
     Open {
         /// Name of the store.
         store: String,
-        /// The system's word.
+        /// Error of the operating system.
         source: Arc<io::Error>,
     },
-    /// The file or device holds bytes of something else, or of another owner.
+    /// The file or device holds foreign data, or the store of another owner.
     #[error("store {store}: it holds {holds}, and nothing was changed; {instead}")]
     Foreign {
         /// Name of the store.
         store: String,
-        /// What was found.
+        /// Description of the data found.
         holds: String,
-        /// What to do.
+        /// Suggested action.
         instead: String,
     },
-    /// A request that no store could serve.
+    /// The request is invalid for any store.
     #[error("store {store}: {what}")]
     Invalid {
         /// Name of the store.
         store: String,
-        /// What is wrong and what would be right.
+        /// Description of the fault and of valid values.
         what: String,
     },
 }
 
-/// Whether the system ran out of room rather than failed.
+/// True if the error means lack of space rather than a failure.
 pub(super) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

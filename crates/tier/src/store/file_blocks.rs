@@ -10,28 +10,29 @@ use terrace_sys::size::{GIB, MIB, PAGE_BYTES, to_u64, to_usize};
 use super::engine::{self, Engine, EngineChoice};
 use super::{Blocks, Done, Io};
 
-/// A file grows by an eighth of its length, within these bounds: few calls, little slack.
+/// Bounds of a growth step, which is an eighth of the file's length: few calls, little slack.
 const GROWTH_BYTES_MIN: u64 = 16 * MIB;
 const GROWTH_BYTES_MAX: u64 = GIB;
 
-/// How much of either end of a device must be zero for it to count as blank: file systems,
+/// Bytes at either end of a device that must be zero for it to count as blank: file systems,
 /// partition tables and volume managers all leave a mark there (btrfs the farthest in, at 64 KiB).
 const MARKED_BYTES: u64 = MIB;
 
-/// A file that grows and shrinks with what it holds, or a block device.
+/// A file that grows and shrinks with its contents, or a block device.
 pub struct FileBlocks {
     file: Arc<DirectFile>,
     engine: Box<dyn Engine>,
     capacity_bytes: u64,
-    /// Up to where space is allocated.
+    /// End of the allocated space in bytes.
     allocated: Mutex<u64>,
 }
 
 impl FileBlocks {
-    /// Blocks on an open file, which never grows beyond `capacity_bytes`.
+    /// Creates blocks on an open file, which never grows beyond `capacity_bytes`.
     ///
     /// # Errors
-    /// When the length cannot be read or io_uring is demanded and refused.
+    /// Returns an error if the length cannot be read, or if io_uring is demanded and the kernel
+    /// refuses it.
     pub fn open(
         file: DirectFile,
         capacity_bytes: u64,
@@ -49,7 +50,7 @@ impl FileBlocks {
         })
     }
 
-    /// Whether transfers bypass the page cache.
+    /// True if transfers bypass the page cache.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.file.is_direct()
@@ -59,14 +60,15 @@ impl FileBlocks {
         self.allocated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Allocates a generous step, or the bare need when the file system has no room for that.
+    /// Allocates a whole growth step, or only up to `end_bytes` if the file system has no space for
+    /// a step. Returns the new end of the allocated space.
     fn grow(&self, from: u64, end_bytes: u64) -> io::Result<u64> {
         let before = self.file.len()?;
         let step = (from / 8).clamp(GROWTH_BYTES_MIN, GROWTH_BYTES_MAX);
         let generous = from.saturating_add(step).min(self.capacity_bytes).max(end_bytes);
         match self.file.allocate(from, generous - from) {
             Err(error) if super::error::is_full(&error) => {
-                // A failed step may have left part of itself behind.
+                // A failed step may have allocated a part of its space.
                 self.file.truncate(before)?;
                 self.file.allocate(from, end_bytes - from).map(|()| end_bytes)
             }
@@ -116,8 +118,8 @@ impl Blocks for FileBlocks {
         Ok(())
     }
 
-    /// A file counts as blank when it is empty, or one page of zeros: that is what a power cut may
-    /// leave of the first page written to it.
+    /// Returns true for a file that is empty or one page of zeros, which a power failure may leave
+    /// of the first page written to it.
     fn is_blank(&self) -> io::Result<bool> {
         let len = self.file.len()?;
         if self.file.is_block_device() {

@@ -1,8 +1,8 @@
-//! The label: the first page of a store, which says whose extents are behind it.
+//! The label: the first page of a store, which identifies the owner of its extents.
 //!
-//! What an owner does not claim is free, so an owner that met the store of another one, or a file
-//! that is no store at all, would take all of it for free space. A label is an extent like any
-//! other that has the number of the owner, by which the owner knows its store again.
+//! Extents that an owner does not claim are free, so an owner that opened the store of another one,
+//! or a file that is no store at all, would treat all of it as free space. A label is an ordinary
+//! extent that holds the owner's id, by which the owner recognizes its store.
 //!
 //! ```text
 //!  0  magic "terrace store 1\n"    24  number of the owner: u128
@@ -15,7 +15,7 @@ use terrace_sys::size::{PAGE_BYTES, format_bytes, to_u64};
 
 use super::{Extent, Store, StoreError, Write};
 
-/// Bytes of a store that its label takes.
+/// Size of a label in bytes.
 pub const LABEL_BYTES: u64 = to_u64(PAGE_BYTES);
 
 const MAGIC: &[u8; 16] = b"terrace store 1\n";
@@ -23,26 +23,27 @@ const LIFETIME_OFFSET: usize = 16;
 const ID_OFFSET: usize = 24;
 const CHECKSUM_OFFSET: usize = 40;
 
-/// How long the extents behind a label are needed.
+/// Lifetime of the extents of a labelled store.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// Until the store is removed.
+    /// The extents are needed until the store is removed.
     Lasting,
-    /// Until the process ends: the store it leaves behind holds nothing of use.
+    /// The extents are needed until the process ends; the store that it leaves behind holds nothing
+    /// of use.
     Temporary,
 }
 
-/// What the first page of a store says of its owner.
+/// Owner of a store, as recorded in its first page.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// A number that no other owner has, such as a random one.
+    /// Id of the owner, unique among owners, such as a random number.
     pub id: u128,
-    /// How long the owner needs the store.
+    /// Time for which the owner needs the store.
     pub lifetime: Lifetime,
 }
 
 impl Label {
-    /// The extent that every label is in.
+    /// Returns the extent of every label.
     #[must_use]
     pub fn extent() -> Extent {
         Extent { offset_bytes: 0, len_bytes: LABEL_BYTES }
@@ -78,7 +79,7 @@ impl Label {
 }
 
 impl Store {
-    /// The label in the first page; `None` where something else is, or nothing.
+    /// Reads the label in the first page; `None` if the page holds other data or does not exist.
     ///
     /// # Errors
     /// [`StoreError::Open`] or [`StoreError::Read`] when the device fails.
@@ -86,8 +87,8 @@ impl Store {
         Ok(self.first_page()?.and_then(|page| Label::of_page(&page)))
     }
 
-    /// Claims the first page and writes a label there, whatever it holds. A lasting one is on the
-    /// device when this returns.
+    /// Claims the first page and writes a label to it, regardless of its contents. A lasting label
+    /// is durable when this returns.
     ///
     /// # Errors
     /// [`StoreError::Claim`] when the page is in use; as [`Store::write_batch`] and
@@ -103,12 +104,12 @@ impl Store {
         }
     }
 
-    /// Makes the store that of the owner in `label`: claims the label that is there, or writes it
-    /// where the store is blank or a temporary owner has left it behind.
+    /// Makes the owner in `label` the owner of the store: claims the label if it is this owner's
+    /// already, and writes it if the store is blank or was left behind by a temporary owner.
     ///
     /// # Errors
-    /// [`StoreError::Foreign`] for a store of another owner, or bytes of something else, which stay
-    /// as they are; as [`Store::put_label`].
+    /// [`StoreError::Foreign`] for a store of another lasting owner or for foreign data, which are
+    /// not changed; as [`Store::put_label`].
     pub fn settle(&self, label: Label) -> Result<(), StoreError> {
         match self.label()? {
             Some(found) if found == label => self.claim(Label::extent()),
@@ -123,7 +124,7 @@ impl Store {
         }
     }
 
-    /// Refuses bytes that are of no store.
+    /// Returns an error if the blocks are neither blank nor labelled.
     pub(super) fn refuse_foreign(&self) -> Result<(), StoreError> {
         if self.is_blank()? || self.label()?.is_some() {
             return Ok(());

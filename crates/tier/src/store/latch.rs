@@ -1,10 +1,10 @@
-//! The first failure, kept for good.
+//! Sticky first error of a store.
 
 use std::sync::OnceLock;
 
 use super::StoreError;
 
-/// Set once by the first failed write or sync.
+/// The error of the first failed write or sync; set once and never cleared.
 #[derive(Debug, Default)]
 pub(super) struct Latch {
     first: OnceLock<String>,

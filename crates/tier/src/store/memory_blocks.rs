@@ -1,4 +1,4 @@
-//! Blocks in memory: for tests, and for a session without a disk.
+//! Blocks in memory, for tests and for sessions without a disk.
 
 use std::io;
 use std::sync::{OnceLock, PoisonError, RwLock};
@@ -9,26 +9,26 @@ use super::{Blocks, Buffer, Done, Io};
 
 const CHUNK_BYTES: u64 = MIB;
 
-/// Chunks that are made known together.
+/// Number of chunks whose slots are allocated together.
 const GROUP_CHUNKS: usize = 1024;
 
 type Chunk = RwLock<Option<Box<[u8]>>>;
 
-/// Memory in chunks of 1 MiB that exist once written to. Bytes never written read as zero.
+/// Memory in chunks of 1 MiB, each allocated on its first write. Bytes never written read as zero.
 pub struct MemoryBlocks {
     groups: Vec<OnceLock<Box<[Chunk]>>>,
     capacity_bytes: u64,
 }
 
 impl MemoryBlocks {
-    /// Room for `capacity_bytes`.
+    /// Creates blocks of `capacity_bytes`.
     #[must_use]
     pub fn new(capacity_bytes: u64) -> Self {
         let count = to_usize(capacity_bytes.div_ceil(CHUNK_BYTES)).div_ceil(GROUP_CHUNKS);
         MemoryBlocks { groups: (0..count).map(|_| OnceLock::new()).collect(), capacity_bytes }
     }
 
-    /// Bytes of memory that chunks take now.
+    /// Returns the bytes of memory that chunks take now.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         let present =
@@ -37,7 +37,7 @@ impl MemoryBlocks {
         to_u64(groups.flatten().filter(present).count()) * CHUNK_BYTES
     }
 
-    /// A chunk of a group that was written to.
+    /// Returns the slot of a chunk; `None` if no chunk of its group was ever written.
     fn chunk(&self, index: usize) -> Option<&Chunk> {
         self.groups[index / GROUP_CHUNKS].get().map(|group| &group[index % GROUP_CHUNKS])
     }
@@ -99,7 +99,8 @@ impl MemoryBlocks {
     }
 }
 
-/// The chunk, the position in it and the bytes there of a transfer at `offset` of `len` bytes.
+/// Returns the chunk index, the offset within the chunk, and the bytes that fall into it, of a
+/// transfer of `len` bytes at `offset`.
 fn piece(offset: u64, len: usize) -> (usize, usize, usize) {
     let start = offset % CHUNK_BYTES;
     let len = len.min(to_usize(CHUNK_BYTES - start));

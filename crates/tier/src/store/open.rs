@@ -1,8 +1,8 @@
-//! Stores by path.
+//! Opening stores by path.
 //!
-//! A store takes what its owner does not claim for free space, so a path that was mistyped would
-//! cost the bytes behind it. Stores are therefore opened over what is blank or has a label, and
-//! anything else only by the functions that say that they overwrite.
+//! A store treats all space that its owner does not claim as free, so a mistyped path would cost
+//! the data behind it. Stores are therefore opened only over blank or labelled files and devices;
+//! other data is accepted only by the functions that are named for overwriting.
 
 use std::io;
 use std::path::Path;
@@ -14,17 +14,17 @@ use terrace_sys::file_system::free_bytes;
 use super::{EngineChoice, FileBlocks, Store, StoreError};
 
 impl Store {
-    /// A store in the file at `path`, created when missing; what it holds is kept, and in use once
-    /// claimed. Without a capacity it may take what is free on the file system now. The file is
-    /// locked against other processes while the store lives.
+    /// Opens a store in the file at `path`, created when missing; existing contents are kept, and
+    /// are in use once claimed. Without a capacity, the store may use the space that is free on the
+    /// file system now. The file is locked against other processes while the store lives.
     ///
-    /// A file that is not empty must have a [`Label`](super::Label), by which its owner knows it
-    /// again: give a new store one by [`Store::settle`]. The entry of a new file is durable once
-    /// its directory was synced, which is the caller's to do.
+    /// A file that is not blank must have a [`Label`](super::Label), by which its owner recognizes
+    /// it: [`Store::settle`] labels a new store. The directory entry of a new file is durable only
+    /// after the caller has synced its directory.
     ///
     /// # Errors
-    /// [`StoreError::Open`] when the file cannot be opened or another process has it for two
-    /// seconds; [`StoreError::Foreign`] when it holds bytes of something else.
+    /// [`StoreError::Open`] when the file cannot be opened or another process keeps it locked for
+    /// two seconds; [`StoreError::Foreign`] when it holds foreign data.
     pub fn open_file(path: &Path, capacity_bytes: Option<u64>) -> Result<Store, StoreError> {
         Store::open_file_with(path, capacity_bytes, EngineChoice::Auto)
     }
@@ -41,8 +41,8 @@ impl Store {
         guarded(Store::overwrite_file_with(path, capacity_bytes, choice)?)
     }
 
-    /// As [`Store::open_file`], whatever the file holds: it is overwritten where it is not claimed,
-    /// by the first extents that are allocated.
+    /// As [`Store::open_file`], regardless of the contents: space that is not claimed is
+    /// overwritten by the first extents that are allocated.
     ///
     /// # Errors
     /// [`StoreError::Open`], as [`Store::open_file`].
@@ -62,8 +62,8 @@ impl Store {
         over_file(path, DirectFile::create(path), capacity_bytes, choice)
     }
 
-    /// [`Store::overwrite_file`] of a file that must be there: nothing is created. For owners that
-    /// know from elsewhere what it holds.
+    /// [`Store::overwrite_file`] of an existing file: nothing is created. For owners that know its
+    /// contents from elsewhere.
     ///
     /// # Errors
     /// As [`Store::overwrite_file`], and when there is no such file.
@@ -71,13 +71,13 @@ impl Store {
         over_file(path, DirectFile::open(path), capacity_bytes, EngineChoice::Auto)
     }
 
-    /// A store on the block device at `path`, of its size or less. A device that is mounted, or in
-    /// use by another store, is refused; one that is not blank must have a label, as the file of
-    /// [`Store::open_file`].
+    /// Opens a store on the block device at `path`, with its size or less as capacity. A device
+    /// that is mounted, or in use by another store, is refused; one that is not blank must have a
+    /// label, as the file of [`Store::open_file`].
     ///
     /// # Errors
-    /// [`StoreError::Open`] when the device cannot be opened, is busy or smaller than asked;
-    /// [`StoreError::Foreign`] when it holds bytes of something else.
+    /// [`StoreError::Open`] when the device cannot be opened, is busy, or is smaller than the
+    /// requested capacity; [`StoreError::Foreign`] when it holds foreign data.
     pub fn open_device(path: &Path, capacity_bytes: Option<u64>) -> Result<Store, StoreError> {
         Store::open_device_with(path, capacity_bytes, EngineChoice::Auto)
     }
@@ -94,8 +94,8 @@ impl Store {
         guarded(Store::overwrite_device_with(path, capacity_bytes, choice)?)
     }
 
-    /// As [`Store::open_device`], whatever the device holds: it is overwritten where it is not
-    /// claimed, by the first extents that are allocated.
+    /// As [`Store::open_device`], regardless of the contents: space that is not claimed is
+    /// overwritten by the first extents that are allocated.
     ///
     /// # Errors
     /// [`StoreError::Open`], as [`Store::open_device`].
@@ -125,8 +125,9 @@ impl Store {
         finish(name, opened)
     }
 
-    /// A store in a file without a name in `dir`, which vanishes with it, however the process ends.
-    /// Without a capacity it may take what is free on the file system now.
+    /// Opens a store in an unnamed file in `dir`, which the kernel removes when the store is
+    /// dropped or the process ends in any way. Without a capacity, the store may use the space that
+    /// is free on the file system now.
     ///
     /// # Errors
     /// [`StoreError::Open`] when the directory is missing or not writable.

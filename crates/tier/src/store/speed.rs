@@ -1,40 +1,40 @@
-//! The speed of a device, as its batches show it.
+//! Throughput of a device, estimated from its batches.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes of which the time is taken at once; fewer say little of the device.
+/// Bytes of one measurement window; a smaller window says little about the device.
 const WINDOW_BYTES: u64 = 8 << 20;
-/// Weight of such a window beside the earlier ones.
+/// Weight of a new window in the moving average.
 const WEIGHT: f64 = 0.3;
 
-/// Bytes that a device moves in a second in which it has something to do.
+/// Throughput of a device in bytes per second, over the time in which batches are in flight.
 #[derive(Debug, Default)]
 pub(super) struct Speed(Mutex<Seen>);
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// Batches under way, and the time up to which that was counted.
+    /// Batches in flight, and the time up to which `busy` has been accumulated.
     batches: usize,
     until: Option<Instant>,
-    /// The window: the time with a batch under way, and the bytes of those that have ended.
+    /// Current window: the time with a batch in flight, and the bytes of completed batches.
     busy: Duration,
     bytes: u64,
     bytes_per_second: Option<f64>,
 }
 
-/// Shorter batches are not looked at: they take their time from the device's latency, and would
-/// share a lock for every page.
+/// Minimum size of a measured batch. The duration of a shorter one is dominated by the device's
+/// latency, and measuring it would take a shared lock for every page.
 const BATCH_MIN_BYTES: u64 = 128 << 10;
 
-/// A batch under way, until this is dropped.
+/// Guard of a measured batch in flight; ends the batch on drop.
 pub(super) struct UnderWay<'a> {
     speed: &'a Speed,
     bytes: u64,
 }
 
 impl Speed {
-    /// Begins a batch of so many bytes; none where it is short.
+    /// Begins a batch of this many bytes; `None` if it is too short to be measured.
     pub(super) fn begin(&self, bytes: u64) -> Option<UnderWay<'_>> {
         if bytes < BATCH_MIN_BYTES {
             return None;
@@ -43,7 +43,7 @@ impl Speed {
         Some(UnderWay { speed: self, bytes })
     }
 
-    /// Bytes a second; none before enough were moved.
+    /// Returns the throughput in bytes per second; `None` before the first window is complete.
     pub(super) fn bytes_per_second(&self) -> Option<f64> {
         self.seen().bytes_per_second
     }
@@ -68,7 +68,7 @@ impl Seen {
         if self.bytes < WINDOW_BYTES || self.busy.is_zero() {
             return;
         }
-        // Bytes of a window stay far below 2^52, where they would be rounded.
+        // The bytes of a window stay far below 2^52, so the conversion is exact.
         let rate = self.bytes as f64 / self.busy.as_secs_f64();
         let before = self.bytes_per_second.unwrap_or(rate);
         self.bytes_per_second = Some(before + WEIGHT * (rate - before));
@@ -92,7 +92,7 @@ mod tests {
     fn batches_side_by_side_share_the_time_and_idle_time_is_left_out() {
         let (mut seen, mut now) = (Seen::default(), Instant::now());
         for _ in 0..30 {
-            // Two of 8 MiB, 64 ms together: 250 MiB/s.
+            // Two batches of 8 MiB, 64 ms together: 250 MiB/s.
             seen.begin(now);
             seen.begin(now);
             seen.end(now + 32 * MS, WINDOW_BYTES);

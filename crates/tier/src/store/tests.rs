@@ -157,7 +157,7 @@ fn threads_never_share_an_extent() {
 }
 
 /// Allocates, writes, reads back and frees with a pattern of its own: an extent given to two
-/// threads would show as corrupt.
+/// threads would be detected as corrupt.
 fn churn(store: &Store, seed: u8) {
     let mut held: Vec<Stored> = Vec::new();
     let mut state = u32::from(seed) + 1;

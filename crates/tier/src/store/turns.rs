@@ -1,43 +1,44 @@
-//! The order of batches: those that are waited for before those that can wait.
+//! Scheduling of batches: foreground batches go before background batches.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Batches that can wait and are under way at a time: one keeps the device at work while the next
-/// is made ready.
+/// Maximum number of background batches in flight: one keeps the device busy while the next is
+/// prepared.
 const LATER_MAX: usize = 2;
 
-/// Batches that are waited for and begin while another waits, at most.
+/// Maximum number of foreground batches that may begin ahead of a waiting background batch.
 const PASSED_MAX: u64 = 1;
 
-/// The batches of a store that are under way.
+/// Scheduler of the batches of a store. A foreground batch has a caller waiting for it; a
+/// background batch is readahead or write-back and can wait.
 ///
-/// Devices serve transfers about in the order in which they come. A page that a query waits for
-/// would come after all that was read ahead and written back before, tens of milliseconds on a
-/// volume of 250 MiB/s. So batches that can wait begin when none that is waited for is under way,
-/// or when another of those has begun meanwhile.
+/// Devices serve transfers roughly in order of arrival. A page fault of a query would be served
+/// after all earlier readahead and write-back, which takes tens of milliseconds on a volume of 250
+/// MiB/s. So a background batch begins only when no foreground batch is in flight, or when another
+/// foreground batch has begun since it started to wait.
 ///
-/// A batch that is waited for takes no lock unless another waits for it.
+/// A foreground batch takes no lock unless a background batch is waiting.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
-    /// Batches under way that are waited for, and the number of those that have ever begun.
+    /// Foreground batches in flight, and the number of those that have ever begun.
     now: AtomicUsize,
     begun: AtomicU64,
-    /// Batches that can wait and do.
+    /// Background batches that are waiting.
     waiting: AtomicUsize,
-    /// Batches under way that can wait.
+    /// Background batches in flight.
     later: Mutex<usize>,
     changed: Condvar,
 }
 
-/// A batch under way, until this is dropped.
+/// Guard of a batch in flight; ends its turn on drop.
 pub(super) struct Turn<'a> {
     turns: &'a Turns,
     is_later: bool,
 }
 
 impl Turns {
-    /// Begins a batch that is waited for.
+    /// Begins a foreground batch.
     pub(super) fn now(&self) -> Turn<'_> {
         self.now.fetch_add(1, Ordering::SeqCst);
         self.begun.fetch_add(1, Ordering::SeqCst);
@@ -45,10 +46,11 @@ impl Turns {
         Turn { turns: self, is_later: false }
     }
 
-    /// Begins a batch that can wait, when it is its turn.
+    /// Waits for the turn of a background batch and begins it.
     pub(super) fn later(&self) -> Turn<'_> {
         let later = self.lock();
-        // Before the others are looked at: they tell of their end if they see this.
+        // Must precede the loads of `begun` and `now`: other batches notify when they begin or end
+        // only if they see this count.
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let first = self.begun.load(Ordering::SeqCst);
         let has_to_wait = |later: &mut usize| {
@@ -66,10 +68,10 @@ impl Turns {
         self.later.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes those that wait, if there are any.
+    /// Wakes the waiting background batches, if there are any.
     fn tell(&self) {
         if self.waiting.load(Ordering::SeqCst) > 0 {
-            // One that has looked already waits once the lock is free.
+            // A batch that has checked its condition already is waiting once the lock is free.
             drop(self.lock());
             self.changed.notify_all();
         }
@@ -98,7 +100,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(10);
     const SHORT: Duration = Duration::from_millis(30);
 
-    /// Begins a batch that can wait, and says so.
+    /// Begins a background batch and reports that it has begun.
     fn tell_of_turn(turns: &Turns, began: &mpsc::Sender<()>) {
         let _turn = turns.later();
         began.send(()).expect("listens");

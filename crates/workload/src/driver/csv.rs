@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use super::{Report, Sample};
 
-/// Writes a line of names and one line per sample.
+/// Writes a header line and one line per sample.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn write_csv(report: &Report, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{}", names(report).join(","))?;
     for sample in &report.samples {

@@ -1,4 +1,4 @@
-//! What a thread counts.
+//! Per-thread counters of operations and latencies.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::Step;
 use terrace_sys::histogram::{Histogram, Recorder};
 
-/// Kinds of operations that a workload can have.
+/// Maximum number of kinds of operations of a workload.
 pub const KINDS_MAX: usize = 8;
 
-/// The counts of one thread, on cache lines of its own. Only that thread adds to them.
+/// Counters of one thread, on cache lines of their own. Only that thread writes them.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Meter {
@@ -28,7 +28,7 @@ impl Meter {
         self.latencies.record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Adds the counts so far to sums.
+    /// Adds the current counts to `operations` and `latencies`.
     pub(super) fn add_to(&self, operations: &mut [u64], latencies: &mut Histogram) {
         for (sum, count) in operations.iter_mut().zip(&self.operations) {
             *sum += count.load(Ordering::Relaxed);

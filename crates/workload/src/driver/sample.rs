@@ -1,4 +1,4 @@
-//! What happened in a while.
+//! Throughput and latency of one sampling interval.
 
 use std::time::Instant;
 
@@ -7,12 +7,12 @@ use terrace_pool::{Pool, PoolStats};
 use super::meter::Meter;
 use terrace_sys::histogram::{Histogram, Quantiles};
 
-/// What happened in an interval of a run.
+/// Measurements of one interval of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
     /// Seconds from the end of the warm-up to the end of the interval.
     pub end_seconds: f64,
-    /// Seconds of the interval.
+    /// Length of the interval in seconds.
     pub seconds: f64,
     /// Operations of each kind.
     pub operations: Vec<u64>,
@@ -22,22 +22,22 @@ pub struct Sample {
     pub tiers: Vec<TierSample>,
     /// Pages read from the store.
     pub loads: u64,
-    /// Bytes of the pages so read.
+    /// Bytes of the pages read from the store.
     pub loaded_bytes: u64,
     /// Pages written to the store.
     pub write_backs: u64,
-    /// Bytes of the pages so written.
+    /// Bytes of the pages written to the store.
     pub written_bytes: u64,
-    /// Times somebody had to wait for a frame.
+    /// Number of times that a thread had to wait for a frame.
     pub waits: u64,
 }
 
-/// What happened in one memory tier in an interval of a run.
+/// Measurements of one memory tier in one interval of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierSample {
     /// The tier's name.
     pub name: String,
-    /// Bytes of pages at the end of the interval.
+    /// Bytes of resident pages at the end of the interval.
     pub resident_bytes: u64,
     /// Fixes served from this tier.
     pub fixes: u64,
@@ -50,20 +50,20 @@ pub struct TierSample {
 }
 
 impl Sample {
-    /// Operations of all kinds.
+    /// Returns the number of operations of all kinds.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.operations.iter().sum()
     }
 
-    /// Operations a second.
+    /// Returns the throughput in operations per second.
     #[must_use]
     pub fn per_second(&self) -> f64 {
         self.count() as f64 / self.seconds.max(1e-9)
     }
 }
 
-/// The counts at one moment, all from the beginning on.
+/// Cumulative counts at one moment.
 #[derive(Clone, Debug)]
 struct Counts {
     at: Instant,
@@ -83,7 +83,7 @@ pub(super) struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    /// Begins the first interval.
+    /// Starts sampling: the first interval begins now.
     pub(super) fn start(pool: &'a Pool, meters: &'a [Meter], kinds: usize) -> Self {
         let first = Counts {
             at: Instant::now(),
@@ -94,7 +94,7 @@ impl<'a> Sampler<'a> {
         Self { pool, meters, kinds, last: first.clone(), first }
     }
 
-    /// Ends an interval and begins the next.
+    /// Ends the current interval, returns its sample, and begins the next one.
     pub(super) fn sample(&mut self) -> Sample {
         let mut operations = vec![0; self.kinds];
         let mut latencies = Histogram::new();
@@ -105,12 +105,13 @@ impl<'a> Sampler<'a> {
         let now = Counts { at, operations, latencies, pool: self.pool.stats() };
         let sample = between(&self.first, &self.last, &now);
         let before = std::mem::replace(&mut self.last, now);
-        // What was the longest is known of one interval at a time.
+        // Carries the maximum over from before, since a histogram has the maximum of one interval
+        // only.
         self.last.latencies.stretch(&before.latencies);
         sample
     }
 
-    /// All intervals that have ended together.
+    /// Returns one sample over all intervals that have ended.
     pub(super) fn total(&self) -> Sample {
         between(&self.first, &self.first, &self.last)
     }

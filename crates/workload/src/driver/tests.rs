@@ -5,7 +5,7 @@ use terrace_pool::PoolConfig;
 
 use super::*;
 
-/// Sleeps shortly now and then, and fails when it is told to.
+/// Workload that sleeps briefly now and then, and fails or panics on demand.
 struct Fake {
     made: AtomicU64,
     fail_after: u64,

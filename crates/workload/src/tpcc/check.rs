@@ -6,29 +6,29 @@ use super::rows::{district, order, warehouse};
 use super::{Tpcc, keys};
 use crate::error::{Result, WorkloadError};
 
-/// How much there is of what the conditions count.
+/// Totals counted by the consistency check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Orders of all districts.
+    /// Number of orders of all districts.
     pub orders: u64,
-    /// Orders that are to be delivered.
+    /// Number of undelivered orders.
     pub new_orders: u64,
-    /// Lines of all orders.
+    /// Number of lines of all orders.
     pub order_lines: u64,
-    /// Cents that the warehouses have taken in.
+    /// Year-to-date payments of all warehouses in cents.
     pub ytd_cents: i64,
 }
 
-/// Two figures that should be equal, each with its name.
+/// Two figures that must be equal, each with its name.
 type Pair = [(&'static str, i64); 2];
 
 impl Tpcc {
-    /// Checks consistency conditions 1 to 4 of every warehouse and district, by reading all they
-    /// are about. No transaction may run meanwhile.
+    /// Checks consistency conditions 1 to 4 for every warehouse and district by a scan of their
+    /// rows. No transaction may run meanwhile.
     ///
     /// # Errors
     /// [`WorkloadError::Inconsistent`] for the first condition that does not hold;
-    /// [`WorkloadError::Missing`] when a warehouse or district is not there.
+    /// [`WorkloadError::Missing`] when a warehouse or district is missing.
     pub fn check(&self) -> Result<Figures> {
         let mut figures = Figures::default();
         for warehouse in 1..=self.scale.warehouses {
@@ -40,7 +40,8 @@ impl Tpcc {
         Ok(figures)
     }
 
-    /// Condition 1: a warehouse has taken in what its districts have.
+    /// Checks condition 1: the year-to-date payments of a warehouse are the sum of those of its
+    /// districts. Returns them in cents.
     fn check_ytd(&self, warehouse: u32) -> Result<i64> {
         let ytd =
             self.warehouse.read(&keys::warehouse(warehouse), |row| warehouse::YTD.get(row))?;
@@ -106,7 +107,7 @@ impl Tpcc {
     }
 }
 
-/// Orders of a district, or new ones.
+/// Totals of the orders, or of the new orders, of a district.
 #[derive(Clone, Copy, Debug, Default)]
 struct Orders {
     count: i64,
@@ -116,7 +117,7 @@ struct Orders {
 }
 
 impl Orders {
-    /// Counts the next one.
+    /// Counts the next order in key order.
     fn see(&mut self, key: &[u8]) {
         self.highest = i64::from(keys::order_of(key));
         if self.count == 0 {
@@ -146,7 +147,7 @@ mod tests {
     use crate::tpcc::rows::order_line;
     use crate::tpcc::tests::{Setup, small};
 
-    /// What the check says after some damage to a fresh database.
+    /// Returns the error of the check after some damage to a fresh database.
     fn told(damage: impl FnOnce(&Tpcc)) -> String {
         let Setup { tpcc, .. } = small(2);
         tpcc.check().expect("consistent");

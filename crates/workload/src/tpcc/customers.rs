@@ -1,4 +1,4 @@
-//! Which customer a transaction is about.
+//! Selection of the customer of a transaction.
 
 use std::ops::ControlFlow;
 
@@ -7,8 +7,8 @@ use super::{Terminal, Tpcc, input, keys};
 use crate::error::Result;
 
 impl Tpcc {
-    /// A customer of a district: in 60 of 100 cases the one in the middle of those of a last name,
-    /// else one by number (clauses 2.5.1.2 and 2.6.1.2).
+    /// Selects a customer of a district: in 60 of 100 cases by last name, the middle one of those
+    /// with that name, otherwise by number (clauses 2.5.1.2 and 2.6.1.2).
     pub(super) fn choose_customer(
         &self,
         terminal: &mut Terminal,
@@ -22,8 +22,8 @@ impl Tpcc {
         self.customer_named(&mut terminal.numbers, warehouse, district, &last)
     }
 
-    /// Of the customers of a last name in the order of their first names, the one at half their
-    /// number, rounded up (clause 2.5.2.2).
+    /// Returns the customer at position n / 2, rounded up, of the n customers with a last name in
+    /// the order of their first names (clause 2.5.2.2).
     fn customer_named(
         &self,
         numbers: &mut Vec<u32>,

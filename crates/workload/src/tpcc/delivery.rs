@@ -20,8 +20,8 @@ impl Tpcc {
         Ok(())
     }
 
-    /// Takes the oldest new order of a district, which nobody else will then deliver. There is none
-    /// while one that is older is still being entered, or taken by somebody at this moment.
+    /// Takes the oldest new order of a district, so that no other delivery delivers it. Returns
+    /// `None` while an older order is still being entered or is being taken by another thread.
     fn take_new_order(&self, warehouse: u32, district: u32) -> Result<Option<u32>> {
         let undelivered = &self.undelivered[self.district_index(warehouse, district)];
         let of_district = keys::district(warehouse, district);

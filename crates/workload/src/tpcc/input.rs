@@ -1,24 +1,24 @@
-//! What terminals enter, drawn as clauses 2.1.6 and 2.4 to 2.8 of the specification say.
+//! Random terminal input, as specified in clauses 2.1.6 and 2.4 to 2.8.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Scale;
 use crate::random::Random;
 
-/// The constants of the non-uniform distributions. Those of last names differ between loading and
+/// Constants of the non-uniform distributions. Those of last names differ between loading and
 /// running, by 65 to 119 but neither 96 nor 112.
 const NAME_LOADING: u32 = 157;
 const NAME_RUNNING: u32 = 223;
 const CUSTOMER: u32 = 259;
 const ITEM: u32 = 7911;
 
-/// Last names that there are.
+/// Number of last names.
 const NAMES: u32 = 1000;
-/// Lines of an order.
+/// Minimum and maximum number of lines of an order.
 pub(super) const LINES_MIN: u32 = 5;
 pub(super) const LINES_MAX: u32 = 15;
 
-/// `NURand(most, low, high)` with a constant: some numbers are more frequent than others.
+/// Draws `NURand(most, low, high)` with a constant: some numbers are more frequent than others.
 fn uneven(random: &mut Random, most: u32, constant: u32, low: u32, high: u32) -> u32 {
     let drawn = random.between(0, most) | random.between(low, high);
     (drawn + constant) % (high - low + 1) + low
@@ -36,12 +36,13 @@ pub(super) fn district(random: &mut Random, scale: &Scale) -> u32 {
     random.between(1, scale.districts)
 }
 
-/// The number of a last name that some customer of every district has.
+/// Draws the number of a last name that at least one customer of every district has.
 pub(super) fn last_name(random: &mut Random, scale: &Scale) -> u32 {
     uneven(random, 255, NAME_RUNNING, 0, names(scale) - 1)
 }
 
-/// The number of the last name of a customer: one customer has each, the others have any.
+/// Returns the number of the last name of a loaded customer: the first customers have one name
+/// each, the others random ones.
 pub(super) fn loaded_name(random: &mut Random, scale: &Scale, customer: u32) -> u32 {
     if customer <= names(scale) {
         return customer - 1;
@@ -53,7 +54,7 @@ fn names(scale: &Scale) -> u32 {
     NAMES.min(scale.customers)
 }
 
-/// A warehouse that is another one, if there is any.
+/// Draws a warehouse other than `home`, or `home` if there is no other.
 pub(super) fn other_warehouse(random: &mut Random, scale: &Scale, home: u32) -> u32 {
     if scale.warehouses == 1 {
         return home;
@@ -62,7 +63,7 @@ pub(super) fn other_warehouse(random: &mut Random, scale: &Scale, home: u32) -> 
     drawn + u32::from(drawn >= home)
 }
 
-/// The time, in microseconds since 1970.
+/// Returns the current time in microseconds since 1970.
 pub(super) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)

@@ -1,27 +1,27 @@
-//! Keys whose bytes are in the order of what they are made of.
+//! Order-preserving encoding of keys.
 //!
-//! Numbers have their highest byte first and no more bytes than they need: a district and the line
-//! of an order one, a warehouse and a customer two, an item three. Pages are searched by the first
-//! four bytes of what their keys do not have in common, and so these tell most keys apart.
+//! Numbers are big-endian and take no more bytes than they need: a district and the line of an
+//! order one, a warehouse and a customer two, an item three. Pages are searched by the first four
+//! bytes after the common prefix of their keys, and with short numbers these tell most keys apart.
 
-/// Bytes of the keys.
+/// Sizes of keys in bytes.
 const WAREHOUSE_BYTES: usize = 2;
 const DISTRICT_BYTES: usize = WAREHOUSE_BYTES + 1;
 const CUSTOMER_BYTES: usize = DISTRICT_BYTES + 2;
 const ORDER_BYTES: usize = DISTRICT_BYTES + 4;
 const ITEM_BYTES: usize = 3;
-/// Bytes of a name in a key: names are at most as long and have no zero bytes.
+/// Size of a name in a key in bytes: names are at most as long and contain no zero bytes.
 const NAME_BYTES: usize = 16;
-/// Bytes of what the keys of customers of one name begin with.
+/// Size of the common prefix of the keys of customers with one last name.
 const NAMED_BYTES: usize = DISTRICT_BYTES + NAME_BYTES;
 
-/// The key of a district: what the keys of all that it has begin with.
+/// Key of a district, which is also the prefix of the keys of everything in it.
 pub(super) type District = [u8; DISTRICT_BYTES];
 pub(super) type Customer = [u8; CUSTOMER_BYTES];
 pub(super) type Order = [u8; ORDER_BYTES];
 pub(super) type Named = [u8; NAMED_BYTES];
 
-/// Two parts, one behind the other.
+/// Concatenates two parts.
 fn joined<const BYTES: usize>(head: &[u8], tail: &[u8]) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     bytes[..head.len()].copy_from_slice(head);
@@ -29,21 +29,21 @@ fn joined<const BYTES: usize>(head: &[u8], tail: &[u8]) -> [u8; BYTES] {
     bytes
 }
 
-/// A number in one byte: districts and lines have at most 15.
+/// Encodes a number in one byte: districts and lines are at most 15.
 fn byte(number: u32) -> [u8; 1] {
     debug_assert!(number <= 0xff);
     [number.to_be_bytes()[3]]
 }
 
-/// A number in two bytes: a district has at most 3,000 customers, and there are at most 65,535
-/// warehouses.
+/// Encodes a number in two bytes: a district has at most 3,000 customers, and there are at most
+/// 65,535 warehouses.
 fn two_bytes(number: u32) -> [u8; 2] {
     debug_assert!(number <= 0xffff);
     let [_, _, high, low] = number.to_be_bytes();
     [high, low]
 }
 
-/// The number of some bytes of a key; 0 where there are none.
+/// Decodes a number from some bytes of a key; 0 if the key is too short.
 fn number<const BYTES: usize>(key: &[u8], at: usize) -> u32 {
     let bytes = key.get(at..at + BYTES).unwrap_or_default();
     bytes.iter().fold(0, |number, byte| (number << 8) | u32::from(*byte))
@@ -65,7 +65,7 @@ pub(super) fn order(warehouse: u32, district: u32, order: u32) -> Order {
     joined(&self::district(warehouse, district), &order.to_be_bytes())
 }
 
-/// The number of an order, of its key or one that begins with it.
+/// Returns the order number from an order's key or a key that begins with one.
 pub(super) fn order_of(key: &[u8]) -> u32 {
     number::<4>(key, DISTRICT_BYTES)
 }
@@ -78,12 +78,12 @@ pub(super) fn order_by_customer(customer: &Customer, order: u32) -> [u8; CUSTOME
     joined(customer, &order.to_be_bytes())
 }
 
-/// The number of the order of a key by customer.
+/// Returns the order number from a key by customer.
 pub(super) fn customers_order(key: &[u8]) -> u32 {
     number::<4>(key, CUSTOMER_BYTES)
 }
 
-/// There are at most 100,000 items.
+/// Key of an item, in three bytes: there are at most 100,000 items.
 pub(super) fn item(item: u32) -> [u8; ITEM_BYTES] {
     debug_assert!(item <= 0xff_ffff);
     let [_, high, middle, low] = item.to_be_bytes();
@@ -94,12 +94,13 @@ pub(super) fn stock(warehouse: u32, item: u32) -> [u8; WAREHOUSE_BYTES + ITEM_BY
     joined(&self::warehouse(warehouse), &self::item(item))
 }
 
-/// An entry of the history has no key in the specification: this one is where it was written.
+/// Key of a history row: the specification defines none, so it consists of the session that wrote
+/// the row and its number in that session.
 pub(super) fn history(session: u32, entry: u32) -> [u8; 8] {
     joined(&session.to_be_bytes(), &entry.to_be_bytes())
 }
 
-/// What the keys of all customers of a last name begin with.
+/// Prefix of the keys of all customers with a last name.
 pub(super) fn named(warehouse: u32, district: u32, last: &[u8]) -> Named {
     let mut bytes = [0; NAMED_BYTES];
     bytes[..DISTRICT_BYTES].copy_from_slice(&self::district(warehouse, district));
@@ -107,7 +108,7 @@ pub(super) fn named(warehouse: u32, district: u32, last: &[u8]) -> Named {
     bytes
 }
 
-/// The key of a customer by last and first name. Customers of the same names are told apart by the
+/// Key of a customer by last and first name. Customers with the same names are told apart by the
 /// number at the end.
 pub(super) fn customer_by_name(
     named: &Named,
@@ -121,7 +122,7 @@ pub(super) fn customer_by_name(
     bytes
 }
 
-/// The customer of a key by name.
+/// Returns the customer number from a key by name.
 pub(super) fn customer_of(key: &[u8]) -> u32 {
     number::<2>(key, NAMED_BYTES + NAME_BYTES)
 }

@@ -1,8 +1,8 @@
-//! Makes the database (clause 4.3.3 of the specification).
+//! Loads the database (clause 4.3.3 of the specification).
 //!
-//! The items and every warehouse are parts; threads take one after the other. Each part has its own
-//! random numbers, so that the data depends on the seed alone. Within a part, the rows of a table
-//! are inserted in the order of their keys.
+//! The items and each warehouse are one part; threads take one part after the other. Each part has
+//! its own random stream, so that the data depends on the seed alone. Within a part, the rows of a
+//! table are inserted in key order.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -17,23 +17,23 @@ use crate::driver::THREADS_MAX;
 use crate::error::{Result, WorkloadError};
 use crate::random::Random;
 
-/// Cents that a district has taken in to begin with.
+/// Initial year-to-date payments of a district in cents.
 const DISTRICT_YTD: i64 = 30_000_00;
 
-/// What `observe` sees while the database is made.
+/// Progress of loading, passed to `observe`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Warehouses that are there.
+    /// Number of loaded warehouses.
     pub warehouses: u32,
-    /// Warehouses that there will be.
+    /// Number of warehouses to load.
     pub of: u32,
 }
 
 impl Tpcc {
-    /// Makes a database in spaces of the pool. `observe` is called by the threads that make it.
+    /// Creates a database in spaces of the pool. `observe` is called by the loading threads.
     ///
     /// # Errors
-    /// [`WorkloadError::Config`] outside the limits of the scale; those of the pool.
+    /// [`WorkloadError::Config`] outside the limits of the scale; errors of the pool.
     pub fn load(
         pool: &Pool,
         config: &TpccConfig,
@@ -90,7 +90,7 @@ impl Tpcc {
         rows::warehouse::NAME.set(&mut row, name.bytes());
         set_address(&mut row, rows::warehouse::ADDRESS, &mut random);
         rows::warehouse::TAX.set(&mut row, random.between(0, 20_00));
-        // 300,000.00 with the districts of the specification.
+        // 300,000.00 with the number of districts of the specification.
         let districts = i64::from(self.scale.districts);
         rows::warehouse::YTD.set(&mut row, DISTRICT_YTD * districts);
         self.warehouse.insert(&keys::warehouse(warehouse), &row)?;
@@ -129,7 +129,7 @@ impl Tpcc {
     }
 }
 
-/// The items, then the warehouses.
+/// Queue of the parts to load: the items, then the warehouses.
 struct Parts<'a> {
     next: AtomicU32,
     done: AtomicU32,
@@ -156,7 +156,7 @@ impl Parts<'_> {
     }
 }
 
-/// An amount of cents.
+/// Draws an amount in cents.
 pub(super) fn cents(random: &mut Random, low: u32, high: u32) -> i64 {
     i64::from(random.between(low, high))
 }

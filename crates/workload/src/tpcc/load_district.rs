@@ -1,4 +1,4 @@
-//! Makes what a district has to begin with.
+//! Loads the initial data of a district.
 
 use super::input::{LINES_MAX, LINES_MIN, loaded_name};
 use super::load::{cents, set_address};
@@ -8,11 +8,11 @@ use super::{Tpcc, keys};
 use crate::error::Result;
 use crate::random::Random;
 
-/// When the data was made, in microseconds since 1970: the same for everybody, so that the data is.
+/// Load time of the data in microseconds since 1970: a constant, so that the data is reproducible.
 const LOADED: i64 = 1_700_000_000_000_000;
 
 impl Tpcc {
-    /// The customers of a district, in both trees, with a payment of each.
+    /// Loads the customers of a district into both trees, with one payment each.
     pub(super) fn load_customers(
         &self,
         warehouse: u32,
@@ -52,13 +52,13 @@ impl Tpcc {
         history::DATE.set(&mut row, LOADED);
         history::AMOUNT.set(&mut row, 10_00);
         history::DATA.set(&mut row, Phrase::letters(random, 12, 24).bytes());
-        // As if the customers of a district had all been at one terminal. There are fewer than 2^20
-        // districts, by the limit of warehouses.
+        // One session per district, as if all its customers had paid at one terminal. There are
+        // fewer than 2^20 districts, by the limit of warehouses.
         let terminal = u32::try_from(self.district_index(warehouse, district)).unwrap_or(u32::MAX);
         self.history.insert(&keys::history(terminal, customer), &row)
     }
 
-    /// An order of each customer of a district, the last of them not yet delivered.
+    /// Loads one order for each customer of a district, the last of them not yet delivered.
     pub(super) fn load_orders(
         &self,
         warehouse: u32,

@@ -7,13 +7,13 @@ use super::{Terminal, Tpcc, Transaction, keys};
 use crate::error::Result;
 use crate::random::Random;
 
-/// A line as it was entered, and what its item costs.
+/// An order line as entered, with the price of its item.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Line {
     item: u32,
     supplier: u32,
     quantity: u32,
-    /// Whether the item was found: then what follows is known of it.
+    /// True if the item was found; the fields below are then valid.
     known: bool,
     price: i64,
     original: bool,
@@ -26,19 +26,19 @@ struct Lines {
     count: usize,
 }
 
-/// What is written on an order line of its stock.
+/// Values of an order line that come from the stock.
 struct Supply {
     district_info: [u8; 24],
     original: bool,
 }
 
-/// Lines that an order has at most.
+/// Maximum number of lines of an order.
 const LINES: usize = LINES_MAX as usize;
-/// An item number that no item has.
+/// Item number of no existing item.
 const UNUSED_ITEM: u32 = 0;
 
 impl Tpcc {
-    /// Enters an order; or does not, if it has an item that there is none of.
+    /// Enters an order, or returns [`Transaction::RolledBack`] if one of its items does not exist.
     pub(super) fn new_order(&self, terminal: &mut Terminal, home: u32) -> Result<Transaction> {
         let random = &mut terminal.random;
         let district = input::district(random, &self.scale);
@@ -65,14 +65,14 @@ impl Tpcc {
         let amount = self.enter_lines(terminal, &key, &lines, home, district)?;
         let taxed = amount * i64::from(10_000 + warehouse_tax + district_tax) / 10_000;
         terminal.show(taxed * i64::from(10_000 - discount) / 10_000);
-        // Only now may others find the order: its customer first, then whoever delivers it.
+        // The order becomes visible last: first to queries by its customer, then to deliveries.
         self.order_by_customer.insert(&keys::order_by_customer(&customer_key, number), &[])?;
         self.new_order.insert(&key, &[])?;
         Ok(Transaction::NewOrder)
     }
 
-    /// One order of a hundred has an unused item in its last line, one line of a hundred another
-    /// warehouse as its supplier.
+    /// Draws the lines of an order. One order of a hundred has an unused item in its last line, and
+    /// one line of a hundred has another warehouse as its supplier.
     fn draw_lines(&self, random: &mut Random, home: u32) -> Lines {
         let count = random.between(LINES_MIN, LINES_MAX) as usize;
         let mut lines = Lines { lines: [Line::default(); LINES], count };
@@ -90,7 +90,7 @@ impl Tpcc {
         lines
     }
 
-    /// Reads what the items cost; whether there are all of them.
+    /// Reads the prices of the items. Returns true if all of them exist.
     fn look_items_up(&self, lines: &mut Lines) -> Result<bool> {
         let lines = &mut lines.lines[..lines.count];
         if self.read_ahead {
@@ -107,7 +107,8 @@ impl Tpcc {
         }
     }
 
-    /// Looks the items up together, and their stock although only its pages are wanted.
+    /// Looks up the items in one batch, and their stock rows too, only to bring their pages into
+    /// memory.
     fn look_ahead(&self, lines: &mut [Line]) -> Result<()> {
         let (mut items, mut stocks) = ([keys::item(0); LINES], [keys::stock(0, 0); LINES]);
         for ((item, stock), line) in items.iter_mut().zip(&mut stocks).zip(lines.iter()) {
@@ -139,7 +140,7 @@ impl Tpcc {
         self.order.insert(key, &row)
     }
 
-    /// Takes the items out of stock and writes the lines; their amounts together.
+    /// Takes the items from stock and writes the order lines. Returns the sum of their amounts.
     fn enter_lines(
         &self,
         terminal: &mut Terminal,
@@ -168,7 +169,7 @@ impl Tpcc {
     fn take_from_stock(&self, line: &Line, home: u32, district: u32) -> Result<Supply> {
         self.stock.update(&keys::stock(line.supplier, line.item), |row| {
             let there = stock::QUANTITY.get(row);
-            // What runs low is filled up by 91.
+            // Low stock is replenished by 91.
             let filled = if there >= line.quantity + 10 { there } else { there + 91 };
             stock::QUANTITY.set(row, filled.saturating_sub(line.quantity));
             stock::YTD.add(row, i64::from(line.quantity));
@@ -184,7 +185,7 @@ impl Tpcc {
 }
 
 impl Line {
-    /// Takes over what the row of its item says.
+    /// Copies the price and data flag from the row of its item.
     fn learn(&mut self, row: &[u8]) {
         self.price = item::PRICE.get(row);
         self.original = is_original(item::DATA.get(row));

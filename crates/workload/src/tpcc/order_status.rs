@@ -1,4 +1,4 @@
-//! The state of a customer's last order (clause 2.6 of the specification).
+//! Order status: a customer's last order (clause 2.6 of the specification).
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,7 @@ use super::{Terminal, Tpcc, input, keys};
 use crate::error::Result;
 
 impl Tpcc {
-    /// Shows the last order of a customer of a warehouse.
+    /// Displays the last order of a customer of a warehouse.
     pub(super) fn order_status(&self, terminal: &mut Terminal, home: u32) -> Result<()> {
         let district = input::district(&mut terminal.random, &self.scale);
         let customer = self.choose_customer(terminal, home, district)?;
@@ -33,7 +33,8 @@ impl Tpcc {
         Err(self.order.damaged(&key, "it has another number of lines than it says"))
     }
 
-    /// The number of the last order of a customer: every customer has had one to begin with.
+    /// Returns the number of the last order of a customer: every customer has at least the loaded
+    /// one.
     fn last_order(&self, customer: &keys::Customer) -> Result<u32> {
         let mut last = None;
         self.order_by_customer.scan_back(customer, |key, _| {
@@ -43,7 +44,7 @@ impl Tpcc {
         last.ok_or_else(|| self.order_by_customer.missing(customer))
     }
 
-    /// Shows the lines of an order; how many there are.
+    /// Displays the lines of an order and returns their number.
     fn show_lines(&self, terminal: &mut Terminal, order: &keys::Order) -> Result<u32> {
         let mut count = 0;
         self.order_line.scan(order, order, |_, row| {

@@ -7,7 +7,7 @@ use super::rows::{customer, district, history, warehouse};
 use super::{Terminal, Tpcc, input, keys};
 use crate::error::Result;
 
-/// Who pays what, and where.
+/// A payment: customer, place and amount.
 #[derive(Clone, Copy, Debug)]
 struct Payment {
     warehouse: u32,
@@ -19,7 +19,7 @@ struct Payment {
 }
 
 impl Tpcc {
-    /// Books a payment at a warehouse, in 15 of 100 cases by a customer of another one.
+    /// Books a payment at a warehouse, in 15 of 100 cases by a customer of another warehouse.
     pub(super) fn payment(&self, terminal: &mut Terminal, home: u32) -> Result<()> {
         let random = &mut terminal.random;
         let district = input::district(random, &self.scale);
@@ -85,15 +85,15 @@ impl Tpcc {
     }
 }
 
-/// Bytes of the longest note.
+/// Maximum size of a note in bytes.
 const NOTE_BYTES: usize = 72;
 
 impl Payment {
-    /// What is noted at a customer of bad credit, and its length.
+    /// Returns the note for a customer with bad credit, and its length.
     fn note(&self) -> ([u8; NOTE_BYTES], usize) {
         let mut note = [0; NOTE_BYTES];
         let mut rest = note.as_mut_slice();
-        // Five numbers of at most 10 digits and an amount of at most 7 have room.
+        // Five numbers of at most 10 digits and an amount of at most 7 fit.
         let written = write!(
             rest,
             "{} {} {} {} {} {}.{:02}|",

@@ -1,22 +1,22 @@
-//! Where the columns of each table are in a row (clause 1.3 of the specification).
+//! Row layout of each table (clause 1.3 of the specification).
 //!
-//! A row has a fixed length; columns that are part of the key are not repeated. Numbers are in the
-//! order of the machines that Terrace runs on, lowest byte first.
+//! A row has a fixed length; columns that are part of the key are not repeated. Numbers are
+//! little-endian, as on the machines that Terrace runs on.
 
-/// A column of text with at most so many bytes: two of its length, then the text.
+/// A text column with a maximum length: a length of two bytes, then the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text {
     at: usize,
     most: usize,
 }
 
-/// A column with a number of 32 bits.
+/// A column with a 32-bit number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Number {
     at: usize,
 }
 
-/// A column with a number of 64 bits: cents, or a time.
+/// A column with a 64-bit number: cents, or a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Long {
     at: usize,
@@ -31,20 +31,20 @@ impl Text {
         self.at + 2 + self.most
     }
 
-    /// The text. A length beyond the column's, which nobody wrote, is taken for the column's.
+    /// Returns the text. A damaged length beyond the column's is clamped to it.
     pub(super) fn get(self, row: &[u8]) -> &[u8] {
         let len = usize::from(u16::from_le_bytes([row[self.at], row[self.at + 1]]));
         &row[self.at + 2..self.at + 2 + len.min(self.most)]
     }
 
-    /// Writes the text, or as much as there is room for.
+    /// Writes the text, truncated to the column.
     pub(super) fn set(self, row: &mut [u8], text: &[u8]) {
         let text = &text[..text.len().min(self.most)];
         row[self.at + 2..self.at + 2 + text.len()].copy_from_slice(text);
         self.set_len(row, text.len());
     }
 
-    /// Writes text before what is there, of which the end is lost where there is no room.
+    /// Inserts text before the existing text, which is truncated to the column.
     pub(super) fn prepend(self, row: &mut [u8], text: &[u8]) {
         let text = &text[..text.len().min(self.most)];
         let kept = self.get(row).len().min(self.most - text.len());
@@ -80,7 +80,7 @@ impl Number {
         row[self.at..self.at + 4].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// Adds to the number; what it was before. It starts again from 0 after the highest.
+    /// Adds to the number, wrapping on overflow, and returns the previous value.
     pub(super) fn add(self, row: &mut [u8], more: u32) -> u32 {
         let before = self.get(row);
         self.set(row, before.wrapping_add(more));
@@ -107,14 +107,14 @@ impl Long {
         row[self.at..self.at + 8].copy_from_slice(&value.to_le_bytes());
     }
 
-    /// Adds to the number.
+    /// Adds to the number, wrapping on overflow.
     pub(super) fn add(self, row: &mut [u8], more: i64) {
         let sum = self.get(row).wrapping_add(more);
         self.set(row, sum);
     }
 }
 
-/// The columns of an address, the same in three tables.
+/// Columns of an address, the same in three tables.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Address {
     pub(super) street_1: Text,
@@ -139,7 +139,7 @@ impl Address {
     }
 }
 
-/// A warehouse. Rates are in hundredths of a percent, here and below.
+/// Columns of a warehouse. Rates are in hundredths of a percent, here and below.
 pub(super) mod warehouse {
     use super::{Address, Long, Number, Text};
 
@@ -150,7 +150,7 @@ pub(super) mod warehouse {
     pub(in super::super) const BYTES: usize = YTD.end();
 }
 
-/// A district of a warehouse.
+/// Columns of a district of a warehouse.
 pub(super) mod district {
     use super::{Address, Long, Number, Text};
 
@@ -162,7 +162,7 @@ pub(super) mod district {
     pub(in super::super) const BYTES: usize = NEXT_ORDER.end();
 }
 
-/// A customer of a district.
+/// Columns of a customer of a district.
 pub(super) mod customer {
     use super::{Address, Long, Number, Text};
 
@@ -183,7 +183,7 @@ pub(super) mod customer {
     pub(in super::super) const BYTES: usize = DATA.end();
 }
 
-/// A payment.
+/// Columns of a history row: a payment.
 pub(super) mod history {
     use super::{Long, Number, Text};
 
@@ -198,26 +198,26 @@ pub(super) mod history {
     pub(in super::super) const BYTES: usize = DATA.end();
 }
 
-/// An order.
+/// Columns of an order.
 pub(super) mod order {
     use super::{Long, Number};
 
     pub(in super::super) const CUSTOMER: Number = Number::new(0);
     pub(in super::super) const ENTERED: Long = Long::new(CUSTOMER.end());
-    /// 0 until it is delivered.
+    /// 0 until the order is delivered.
     pub(in super::super) const CARRIER: Number = Number::new(ENTERED.end());
     pub(in super::super) const LINES: Number = Number::new(CARRIER.end());
     pub(in super::super) const ALL_LOCAL: Number = Number::new(LINES.end());
     pub(in super::super) const BYTES: usize = ALL_LOCAL.end();
 }
 
-/// A line of an order.
+/// Columns of an order line.
 pub(super) mod order_line {
     use super::{Long, Number, Text};
 
     pub(in super::super) const ITEM: Number = Number::new(0);
     pub(in super::super) const SUPPLIER: Number = Number::new(ITEM.end());
-    /// 0 until it is delivered.
+    /// 0 until the order is delivered.
     pub(in super::super) const DELIVERED: Long = Long::new(SUPPLIER.end());
     pub(in super::super) const QUANTITY: Number = Number::new(DELIVERED.end());
     pub(in super::super) const AMOUNT: Long = Long::new(QUANTITY.end());
@@ -225,7 +225,7 @@ pub(super) mod order_line {
     pub(in super::super) const BYTES: usize = DISTRICT_INFO.end();
 }
 
-/// An item.
+/// Columns of an item.
 pub(super) mod item {
     use super::{Long, Number, Text};
 
@@ -236,7 +236,7 @@ pub(super) mod item {
     pub(in super::super) const BYTES: usize = DATA.end();
 }
 
-/// The stock of an item in a warehouse.
+/// Columns of the stock of an item in a warehouse.
 pub(super) mod stock {
     use super::{Long, Number, Text};
 
@@ -250,7 +250,7 @@ pub(super) mod stock {
     pub(in super::super) const DATA: Text = Text::new(INFOS_END, 50);
     pub(in super::super) const BYTES: usize = DATA.end();
 
-    /// What is to be written on orders of a district, 1 to 10.
+    /// Returns the column with the text for order lines of a district, 1 to 10.
     pub(in super::super) const fn district_info(district: u32) -> Text {
         Text::new(INFOS_AT + (district as usize - 1) * (2 + INFO_BYTES), INFO_BYTES)
     }

@@ -6,7 +6,7 @@ use super::rows::{district, order_line, stock};
 use super::{Terminal, Tpcc, input, keys};
 use crate::error::Result;
 
-/// Orders of which the items are looked at.
+/// Number of last orders whose items are examined.
 const ORDERS: u32 = 20;
 
 impl Tpcc {
@@ -27,7 +27,7 @@ impl Tpcc {
         Ok(low)
     }
 
-    /// The items of all lines of the last orders of a district.
+    /// Collects the items of all lines of the last orders of a district.
     fn items_sold(&self, items: &mut Vec<u32>, warehouse: u32, district: u32) -> Result<()> {
         let of_district = keys::district(warehouse, district);
         let next = self.district.read(&of_district, |row| district::NEXT_ORDER.get(row))?;

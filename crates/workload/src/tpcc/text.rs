@@ -2,14 +2,14 @@
 
 use crate::random::Random;
 
-/// What ten items of a hundred have in their data.
+/// Word in the data of ten items of a hundred.
 const ORIGINAL: &[u8] = b"ORIGINAL";
 const LETTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz+-";
 const DIGITS: &[u8] = b"0123456789";
 const SYLLABLES: [&str; 10] =
     ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
 
-/// Text of at most 500 bytes, without the heap.
+/// Text of at most 500 bytes, stored inline.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Phrase {
     bytes: [u8; PHRASE_BYTES_MAX],
@@ -23,9 +23,9 @@ impl Phrase {
         &self.bytes[..self.len]
     }
 
-    /// Letters and digits, `low` to `high` of them: an a-string.
+    /// Draws `low` to `high` letters and digits: an a-string.
     pub(super) fn letters(random: &mut Random, low: u32, high: u32) -> Self {
-        // The specification wants at least 26 letters in both cases and 10 digits.
+        // The specification requires at least 26 letters in both cases and 10 digits.
         let length = random.between(low, high) as usize;
         let mut phrase = Self { bytes: [0; PHRASE_BYTES_MAX], len: length };
         for chunk in phrase.bytes[..length].chunks_mut(8) {
@@ -37,7 +37,7 @@ impl Phrase {
         phrase
     }
 
-    /// Digits: an n-string.
+    /// Draws `count` digits: an n-string.
     pub(super) fn digits(random: &mut Random, count: usize) -> Self {
         let mut phrase = Self { bytes: [0; PHRASE_BYTES_MAX], len: count };
         for digit in &mut phrase.bytes[..count] {
@@ -46,15 +46,15 @@ impl Phrase {
         phrase
     }
 
-    /// Four digits and five ones (clause 4.3.2.7).
+    /// Draws a zip code: four digits and five ones (clause 4.3.2.7).
     pub(super) fn zip(random: &mut Random) -> Self {
         let mut phrase = Self::digits(random, 9);
         phrase.bytes[4..9].fill(b'1');
         phrase
     }
 
-    /// The data of an item or of its stock: 26 to 50 letters, in a tenth of which is a word that
-    /// transactions look for.
+    /// Draws the data of an item or of its stock: 26 to 50 letters, a tenth of them with the word
+    /// [`ORIGINAL`] that transactions look for.
     pub(super) fn data(random: &mut Random) -> Self {
         let mut phrase = Self::letters(random, 26, 50);
         if random.chance(10) {
@@ -65,7 +65,8 @@ impl Phrase {
         phrase
     }
 
-    /// The last name of a number from 0 to 999: a syllable for each of its digits (clause 4.3.2.3).
+    /// Returns the last name of a number from 0 to 999: a syllable for each of its digits (clause
+    /// 4.3.2.3).
     pub(super) fn last_name(number: u32) -> Self {
         let mut phrase = Self { bytes: [0; PHRASE_BYTES_MAX], len: 0 };
         for digit in [number / 100, number / 10, number] {
@@ -77,7 +78,7 @@ impl Phrase {
     }
 }
 
-/// Whether data has the word.
+/// True if the data contains [`ORIGINAL`].
 pub(super) fn is_original(data: &[u8]) -> bool {
     data.windows(ORIGINAL.len()).any(|window| window == ORIGINAL)
 }

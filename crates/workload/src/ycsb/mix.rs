@@ -1,11 +1,11 @@
-//! Which operations there are, and how often.
+//! The operations and their frequencies in each workload.
 
 use std::str::FromStr;
 
 use crate::error::WorkloadError;
 use crate::random::Random;
 
-/// What a client does.
+/// An operation of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Reads a record.
@@ -14,14 +14,14 @@ pub enum Operation {
     Update,
     /// Adds a record.
     Insert,
-    /// Reads 1 to 100 records that follow each other.
+    /// Reads 1 to 100 consecutive records.
     Scan,
     /// Reads a record, then writes one field of it.
     ReadModifyWrite,
 }
 
 impl Operation {
-    /// The names, in the order of the operations.
+    /// Names of the operations, in the order of the variants.
     pub const NAMES: &'static [&'static str] =
         &["read", "update", "insert", "scan", "read-modify-write"];
 }
@@ -35,7 +35,7 @@ pub enum Mix {
     B,
     /// Read only.
     C,
-    /// Read latest: 5 % inserts, reads of what was inserted last.
+    /// Read latest: 5 % inserts, reads of the most recently inserted records.
     D,
     /// Short ranges: 95 % scans, 5 % inserts.
     E,
@@ -44,10 +44,10 @@ pub enum Mix {
 }
 
 impl Mix {
-    /// All of them.
+    /// All workloads.
     pub const ALL: [Mix; 6] = [Mix::A, Mix::B, Mix::C, Mix::D, Mix::E, Mix::F];
 
-    /// The usual operation, and the other one with its percentage.
+    /// Returns the usual operation, and the other one with its percentage.
     #[must_use]
     pub fn operations(self) -> (Operation, Operation, u64) {
         match self {
@@ -60,7 +60,7 @@ impl Mix {
         }
     }
 
-    /// An operation, as often as the workload has it.
+    /// Draws an operation with the frequencies of the workload.
     #[inline]
     pub fn draw(self, random: &mut Random) -> Operation {
         let (usual, other, percent) = self.operations();

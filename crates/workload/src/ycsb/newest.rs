@@ -1,16 +1,16 @@
-//! Which records have been inserted.
+//! Tracking of inserted records.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Numbers for new records, and up to which number all records are there: whoever reads the newest
-/// must not meet one whose insertion has only begun.
+/// Allocates the numbers of new records, and tracks the number below which all records exist: a
+/// reader of the newest records must not meet one whose insertion is in progress.
 #[derive(Debug)]
 pub(super) struct Newest {
     next: AtomicU64,
     count: AtomicU64,
-    /// Numbers that are there although one before them is not.
+    /// Numbers of inserted records that follow one whose insertion is in progress.
     early: Mutex<BTreeSet<u64>>,
 }
 
@@ -20,17 +20,17 @@ impl Newest {
         Self { next: AtomicU64::new(count), count: AtomicU64::new(count), early }
     }
 
-    /// All records of lower numbers are there.
+    /// Returns the number below which all records exist.
     pub(super) fn count(&self) -> u64 {
         self.count.load(Ordering::Acquire)
     }
 
-    /// The number of a record to be inserted.
+    /// Allocates the number of a record to be inserted.
     pub(super) fn begin(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The record is there.
+    /// Reports that the insertion of the record is complete.
     pub(super) fn end(&self, number: u64) {
         let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
         early.insert(number);

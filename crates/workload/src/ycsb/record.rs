@@ -1,15 +1,16 @@
-//! What is in a record.
+//! Layout and contents of a record.
 
 use terrace_sys::size::to_usize;
 
 use crate::random::Random;
 
-/// Fields of a record.
+/// Number of fields of a record.
 pub(super) const FIELDS: u64 = 10;
-/// Bytes at the beginning of a field that say which of its values it has.
+/// Size in bytes of the stamp at the beginning of a field, from which the rest of its value is
+/// derived.
 pub(super) const STAMP_BYTES: usize = 2;
 
-/// Where the fields of a record are.
+/// Positions of the fields of a record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordLayout {
     record_bytes: usize,
@@ -17,12 +18,12 @@ pub(super) struct RecordLayout {
 }
 
 impl RecordLayout {
-    /// Records of so many bytes, a multiple of the fields.
+    /// Creates the layout of records of this many bytes, a multiple of the number of fields.
     pub(super) fn new(record_bytes: usize) -> Self {
         Self { record_bytes, field_bytes: record_bytes / to_usize(FIELDS) }
     }
 
-    /// A record as it is inserted.
+    /// Returns the initial contents of a record.
     pub(super) fn record(&self, number: u64) -> Vec<u8> {
         let mut record = vec![0; self.record_bytes];
         for field in 0..FIELDS {
@@ -31,7 +32,7 @@ impl RecordLayout {
         record
     }
 
-    /// Writes a field's value of this stamp.
+    /// Writes the value of a field for the given stamp.
     pub(super) fn write(
         &self,
         record: &mut [u8],
@@ -44,7 +45,7 @@ impl RecordLayout {
         random(number, field, stamp).fill(rest);
     }
 
-    /// Whether a field is one of this record.
+    /// True if the value of a field is valid for this record and field.
     pub(super) fn belongs(&self, record: &[u8], number: u64, field: u64) -> bool {
         let at = to_usize(field) * self.field_bytes;
         let (stamp, rest) = record[at..at + self.field_bytes].split_at(STAMP_BYTES);

@@ -25,7 +25,7 @@ fn ycsb(mix: Mix, popularity: Popularity) -> Ycsb {
 
 #[test]
 fn operations_come_as_often_as_the_workloads_say() {
-    // Percentages of read, update, insert, scan and read-modify-write.
+    // Percentages of reads, updates, inserts, scans and read-modify-writes.
     let expected = [
         (Mix::A, [50, 50, 0, 0, 0]),
         (Mix::B, [95, 5, 0, 0, 0]),

@@ -1,4 +1,4 @@
-//! A client that makes one transaction after the other until its server is gone.
+//! A client that runs one transaction after the other until its server is gone.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ enum Ended {
     NotCommitted,
 }
 
-/// Makes transactions until the connection ends.
+/// Runs transactions until the connection ends.
 pub(super) async fn run_transactions(port: u16, shared: Shared, mut rng: Rng) {
     let Ok(client) = connect(port).await else { return };
     loop {
@@ -36,7 +36,7 @@ pub(super) async fn run_transactions(port: u16, shared: Shared, mut rng: Rng) {
                 });
                 assert!(is_conflict, "transaction {id}, {work:?}: {error:?}");
                 shared.known().conflicts += 1;
-                // An error of COMMIT says that nothing is committed.
+                // An error of COMMIT means that nothing is committed.
                 shared.known().in_doubt.remove(&id);
                 match client.batch_execute("ROLLBACK").await {
                     Ok(()) => Some(false),
@@ -53,7 +53,7 @@ pub(super) async fn run_transactions(port: u16, shared: Shared, mut rng: Rng) {
     }
 }
 
-/// No answer of the server, but the end of the connection.
+/// True if the connection ended instead of an answer of the server.
 fn is_lost(error: &Error) -> bool {
     error.code().is_none()
 }
@@ -67,7 +67,7 @@ fn work(rng: &mut Rng) -> Work {
     Work { additions, makes_table: rng.one_in(6) }
 }
 
-/// The statements of one addition; some write by values that are bound.
+/// Runs the statements of one addition; some use bound parameters.
 async fn add(
     client: &Client,
     rng: &mut Rng,
@@ -96,7 +96,7 @@ async fn transaction(
     id: i64,
     work: &Work,
 ) -> Result<Ended, Error> {
-    // What was acknowledged by now is in the snapshot.
+    // A transaction acknowledged by now must be in the snapshot.
     let before: BTreeSet<i64> = shared.known().committed.keys().copied().collect();
     client.batch_execute("BEGIN").await?;
     for (place, addition) in work.additions.iter().enumerate() {
@@ -121,7 +121,7 @@ async fn transaction(
     Ok(Ended::Committed)
 }
 
-/// Changes that a savepoint takes back.
+/// Makes changes and rolls them back to a savepoint.
 async fn undo_some(client: &Client, rng: &mut Rng) -> Result<(), Error> {
     let account = rng.below(6);
     let undone = format!(
@@ -132,8 +132,8 @@ async fn undo_some(client: &Client, rng: &mut Rng) -> Result<(), Error> {
     client.batch_execute(&undone).await
 }
 
-/// Reads everything in the transaction: it is whole, and has what was acknowledged before the
-/// transaction, and its own changes.
+/// Reads everything in the transaction and checks it: it is complete, and has the transactions
+/// acknowledged before it began, and its own changes.
 async fn look(
     client: &Client,
     shared: &Shared,

@@ -1,4 +1,4 @@
-//! Positioned system calls, several threads to a large batch.
+//! Positioned system calls (`pread`, `pwrite`), with several threads for a large batch.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -9,13 +9,14 @@ use terrace_sys::transfer::run_len;
 use super::Engine;
 use crate::store::{Done, Io};
 
-/// Threads of one batch at most, the caller among them. The device of the reference machine is
-/// saturated by four 256 KiB reads in flight.
+/// Maximum number of threads of one batch, including the caller. The device of the reference
+/// machine is saturated by four 256 KiB reads in flight.
 const THREADS_MAX: usize = 4;
-/// What keeps the device busy for some 200 us, which pays for the 30 us that a thread costs.
+/// Minimum bytes per thread: they keep the device busy for some 200 us, which justifies the 30 us
+/// that starting a thread costs.
 const BYTES_PER_THREAD_MIN: usize = 256 << 10;
-/// Short transfers take the processors as much as the device: 1.5 ms of them pay for a thread also
-/// when the processors are busy.
+/// Minimum number of contiguous runs per thread. Short transfers use the processors as much as the
+/// device: 1.5 ms of them justify a thread even if the processors are busy.
 const RUNS_PER_THREAD_MIN: usize = 32;
 
 pub(super) struct Pread;
@@ -29,7 +30,7 @@ impl Engine for Pread {
         }
         thread::scope(|scope| {
             for _ in 1..threads {
-                // A thread that the system does not give is no loss: the others do its part.
+                // A thread that cannot be started is no loss: the others do its share.
                 let builder = thread::Builder::new().name("terrace-pread".into());
                 drop(builder.spawn_scoped(scope, || drain(file, &queue, done)));
             }

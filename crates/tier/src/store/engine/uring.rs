@@ -1,5 +1,5 @@
-//! A pool of rings: a batch borrows one, so that threads never wait for each other's transfers
-//! while there are rings left.
+//! A pool of io_uring rings: each batch borrows one, so that threads do not wait for each other's
+//! transfers while a ring is free.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,10 +11,11 @@ use terrace_sys::uring::Ring;
 use super::Engine;
 use crate::store::{Done, Io};
 
-/// Transfers of one batch in flight together. Throughput of the reference device levels off at 32
+/// Maximum transfers of one batch in flight. Throughput of the reference device levels off at 32
 /// for 4 KiB reads and at 4 for 256 KiB.
 const RING_DEPTH: u32 = 64;
-/// Batches under way together; more threads wait their turn. 16 rings take about 0.3 MiB.
+/// Maximum number of concurrent batches; further threads wait for a ring. 16 rings take about 0.3
+/// MiB.
 const RING_COUNT_MAX: usize = 16;
 
 pub(super) struct RingPool {
@@ -58,8 +59,8 @@ impl RingPool {
 }
 
 impl Rings {
-    /// A further ring, unless there are enough or the kernel has no memory for it. There is always
-    /// the one made at the start to wait for.
+    /// Creates one more ring, unless the maximum is reached or the kernel has no memory for it. In
+    /// that case the caller can wait, because the ring created at open always exists.
     fn make(&mut self) -> Option<Ring> {
         if self.made == RING_COUNT_MAX {
             return None;
